@@ -1,0 +1,23 @@
+"""A machine of the fleet as the scheduler sees it."""
+
+import msgspec
+
+from gpufleet.model.device import Device
+from gpufleet.model.identifiers import NodeName
+from gpufleet.model.resources import Resources
+from gpufleet.model.taint import Taint
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node: what it can hold (``allocatable``), its devices, labels and taints.
+
+    ``allocatable.pods`` is the largest number of pods the node runs.
+    ``unschedulable`` is what ``kubectl cordon`` sets: what runs stays, nothing new comes.
+    """
+
+    name: NodeName
+    allocatable: Resources
+    devices: tuple[Device, ...] = ()
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False

@@ -1,0 +1,22 @@
+"""A pod that wants to run, or runs."""
+
+import msgspec
+
+from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, PodUid, QueueName
+from gpufleet.model.shape import Shape
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A pod: its identity, its shape, and what decides its turn.
+
+    Higher ``priority`` goes first; equal priorities go by ``created_at_us``.
+    ``name`` is for people ("namespace/name"); ``uid`` is what decisions are keyed by.
+    """
+
+    uid: PodUid
+    shape: Shape
+    name: str = ""
+    queue: QueueName = DEFAULT_QUEUE
+    priority: int = 0
+    gang: GangName | None = None
+    created_at_us: int = 0
