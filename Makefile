@@ -1,0 +1,90 @@
+# Everything a contributor types. `make help` prints the lines that carry two hashes.
+# Needs only make and Python 3.11 or later; all else is installed into .venv.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+KERNELS := $(VENV)/.kernels
+ENGINE := $(shell find src/gpufleet/engine -name '*.py')
+DEMO := build/demo
+PYTEST_ARGS ?= --numprocesses=2
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-zA-Z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(KERNELS) ## Fill .venv with the locked dependencies and compile the kernels
+
+# Without byte-compiling and an upgrade of pip the installation takes half the time.
+$(INSTALLED): requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("gpufleet needs Python 3.11 or later; name one with `make PYTHON=...`" if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo 'setup: installing the locked dependencies into $(VENV)'
+	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes --requirement requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --no-compile --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(KERNELS): $(INSTALLED) $(ENGINE)
+	@if test -f src/gpufleet/engine/compile.py; then $(BIN)/python -m gpufleet.engine.compile; fi
+	@touch $@
+
+.PHONY: demo
+demo: setup ## Replay a production trace of 1,213 GPU nodes and write a report
+	@$(BIN)/gpufleet replay --out $(DEMO)
+
+.PHONY: test
+test: lint docs pytest ## Check everything: lint, types, layers, documents, tests
+	@echo 'make test: lint, types, layers, documents and tests all pass'
+
+.PHONY: pytest
+pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for some of them)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: setup ## Check style, formatting, types and layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --verbose
+
+.PHONY: format
+format: setup ## Format the code and repair what can be repaired
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+.PHONY: docs
+docs: setup ## Build the documentation into build/docs; a broken link fails
+	@$(BIN)/mkdocs --quiet build --strict
+
+.PHONY: bench
+bench: $(patsubst bench/%.py,bench-%,$(wildcard bench/[a-z]*.py)) ## Run every benchmark
+
+bench-%: setup ## Run one benchmark, bench/%.py
+	@$(BIN)/python -m bench.$*
+
+.PHONY: lock
+lock: $(INSTALLED) ## Lock the newest allowed dependencies, with hashes
+	$(BIN)/uv pip compile $(LOCK_OPTIONS) --output-file requirements.txt pyproject.toml
+	$(BIN)/uv pip compile $(LOCK_OPTIONS) --constraint requirements.txt --all-extras --group dev \
+		--output-file requirements-dev.txt pyproject.toml
+
+# Resolved for the oldest Python so that all Pythons get the same versions; the hashes cover every
+# platform. No index is named: each machine's own is used.
+LOCK_OPTIONS := --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --upgrade \
+	--generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
+
+.PHONY: clean
+clean: ## Remove what was built, but not .venv
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis $(KERNELS)
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: distclean
+distclean: clean ## Remove .venv too
+	rm -rf $(VENV)
