@@ -78,9 +78,6 @@ READ = [
     (".0001k", "0.1", DECIMAL),
     ("1.", "1", DECIMAL),
     ("1.G", "1000000000", DECIMAL),
-    (".", "0", DECIMAL),
-    ("Ki", "0", BINARY),
-    ("m", "0", DECIMAL),
 ]
 
 REFUSED = [
@@ -97,6 +94,11 @@ REFUSED = [
     " 1",
     "1 ",
     "1\n",
+    ".",
+    "-",
+    "Ki",
+    "m",
+    "e3",
     "16g",
     "16gi",
     "16 Gi",
@@ -226,12 +228,12 @@ SUFFIXES += ["e3", "E+6", "e-2", "E0"]
 @st.composite
 def texts(draw: st.DrawFn) -> str:
     sign = draw(st.sampled_from(["", "+", "-"]))
-    whole = draw(st.text("0123456789", max_size=20))
+    whole = draw(st.text("0123456789", min_size=1, max_size=20))
     fraction = draw(st.one_of(st.just(""), st.text("0123456789", max_size=12).map(".".__add__)))
     return sign + whole + fraction + draw(st.sampled_from(SUFFIXES))
 
 
-@given(texts().filter(bool))
+@given(texts())
 def test_spelling_and_reading_again_changes_nothing(text: str) -> None:
     quantity = parse_quantity(text)
     again = parse_quantity(str(quantity))
@@ -239,7 +241,7 @@ def test_spelling_and_reading_again_changes_nothing(text: str) -> None:
     assert str(again) == str(quantity)
 
 
-@given(texts().filter(bool))
+@given(texts())
 def test_the_amount_is_the_exact_one_rounded_once(text: str) -> None:
     number, suffix = text, ""
     for candidate in sorted(SUFFIXES, key=len, reverse=True):
@@ -247,7 +249,7 @@ def test_the_amount_is_the_exact_one_rounded_once(text: str) -> None:
             number, suffix = text.removesuffix(candidate), candidate
             break
     digits = number.lstrip("+-")
-    exact = Fraction(digits if digits.strip(".") else "0") * _factor(suffix)
+    exact = Fraction(digits) * _factor(suffix)
     if suffix.endswith("i"):
         exact = min(exact, Fraction(MAXIMUM_INT64))
     rounded = -((-exact * NANO_PER_UNIT) // 1)
@@ -262,7 +264,7 @@ def _factor(suffix: str) -> Fraction:
     return Fraction(1000) ** (["n", "u", "m", "", "k", "M", "G", "T", "P", "E"].index(suffix) - 3)
 
 
-@given(st.lists(texts().filter(bool), min_size=1, max_size=5))
+@given(st.lists(texts(), min_size=1, max_size=5))
 def test_sums_are_exact_and_adding_never_makes_less(parts: list[str]) -> None:
     quantities = [parse_quantity(part) for part in parts]
     total = functools.reduce(operator.add, quantities)

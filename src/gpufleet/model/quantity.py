@@ -1,10 +1,11 @@
 """Amounts written the Kubernetes way ("500m", "16Gi", "1e3"), read and written exactly.
 
 Two schedulers on one cluster must read the same number from the same text, so this follows the
-API server's parser and not the grammar in its documentation: it reads ".", "+" and "Ki" as
-zero, takes "1E" for exa and "1E3" for a thousand, keeps nothing finer than nano (rounding away
-from zero, so that asking for little never becomes asking for nothing), and caps amounts with a
-binary suffix, and only those, at 2^63-1. Amounts are integers of nano units: no float ever.
+API server's parser: "1E" is exa and "1E3" a thousand, nothing finer than nano is kept (rounded
+away from zero, so that asking for little never becomes asking for nothing), and amounts with a
+binary suffix, and only those, are capped at 2^63-1. In one thing it is stricter: a text without
+any digit is refused, where the server reads "Mi" as zero and refuses "Pi", by accident of its
+fast path; what it stores always has digits. Amounts are integers of nano units: no float ever.
 ``requests`` turns quantities into what a pod needs.
 """
 
@@ -105,16 +106,16 @@ def parse_quantity(text: str, *, field: str = "") -> Quantity:
 def _parse(text: str) -> Quantity | str:
     """The quantity, or what is wrong with the text. A fleet's pods repeat a few hundred texts."""
     parts = _PARTS.fullmatch(text)
-    if parts is None or not text:
+    if parts is None:
         return "not a quantity"
-    sign, whole, fraction, suffix = parts.group(1), parts.group(2), parts.group(3), parts.group(4)
-    digits = whole + (fraction or "")
-    mantissa = int(digits or "0")
-    if sign == "-":
-        mantissa = -mantissa
+    sign, whole, fraction, suffix = parts.groups(default="")
+    digits = whole + fraction
+    if not digits:
+        return "not a quantity: no digits"
+    mantissa = int(sign + digits)
     power_of_two = _POWER_OF_TWO.get(suffix)
     if power_of_two is not None:
-        return _binary(mantissa, len(fraction or ""), power_of_two)
+        return _binary(mantissa, len(fraction), power_of_two)
     power_of_ten = _POWER_OF_TEN.get(suffix)
     notation = Notation.DECIMAL
     if power_of_ten is None:
@@ -125,7 +126,7 @@ def _parse(text: str) -> Quantity | str:
         notation = Notation.EXPONENT
         if abs(power_of_ten) > MAXIMUM_EXPONENT:
             return "a quantity with an absurd exponent"
-    return Quantity(_nano(mantissa, power_of_ten - len(fraction or "")), notation)
+    return Quantity(_nano(mantissa, power_of_ten - len(fraction)), notation)
 
 
 def _nano(mantissa: int, power_of_ten: int) -> int:
