@@ -1,0 +1,100 @@
+"""The ``gpufleet`` command: its sub-commands by name, and how each kind of error ends.
+
+The table below is all that ``gpufleet --help`` reads: no command's module, and so neither numba
+nor numpy nor the engine, is imported before that command is asked for. A new command needs its
+line here and its module beside this one. Every way out of the program is in ``main``, so that a
+command may raise the errors of ``model.errors`` and know what the user will see.
+"""
+
+import importlib
+from collections.abc import Sequence
+from enum import IntEnum
+
+import click
+
+from gpufleet import __version__
+from gpufleet.model.errors import InputError, WorldError
+
+COMMANDS = {
+    "replay": "Replay a trace of tasks on a fleet and report how well policies place them.",
+}
+
+
+class ExitCode(IntEnum):
+    """How the program ended, for scripts; ``docs/commands.md`` explains them to users."""
+
+    DONE = 0
+    BUG = 1
+    BAD_INPUT = 2
+    WORLD_FAILED = 3
+    INTERRUPTED = 130
+
+
+class LazyCommand(click.Command):
+    """Stands for a command by name and one line of help until it is really asked for."""
+
+    def __init__(self, name: str, line: str) -> None:
+        super().__init__(name, short_help=line)
+        self.module_name = "gpufleet.cli." + name.replace("-", "_")
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: object,
+    ) -> click.Context:
+        """Import the command and let it read its arguments; click then runs the real one."""
+        command: click.Command = importlib.import_module(self.module_name).command
+        return command.make_context(info_name, args, parent, **extra)
+
+
+@click.group(
+    commands=[LazyCommand(name, line) for name, line in COMMANDS.items()],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="gpufleet COMMAND --help tells more about one command.",
+)
+@click.version_option(__version__, message="gpufleet %(version)s")
+def gpufleet() -> None:
+    """One shared fleet of GPUs on Kubernetes, decided by one engine."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; prints every error in the user's terms."""
+    try:
+        result = gpufleet.main(arguments, prog_name="gpufleet", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        say("interrupted")
+        return ExitCode.INTERRUPTED
+    except InputError as error:
+        say(str(error))
+        return ExitCode.BAD_INPUT
+    except (WorldError, OSError) as error:
+        say(str(error))
+        return ExitCode.WORLD_FAILED
+    except Exception:  # noqa: BLE001  the last one to see it, whatever it is
+        tell_bug()
+        return ExitCode.BUG
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def say(sentence: str) -> None:
+    """One sentence for the person at the terminal, on standard error."""
+    click.echo(f"gpufleet: {sentence}", err=True)
+
+
+def tell_bug() -> None:
+    """The whole story of an error that is ours, and what to do with it."""
+    import platform
+    import traceback
+
+    click.echo(traceback.format_exc(), err=True, nl=False)
+    say("this is a bug in gpufleet, not in what you gave it")
+    click.echo(
+        "Please open an issue with the lines above, the command you ran and this line:\n"
+        f"gpufleet {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        err=True,
+    )

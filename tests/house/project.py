@@ -1,0 +1,62 @@
+"""The project's own files, as the tests of the house read them."""
+
+import ast
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+CODE_FOLDERS = ("src", "tests", "bench")
+TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "designs", "charts", ".ci")
+TEXT_ENDINGS = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml"}
+NOT_OURS = {"LICENSE"}
+
+
+def python_files(*folders: str) -> list[Path]:
+    """Every Python file below these folders, in a fixed order."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def text_files() -> list[Path]:
+    """Every text file that we wrote: code, documents and settings."""
+    found = [path for path in ROOT.iterdir() if path.is_file()]
+    for folder in TEXT_FOLDERS:
+        found += (path for path in (ROOT / folder).rglob("*") if path.is_file())
+    return sorted(
+        path
+        for path in found
+        if path.suffix in TEXT_ENDINGS and path.name not in NOT_OURS and "__pycache__" not in path.parts
+    )
+
+
+def documents() -> list[Path]:
+    """Every Markdown document for users and contributors; designs speak of what is yet to come."""
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def name(path: Path) -> str:
+    """The path as a reader knows it, from the root of the project."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """The parsed module."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=name(path))
+
+
+@cache
+def pyproject() -> dict[str, Any]:
+    """pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def commands_quoted(document: Path) -> list[str]:
+    """Every piece of code in a document that is a command line: code spans, and lines of code blocks."""
+    text = document.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```[^\n]*\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    return lines + re.findall(r"`([^`\n]+)`", prose)

@@ -1,0 +1,83 @@
+"""What the documents tell a reader to type exists, and what a user sees is described."""
+
+import importlib
+import re
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from gpufleet.cli.main import COMMANDS, LazyCommand
+from gpufleet.replay import results
+from tests.house.project import ROOT, commands_quoted, documents, name
+
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, flags=re.MULTILINE))
+
+
+def make_targets(line: str) -> list[str]:
+    """The targets that a quoted command line makes; none if it is another command."""
+    words = line.partition("#")[0].split()
+    if words[:1] != ["make"]:
+        return []
+    return [word for word in words[1:] if "=" not in word and word[0] != "-"]
+
+
+@pytest.mark.parametrize("document", documents(), ids=name)
+def test_make_targets_that_a_document_quotes_exist(document: Path) -> None:
+    for line in commands_quoted(document):
+        for target in make_targets(line):
+            benchmark = target.removeprefix("bench-")
+            exists = target in TARGETS or (ROOT / "bench" / f"{benchmark}.py").is_file()
+            assert exists, f"{name(document)} quotes `{line}`, but there is no target {target}"
+
+
+@pytest.mark.parametrize("document", documents(), ids=name)
+def test_commands_and_options_that_a_document_quotes_exist(document: Path) -> None:
+    for line in commands_quoted(document):
+        words = line.removeprefix(".venv/bin/").partition("#")[0].split()
+        if words[:1] != ["gpufleet"] or len(words) == 1 or not words[1][0].isalpha():
+            continue
+        assert words[1] in COMMANDS, f"{name(document)} quotes `{line}`, but there is no such command"
+        known = {option for parameter in command(words[1]).params for option in parameter.opts}
+        for word in words[2:]:
+            option = word.split("=")[0]
+            if option.startswith("--") and option != "--help":
+                assert option in known, f"{name(document)} quotes `{line}`, but {option} is unknown"
+
+
+def command(word: str) -> click.Command:
+    """The command that stands behind a name."""
+    found: click.Command = importlib.import_module(LazyCommand(word, "").module_name).command
+    return found
+
+
+def test_every_target_is_in_make_help() -> None:
+    explained = set(re.findall(r"^([a-z][a-z-]*):.*## ", MAKEFILE, flags=re.MULTILINE))
+    assert explained == TARGETS
+
+
+STRUCTS = [
+    found
+    for found in vars(results).values()
+    if isinstance(found, type) and issubclass(found, msgspec.Struct) and found.__module__ == results.__name__
+]
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
+def test_every_field_of_the_results_is_described(struct: type[msgspec.Struct]) -> None:
+    text = (ROOT / "docs" / "replay-json.md").read_text(encoding="utf-8")
+    section = re.search(rf"^## {struct.__name__}\n(.*?)(?=^## |\Z)", text, flags=re.DOTALL | re.MULTILINE)
+    assert section, f"docs/replay-json.md has no section {struct.__name__}"
+    described = re.findall(r"^\| `([a-z0-9_]+)` \|", section[1], flags=re.MULTILINE)
+    assert described == [field.name for field in msgspec.structs.fields(struct)]
+
+
+def test_results_document_names_the_layout() -> None:
+    text = (ROOT / "docs" / "replay-json.md").read_text(encoding="utf-8")
+    assert results.SCHEMA in text
+
+
+def test_changelog_has_a_place_for_the_next_change() -> None:
+    assert "\n## Unreleased\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
