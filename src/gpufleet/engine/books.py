@@ -1,0 +1,146 @@
+"""Everything the engine knows, in one place that intake and cycle share.
+
+``intake`` changes it by events, ``cycle`` by decisions. The parts keep themselves consistent;
+what runs across several of them (a pod leaves its line, its gang and its node) is here.
+"""
+
+import heapq
+
+from gpufleet.engine import layout
+from gpufleet.engine.domains import Domains
+from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.gangs import Gangs
+from gpufleet.engine.layout import PodState
+from gpufleet.engine.policy import Policy, PolicyState
+from gpufleet.engine.pods import PodBook
+from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.tables import TableStore
+from gpufleet.engine.trial import Trial
+from gpufleet.engine.waiting import LineKey, QueueOrder, WaitingRoom
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import PodUid
+
+BACKOFF_FIRST_US = 1_000_000
+BACKOFF_MOST_US = 60_000_000
+
+
+class Books:
+    """The fleet, the pods, who waits, and the policy."""
+
+    def __init__(self, policy: Policy, seed: int, order: QueueOrder) -> None:
+        self.store = TableStore()
+        self.fleet = Fleet(self.store)
+        self.shapes = ShapeBook(self.store, self.fleet)
+        self.pods = PodBook(self.store, self.fleet, self.shapes)
+        self.domains = Domains(self.fleet)
+        self.gangs = Gangs(self.store, self.shapes, self.pods, self.domains)
+        self.waiting = WaitingRoom(order)
+        self.policy = PolicyState(policy, seed, self.fleet)
+        self.room_freed = False
+        self.sequence_by_row: dict[int, int] = {}
+        self._backoff: list[tuple[int, int, int]] = []
+        self._refusals_by_uid: dict[PodUid, int] = {}
+
+    def trial(self) -> Trial:
+        """A trial on the state as it is."""
+        return Trial(self.store, self.shapes, self.pods, self.policy.tables)
+
+    def enqueue(self, row: int) -> None:
+        """A pod takes its turn, alone or with its gang."""
+        pod = self.pods.pod_at(row)
+        if pod.gang is not None:
+            members = self.gangs.members(pod.gang)
+            members.waiting[row] = None
+            self.offer_gang(members.gang)
+            return
+        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        key = LineKey(pod.queue, pod.priority, shape_row)
+        self.waiting.put(key, row, pod.created_at_us, self.sequence_by_row[row])
+
+    def offer_gang(self, gang: Gang | None) -> None:
+        """A gang that may have become able to start takes (or takes again) its turn."""
+        if gang is None:
+            return
+        members = self.gangs.members(gang.name)
+        if not members.ready:
+            return
+        key = gang_key(gang)
+        if key in self.waiting.lines:
+            self.waiting.wake(key)
+            return
+        if members.sequence == 0:
+            members.sequence = self.waiting.next_sequence()
+        self.waiting.put(key, -members.sequence, gang.created_at_us, members.sequence)
+
+    def withdraw_gang(self, gang: Gang) -> None:
+        """A gang leaves its line: it changed, ended, or lacks members."""
+        members = self.gangs.members(gang.name)
+        self.waiting.take_out(-members.sequence)
+        line = self.waiting.lines.get(gang_key(gang))
+        if line is not None:
+            self.waiting.trim(line)
+
+    def placed(self, row: int) -> None:
+        """A pod no longer waits: it has a place."""
+        pod = self.pods.pod_at(row)
+        self.waiting.take_out(row)
+        if pod.gang is not None:
+            members = self.gangs.members(pod.gang)
+            members.waiting.pop(row, None)
+            members.placed[row] = None
+
+    def unplaced(self, row: int) -> None:
+        """A pod lost its place, for its gang too."""
+        pod = self.pods.pod_at(row)
+        self.room_freed = True
+        if pod.gang is not None:
+            self.gangs.members(pod.gang).placed.pop(row, None)
+
+    def leave(self, row: int) -> None:
+        """A pod goes for good: out of its line and its gang."""
+        pod = self.pods.pod_at(row)
+        if self.pods.node_row(row) is not None:
+            self.room_freed = True
+        self.waiting.take_out(row)
+        self.sequence_by_row.pop(row, None)
+        self._refusals_by_uid.pop(pod.uid, None)
+        if pod.gang is None:
+            shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+            line = self.waiting.lines.get(LineKey(pod.queue, pod.priority, shape_row))
+            if line is not None:
+                self.waiting.trim(line)
+            return
+        members = self.gangs.members(pod.gang)
+        members.waiting.pop(row, None)
+        members.placed.pop(row, None)
+        if members.gang is not None and not members.ready:
+            self.withdraw_gang(members.gang)
+        self.gangs.drop_if_empty(pod.gang)
+
+    def back_off(self, row: int, at_us: int) -> int:
+        """A pod pauses, longer each time; when it may go on."""
+        uid = self.pods.pod_at(row).uid
+        refusals = self._refusals_by_uid.get(uid, 0)
+        self._refusals_by_uid[uid] = refusals + 1
+        due_us = at_us + min(BACKOFF_MOST_US, BACKOFF_FIRST_US << min(refusals, 10))
+        heapq.heappush(self._backoff, (due_us, self.sequence_by_row[row], row))
+        return due_us
+
+    def end_backoff(self, at_us: int) -> None:
+        """Pods whose pause is over wait again."""
+        while self._backoff and self._backoff[0][0] <= at_us:
+            _, sequence, row = heapq.heappop(self._backoff)
+            if self.sequence_by_row.get(row) != sequence:
+                continue
+            if self.pods.state(row) is PodState.BACKOFF:
+                self.pods.mark(row, PodState.WAITING)
+                self.enqueue(row)
+
+    def next_backoff_us(self) -> int | None:
+        """When the first pause ends."""
+        return self._backoff[0][0] if self._backoff else None
+
+
+def gang_key(gang: Gang) -> LineKey:
+    """The line in which a gang stands."""
+    return LineKey(gang.queue, gang.priority, layout.NOT_SET, gang.name)

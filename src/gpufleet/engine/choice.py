@@ -1,0 +1,170 @@
+"""Which devices of a node a pod gets, once the node is chosen.
+
+A share goes to the device with the least room that still holds it (or to the one the score likes
+best); whole devices come from one link group if any group has enough, the smallest such group, so
+that large groups stay whole. ``placing`` then books them.
+"""
+
+from gpufleet.engine import fit, layout, policy_tables
+from gpufleet.engine.compiled import kernel
+from gpufleet.engine.policy_tables import PolicyTables
+from gpufleet.engine.scoring.total import best_device
+from gpufleet.engine.tables import Int64Array, Tables
+
+
+@kernel
+def draw(tables: Tables, policy: PolicyTables, bound: int) -> int:
+    """A number in 0..bound-1 from the policy's seed and the count of draws (splitmix64).
+
+    A counter, not hidden state: the same seed and the same events draw the same numbers.
+    """
+    drawn = tables.counters[layout.COUNTER_RANDOM] + 1
+    tables.counters[layout.COUNTER_RANDOM] = drawn
+    seed = policy.options[policy_tables.OPTION_SEED]
+    mixed = mix_bits(seed * 0x9E3779B1 + drawn)
+    return int((mixed >> 1) % bound)
+
+
+@kernel
+def mix_bits(number: int) -> int:
+    """Steele, Lea and Flood's 64-bit finaliser on 63 bits, with wrapping multiplication."""
+    mask = 0x7FFFFFFFFFFFFFFF
+    mixed = (number * 0x1E3779B97F4A7C15) & mask
+    mixed = ((mixed ^ (mixed >> 30)) * 0x3F58476D1CE4E5B9) & mask
+    mixed = ((mixed ^ (mixed >> 27)) * 0x14D049BB133111EB) & mask
+    return mixed ^ (mixed >> 31)
+
+
+@kernel
+def choose(
+    tables: Tables, policy: PolicyTables, shape: int, node: int, chosen: Int64Array
+) -> bool:
+    """Fill ``chosen`` with the device rows for one pod of the shape; False if they do not suffice."""
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    if count == 0:
+        return True
+    if fit.is_whole(tables, shape):
+        by_group = (
+            policy.options[policy_tables.OPTION_WHOLE_CHOICE] == policy_tables.WHOLE_BY_LINK_GROUP
+        )
+        if by_group and count > 1:
+            return choose_by_link_group(tables, shape, node, count, chosen)
+        return choose_lowest(tables, shape, node, count, chosen)
+    option = policy.options[policy_tables.OPTION_SHARE_CHOICE]
+    if count == 1 and option == policy_tables.SHARE_BY_SCORE:
+        _, chosen[0] = best_device(tables, policy, shape, node)
+        return bool(chosen[0] != layout.NOT_SET)
+    if count == 1 and option == policy_tables.SHARE_RANDOM:
+        chosen[0] = random_device(tables, policy, shape, node)
+        return bool(chosen[0] != layout.NOT_SET)
+    return choose_fullest(tables, shape, node, count, chosen)
+
+
+@kernel
+def choose_lowest(
+    tables: Tables, shape: int, node: int, count: int, chosen: Int64Array
+) -> bool:
+    """The fitting devices with the lowest index."""
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    found = 0
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        if found < count and fit.device_fits(tables, shape, device):
+            chosen[found] = device
+            found += 1
+    return found == count
+
+
+@kernel
+def choose_by_link_group(
+    tables: Tables, shape: int, node: int, count: int, chosen: Int64Array
+) -> bool:
+    """All from the smallest link group that suffices, else from the largest groups first."""
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    groups = tables.devices[layout.DEVICE_LINK_GROUP]
+    found = 0
+    while found < count:
+        missing = count - found
+        group, free = next_link_group(tables, shape, first, last, missing, chosen[:found])
+        if free == 0:
+            return False
+        for device in range(first, last):
+            if found < count and groups[device] == group:
+                if fit.device_fits(tables, shape, device) and not among(chosen[:found], device):
+                    chosen[found] = device
+                    found += 1
+    return True
+
+
+@kernel
+def next_link_group(
+    tables: Tables, shape: int, first: int, last: int, missing: int, taken: Int64Array
+) -> tuple[int, int]:
+    """The link group to take from next, and how many fitting devices it has.
+
+    The smallest that has all that is missing; if none has, the largest.
+    """
+    groups = tables.devices[layout.DEVICE_LINK_GROUP]
+    best_group, best_free = layout.NOT_SET, 0
+    for leader in range(first, last):
+        group = groups[leader]
+        free = 0
+        for device in range(first, last):
+            if groups[device] == group and not among(taken, device):
+                free += fit.device_fits(tables, shape, device)
+        if best_free >= missing:
+            better = missing <= free < best_free
+        else:
+            better = free > best_free
+        if better:
+            best_group, best_free = group, free
+    return best_group, best_free
+
+
+@kernel
+def among(taken: Int64Array, device: int) -> bool:
+    """True if the device is one of those taken."""
+    for index in range(len(taken)):
+        if taken[index] == device:
+            return True
+    return False
+
+
+@kernel
+def choose_fullest(
+    tables: Tables, shape: int, node: int, count: int, chosen: Int64Array
+) -> bool:
+    """Best fit: the fitting devices with the least room, lowest index first among equals."""
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    idle = tables.devices[layout.DEVICE_IDLE_MILLI]
+    for found in range(count):
+        best = layout.NOT_SET
+        for device in range(first, last):
+            if best != layout.NOT_SET and idle[device] >= idle[best]:
+                continue
+            if fit.share_fits(tables, shape, device) and not among(chosen[:found], device):
+                best = device
+        if best == layout.NOT_SET:
+            return False
+        chosen[found] = best
+    return True
+
+
+@kernel
+def random_device(tables: Tables, policy: PolicyTables, shape: int, node: int) -> int:
+    """A fitting device, each with the same chance."""
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    fitting = 0
+    for device in range(first, last):
+        fitting += fit.share_fits(tables, shape, device)
+    if fitting == 0:
+        return layout.NOT_SET
+    wanted = draw(tables, policy, fitting)
+    for device in range(first, last):
+        if fit.share_fits(tables, shape, device):
+            if wanted == 0:
+                return device
+            wanted -= 1
+    return layout.NOT_SET

@@ -1,0 +1,192 @@
+"""One cycle of decisions: whose turn it is, where it goes, and what to say to those who wait.
+
+Queues are taken in the order of the ``QueueOrder``; inside a queue the heads of its lines. What
+fits is booked at once and bound; what does not is parked with its line, or, if the victim search
+finds a way, causes evictions. The cycle ends when every line is empty, parked, or behind the
+parked head of a strict queue.
+"""
+
+import heapq
+
+from gpufleet.engine import layout
+from gpufleet.engine.books import Books
+from gpufleet.engine.errors import BrokenInvariantError
+from gpufleet.engine.gangs import Members
+from gpufleet.engine.instruction import (
+    AnyInstruction,
+    Bind,
+    Evict,
+    GangUnschedulable,
+    Unschedulable,
+    Verdict,
+)
+from gpufleet.engine.ranking import best_node
+from gpufleet.engine.search import NO_NODES, place_pod
+from gpufleet.engine.verdict import judge
+from gpufleet.engine.victims import VictimSearch
+from gpufleet.engine.waiting import Line
+from gpufleet.model.identifiers import QueueName
+
+
+class Cycle:
+    """Makes the decisions of one step."""
+
+    def __init__(self, books: Books, victims: VictimSearch) -> None:
+        self.books = books
+        self.victims = victims
+        self.instructions: list[AnyInstruction] = []
+        self._verdicts: dict[int, Verdict] = {}
+        self._verdicts_at_change = layout.NOT_SET
+
+    def run(self, at_us: int) -> list[AnyInstruction]:
+        """Decide everything that can be decided now."""
+        self.instructions = []
+        self.books.end_backoff(at_us)
+        if self.books.room_freed:
+            self.books.room_freed = False
+            self._wake_who_may_fit()
+        self._serve_queues()
+        self._tell_who_waits()
+        return self.instructions
+
+    def _wake_who_may_fit(self) -> None:
+        waiting = self.books.waiting
+        for shape_row in list(waiting.parked_by_shape):
+            if self._fits_somewhere(shape_row):
+                for key in list(waiting.parked_by_shape[shape_row]):
+                    waiting.wake(key)
+        for key in list(waiting.parked_gangs):
+            waiting.wake(key)
+
+    def _fits_somewhere(self, shape_row: int) -> bool:
+        slot = self.books.shapes.slot(shape_row)
+        found = best_node(
+            self.books.store.tables, self.books.shapes.rankings, self.books.policy.tables, slot
+        )
+        return found != layout.NOT_SET
+
+    def _serve_queues(self) -> None:
+        waiting = self.books.waiting
+        turns: list[tuple[tuple[int, ...], QueueName]] = []
+        for name in waiting.queues_with_work():
+            self._offer_queue(turns, name)
+        while turns:
+            _, name = heapq.heappop(turns)
+            line = waiting.first(name)
+            if line is None:
+                continue
+            served = self._serve_gang(line) if line.key.gang is not None else self._serve_pod(line)
+            if served or not waiting.queue(name).strict:
+                self._offer_queue(turns, name)
+
+    def _offer_queue(self, turns: list[tuple[tuple[int, ...], QueueName]], name: QueueName) -> None:
+        waiting = self.books.waiting
+        line = waiting.first(name)
+        if line is not None:
+            key = waiting.order.key(waiting.queue(name), line.head())
+            heapq.heappush(turns, (key, name))
+
+    def _serve_pod(self, line: Line) -> bool:
+        """Place the first pod of a line; otherwise park the line."""
+        books = self.books
+        row = line.waiting[0][2]
+        shape_row = line.key.shape_row
+        slot = books.shapes.slot(shape_row)
+        books.pods.make_journal_room(1, books.pods.pod_at(row).shape.gpu.count)
+        node = place_pod(
+            books.store.tables,
+            books.shapes.rankings,
+            books.policy.tables,
+            slot,
+            row,
+            NO_NODES,
+        )
+        if node == layout.NOT_SET:
+            self._seek_victims(row)
+            books.waiting.park(line)
+            return False
+        self._bind(row)
+        books.waiting.advance(line)
+        return True
+
+    def _seek_victims(self, row: int) -> None:
+        pod = self.books.pods.pod_at(row)
+        with self.books.trial() as trial:
+            victims = self.victims.find(pod, trial)
+        for uid in victims:
+            self.instructions.append(Evict(uid, pod.uid, "makes room for work of higher rank"))
+
+    def _serve_gang(self, line: Line) -> bool:
+        """Start a gang, or park it; surplus members that did not fit stay parked."""
+        books = self.books
+        if line.key.gang is None:
+            raise BrokenInvariantError("a line of pods was served as a gang")
+        members = books.gangs.members(line.key.gang)
+        attempt = books.gangs.attempt(members, books.trial())
+        for row in attempt.placed:
+            self._bind(row)
+        if members.waiting and not members.told and not attempt.placed:
+            self._tell_gang(members, attempt.placeable, attempt.verdict)
+        if members.waiting:
+            books.waiting.park(line)
+        else:
+            books.waiting.advance(line)
+        return bool(attempt.placed)
+
+    def _bind(self, row: int) -> None:
+        books = self.books
+        books.pods.booked(row)
+        books.placed(row)
+        node_row = books.pods.node_row(row)
+        if node_row is None:
+            raise BrokenInvariantError(f"pod {books.pods.pod_at(row).uid} was placed on no node")
+        ids = books.pods.device_ids(row)
+        devices = tuple(device for device in ids if device is not None)
+        if len(devices) != len(ids):
+            raise BrokenInvariantError(f"pod {books.pods.pod_at(row).uid} got a device without id")
+        node = books.fleet.node_at(node_row)
+        self.instructions.append(Bind(books.pods.pod_at(row).uid, node.name, devices))
+
+    def _tell_gang(self, members: Members, placeable: int, verdict: Verdict | None) -> None:
+        if members.gang is None:
+            return
+        members.told = True
+        self.instructions.append(
+            GangUnschedulable(
+                gang=members.gang.name,
+                min_members=members.gang.min_members,
+                arrived=len(members.waiting) + len(members.placed),
+                placeable=placeable,
+                verdict=verdict,
+            )
+        )
+
+    def _tell_who_waits(self) -> None:
+        waiting = self.books.waiting
+        for key in waiting.take_untold():
+            line = waiting.lines.get(key)
+            if line is None or line.key.gang is not None:
+                continue
+            if not line.parked:
+                waiting.tell_later(key)
+                continue
+            for sequence, row in line.untold:
+                if waiting.is_waiting(sequence, row):
+                    pod = self.books.pods.pod_at(row)
+                    verdict = self.verdict(line.key.shape_row)
+                    self.instructions.append(Unschedulable(pod.uid, verdict))
+            line.untold.clear()
+
+    def verdict(self, shape_row: int) -> Verdict:
+        """Why the shape fits nowhere as of now."""
+        tables = self.books.store.tables
+        head = int(tables.counters[layout.COUNTER_CHANGES])
+        if head != self._verdicts_at_change:
+            self._verdicts.clear()
+            self._verdicts_at_change = head
+        known = self._verdicts.get(shape_row)
+        if known is None:
+            slot = self.books.shapes.slot(shape_row)
+            known = judge(tables, self.books.shapes.rankings, self.books.fleet, slot)
+            self._verdicts[shape_row] = known
+        return known

@@ -1,0 +1,97 @@
+"""Topology domains: which nodes share a block, a rack, a host, and which domain suits a gang.
+
+The best domain is the smallest that has room, so that large domains stay whole for those who need
+them. ``gangs`` tries the candidates in that order.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.tables import Int64Array
+from gpufleet.model.identifiers import TopologyLevelName
+from gpufleet.model.topology import Topology
+
+NO_DOMAIN = -1
+
+
+class Domains:
+    """The domain of every node at every level."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.topology = Topology()
+        self._depth_by_level: dict[TopologyLevelName, int] = {}
+        self._domain_by_row: list[npt.NDArray[np.int64]] = []
+        self._codes: list[dict[tuple[str, ...], int]] = []
+
+    def set_topology(self, topology: Topology) -> None:
+        """Take over other levels and divide the fleet anew."""
+        self.topology = topology
+        self._depth_by_level = {level.name: depth for depth, level in enumerate(topology.levels)}
+        self._codes = [{} for _ in topology.levels]
+        self._domain_by_row = [np.zeros(0, np.int64) for _ in topology.levels]
+        for row, node in enumerate(self.fleet.nodes):
+            if node is not None:
+                self.put(row)
+
+    def put(self, row: int) -> None:
+        """A node appeared or has other labels."""
+        labels = self.fleet.node_at(row).labels
+        for depth in range(len(self.topology.levels)):
+            path = self.topology.domain_path(labels, depth)
+            code = NO_DOMAIN
+            if path is not None:
+                code = self._codes[depth].setdefault(path, len(self._codes[depth]))
+            self._set(depth, row, code)
+
+    def remove(self, row: int) -> None:
+        """A node is gone."""
+        for depth in range(len(self.topology.levels)):
+            self._set(depth, row, NO_DOMAIN)
+
+    def _set(self, depth: int, row: int, code: int) -> None:
+        column = self._domain_by_row[depth]
+        if row >= len(column):
+            longer = np.full(max(row + 1, 2 * len(column)), NO_DOMAIN, np.int64)
+            longer[: len(column)] = column
+            self._domain_by_row[depth] = column = longer
+        column[row] = code
+
+    def knows(self, level: TopologyLevelName) -> bool:
+        """True if the topology has such a level."""
+        return level in self._depth_by_level
+
+    def of_node(self, level: TopologyLevelName, row: int) -> int:
+        """The domain of a node, NO_DOMAIN where its labels do not tell."""
+        column = self._domain_by_row[self._depth_by_level[level]]
+        return int(column[row]) if row < len(column) else NO_DOMAIN
+
+    def members(self, level: TopologyLevelName, domain: int) -> Int64Array:
+        """The rows of a domain's nodes, ascending."""
+        column = self._domain_by_row[self._depth_by_level[level]]
+        return np.flatnonzero(column == domain).astype(np.int64)
+
+    def with_room(
+        self, level: TopologyLevelName, needs: list[tuple[Int64Array, int]]
+    ) -> list[int]:
+        """Domains that may hold every need, the one with the least room first.
+
+        A need is (places by node row, how many are needed). Needs are counted apart, so a domain
+        that is listed may still turn out too small for all of them together.
+        """
+        depth = self._depth_by_level[level]
+        column = self._domain_by_row[depth]
+        count = len(self._codes[depth])
+        spare = np.zeros(count, np.int64)
+        enough = np.ones(count, np.bool_)
+        for places, needed in needs:
+            rows = min(len(column), len(places))
+            inside = column[:rows] != NO_DOMAIN
+            room = np.bincount(
+                column[:rows][inside], weights=places[:rows][inside], minlength=count
+            ).astype(np.int64)
+            enough &= room >= needed
+            spare += room
+        candidates = np.flatnonzero(enough)
+        return [int(domain) for domain in candidates[np.argsort(spare[candidates], kind="stable")]]

@@ -1,0 +1,81 @@
+"""Which nodes a shape accepts and which accept it: selectors, affinity, taints and cordons.
+
+The answer is a set of reasons a node, worked out for all nodes at once when a shape is first seen
+(``labels_by_column``) and for one node when that node's labels or taints change. Amounts are
+``fit``'s business.
+"""
+
+import numpy as np
+
+from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.reason import Reason
+from gpufleet.engine.tables import BoolArray, Int64Array
+from gpufleet.model.identifiers import NodeName
+from gpufleet.model.labels import NodeSelectorTerm, Operator
+from gpufleet.model.node import Node
+from gpufleet.model.shape import Shape
+from gpufleet.model.taint import Taint, untolerated
+
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+def node_reasons(shape: Shape, node: Node) -> int:
+    """The reasons of labels, taints and cordon against one node, as bits of ``Reason``."""
+    found = Reason(0)
+    if node.unschedulable and untolerated((CORDON,), shape.tolerations) is not None:
+        found |= Reason.CORDONED
+    if untolerated(node.taints, shape.tolerations) is not None:
+        found |= Reason.TAINT
+    selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
+    if not (selected and shape.affinity.accepts(node.labels, node.name)):
+        found |= Reason.SELECTOR
+    return int(found)
+
+
+def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
+    """The same for every node row at once; rows without a node hold any value."""
+    reasons = np.zeros(fleet.row_count, np.int64)
+    reasons[~selected_nodes(shape, fleet)] |= int(Reason.SELECTOR)
+    verdict_by_taints: dict[tuple[Taint, ...], int] = {}
+    cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else int(Reason.CORDONED)
+    for row, node in enumerate(fleet.nodes):
+        if node is None or not (node.taints or node.unschedulable):
+            continue
+        if node.taints not in verdict_by_taints:
+            bad = untolerated(node.taints, shape.tolerations) is not None
+            verdict_by_taints[node.taints] = int(Reason.TAINT) if bad else 0
+        reasons[row] |= verdict_by_taints[node.taints]
+        if node.unschedulable:
+            reasons[row] |= cordon
+    return reasons
+
+
+def selected_nodes(shape: Shape, fleet: Fleet) -> BoolArray:
+    """For each node row, whether node selector and affinity accept it."""
+    rows = fleet.row_count
+    selected = np.ones(rows, np.bool_)
+    for key, wanted in shape.node_selector:
+        selected &= fleet.labels.where(key, lambda value, wanted=wanted: value == wanted, rows)
+    if shape.affinity.terms is not None:
+        any_term = np.zeros(rows, np.bool_)
+        for term in shape.affinity.terms:
+            any_term |= nodes_of_term(term, fleet)
+        selected &= any_term
+    return selected
+
+
+def nodes_of_term(term: NodeSelectorTerm, fleet: Fleet) -> BoolArray:
+    """For each node row, whether it meets every requirement of the term; without any, none does."""
+    rows = fleet.row_count
+    if not term.requirements and not term.names:
+        return np.zeros(rows, np.bool_)
+    selected = np.ones(rows, np.bool_)
+    for requirement in term.requirements:
+        selected &= fleet.labels.where(requirement.key, requirement.accepts_value, rows)
+    for requirement in term.names:
+        named = np.zeros(rows, np.bool_)
+        row = fleet.row_by_name.get(NodeName(requirement.name))
+        if row is not None:
+            named[row] = True
+        selected &= named if requirement.operator is Operator.IN else ~named
+    return selected

@@ -1,0 +1,15 @@
+"""The engine's errors, in the three kinds of ``model.errors``."""
+
+from gpufleet.model.errors import InputError, InternalError
+
+
+class EventError(InputError):
+    """An event cannot be taken in: it contradicts what is known or what can be held."""
+
+
+class LogError(InputError):
+    """A saved event log cannot be replayed."""
+
+
+class BrokenInvariantError(InternalError):
+    """The engine's own books contradict each other."""

@@ -1,0 +1,121 @@
+"""What the engine is told: facts about the fleet and the work, as values.
+
+A step of the engine takes some events and one moment in time. Events are what an event log
+stores, so each is a tagged struct that survives a trip through JSON unchanged.
+"""
+
+import msgspec
+
+from gpufleet.model.device import Device
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+from gpufleet.model.queue import Queue
+from gpufleet.model.shape import Shape
+from gpufleet.model.topology import Topology
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="event"):
+    """Anything that can happen."""
+
+
+class NodeSet(Event, frozen=True, tag="node-set"):
+    """A node appeared or changed. Pods booked on it stay booked."""
+
+    node: Node
+
+
+class NodeRemoved(Event, frozen=True, tag="node-removed"):
+    """A node is gone. Its pods keep their booking until they are removed or it comes back."""
+
+    name: NodeName
+
+
+class DeviceSet(Event, frozen=True, tag="device-set"):
+    """One device of a known node changed, for example its health."""
+
+    node: NodeName
+    device: Device
+
+
+class PodAdded(Event, frozen=True, tag="pod-added"):
+    """A pod wants to run."""
+
+    pod: Pod
+
+
+class PodBound(Event, frozen=True, tag="pod-bound"):
+    """A pod runs on a node: a bind of ours confirmed, or a fact we did not decide.
+
+    ``devices`` are the GPUs it holds; None stands for one nobody knows the id of.
+    """
+
+    pod: Pod
+    node: NodeName
+    devices: tuple[DeviceId | None, ...] = ()
+
+
+class BindRefused(Event, frozen=True, tag="bind-refused"):
+    """A bind of ours did not happen; the pod waits again, after a pause."""
+
+    uid: PodUid
+
+
+class PodRemoved(Event, frozen=True, tag="pod-removed"):
+    """A pod ended or was deleted; what it held is free."""
+
+    uid: PodUid
+
+
+class GangSet(Event, frozen=True, tag="gang-set"):
+    """A gang appeared or changed."""
+
+    gang: Gang
+
+
+class GangRemoved(Event, frozen=True, tag="gang-removed"):
+    """A gang is gone; pods that still name it wait until it comes back."""
+
+    name: GangName
+
+
+class QueueSet(Event, frozen=True, tag="queue-set"):
+    """A queue appeared or changed."""
+
+    queue: Queue
+
+
+class QueueRemoved(Event, frozen=True, tag="queue-removed"):
+    """A queue is gone; work that names it waits as in a queue of priority 0."""
+
+    name: QueueName
+
+
+class TopologySet(Event, frozen=True, tag="topology-set"):
+    """The levels of the topology."""
+
+    topology: Topology
+
+
+class TargetWorkloadSet(Event, frozen=True, tag="target-workload-set"):
+    """The workload that fragmentation is measured against: (shape, how many of it)."""
+
+    entries: tuple[tuple[Shape, int], ...]
+
+
+AnyEvent = (
+    NodeSet
+    | NodeRemoved
+    | DeviceSet
+    | PodAdded
+    | PodBound
+    | BindRefused
+    | PodRemoved
+    | GangSet
+    | GangRemoved
+    | QueueSet
+    | QueueRemoved
+    | TopologySet
+    | TargetWorkloadSet
+)

@@ -1,0 +1,256 @@
+"""Whether a node has room for a shape: the answer, the reasons against, and how many would fit.
+
+Only amounts are judged here; labels, taints and cordons are ``eligibility``. ``fits`` is the hot
+path, ``reasons_against`` tells every reason of the same question, and a property test holds the
+two together. ``ranking`` asks ``fits`` for every node it scores.
+"""
+
+from gpufleet.engine import layout, reason
+from gpufleet.engine.compiled import kernel
+from gpufleet.engine.tables import Tables
+from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
+
+SERVES_WHOLE = int(Serves.WHOLE)
+SERVES_SHARE = int(Serves.SHARE)
+
+
+@kernel
+def is_whole(tables: Tables, shape: int) -> bool:
+    """True if the shape asks for entire devices."""
+    return bool(tables.shapes[layout.SHAPE_GPU_MILLI, shape] == WHOLE_GPU_MILLI)
+
+
+@kernel
+def accepts_model(tables: Tables, shape: int, device: int) -> bool:
+    """True if the shape accepts the device's model."""
+    if tables.shapes[layout.SHAPE_ANY_MODEL, shape]:
+        return True
+    return bool(tables.shape_models[shape, tables.devices[layout.DEVICE_MODEL, device]])
+
+
+@kernel
+def share_mib(tables: Tables, shape: int, device: int) -> int:
+    """Memory of the share on this device in MiB; 0 where neither shape nor device tells."""
+    stated = tables.shapes[layout.SHAPE_GPU_MIB, shape]
+    if stated != layout.NOT_SET:
+        return int(stated)
+    total = tables.devices[layout.DEVICE_TOTAL_MIB, device]
+    if total == layout.NOT_SET:
+        return 0
+    return int(total * tables.shapes[layout.SHAPE_GPU_MILLI, shape] // WHOLE_GPU_MILLI)
+
+
+@kernel
+def share_memory_fits(tables: Tables, shape: int, device: int) -> bool:
+    """True if the device has memory for the share.
+
+    As long as every share of a device is in proportion to its milli, memory cannot run out before
+    the milli do, and is not looked at.
+    """
+    stated = tables.shapes[layout.SHAPE_GPU_MIB, shape] != layout.NOT_SET
+    if not stated and tables.devices[layout.DEVICE_MEMORY_SHARES, device] == 0:
+        return True
+    return share_mib(tables, shape, device) <= tables.devices[layout.DEVICE_FREE_MIB, device]
+
+
+@kernel
+def share_fits(tables: Tables, shape: int, device: int) -> bool:
+    """True if the device can take one share of this shape now."""
+    if tables.devices[layout.DEVICE_IDLE_MILLI, device] < tables.shapes[layout.SHAPE_GPU_MILLI, shape]:
+        return False
+    if tables.devices[layout.DEVICE_SERVES, device] & SERVES_SHARE == 0:
+        return False
+    if tables.devices[layout.DEVICE_HEALTHY, device] == 0:
+        return False
+    return accepts_model(tables, shape, device) and share_memory_fits(tables, shape, device)
+
+
+@kernel
+def whole_fits(tables: Tables, shape: int, device: int) -> bool:
+    """True if the device is entirely free and good for this shape.
+
+    A whole request with a memory accepts only devices with at least that much in all.
+    """
+    if tables.devices[layout.DEVICE_WHOLE_FREE, device] == 0:
+        return False
+    stated = tables.shapes[layout.SHAPE_GPU_MIB, shape]
+    if stated != layout.NOT_SET and tables.devices[layout.DEVICE_TOTAL_MIB, device] < stated:
+        return False
+    return accepts_model(tables, shape, device)
+
+
+@kernel
+def device_fits(tables: Tables, shape: int, device: int) -> bool:
+    """True if the device can serve one of the devices the shape asks for."""
+    if is_whole(tables, shape):
+        return whole_fits(tables, shape, device)
+    return share_fits(tables, shape, device)
+
+
+@kernel
+def host_fits(tables: Tables, shape: int, node: int) -> bool:
+    """True if CPU, memory, pods and every other host resource suffice.
+
+    What is not asked for is not looked at, so that a node that is over-committed in memory still
+    takes a pod that asks for none, as in Kubernetes.
+    """
+    asked = tables.shape_resources[shape]
+    free = tables.resources_free[node]
+    for column in range(len(asked)):
+        if asked[column] > 0 and asked[column] > free[column]:
+            return False
+    return True
+
+
+@kernel
+def fits(tables: Tables, shape: int, node: int) -> bool:
+    """True if the node has room for one pod of the shape now."""
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    whole = is_whole(tables, shape)
+    if whole and tables.nodes[layout.NODE_FREE_WHOLE_GPUS, node] < count:
+        return False
+    if not host_fits(tables, shape, node):
+        return False
+    if count == 0:
+        return True
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    found = 0
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        if whole:
+            found += whole_fits(tables, shape, device)
+        else:
+            found += share_fits(tables, shape, device)
+        if found >= count:
+            return True
+    return False
+
+
+@kernel
+def host_reasons(tables: Tables, shape: int, node: int) -> int:
+    """Every host resource that is short, as bits of ``Reason``."""
+    asked = tables.shape_resources[shape]
+    free = tables.resources_free[node]
+    found = 0
+    for column in range(len(asked)):
+        if asked[column] > 0 and asked[column] > free[column]:
+            if column == layout.RESOURCE_CPU_MILLI:
+                found |= reason.CPU
+            elif column == layout.RESOURCE_MEMORY_BYTES:
+                found |= reason.MEMORY
+            elif column == layout.RESOURCE_PODS:
+                found |= reason.PODS
+            elif column == layout.RESOURCE_EPHEMERAL_STORAGE_BYTES:
+                found |= reason.STORAGE
+            else:
+                found |= reason.OTHER_RESOURCE
+    return found
+
+
+@kernel
+def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
+    """What is wrong with the node's devices, as bits of ``Reason``; 0 if they suffice.
+
+    The devices are narrowed step by step (any, model, sharing mode, health, room); the reason is
+    the step at which fewer than the shape asks for are left.
+    """
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    if count == 0:
+        return 0
+    devices = tables.devices
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    owned = tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    if owned == 0:
+        return reason.NO_GPU
+    whole = is_whole(tables, shape)
+    serves = SERVES_WHOLE if whole else SERVES_SHARE
+    of_model, serving, healthy, fitting, idle_milli, lacking_memory = 0, 0, 0, 0, 0, 0
+    for device in range(first, first + owned):
+        if not accepts_model(tables, shape, device):
+            continue
+        of_model += 1
+        if devices[layout.DEVICE_SERVES, device] & serves == 0:
+            continue
+        serving += 1
+        if devices[layout.DEVICE_HEALTHY, device] == 0:
+            continue
+        healthy += 1
+        idle = devices[layout.DEVICE_IDLE_MILLI, device]
+        idle_milli += idle
+        if device_fits(tables, shape, device):
+            fitting += 1
+        elif lacks_only_memory(tables, shape, device):
+            lacking_memory += 1
+    if owned < count:
+        return reason.GPU_COUNT
+    if of_model < count:
+        return reason.GPU_MODEL
+    if serving < count:
+        return reason.GPU_SHARING
+    if healthy < count:
+        return reason.GPU_SICK
+    if fitting >= count:
+        return 0
+    if fitting + lacking_memory >= count:
+        return reason.GPU_MEMORY
+    if idle_milli >= count * tables.shapes[layout.SHAPE_GPU_MILLI, shape]:
+        return reason.GPU_FRAGMENTED
+    return reason.GPU_BUSY
+
+
+@kernel
+def lacks_only_memory(tables: Tables, shape: int, device: int) -> bool:
+    """True if a device that does not fit would fit with more memory."""
+    if is_whole(tables, shape):
+        return bool(tables.devices[layout.DEVICE_WHOLE_FREE, device] == 1)
+    enough = (
+        tables.devices[layout.DEVICE_IDLE_MILLI, device]
+        >= tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+    )
+    return bool(enough) and not share_memory_fits(tables, shape, device)
+
+
+@kernel
+def reasons_against(tables: Tables, shape: int, node: int) -> int:
+    """Every reason of amount against the node, as bits of ``Reason``; 0 if it fits."""
+    return gpu_reasons(tables, shape, node) | host_reasons(tables, shape, node)
+
+
+@kernel
+def room(tables: Tables, shape: int, node: int, limit: int) -> int:
+    """How many pods of the shape the node could take one after the other, ``limit`` at most.
+
+    Exact for CPU-only shapes, whole GPUs and shares of one device; for shares of several devices
+    an upper bound.
+    """
+    most = limit
+    asked = tables.shape_resources[shape]
+    free = tables.resources_free[node]
+    for column in range(len(asked)):
+        if asked[column] > 0:
+            most = min(most, max(0, free[column]) // asked[column])
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    if count == 0 or most == 0:
+        return int(most)
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    places = 0
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        if device_fits(tables, shape, device):
+            places += places_on_device(tables, shape, device, limit)
+    return int(min(most, places // count))
+
+
+@kernel
+def places_on_device(tables: Tables, shape: int, device: int, limit: int) -> int:
+    """How many requests of one device each the device could serve, ``limit`` at most."""
+    if is_whole(tables, shape):
+        return 1
+    places = limit
+    milli = tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+    if milli > 0:
+        places = min(places, tables.devices[layout.DEVICE_IDLE_MILLI, device] // milli)
+    stated = tables.shapes[layout.SHAPE_GPU_MIB, shape] != layout.NOT_SET
+    if stated or tables.devices[layout.DEVICE_MEMORY_SHARES, device] > 0:
+        mib = share_mib(tables, shape, device)
+        if mib > 0:
+            places = min(places, tables.devices[layout.DEVICE_FREE_MIB, device] // mib)
+    return int(places)

@@ -1,0 +1,201 @@
+"""The nodes and devices of the fleet: from values into rows of the arrays, and back.
+
+A node keeps its row as long as it is known; rows of removed nodes are used again, the lowest
+first, and the row is the rank that breaks ties between equal scores. ``pods`` puts pods on
+the rows; ``eligibility`` reads labels and taints.
+"""
+
+import heapq
+
+from gpufleet.engine import layout
+from gpufleet.engine.errors import EventError
+from gpufleet.engine.labels_by_column import LabelsByColumn
+from gpufleet.engine.placing import settle_device, settle_node
+from gpufleet.engine.policy_tables import DEVICES_A_NODE_MAX
+from gpufleet.engine.tables import TableStore
+from gpufleet.model.device import WHOLE_GPU_MILLI, Device
+from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
+from gpufleet.model.node import Node
+from gpufleet.model.resources import Resources
+
+
+class Fleet:
+    """Rows of nodes and devices, and the dictionaries from names to rows."""
+
+    def __init__(self, store: TableStore) -> None:
+        self.store = store
+        self.labels = LabelsByColumn()
+        self.nodes: list[Node | None] = []
+        self.row_by_name: dict[NodeName, int] = {}
+        self.device_ids: list[DeviceId | None] = []
+        self.device_row_by_id: dict[DeviceId, int] = {}
+        self.model_codes: dict[GpuModelName, int] = {}
+        self.resource_columns: dict[str, int] = {}
+        self._type_codes: dict[tuple[object, ...], int] = {}
+        self._free_rows: list[int] = []
+        self._free_device_ranges: dict[int, list[int]] = {}
+
+    @property
+    def row_count(self) -> int:
+        """Rows in use, those of removed nodes among them."""
+        return len(self.nodes)
+
+    def node_at(self, row: int) -> Node:
+        """The node of a row that is in use."""
+        node = self.nodes[row]
+        if node is None:
+            raise KeyError(row)
+        return node
+
+    def model_code(self, model: GpuModelName) -> int:
+        """The number of a GPU model, given out on first sight."""
+        code = self.model_codes.setdefault(model, len(self.model_codes))
+        self.store.make_room("shape_models", code + 1, axis=1)
+        return code
+
+    def resource_column(self, name: str) -> int:
+        """The column of an extended resource, given out on first sight."""
+        column = self.resource_columns.setdefault(
+            name, layout.RESOURCE_FIXED_COLUMNS + len(self.resource_columns)
+        )
+        self.store.make_resource_room(column + 1)
+        return column
+
+    def amounts(self, resources: Resources, pods: int) -> list[tuple[int, int]]:
+        """The resources as (column, amount)."""
+        fixed = [
+            (layout.RESOURCE_CPU_MILLI, resources.cpu_milli),
+            (layout.RESOURCE_MEMORY_BYTES, resources.memory_bytes),
+            (layout.RESOURCE_PODS, pods),
+            (layout.RESOURCE_EPHEMERAL_STORAGE_BYTES, resources.ephemeral_storage_bytes),
+        ]
+        return fixed + [(self.resource_column(name), amount) for name, amount in resources.other]
+
+    def check(self, node: Node) -> None:
+        """Refuse a node that contradicts itself or another node, before anything is touched."""
+        ids = [device.id for device in node.devices]
+        if len(ids) > DEVICES_A_NODE_MAX:
+            raise EventError(
+                "too many devices on one node", field=f"node {node.name}: devices",
+                value=len(ids), expected=f"at most {DEVICES_A_NODE_MAX}",
+            )
+        own_row = self.row_by_name.get(node.name)
+        for device_id in ids:
+            row = self.device_row_by_id.get(device_id)
+            owner = None if row is None else int(self.store.tables.devices[layout.DEVICE_NODE, row])
+            if ids.count(device_id) > 1 or (owner is not None and owner != own_row):
+                raise EventError(
+                    "this device is reported twice", field=f"node {node.name}: devices",
+                    value=str(device_id), expected="an id that no other device has",
+                )
+
+    def put(self, node: Node) -> int:
+        """Give a new node a row, or write a known one anew, as if nothing ran on it."""
+        self.store.make_journal_room(2 * len(node.devices) + 2)
+        row = self.row_by_name.get(node.name)
+        if row is None:
+            row = self._new_row(node)
+        else:
+            self._drop_devices(row)
+        old = self.nodes[row]
+        self.labels.replace(row, old.labels if old is not None else {}, node.labels)
+        self.nodes[row] = node
+        self._write_host(row, node)
+        self._write_devices(row, node)
+        return row
+
+    def relabel(self, row: int, node: Node) -> None:
+        """Take over labels, taints and cordon of a node whose amounts did not change."""
+        self.labels.replace(row, self.node_at(row).labels, node.labels)
+        self.nodes[row] = node
+
+    def remove(self, row: int) -> None:
+        """Forget a node on which nothing is booked any more."""
+        node = self.node_at(row)
+        self._drop_devices(row)
+        self.labels.replace(row, node.labels, {})
+        self.nodes[row] = None
+        del self.row_by_name[node.name]
+        self.store.tables.nodes[:, row] = 0
+        self.store.tables.resources_free[row] = 0
+        self.store.tables.kinds[row] = 0
+        heapq.heappush(self._free_rows, row)
+        self.store.make_journal_room(2)
+        settle_node(self.store.tables, row)
+
+    def _new_row(self, node: Node) -> int:
+        if self._free_rows:
+            row = heapq.heappop(self._free_rows)
+        else:
+            row = len(self.nodes)
+            self.nodes.append(None)
+            self.store.make_node_room(row + 1)
+        self.row_by_name[node.name] = row
+        return row
+
+    def _write_host(self, row: int, node: Node) -> None:
+        amounts = self.amounts(node.allocatable, node.allocatable.pods)
+        tables = self.store.tables
+        tables.kinds[row] = 0
+        tables.resources_free[row] = 0
+        for column, amount in amounts:
+            tables.resources_free[row, column] = amount
+        tables.nodes[layout.NODE_PRESENT, row] = 1
+        tables.nodes[layout.NODE_TYPE, row] = self._type_code(node)
+
+    def _type_code(self, node: Node) -> int:
+        kind = (
+            tuple(device.model for device in node.devices),
+            node.allocatable.cpu_milli,
+            node.allocatable.memory_bytes,
+        )
+        return self._type_codes.setdefault(kind, len(self._type_codes))
+
+    def _write_devices(self, row: int, node: Node) -> None:
+        first = self._device_range(len(node.devices))
+        for index, device in enumerate(node.devices):
+            self._write_device(row, first + index, device)
+        tables = self.store.tables
+        tables.nodes[layout.NODE_FIRST_DEVICE, row] = first
+        tables.nodes[layout.NODE_DEVICE_COUNT, row] = len(node.devices)
+        settle_node(tables, row)
+
+    def _device_range(self, count: int) -> int:
+        spare = self._free_device_ranges.get(count)
+        if spare:
+            return heapq.heappop(spare)
+        first = len(self.device_ids)
+        self.device_ids.extend([None] * count)
+        self.store.make_room("devices", first + count)
+        return first
+
+    def _write_device(self, node_row: int, device_row: int, device: Device) -> None:
+        model = self.model_code(device.model)
+        known = device.memory_mib is not None
+        cells = self.store.tables.devices[:, device_row]
+        cells[layout.DEVICE_NODE] = node_row
+        cells[layout.DEVICE_MODEL] = model
+        cells[layout.DEVICE_FREE_MILLI] = WHOLE_GPU_MILLI
+        cells[layout.DEVICE_TOTAL_MIB] = device.memory_mib if known else layout.NOT_SET
+        cells[layout.DEVICE_FREE_MIB] = device.memory_mib if known else 0
+        cells[layout.DEVICE_SERVES] = int(device.serves)
+        cells[layout.DEVICE_HEALTHY] = int(device.healthy)
+        cells[layout.DEVICE_LINK_GROUP] = device.link_group
+        cells[layout.DEVICE_USERS] = 0
+        cells[layout.DEVICE_MEMORY_SHARES] = 0
+        settle_device(self.store.tables, device_row)
+        self.device_ids[device_row] = device.id
+        self.device_row_by_id[device.id] = device_row
+
+    def _drop_devices(self, row: int) -> None:
+        tables = self.store.tables
+        first = int(tables.nodes[layout.NODE_FIRST_DEVICE, row])
+        count = int(tables.nodes[layout.NODE_DEVICE_COUNT, row])
+        for device_row in range(first, first + count):
+            device_id = self.device_ids[device_row]
+            if device_id is not None:
+                del self.device_row_by_id[device_id]
+            self.device_ids[device_row] = None
+        tables.devices[:, first : first + count] = 0
+        if count:
+            heapq.heappush(self._free_device_ranges.setdefault(count, []), first)

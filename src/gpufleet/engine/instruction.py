@@ -1,0 +1,90 @@
+"""What the engine says: binds to make, conditions to tell, and what it wants to hear next.
+
+The shell carries instructions out and reports what came of them as events.
+"""
+
+import msgspec
+
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid
+
+
+class Instruction(msgspec.Struct, frozen=True, tag_field="instruction"):
+    """Anything the engine can ask of its shell."""
+
+
+class Bind(Instruction, frozen=True, tag="bind"):
+    """Put this pod on this node, on these devices."""
+
+    uid: PodUid
+    node: NodeName
+    devices: tuple[DeviceId, ...] = ()
+
+
+class Evict(Instruction, frozen=True, tag="evict"):
+    """End this pod so that ``beneficiary`` can run."""
+
+    uid: PodUid
+    beneficiary: PodUid | GangName
+    reason: str
+
+
+class Nearest(msgspec.Struct, frozen=True):
+    """The node that comes closest, and what is missing there.
+
+    ``short`` names each resource and by how much it is short ("gpus", "gpu_milli", "cpu_milli",
+    "memory_bytes", ...); ``equals`` counts the nodes where exactly the same is missing.
+    """
+
+    node: NodeName
+    short: dict[str, int]
+    equals: int
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Why a shape fits nowhere now.
+
+    ``first_reasons`` counts every node once, under its first reason; ``all_reasons`` counts it
+    under each. ``nearest`` is None where no amount of room would help.
+    """
+
+    nodes: int
+    first_reasons: dict[str, int]
+    all_reasons: dict[str, int]
+    nearest: Nearest | None
+
+
+class Unschedulable(Instruction, frozen=True, tag="unschedulable"):
+    """This pod cannot run now, and why. Told once a pod; ``explain`` gives the news later."""
+
+    uid: PodUid
+    verdict: Verdict
+
+
+class GangUnschedulable(Instruction, frozen=True, tag="gang-unschedulable"):
+    """This gang cannot start now.
+
+    ``placeable`` of its ``min_members`` would fit; ``verdict`` is that of the first member that
+    does not, None while too few members have arrived.
+    """
+
+    gang: GangName
+    min_members: int
+    arrived: int
+    placeable: int
+    verdict: Verdict | None
+
+
+class Rejected(Instruction, frozen=True, tag="rejected"):
+    """An event was bad and changed nothing; everything else went on."""
+
+    subject: str
+    problem: str
+
+
+class RequeueAfter(Instruction, frozen=True, tag="requeue-after"):
+    """Take a step at this engine time at the latest, even if nothing happens."""
+
+    at_us: int
+
+
+AnyInstruction = Bind | Evict | Unschedulable | GangUnschedulable | Rejected | RequeueAfter

@@ -1,0 +1,187 @@
+"""Taking events in: each kind of event changes the books, none decides anything.
+
+An event that is bad raises an ``InputError`` before it changed anything; the engine reports it
+and goes on with the next. Events that say what is known already change nothing, because watches
+deliver twice.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from gpufleet.engine import event, journal
+from gpufleet.engine.books import Books
+from gpufleet.engine.errors import EventError
+from gpufleet.engine.layout import PodState
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.node import Node
+
+
+class Intake:
+    """Applies events to the books."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        self.at_us = 0
+        self._handlers: dict[type[event.Event], Callable[..., None]] = {
+            event.NodeSet: self._node_set,
+            event.NodeRemoved: self._node_removed,
+            event.DeviceSet: self._device_set,
+            event.PodAdded: self._pod_added,
+            event.PodBound: self._pod_bound,
+            event.BindRefused: self._bind_refused,
+            event.PodRemoved: self._pod_removed,
+            event.GangSet: self._gang_set,
+            event.GangRemoved: self._gang_removed,
+            event.QueueSet: self._queue_set,
+            event.QueueRemoved: self._queue_removed,
+            event.TopologySet: self._topology_set,
+            event.TargetWorkloadSet: self._target_workload_set,
+        }
+
+    def take(self, happened: event.Event, at_us: int) -> None:
+        """Apply one event that happened at (or was heard of by) this engine time."""
+        self.at_us = at_us
+        self._handlers[type(happened)](happened)
+
+    def _node_set(self, happened: event.NodeSet) -> None:
+        books, node = self.books, happened.node
+        row = books.fleet.row_by_name.get(node.name)
+        books.fleet.check(node)
+        if row is not None:
+            known = books.fleet.node_at(row)
+            if known == node:
+                return
+            if same_amounts(known, node):
+                books.fleet.relabel(row, node)
+                self._node_judged_anew(row)
+                return
+        row = books.pods.put_node(node)
+        self._node_judged_anew(row)
+
+    def _node_judged_anew(self, row: int) -> None:
+        books = self.books
+        books.shapes.node_added(row)
+        books.domains.put(row)
+        books.policy.fleet_changed()
+        journal.touch(books.store.tables, row)
+        books.room_freed = True
+
+    def _node_removed(self, happened: event.NodeRemoved) -> None:
+        row = self.books.fleet.row_by_name.get(happened.name)
+        if row is None:
+            return
+        self.books.pods.lose_node(happened.name)
+        self.books.domains.remove(row)
+        self.books.policy.fleet_changed()
+
+    def _device_set(self, happened: event.DeviceSet) -> None:
+        row = self.books.fleet.row_by_name.get(happened.node)
+        if row is None:
+            raise EventError("no such node", field="node", value=str(happened.node))
+        node = self.books.fleet.node_at(row)
+        if all(device.id != happened.device.id for device in node.devices):
+            raise EventError(
+                "no such device on this node", field=f"node {node.name}: device",
+                value=str(happened.device.id), expected="one of the node's devices",
+            )
+        devices = tuple(
+            happened.device if device.id == happened.device.id else device
+            for device in node.devices
+        )
+        self._node_set(event.NodeSet(msgspec.structs.replace(node, devices=devices)))
+
+    def _pod_added(self, happened: event.PodAdded) -> None:
+        books, pod = self.books, happened.pod
+        if pod.uid in books.pods.row_by_uid:
+            return
+        row = books.pods.add(pod)
+        books.sequence_by_row[row] = books.waiting.next_sequence()
+        books.policy.arrived(pod.shape)
+        books.enqueue(row)
+
+    def _pod_bound(self, happened: event.PodBound) -> None:
+        books, pod = self.books, happened.pod
+        row = books.pods.row_by_uid.get(pod.uid)
+        if row is None:
+            row = books.pods.add(pod)
+            books.sequence_by_row[row] = books.waiting.next_sequence()
+        node_row = books.fleet.row_by_name.get(happened.node)
+        booked = books.pods.node_row(row)
+        if booked is not None:
+            same_devices = books.pods.device_ids(row) == happened.devices
+            if booked == node_row and (same_devices or not happened.devices):
+                books.pods.mark(row, PodState.BOUND)
+                return
+            books.pods.unbook(row, PodState.BOUND)
+            books.room_freed = True
+        books.pods.leave_lost_node(pod.uid)
+        if node_row is None:
+            books.pods.mark(row, PodState.BOUND)
+            books.pods.book_on_lost_node(row, happened.node, happened.devices)
+        else:
+            books.pods.book(row, node_row, happened.devices, PodState.BOUND)
+        books.placed(row)
+
+    def _bind_refused(self, happened: event.BindRefused) -> None:
+        books = self.books
+        row = books.pods.row_by_uid.get(happened.uid)
+        if row is None or books.pods.state(row) is not PodState.ASSUMED:
+            return
+        if books.pods.node_row(row) is not None:
+            books.pods.unbook(row, PodState.BACKOFF)
+        books.pods.leave_lost_node(happened.uid)
+        books.pods.mark(row, PodState.BACKOFF)
+        books.unplaced(row)
+        books.back_off(row, self.at_us)
+
+    def _pod_removed(self, happened: event.PodRemoved) -> None:
+        self._forget(happened.uid)
+
+    def _forget(self, uid: PodUid) -> None:
+        row = self.books.pods.row_by_uid.get(uid)
+        if row is not None:
+            self.books.leave(row)
+            self.books.pods.remove(uid)
+
+    def _gang_set(self, happened: event.GangSet) -> None:
+        books, gang = self.books, happened.gang
+        if gang.min_members < 1:
+            raise EventError(
+                "a gang of nobody", field=f"gang {gang.name}: min_members",
+                value=gang.min_members, expected="1 or more",
+            )
+        members = books.gangs.members(gang.name)
+        if members.gang is not None:
+            books.withdraw_gang(members.gang)
+        members.gang = gang
+        books.offer_gang(gang)
+
+    def _gang_removed(self, happened: event.GangRemoved) -> None:
+        books = self.books
+        members = books.gangs.by_name.get(happened.name)
+        if members is None or members.gang is None:
+            return
+        books.withdraw_gang(members.gang)
+        members.gang = None
+        books.gangs.drop_if_empty(happened.name)
+
+    def _queue_set(self, happened: event.QueueSet) -> None:
+        self.books.waiting.queues[happened.queue.name] = happened.queue
+
+    def _queue_removed(self, happened: event.QueueRemoved) -> None:
+        self.books.waiting.queues.pop(happened.name, None)
+
+    def _topology_set(self, happened: event.TopologySet) -> None:
+        self.books.domains.set_topology(happened.topology)
+        self.books.room_freed = True
+
+    def _target_workload_set(self, happened: event.TargetWorkloadSet) -> None:
+        self.books.policy.set_target(happened.entries)
+        self.books.shapes.rank_anew()
+
+
+def same_amounts(known: Node, node: Node) -> bool:
+    """True if only labels, taints or the cordon differ."""
+    return known.allocatable == node.allocatable and known.devices == node.devices
+

@@ -1,0 +1,82 @@
+"""The one way to write engine state, and the one way to take it back.
+
+Every write of a trial goes through ``write``, which first notes (table, row, column, old value).
+``undo`` walks the notes backwards to a mark. No field can be forgotten, because there is no other
+way to set one. A changed node is put on the list of changes either way, so that cached scores
+(``ranking``) of a node that was changed and changed back are made anew rather than trusted.
+"""
+
+from gpufleet.engine import layout
+from gpufleet.engine.compiled import kernel
+from gpufleet.engine.tables import Tables
+
+
+@kernel
+def write(tables: Tables, table: int, row: int, column: int, value: int) -> None:
+    """Set one cell and note what was there."""
+    length = tables.counters[layout.COUNTER_JOURNAL_LENGTH]
+    entry = tables.journal[length]
+    entry[0] = table
+    entry[1] = row
+    entry[2] = column
+    entry[3] = exchange(tables, table, row, column, value)
+    tables.counters[layout.COUNTER_JOURNAL_LENGTH] = length + 1
+
+
+@kernel
+def exchange(tables: Tables, table: int, row: int, column: int, value: int) -> int:
+    """Set one cell and return what was there."""
+    if table == layout.TABLE_DEVICES:
+        old = tables.devices[column, row]
+        tables.devices[column, row] = value
+    elif table == layout.TABLE_RESOURCES:
+        old = tables.resources_free[row, column]
+        tables.resources_free[row, column] = value
+    elif table == layout.TABLE_NODES:
+        old = tables.nodes[column, row]
+        tables.nodes[column, row] = value
+    elif table == layout.TABLE_KINDS:
+        old = tables.kinds[row, column]
+        tables.kinds[row, column] = value
+    elif table == layout.TABLE_PODS:
+        old = tables.pods[column, row]
+        tables.pods[column, row] = value
+    else:
+        old = tables.pod_devices[row, column]
+        tables.pod_devices[row, column] = value
+    return int(old)
+
+
+@kernel
+def touch(tables: Tables, node: int) -> None:
+    """Put a node on the list of changes."""
+    position = tables.counters[layout.COUNTER_CHANGES]
+    tables.changes[position % len(tables.changes)] = node
+    tables.changed_at[node] = position
+    tables.counters[layout.COUNTER_CHANGES] = position + 1
+
+
+@kernel
+def undo(tables: Tables, mark: int) -> None:
+    """Take back every write since the journal had ``mark`` entries."""
+    for position in range(tables.counters[layout.COUNTER_JOURNAL_LENGTH] - 1, mark - 1, -1):
+        entry = tables.journal[position]
+        table, row = entry[0], entry[1]
+        exchange(tables, table, row, entry[2], entry[3])
+        if table in (layout.TABLE_NODES, layout.TABLE_RESOURCES, layout.TABLE_KINDS):
+            touch(tables, row)
+        elif table == layout.TABLE_DEVICES:
+            touch(tables, tables.devices[layout.DEVICE_NODE, row])
+    tables.counters[layout.COUNTER_JOURNAL_LENGTH] = mark
+
+
+@kernel
+def mark(tables: Tables) -> int:
+    """Where the journal stands; hand it to ``undo`` to come back here."""
+    return int(tables.counters[layout.COUNTER_JOURNAL_LENGTH])
+
+
+@kernel
+def forget(tables: Tables) -> None:
+    """Keep everything written so far for good."""
+    tables.counters[layout.COUNTER_JOURNAL_LENGTH] = 0

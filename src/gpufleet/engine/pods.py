@@ -1,0 +1,191 @@
+"""Pods and where they are booked: rows of the pod table, and which pods sit on which node.
+
+A booking follows facts: a pod that runs somewhere is booked there even where that over-commits
+the node, and it stays booked to a node that vanished until it is removed itself, so that a node
+that comes back is not given away twice. ``placing`` does the arithmetic.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from gpufleet.engine import journal, layout
+from gpufleet.engine.errors import EventError
+from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.layout import PodState
+from gpufleet.engine.placing import place, release, writes_for
+from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.tables import TableStore
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+
+
+class PodBook:
+    """Interns pods and books them onto nodes."""
+
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook) -> None:
+        self.store = store
+        self.fleet = fleet
+        self.shapes = shapes
+        self.pods: list[Pod | None] = []
+        self.row_by_uid: dict[PodUid, int] = {}
+        self.on_node: dict[int, dict[int, None]] = {}
+        self.on_lost_node: dict[NodeName, dict[PodUid, tuple[DeviceId | None, ...]]] = {}
+        self._lost_node_by_uid: dict[PodUid, NodeName] = {}
+        self._free_rows: list[int] = []
+
+    def pod_at(self, row: int) -> Pod:
+        """The pod of a row in use."""
+        pod = self.pods[row]
+        if pod is None:
+            raise KeyError(row)
+        return pod
+
+    def state(self, row: int) -> PodState:
+        """Where the pod stands."""
+        return PodState(int(self.store.tables.pods[layout.POD_STATE, row]))
+
+    def add(self, pod: Pod) -> int:
+        """A row for a new pod, waiting."""
+        shape = self.shapes.hold(pod.shape)
+        if self._free_rows:
+            row = self._free_rows.pop()
+            self.pods[row] = pod
+        else:
+            row = len(self.pods)
+            self.pods.append(pod)
+            self.store.make_room("pods", row + 1)
+            self.store.make_room("pod_devices", row + 1)
+        self.row_by_uid[pod.uid] = row
+        cells = self.store.tables.pods
+        cells[layout.POD_STATE, row] = PodState.WAITING
+        cells[layout.POD_SHAPE, row] = shape
+        cells[layout.POD_NODE, row] = layout.NOT_SET
+        return row
+
+    def remove(self, uid: PodUid) -> int | None:
+        """Forget a pod and free what it holds; its former row, None if it was unknown."""
+        row = self.row_by_uid.pop(uid, None)
+        if row is None:
+            return None
+        if self.node_row(row) is not None:
+            self.unbook(row, PodState.ABSENT)
+        self.leave_lost_node(uid)
+        tables = self.store.tables
+        tables.pods[layout.POD_STATE, row] = PodState.ABSENT
+        self.shapes.drop(int(tables.pods[layout.POD_SHAPE, row]))
+        self.pods[row] = None
+        self._free_rows.append(row)
+        return row
+
+    def node_row(self, row: int) -> int | None:
+        """The row of the node a pod is booked on."""
+        node = int(self.store.tables.pods[layout.POD_NODE, row])
+        return None if node == layout.NOT_SET else node
+
+    def device_ids(self, row: int) -> tuple[DeviceId | None, ...]:
+        """The devices a booked pod holds."""
+        shape = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape])
+        rows = self.store.tables.pod_devices[row, :count].tolist()
+        ids = self.fleet.device_ids
+        return tuple(None if device == layout.NOT_SET else ids[device] for device in rows)
+
+    def make_journal_room(self, pods: int, devices_a_pod: int) -> None:
+        """Room in the journal for placing or releasing that many pods."""
+        columns = self.store.tables.resources_free.shape[1]
+        self.store.make_journal_room(pods * writes_for(columns, devices_a_pod))
+
+    def booked(self, row: int) -> None:
+        """Note that a pod now sits on its node (its place was written by a kernel)."""
+        node = int(self.store.tables.pods[layout.POD_NODE, row])
+        self.on_node.setdefault(node, {})[row] = None
+
+    def book(self, row: int, node: int, ids: tuple[DeviceId | None, ...], state: PodState) -> None:
+        """Book a pod on a node and devices that somebody else decided."""
+        count = self.pod_at(row).shape.gpu.count
+        chosen = np.full(max(count, 1), layout.NOT_SET, np.int64)
+        for index in range(count):
+            device_id = ids[index] if index < len(ids) else None
+            chosen[index] = self._device_on_node(device_id, node, chosen)
+        self.make_journal_room(1, count)
+        place(self.store.tables, row, node, chosen, int(state))
+        self.booked(row)
+
+    def _device_on_node(
+        self, device_id: DeviceId | None, node: int, taken: npt.NDArray[np.int64]
+    ) -> int:
+        """The row of a device; where its id is not known, one that is free stands for it."""
+        devices = self.store.tables.devices
+        if device_id is not None:
+            device = self.fleet.device_row_by_id.get(device_id, layout.NOT_SET)
+            here = device != layout.NOT_SET and devices[layout.DEVICE_NODE, device] == node
+            return device if here else layout.NOT_SET
+        first = int(self.store.tables.nodes[layout.NODE_FIRST_DEVICE, node])
+        for device in range(first, first + int(self.store.tables.nodes[layout.NODE_DEVICE_COUNT, node])):
+            if devices[layout.DEVICE_WHOLE_FREE, device] == 1 and device not in taken:
+                return device
+        return layout.NOT_SET
+
+    def unbook(self, row: int, state: PodState) -> None:
+        """Take a pod off its node."""
+        node = self.node_row(row)
+        if node is None:
+            raise EventError("the pod is not on a node", field="uid", value=self.pod_at(row).uid)
+        self.make_journal_room(1, self.store.tables.pod_devices.shape[1])
+        release(self.store.tables, row, int(state))
+        del self.on_node[node][row]
+
+    def mark(self, row: int, state: PodState) -> None:
+        """Set a pod's state without moving it."""
+        self.store.make_journal_room(1)
+        journal.write(
+            self.store.tables, layout.TABLE_PODS, row, layout.POD_STATE, int(state)
+        )
+
+    def lose_node(self, name: NodeName) -> None:
+        """A node vanished: its pods stay booked to its name."""
+        node = self.fleet.row_by_name[name]
+        for row in list(self.on_node.get(node, ())):
+            ids, state = self.device_ids(row), self.state(row)
+            self.unbook(row, state)
+            self.book_on_lost_node(row, name, ids)
+        self.on_node.pop(node, None)
+        self.fleet.remove(node)
+
+    def book_on_lost_node(
+        self, row: int, name: NodeName, ids: tuple[DeviceId | None, ...]
+    ) -> None:
+        """Book a pod on a node that is not known (yet, or any more)."""
+        uid = self.pod_at(row).uid
+        self.on_lost_node.setdefault(name, {})[uid] = ids
+        self._lost_node_by_uid[uid] = name
+
+    def leave_lost_node(self, uid: PodUid) -> None:
+        """The pod is not, or no longer, booked on a node that is not known."""
+        name = self._lost_node_by_uid.pop(uid, None)
+        if name is not None:
+            del self.on_lost_node[name][uid]
+            if not self.on_lost_node[name]:
+                del self.on_lost_node[name]
+
+    def put_node(self, node: Node) -> int:
+        """Write a new or changed node and book again what runs on it."""
+        known = self.fleet.row_by_name.get(node.name)
+        held: list[tuple[int, tuple[DeviceId | None, ...], PodState]] = []
+        if known is not None:
+            for row in list(self.on_node.get(known, ())):
+                held.append((row, self.device_ids(row), self.state(row)))
+                self.unbook(row, PodState.BOUND)
+        node_row = self.fleet.put(node)
+        for uid, ids in self.on_lost_node.pop(node.name, {}).items():
+            row = self.row_by_uid[uid]
+            held.append((row, ids, self.state(row)))
+            del self._lost_node_by_uid[uid]
+        for row, ids, state in held:
+            self.book(row, node_row, ids, state)
+        return node_row
+
+    def is_on_lost_node(self, uid: PodUid) -> bool:
+        """True if the pod is booked on a node that is not known."""
+        return uid in self._lost_node_by_uid

@@ -1,0 +1,156 @@
+"""The best node for a shape, at a cost that follows what changed and not how large the fleet is.
+
+Each shape in use has a slot: one score a node, and the best score of every block of 64 nodes.
+Before it is asked, a slot is brought up to date with the nodes that changed since it was last
+asked (``journal.touch`` lists them); a change of a node costs one score a shape, once. The best
+node is found by the best block, then inside it: highest score, lowest row among equals.
+``cycle`` asks for a node, ``choice`` then picks its devices.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpufleet.engine import choice, layout, policy_tables
+from gpufleet.engine.compiled import kernel
+from gpufleet.engine.policy_tables import PolicyTables
+from gpufleet.engine.scoring.total import score
+from gpufleet.engine.tables import Int64Array, Tables
+
+
+class Rankings(NamedTuple):
+    """Scores of the shapes in use.
+
+    ``state[slot, COLUMN]``, ``scores[slot, node]``, ``best[slot, block]``, and ``refused[slot,
+    node]``: the reasons of labels, taints and cordons against the node (0: eligible).
+    """
+
+    state: Int64Array
+    scores: Int64Array
+    best: Int64Array
+    refused: Int64Array
+
+
+def empty_rankings(slots: int, node_rows: int) -> Rankings:
+    """Rankings for that many shapes over that many rows of nodes, all stale."""
+    blocks = -(-node_rows // layout.RANKING_BLOCK)
+    state = np.zeros((slots, layout.RANKING_COLUMNS), np.int64)
+    state[:, layout.RANKING_SHAPE] = layout.NOT_SET
+    state[:, layout.RANKING_STALE] = 1
+    return Rankings(
+        state=state,
+        scores=np.full((slots, blocks * layout.RANKING_BLOCK), layout.INFEASIBLE, np.int64),
+        best=np.full((slots, blocks), layout.INFEASIBLE, np.int64),
+        refused=np.zeros((slots, blocks * layout.RANKING_BLOCK), np.int64),
+    )
+
+
+@kernel
+def fresh_score(
+    tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int, node: int
+) -> int:
+    """The score of a node as of now, labels and taints included."""
+    if tables.nodes[layout.NODE_PRESENT, node] == 0 or rankings.refused[slot, node] != 0:
+        return layout.INFEASIBLE
+    shape = rankings.state[slot, layout.RANKING_SHAPE]
+    return score(tables, policy, shape, node)
+
+
+@kernel
+def set_score(rankings: Rankings, slot: int, node: int, value: int) -> None:
+    """Store a score and keep the best of its block true."""
+    scores = rankings.scores[slot]
+    old = scores[node]
+    scores[node] = value
+    block = node // layout.RANKING_BLOCK
+    best = rankings.best[slot, block]
+    if value >= best:
+        rankings.best[slot, block] = value
+    elif old == best:
+        first = block * layout.RANKING_BLOCK
+        rankings.best[slot, block] = scores[first : first + layout.RANKING_BLOCK].max()
+
+
+@kernel
+def rank_all(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int) -> None:
+    """Score every node anew."""
+    scores = rankings.scores[slot]
+    for node in range(len(tables.changed_at)):
+        scores[node] = fresh_score(tables, rankings, policy, slot, node)
+    for block in range(rankings.best.shape[1]):
+        first = block * layout.RANKING_BLOCK
+        rankings.best[slot, block] = scores[first : first + layout.RANKING_BLOCK].max()
+
+
+@kernel
+def refresh(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int) -> None:
+    """Bring a slot up to date with every change of a node so far."""
+    head = tables.counters[layout.COUNTER_CHANGES]
+    seen = rankings.state[slot, layout.RANKING_SEEN_CHANGES]
+    if rankings.state[slot, layout.RANKING_STALE] == 1 or head - seen > len(tables.changes):
+        rank_all(tables, rankings, policy, slot)
+        rankings.state[slot, layout.RANKING_STALE] = 0
+    else:
+        for position in range(seen, head):
+            node = tables.changes[position % len(tables.changes)]
+            if tables.changed_at[node] == position:
+                value = fresh_score(tables, rankings, policy, slot, node)
+                set_score(rankings, slot, node, value)
+    rankings.state[slot, layout.RANKING_SEEN_CHANGES] = head
+
+
+@kernel
+def best_node(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int) -> int:
+    """The node for one pod of the slot's shape, NOT_SET if no node has room."""
+    refresh(tables, rankings, policy, slot)
+    if policy.options[policy_tables.OPTION_NODE_CHOICE] == policy_tables.NODE_RANDOM:
+        return random_node(tables, rankings, policy, slot)
+    best, chosen = layout.INFEASIBLE, layout.NOT_SET
+    for block in range(rankings.best.shape[1]):
+        if rankings.best[slot, block] > best:
+            best = rankings.best[slot, block]
+            chosen = block
+    if chosen == layout.NOT_SET:
+        return layout.NOT_SET
+    first = chosen * layout.RANKING_BLOCK
+    for node in range(first, first + layout.RANKING_BLOCK):
+        if rankings.scores[slot, node] == best:
+            return node
+    return layout.NOT_SET
+
+
+@kernel
+def random_node(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int) -> int:
+    """A node with room, each with the same chance."""
+    scores = rankings.scores[slot]
+    feasible = 0
+    for node in range(len(scores)):
+        feasible += scores[node] != layout.INFEASIBLE
+    if feasible == 0:
+        return layout.NOT_SET
+    wanted = choice.draw(tables, policy, feasible)
+    for node in range(len(scores)):
+        if scores[node] != layout.INFEASIBLE:
+            if wanted == 0:
+                return node
+            wanted -= 1
+    return layout.NOT_SET
+
+
+@kernel
+def best_node_in(
+    tables: Tables,
+    rankings: Rankings,
+    policy: PolicyTables,
+    slot: int,
+    members: Int64Array,
+) -> int:
+    """The best of the given nodes (in ascending order of row), NOT_SET if none has room."""
+    refresh(tables, rankings, policy, slot)
+    best, chosen = layout.INFEASIBLE, layout.NOT_SET
+    for index in range(len(members)):
+        value = rankings.scores[slot, members[index]]
+        if value > best:
+            best = value
+            chosen = members[index]
+    return int(chosen)

@@ -1,0 +1,73 @@
+"""The engine: events in, instructions out, through one entry point.
+
+``Engine.step`` takes what happened and the moment, brings the books up to date (``intake``),
+decides what can be decided (``cycle``) and returns what the shell shall do. It reads no clock and
+draws no random number that is not derived from its seed and its events, so a saved log of steps
+(``event_log``) replays to the same bytes.
+"""
+
+from collections.abc import Iterable
+
+from gpufleet.engine import journal
+from gpufleet.engine.books import Books
+from gpufleet.engine.cycle import Cycle
+from gpufleet.engine.errors import EventError
+from gpufleet.engine.event import Event
+from gpufleet.engine.instruction import AnyInstruction, Rejected, RequeueAfter, Verdict
+from gpufleet.engine.intake import Intake
+from gpufleet.engine.layout import POD_SHAPE
+from gpufleet.engine.policy import Policy
+from gpufleet.engine.victims import NoVictims, VictimSearch
+from gpufleet.engine.waiting import PriorityOrder, QueueOrder
+from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import PodUid
+
+
+class Engine:
+    """Decides for one fleet. Not for use by several threads at once."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        seed: int = 0,
+        order: QueueOrder | None = None,
+        victims: VictimSearch | None = None,
+    ) -> None:
+        self.books = Books(policy, seed, order or PriorityOrder())
+        self._intake = Intake(self.books)
+        self._cycle = Cycle(self.books, victims or NoVictims())
+        self.at_us = 0
+
+    def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:
+        """Take in events at engine time ``at_us`` (microseconds, never going back) and decide.
+
+        A bad event is answered by ``Rejected`` and changes nothing. Raises EventError, before
+        anything is taken in, if time goes back.
+        """
+        if at_us < self.at_us:
+            raise EventError(
+                "engine time goes back", field="at_us", value=at_us, expected=f"{self.at_us} or later"
+            )
+        self.at_us = at_us
+        rejected: list[AnyInstruction] = []
+        for happened in events:
+            try:
+                self._intake.take(happened, at_us)
+            except InputError as problem:
+                rejected.append(Rejected(type(happened).__name__, str(problem)))
+            journal.forget(self.books.store.tables)
+        instructions = rejected + self._cycle.run(at_us)
+        instructions.extend(self.books.policy.wishes())
+        due_us = self.books.next_backoff_us()
+        if due_us is not None:
+            instructions.append(RequeueAfter(due_us))
+        journal.forget(self.books.store.tables)
+        return instructions
+
+    def explain(self, uid: PodUid) -> Verdict | None:
+        """Why a waiting pod fits nowhere now; None if it is unknown or has a place."""
+        row = self.books.pods.row_by_uid.get(uid)
+        if row is None or self.books.pods.node_row(row) is not None:
+            return None
+        return self._cycle.verdict(int(self.books.store.tables.pods[POD_SHAPE, row]))

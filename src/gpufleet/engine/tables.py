@@ -1,0 +1,113 @@
+"""The state of the engine as a struct of arrays, and how it grows.
+
+``Tables`` is handed to every kernel. Arrays have spare rows; when one is full a larger one takes
+its place, so a ``Tables`` value must be fetched anew from ``TableStore.tables`` after anything
+was added. What a trial may touch is written through ``journal`` only.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpufleet.engine import layout
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Tables(NamedTuple):
+    """Every array of the engine; see ``layout`` for the columns."""
+
+    nodes: Int64Array
+    resources_free: Int64Array
+    kinds: Int64Array
+    devices: Int64Array
+    pods: Int64Array
+    pod_devices: Int64Array
+    shapes: Int64Array
+    shape_resources: Int64Array
+    shape_models: BoolArray
+    counters: Int64Array
+    journal: Int64Array
+    changes: Int64Array
+    changed_at: Int64Array
+
+
+def grown(array: npt.NDArray[np.generic], axis: int, size: int, fill: int) -> npt.NDArray[np.generic]:
+    """A copy of the array with at least ``size`` entries along ``axis``, new ones set to ``fill``."""
+    shape = list(array.shape)
+    shape[axis] = max(size, 2 * shape[axis])
+    larger = np.full(shape, fill, dtype=array.dtype)
+    larger[tuple(slice(0, length) for length in array.shape)] = array
+    return larger
+
+
+# field of Tables -> (axis of its rows, value of an empty row)
+GROWTH = {
+    "nodes": (1, 0),
+    "resources_free": (0, 0),
+    "kinds": (0, 0),
+    "devices": (1, 0),
+    "pods": (1, 0),
+    "pod_devices": (0, layout.NOT_SET),
+    "shapes": (1, 0),
+    "shape_resources": (0, 0),
+    "shape_models": (0, 0),
+    "journal": (0, 0),
+    "changed_at": (0, layout.NOT_SET),
+}
+
+
+class TableStore:
+    """Owns the arrays and replaces those that are full."""
+
+    def __init__(self) -> None:
+        self.tables = Tables(
+            nodes=np.zeros((layout.NODE_COLUMNS, 64), np.int64),
+            resources_free=np.zeros((64, layout.RESOURCE_FIXED_COLUMNS), np.int64),
+            kinds=np.zeros((64, layout.KIND_COLUMNS), np.int64),
+            devices=np.zeros((layout.DEVICE_COLUMNS, 256), np.int64),
+            pods=np.zeros((layout.POD_COLUMNS, 256), np.int64),
+            pod_devices=np.full((256, layout.DEVICES_A_POD_MAX), layout.NOT_SET, np.int64),
+            shapes=np.zeros((layout.SHAPE_COLUMNS, 64), np.int64),
+            shape_resources=np.zeros((64, layout.RESOURCE_FIXED_COLUMNS), np.int64),
+            shape_models=np.zeros((64, 8), np.bool_),
+            counters=np.zeros(layout.COUNTER_COLUMNS, np.int64),
+            journal=np.zeros((4096, 4), np.int64),
+            changes=np.zeros(1024, np.int64),
+            changed_at=np.full(64, layout.NOT_SET, np.int64),
+        )
+
+    def make_room(self, field: str, rows: int, axis: int | None = None) -> None:
+        """See to it that the table ``field`` has at least ``rows`` rows (or columns, by ``axis``)."""
+        row_axis, fill = GROWTH[field]
+        array = getattr(self.tables, field)
+        along = row_axis if axis is None else axis
+        if array.shape[along] < rows:
+            self.tables = self.tables._replace(**{field: grown(array, along, rows, fill)})
+
+    def make_node_room(self, rows: int) -> None:
+        """Room for ``rows`` nodes in every table that has a row a node."""
+        for field in ("nodes", "resources_free", "kinds", "changed_at"):
+            self.make_room(field, rows)
+        if len(self.tables.changes) < rows:
+            self._lengthen_changes(rows)
+
+    def _lengthen_changes(self, rows: int) -> None:
+        """A longer ring of changes; the positions in it move, so the old entries are replayed."""
+        old = self.tables.changes
+        longer = np.zeros(max(rows, 2 * len(old)), np.int64)
+        head = int(self.tables.counters[layout.COUNTER_CHANGES])
+        for position in range(max(0, head - len(old)), head):
+            longer[position % len(longer)] = old[position % len(old)]
+        self.tables = self.tables._replace(changes=longer)
+
+    def make_resource_room(self, columns: int) -> None:
+        """Room for ``columns`` kinds of host resource."""
+        self.make_room("resources_free", columns, axis=1)
+        self.make_room("shape_resources", columns, axis=1)
+
+    def make_journal_room(self, writes: int) -> None:
+        """Room for that many more journalled writes."""
+        self.make_room("journal", int(self.tables.counters[layout.COUNTER_JOURNAL_LENGTH]) + writes)

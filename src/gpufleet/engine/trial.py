@@ -1,0 +1,82 @@
+"""Trying something on the real state, and taking it back unless it is kept.
+
+Gangs use it to place all members or none, victim searches to prove that an eviction helps. Every
+write goes through the journal, so leaving the ``with`` block without ``keep`` restores the state
+whatever was done inside.
+"""
+
+from types import TracebackType
+
+import numpy as np
+
+from gpufleet.engine import journal, layout
+from gpufleet.engine.layout import PodState
+from gpufleet.engine.placing import release
+from gpufleet.engine.pods import PodBook
+from gpufleet.engine.search import NO_NODES, place_members
+from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.tables import Int64Array, TableStore
+from gpufleet.engine.policy_tables import PolicyTables
+from gpufleet.model.identifiers import PodUid
+
+
+class Trial:
+    """A span of writes that is undone at its end unless ``keep`` was called."""
+
+    def __init__(
+        self, store: TableStore, shapes: ShapeBook, pods: PodBook, policy: PolicyTables
+    ) -> None:
+        self.store = store
+        self.shapes = shapes
+        self.pods = pods
+        self.policy = policy
+        self.mark = 0
+        self.kept = False
+
+    def __enter__(self) -> "Trial":
+        self.mark = journal.mark(self.store.tables)
+        self.kept = False
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self.kept:
+            journal.undo(self.store.tables, self.mark)
+
+    def keep(self) -> None:
+        """What was done stays."""
+        self.kept = True
+
+    def undo(self) -> None:
+        """Back to the beginning of the trial, to try something else."""
+        journal.undo(self.store.tables, self.mark)
+
+    def release(self, uid: PodUid) -> None:
+        """See the fleet without this pod."""
+        row = self.pods.row_by_uid[uid]
+        self.pods.make_journal_room(1, self.store.tables.pod_devices.shape[1])
+        release(self.store.tables, row, int(PodState.WAITING))
+
+    def place(self, shape_row: int, rows: list[int], nodes: Int64Array = NO_NODES) -> int:
+        """Place waiting pods of one shape, on these nodes only if any are given; how many fit."""
+        slot = self.shapes.slot(shape_row)
+        count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape_row])
+        self.pods.make_journal_room(len(rows), count)
+        return place_members(
+            self.store.tables,
+            self.shapes.rankings,
+            self.policy,
+            slot,
+            np.array(rows, np.int64),
+            nodes,
+        )
+
+    def place_pod(self, uid: PodUid) -> bool:
+        """Place one waiting pod; False if it fits nowhere."""
+        row = self.pods.row_by_uid[uid]
+        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        return self.place(shape_row, [row]) == 1

@@ -1,0 +1,141 @@
+"""Why a shape fits nowhere: every node asked once, counted by reason, and the nearest way out.
+
+Costs one pass over the node rows, in compiled code, and is only done after a refusal. The words
+for people are made by ``explanation``.
+"""
+
+import numpy as np
+
+from gpufleet.engine import fit, layout
+from gpufleet.engine.compiled import kernel
+from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.instruction import Nearest, Verdict
+from gpufleet.engine.ranking import Rankings
+from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, Reason
+from gpufleet.engine.tables import Int64Array, Tables
+from gpufleet.model.device import WHOLE_GPU_MILLI
+
+ONLY_ROOM = int(GPU_SHORT | HOST_SHORT)
+"""Reasons that go away when enough of what runs there ends."""
+
+NEAREST_NODE = 0
+NEAREST_EQUALS = 1
+NEAREST_COLUMNS = 2
+PERMILLE = 1000
+
+COLUMN_NAMES = {
+    layout.RESOURCE_CPU_MILLI: "cpu_milli",
+    layout.RESOURCE_MEMORY_BYTES: "memory_bytes",
+    layout.RESOURCE_PODS: "pods",
+    layout.RESOURCE_EPHEMERAL_STORAGE_BYTES: "ephemeral_storage_bytes",
+}
+
+
+@kernel
+def gpus_missing(tables: Tables, shape: int, node: int) -> int:
+    """How many more fitting devices the node would need."""
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    fitting = 0
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        fitting += fit.device_fits(tables, shape, device)
+    return int(max(0, tables.shapes[layout.SHAPE_GPU_COUNT, shape] - fitting))
+
+
+@kernel
+def distance(tables: Tables, shape: int, node: int) -> int:
+    """How far the node is from taking the pod: the missing part of each thing asked for, in
+    permille, summed up.
+    """
+    asked = tables.shape_resources[shape]
+    far = 0
+    for column in range(len(asked)):
+        missing = asked[column] - tables.resources_free[node, column]
+        if asked[column] > 0 and missing > 0:
+            far += PERMILLE * min(missing, asked[column]) // asked[column]
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    if count > 0:
+        far += PERMILLE * gpus_missing(tables, shape, node) // count
+    return int(far)
+
+
+@kernel
+def survey(
+    tables: Tables, rankings: Rankings, slot: int, found: Int64Array, nearest: Int64Array
+) -> None:
+    """Every reason against every node into ``found`` (0 for rows without a node), and the nearest
+    node that lacks nothing but room.
+    """
+    shape = rankings.state[slot, layout.RANKING_SHAPE]
+    closest = -1
+    nearest[NEAREST_NODE] = layout.NOT_SET
+    nearest[NEAREST_EQUALS] = 0
+    for node in range(len(found)):
+        found[node] = 0
+        if tables.nodes[layout.NODE_PRESENT, node] == 0:
+            continue
+        found[node] = rankings.refused[slot, node] | fit.reasons_against(tables, shape, node)
+        if found[node] == 0 or found[node] & ~ONLY_ROOM != 0:
+            continue
+        far = distance(tables, shape, node)
+        if closest == -1 or far < closest:
+            closest = far
+            nearest[NEAREST_NODE] = node
+            nearest[NEAREST_EQUALS] = 1
+        elif far == closest:
+            nearest[NEAREST_EQUALS] += 1
+
+
+def count_reasons(found: Int64Array) -> tuple[dict[str, int], dict[str, int]]:
+    """Nodes under their first reason and under every reason, in the order of ``Reason``."""
+    failing = found[found != 0]
+    bits, times = np.unique(failing, return_counts=True)
+    first: dict[str, int] = {}
+    every: dict[str, int] = {}
+    for one in Reason:
+        under = sum(int(n) for bit, n in zip(bits, times, strict=True) if bit & int(one))
+        leading = sum(
+            int(n) for bit, n in zip(bits, times, strict=True) if (bit & -bit) == int(one)
+        )
+        if leading:
+            first[reason_name(one)] = leading
+        if under:
+            every[reason_name(one)] = under
+    return first, every
+
+
+def reason_name(one: Reason) -> str:
+    """The name of a reason in JSON and in tables: "gpu-busy"."""
+    return (one.name or "").lower().replace("_", "-")
+
+
+def shortage(tables: Tables, fleet: Fleet, shape: int, node: int) -> dict[str, int]:
+    """What is missing on one node, by name."""
+    short: dict[str, int] = {}
+    missing_gpus = gpus_missing(tables, shape, node)
+    if missing_gpus:
+        whole = tables.shapes[layout.SHAPE_GPU_MILLI, shape] == WHOLE_GPU_MILLI
+        short["gpus" if whole else "gpu_shares"] = missing_gpus
+    names = COLUMN_NAMES | {column: name for name, column in fleet.resource_columns.items()}
+    lacking = tables.shape_resources[shape] - tables.resources_free[node]
+    for column, name in names.items():
+        if tables.shape_resources[shape, column] > 0 and lacking[column] > 0:
+            short[name] = int(lacking[column])
+    return short
+
+
+def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int) -> Verdict:
+    """Why the slot's shape fits on no node now."""
+    found = np.zeros(fleet.row_count, np.int64)
+    near = np.zeros(NEAREST_COLUMNS, np.int64)
+    survey(tables, rankings, slot, found, near)
+    first, every = count_reasons(found)
+    nearest = None
+    if near[NEAREST_NODE] != layout.NOT_SET:
+        node = int(near[NEAREST_NODE])
+        shape = int(rankings.state[slot, layout.RANKING_SHAPE])
+        nearest = Nearest(
+            node=fleet.node_at(node).name,
+            short=shortage(tables, fleet, shape, node),
+            equals=int(near[NEAREST_EQUALS]),
+        )
+    return Verdict(len(fleet.row_by_name), first, every, nearest)
