@@ -206,6 +206,8 @@ def test_rounding_is_away_from_zero(text: str, value: int, milli_value: int) -> 
 
 def test_equality_and_order_ignore_the_notation() -> None:
     assert parse_quantity("1024Mi") == parse_quantity("1Gi") == parse_quantity("1073741824")
+    assert operator.ne(parse_quantity("1024Mi"), parse_quantity("1Gi")) is False
+    assert parse_quantity("-0") == ZERO
     assert hash(parse_quantity("1024Mi")) == hash(parse_quantity("1Gi"))
     assert parse_quantity("100Gi") < parse_quantity("10000T")
     assert max(parse_quantity("1k"), parse_quantity("1Ki")) == parse_quantity("1024")

@@ -57,6 +57,10 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     def __eq__(self, other: object) -> bool:
         return self.nano == other.nano if isinstance(other, Quantity) else NotImplemented
 
+    def __ne__(self, other: object) -> bool:
+        # msgspec brings a __ne__ of its own, which would not ask __eq__.
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.nano)
 
