@@ -1,0 +1,88 @@
+"""Writes a result beside its place and renames it in when it is complete.
+
+A report is then either the old one or the whole new one: a full disk or a Ctrl-C in the middle
+leaves nothing half-written behind. ``csv_export`` and the report write through this.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from gpufleet.replay.errors import FileWriteError, shown_path
+
+NEW_FILE_MODE = 0o666
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK_ERRORS = NO_ROOM | {errno.EIO, errno.EROFS, errno.ESTALE}
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """A text file (UTF-8, line ends as written) that takes its place when the block ends well."""
+    target = Path(os.path.realpath(path))
+    _check_target(target)
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+    try:
+        file = _create(beside, target)
+        try:
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(target)
+        except OSError as error:
+            # The block may fail for reasons of its own; only what a disk says is ours to explain.
+            if error.errno in DISK_ERRORS:
+                raise _explained(target, error) from error
+            raise
+    finally:
+        beside.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+
+
+def _check_target(target: Path) -> None:
+    shown = shown_path(target)
+    if not target.parent.is_dir():
+        raise FileWriteError(
+            f"{shown}: there is no folder {shown_path(target.parent)}; create it or write elsewhere"
+        )
+    if target.is_dir():
+        raise FileWriteError(f"{shown}: is a folder; name a file inside it")
+    if target.exists() and not target.is_file():
+        raise FileWriteError(f"{shown}: is no regular file and cannot be replaced; write elsewhere")
+
+
+def _create(beside: Path, target: Path) -> TextIO:
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE)
+    except OSError as error:
+        raise _explained(target, error) from error
+    with contextlib.suppress(OSError):
+        # A file that is replaced keeps its permissions.
+        os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+    return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
+
+
+def _explained(target: Path, error: OSError) -> FileWriteError:
+    shown, folder = shown_path(target), shown_path(target.parent)
+    if error.errno in NO_ROOM:
+        return FileWriteError(f"{shown}: no room left on the disk; free some space or write elsewhere")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return FileWriteError(
+            f"{shown}: this user may not write in {folder}; change its permissions or write elsewhere"
+        )
+    return FileWriteError(f"{shown}: could not be written ({error.strerror}); try again or elsewhere")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the rename last; not every file system can, and the file itself is safe already."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
