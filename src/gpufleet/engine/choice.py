@@ -10,6 +10,7 @@ from gpufleet.engine.compiled import kernel
 from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.scoring.total import best_device
 from gpufleet.engine.tables import Int64Array, Tables
+from gpufleet.model.device import WHOLE_GPU_MILLI
 
 
 @kernel
@@ -81,16 +82,15 @@ def choose_by_link_group(
     """All from the smallest link group that suffices, else from the largest groups first."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
-    groups = tables.devices[layout.DEVICE_LINK_GROUP]
     found = 0
     while found < count:
         missing = count - found
-        group, free = next_link_group(tables, shape, first, last, missing, chosen[:found])
+        group, free = next_link_group(tables, shape, first, last, missing, chosen, found)
         if free == 0:
             return False
         for device in range(first, last):
-            if found < count and groups[device] == group:
-                if fit.device_fits(tables, shape, device) and not among(chosen[:found], device):
+            if found < count and tables.devices[layout.DEVICE_LINK_GROUP, device] == group:
+                if fit.device_fits(tables, shape, device) and not among(chosen, found, device):
                     chosen[found] = device
                     found += 1
     return True
@@ -98,19 +98,18 @@ def choose_by_link_group(
 
 @kernel
 def next_link_group(
-    tables: Tables, shape: int, first: int, last: int, missing: int, taken: Int64Array
+    tables: Tables, shape: int, first: int, last: int, missing: int, taken: Int64Array, taken_count: int
 ) -> tuple[int, int]:
     """The link group to take from next, and how many fitting devices it has.
 
     The smallest that has all that is missing; if none has, the largest.
     """
-    groups = tables.devices[layout.DEVICE_LINK_GROUP]
     best_group, best_free = layout.NOT_SET, 0
     for leader in range(first, last):
-        group = groups[leader]
+        group = tables.devices[layout.DEVICE_LINK_GROUP, leader]
         free = 0
         for device in range(first, last):
-            if groups[device] == group and not among(taken, device):
+            if tables.devices[layout.DEVICE_LINK_GROUP, device] == group and not among(taken, taken_count, device):
                 free += fit.device_fits(tables, shape, device)
         if best_free >= missing:
             better = missing <= free < best_free
@@ -122,9 +121,9 @@ def next_link_group(
 
 
 @kernel
-def among(taken: Int64Array, device: int) -> bool:
-    """True if the device is one of those taken."""
-    for index in range(len(taken)):
+def among(taken: Int64Array, taken_count: int, device: int) -> bool:
+    """True if the device is one of the first ``taken_count`` taken."""
+    for index in range(taken_count):
         if taken[index] == device:
             return True
     return False
@@ -137,14 +136,14 @@ def choose_fullest(
     """Best fit: the fitting devices with the least room, lowest index first among equals."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
-    idle = tables.devices[layout.DEVICE_IDLE_MILLI]
     for found in range(count):
-        best = layout.NOT_SET
+        best, least = layout.NOT_SET, WHOLE_GPU_MILLI + 1
         for device in range(first, last):
-            if best != layout.NOT_SET and idle[device] >= idle[best]:
+            idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
+            if idle >= least:
                 continue
-            if fit.share_fits(tables, shape, device) and not among(chosen[:found], device):
-                best = device
+            if fit.share_fits(tables, shape, device) and not among(chosen, found, device):
+                best, least = device, idle
         if best == layout.NOT_SET:
             return False
         chosen[found] = best

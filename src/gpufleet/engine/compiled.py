@@ -47,5 +47,15 @@ def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Resul
 
     Strict floating point (no reordering) and no parallel loops: the same bits on every machine.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+    return cast("Callable[Parameters, Result]", compiled)
+
+
+def leaf(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """A kernel that is always merged into its caller.
+
+    Handing ``Tables`` to a function that stays a call of its own costs some 20 ns, mostly counting
+    references; that is too much for what is asked of every device of every node.
+    """
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
     return cast("Callable[Parameters, Result]", compiled)

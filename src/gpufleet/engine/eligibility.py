@@ -11,7 +11,7 @@ from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.reason import Reason
 from gpufleet.engine.tables import BoolArray, Int64Array
 from gpufleet.model.identifiers import NodeName
-from gpufleet.model.labels import NodeSelectorTerm, Operator
+from gpufleet.model.labels import NodeTerm, Operator
 from gpufleet.model.node import Node
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint, untolerated
@@ -64,15 +64,15 @@ def selected_nodes(shape: Shape, fleet: Fleet) -> BoolArray:
     return selected
 
 
-def nodes_of_term(term: NodeSelectorTerm, fleet: Fleet) -> BoolArray:
+def nodes_of_term(term: NodeTerm, fleet: Fleet) -> BoolArray:
     """For each node row, whether it meets every requirement of the term; without any, none does."""
     rows = fleet.row_count
-    if not term.requirements and not term.names:
+    if not term.expressions and not term.fields:
         return np.zeros(rows, np.bool_)
     selected = np.ones(rows, np.bool_)
-    for requirement in term.requirements:
+    for requirement in term.expressions:
         selected &= fleet.labels.where(requirement.key, requirement.accepts_value, rows)
-    for requirement in term.names:
+    for requirement in term.fields:
         named = np.zeros(rows, np.bool_)
         row = fleet.row_by_name.get(NodeName(requirement.name))
         if row is not None:

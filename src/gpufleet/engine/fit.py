@@ -6,7 +6,7 @@ two together. ``ranking`` asks ``fits`` for every node it scores.
 """
 
 from gpufleet.engine import layout, reason
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.tables import Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
 
@@ -14,13 +14,13 @@ SERVES_WHOLE = int(Serves.WHOLE)
 SERVES_SHARE = int(Serves.SHARE)
 
 
-@kernel
+@leaf
 def is_whole(tables: Tables, shape: int) -> bool:
     """True if the shape asks for entire devices."""
     return bool(tables.shapes[layout.SHAPE_GPU_MILLI, shape] == WHOLE_GPU_MILLI)
 
 
-@kernel
+@leaf
 def accepts_model(tables: Tables, shape: int, device: int) -> bool:
     """True if the shape accepts the device's model."""
     if tables.shapes[layout.SHAPE_ANY_MODEL, shape]:
@@ -28,7 +28,7 @@ def accepts_model(tables: Tables, shape: int, device: int) -> bool:
     return bool(tables.shape_models[shape, tables.devices[layout.DEVICE_MODEL, device]])
 
 
-@kernel
+@leaf
 def share_mib(tables: Tables, shape: int, device: int) -> int:
     """Memory of the share on this device in MiB; 0 where neither shape nor device tells."""
     stated = tables.shapes[layout.SHAPE_GPU_MIB, shape]
@@ -40,7 +40,7 @@ def share_mib(tables: Tables, shape: int, device: int) -> int:
     return int(total * tables.shapes[layout.SHAPE_GPU_MILLI, shape] // WHOLE_GPU_MILLI)
 
 
-@kernel
+@leaf
 def share_memory_fits(tables: Tables, shape: int, device: int) -> bool:
     """True if the device has memory for the share.
 
@@ -53,7 +53,7 @@ def share_memory_fits(tables: Tables, shape: int, device: int) -> bool:
     return share_mib(tables, shape, device) <= tables.devices[layout.DEVICE_FREE_MIB, device]
 
 
-@kernel
+@leaf
 def share_fits(tables: Tables, shape: int, device: int) -> bool:
     """True if the device can take one share of this shape now."""
     if tables.devices[layout.DEVICE_IDLE_MILLI, device] < tables.shapes[layout.SHAPE_GPU_MILLI, shape]:
@@ -65,7 +65,7 @@ def share_fits(tables: Tables, shape: int, device: int) -> bool:
     return accepts_model(tables, shape, device) and share_memory_fits(tables, shape, device)
 
 
-@kernel
+@leaf
 def whole_fits(tables: Tables, shape: int, device: int) -> bool:
     """True if the device is entirely free and good for this shape.
 
@@ -79,7 +79,7 @@ def whole_fits(tables: Tables, shape: int, device: int) -> bool:
     return accepts_model(tables, shape, device)
 
 
-@kernel
+@leaf
 def device_fits(tables: Tables, shape: int, device: int) -> bool:
     """True if the device can serve one of the devices the shape asks for."""
     if is_whole(tables, shape):
@@ -87,22 +87,21 @@ def device_fits(tables: Tables, shape: int, device: int) -> bool:
     return share_fits(tables, shape, device)
 
 
-@kernel
+@leaf
 def host_fits(tables: Tables, shape: int, node: int) -> bool:
     """True if CPU, memory, pods and every other host resource suffice.
 
     What is not asked for is not looked at, so that a node that is over-committed in memory still
     takes a pod that asks for none, as in Kubernetes.
     """
-    asked = tables.shape_resources[shape]
-    free = tables.resources_free[node]
-    for column in range(len(asked)):
-        if asked[column] > 0 and asked[column] > free[column]:
+    for column in range(tables.shape_resources.shape[1]):
+        asked = tables.shape_resources[shape, column]
+        if asked > 0 and asked > tables.resources_free[node, column]:
             return False
     return True
 
 
-@kernel
+@leaf
 def fits(tables: Tables, shape: int, node: int) -> bool:
     """True if the node has room for one pod of the shape now."""
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
@@ -125,14 +124,13 @@ def fits(tables: Tables, shape: int, node: int) -> bool:
     return False
 
 
-@kernel
+@leaf
 def host_reasons(tables: Tables, shape: int, node: int) -> int:
     """Every host resource that is short, as bits of ``Reason``."""
-    asked = tables.shape_resources[shape]
-    free = tables.resources_free[node]
     found = 0
-    for column in range(len(asked)):
-        if asked[column] > 0 and asked[column] > free[column]:
+    for column in range(tables.shape_resources.shape[1]):
+        asked = tables.shape_resources[shape, column]
+        if asked > 0 and asked > tables.resources_free[node, column]:
             if column == layout.RESOURCE_CPU_MILLI:
                 found |= reason.CPU
             elif column == layout.RESOURCE_MEMORY_BYTES:
@@ -146,7 +144,7 @@ def host_reasons(tables: Tables, shape: int, node: int) -> int:
     return found
 
 
-@kernel
+@leaf
 def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
     """What is wrong with the node's devices, as bits of ``Reason``; 0 if they suffice.
 
@@ -156,7 +154,6 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     if count == 0:
         return 0
-    devices = tables.devices
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     owned = tables.nodes[layout.NODE_DEVICE_COUNT, node]
     if owned == 0:
@@ -168,13 +165,13 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
         if not accepts_model(tables, shape, device):
             continue
         of_model += 1
-        if devices[layout.DEVICE_SERVES, device] & serves == 0:
+        if tables.devices[layout.DEVICE_SERVES, device] & serves == 0:
             continue
         serving += 1
-        if devices[layout.DEVICE_HEALTHY, device] == 0:
+        if tables.devices[layout.DEVICE_HEALTHY, device] == 0:
             continue
         healthy += 1
-        idle = devices[layout.DEVICE_IDLE_MILLI, device]
+        idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
         idle_milli += idle
         if device_fits(tables, shape, device):
             fitting += 1
@@ -197,7 +194,7 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
     return reason.GPU_BUSY
 
 
-@kernel
+@leaf
 def lacks_only_memory(tables: Tables, shape: int, device: int) -> bool:
     """True if a device that does not fit would fit with more memory."""
     if is_whole(tables, shape):
@@ -209,7 +206,7 @@ def lacks_only_memory(tables: Tables, shape: int, device: int) -> bool:
     return bool(enough) and not share_memory_fits(tables, shape, device)
 
 
-@kernel
+@leaf
 def reasons_against(tables: Tables, shape: int, node: int) -> int:
     """Every reason of amount against the node, as bits of ``Reason``; 0 if it fits."""
     return gpu_reasons(tables, shape, node) | host_reasons(tables, shape, node)
@@ -223,11 +220,10 @@ def room(tables: Tables, shape: int, node: int, limit: int) -> int:
     an upper bound.
     """
     most = limit
-    asked = tables.shape_resources[shape]
-    free = tables.resources_free[node]
-    for column in range(len(asked)):
-        if asked[column] > 0:
-            most = min(most, max(0, free[column]) // asked[column])
+    for column in range(tables.shape_resources.shape[1]):
+        asked = tables.shape_resources[shape, column]
+        if asked > 0:
+            most = min(most, max(0, tables.resources_free[node, column]) // asked)
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     if count == 0 or most == 0:
         return int(most)
@@ -239,7 +235,7 @@ def room(tables: Tables, shape: int, node: int, limit: int) -> int:
     return int(min(most, places // count))
 
 
-@kernel
+@leaf
 def places_on_device(tables: Tables, shape: int, device: int, limit: int) -> int:
     """How many requests of one device each the device could serve, ``limit`` at most."""
     if is_whole(tables, shape):

@@ -7,23 +7,22 @@ way to set one. A changed node is put on the list of changes either way, so that
 """
 
 from gpufleet.engine import layout
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.tables import Tables
 
 
-@kernel
+@leaf
 def write(tables: Tables, table: int, row: int, column: int, value: int) -> None:
     """Set one cell and note what was there."""
     length = tables.counters[layout.COUNTER_JOURNAL_LENGTH]
-    entry = tables.journal[length]
-    entry[0] = table
-    entry[1] = row
-    entry[2] = column
-    entry[3] = exchange(tables, table, row, column, value)
+    tables.journal[length, 0] = table
+    tables.journal[length, 1] = row
+    tables.journal[length, 2] = column
+    tables.journal[length, 3] = exchange(tables, table, row, column, value)
     tables.counters[layout.COUNTER_JOURNAL_LENGTH] = length + 1
 
 
-@kernel
+@leaf
 def exchange(tables: Tables, table: int, row: int, column: int, value: int) -> int:
     """Set one cell and return what was there."""
     if table == layout.TABLE_DEVICES:
@@ -47,7 +46,7 @@ def exchange(tables: Tables, table: int, row: int, column: int, value: int) -> i
     return int(old)
 
 
-@kernel
+@leaf
 def touch(tables: Tables, node: int) -> None:
     """Put a node on the list of changes."""
     position = tables.counters[layout.COUNTER_CHANGES]
@@ -60,9 +59,9 @@ def touch(tables: Tables, node: int) -> None:
 def undo(tables: Tables, mark: int) -> None:
     """Take back every write since the journal had ``mark`` entries."""
     for position in range(tables.counters[layout.COUNTER_JOURNAL_LENGTH] - 1, mark - 1, -1):
-        entry = tables.journal[position]
-        table, row = entry[0], entry[1]
-        exchange(tables, table, row, entry[2], entry[3])
+        table, row = tables.journal[position, 0], tables.journal[position, 1]
+        column, old = tables.journal[position, 2], tables.journal[position, 3]
+        exchange(tables, table, row, column, old)
         if table in (layout.TABLE_NODES, layout.TABLE_RESOURCES, layout.TABLE_KINDS):
             touch(tables, row)
         elif table == layout.TABLE_DEVICES:

@@ -5,7 +5,7 @@ it stays.
 """
 
 from gpufleet.engine import journal, layout
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.fit import is_whole, share_mib
 from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
@@ -13,7 +13,7 @@ from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
 SERVES_WHOLE = int(Serves.WHOLE)
 
 
-@kernel
+@leaf
 def settle_device(tables: Tables, device: int) -> None:
     """Work out what follows from a device's free part, health and users."""
     devices = tables.devices
@@ -27,7 +27,7 @@ def settle_device(tables: Tables, device: int) -> None:
     journal.write(tables, layout.TABLE_DEVICES, device, layout.DEVICE_WHOLE_FREE, entirely)
 
 
-@kernel
+@leaf
 def settle_node(tables: Tables, node: int) -> None:
     """Sum up the node from its devices and tell everyone who caches that it changed."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
@@ -40,13 +40,13 @@ def settle_node(tables: Tables, node: int) -> None:
     journal.touch(tables, node)
 
 
-@kernel
+@leaf
 def book_host(tables: Tables, shape: int, node: int, sign: int) -> None:
     """Take (sign -1) or give back (sign 1) the host resources of one pod."""
-    asked = tables.shape_resources[shape]
-    for column in range(len(asked)):
-        if asked[column] != 0:
-            left = tables.resources_free[node, column] + sign * asked[column]
+    for column in range(tables.shape_resources.shape[1]):
+        asked = tables.shape_resources[shape, column]
+        if asked != 0:
+            left = tables.resources_free[node, column] + sign * asked
             journal.write(tables, layout.TABLE_RESOURCES, node, column, left)
     kind = tables.shapes[layout.SHAPE_KIND, shape]
     if kind != layout.NOT_SET:
@@ -54,7 +54,7 @@ def book_host(tables: Tables, shape: int, node: int, sign: int) -> None:
         journal.write(tables, layout.TABLE_KINDS, node, kind, running)
 
 
-@kernel
+@leaf
 def book_device(tables: Tables, shape: int, device: int, sign: int) -> None:
     """Take (sign -1) or give back (sign 1) one pod's part of a device."""
     devices = tables.devices

@@ -50,7 +50,7 @@ class PolicyTables(NamedTuple):
 
     ``target`` is a workload that fragmentation is measured against, with the models each entry
     accepts in ``target_models``; ``grades`` turns a fragmentation gradient into a grade (see
-    ``scoring.fragmentation``); ``by_device`` is scratch, one cell a device of a node.
+    ``scoring.fragmentation``). ``by_device`` and ``chosen`` are scratch, one cell a device of a node.
     """
 
     options: Int64Array
@@ -59,6 +59,7 @@ class PolicyTables(NamedTuple):
     target_models: BoolArray
     grades: Int64Array
     by_device: Int64Array
+    chosen: Int64Array
 
 
 def empty_policy_tables() -> PolicyTables:
@@ -70,4 +71,5 @@ def empty_policy_tables() -> PolicyTables:
         target_models=np.zeros((0, 8), np.bool_),
         grades=np.zeros(0, np.int64),
         by_device=np.zeros(DEVICES_A_NODE_MAX, np.int64),
+        chosen=np.zeros(DEVICES_A_NODE_MAX, np.int64),
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.engine import choice, layout, policy_tables
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.scoring.total import score
 from gpufleet.engine.tables import Int64Array, Tables
@@ -56,30 +56,35 @@ def fresh_score(
     return score(tables, policy, shape, node)
 
 
-@kernel
+@leaf
 def set_score(rankings: Rankings, slot: int, node: int, value: int) -> None:
     """Store a score and keep the best of its block true."""
-    scores = rankings.scores[slot]
-    old = scores[node]
-    scores[node] = value
+    old = rankings.scores[slot, node]
+    rankings.scores[slot, node] = value
     block = node // layout.RANKING_BLOCK
     best = rankings.best[slot, block]
     if value >= best:
         rankings.best[slot, block] = value
     elif old == best:
-        first = block * layout.RANKING_BLOCK
-        rankings.best[slot, block] = scores[first : first + layout.RANKING_BLOCK].max()
+        rankings.best[slot, block] = best_of_block(rankings, slot, block)
+
+
+@leaf
+def best_of_block(rankings: Rankings, slot: int, block: int) -> int:
+    """The best score of a block, from all its scores."""
+    best = layout.INFEASIBLE
+    for node in range(block * layout.RANKING_BLOCK, (block + 1) * layout.RANKING_BLOCK):
+        best = max(best, rankings.scores[slot, node])
+    return best
 
 
 @kernel
 def rank_all(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int) -> None:
     """Score every node anew."""
-    scores = rankings.scores[slot]
     for node in range(len(tables.changed_at)):
-        scores[node] = fresh_score(tables, rankings, policy, slot, node)
+        rankings.scores[slot, node] = fresh_score(tables, rankings, policy, slot, node)
     for block in range(rankings.best.shape[1]):
-        first = block * layout.RANKING_BLOCK
-        rankings.best[slot, block] = scores[first : first + layout.RANKING_BLOCK].max()
+        rankings.best[slot, block] = best_of_block(rankings, slot, block)
 
 
 @kernel
@@ -122,15 +127,14 @@ def best_node(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: in
 @kernel
 def random_node(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int) -> int:
     """A node with room, each with the same chance."""
-    scores = rankings.scores[slot]
     feasible = 0
-    for node in range(len(scores)):
-        feasible += scores[node] != layout.INFEASIBLE
+    for node in range(rankings.scores.shape[1]):
+        feasible += rankings.scores[slot, node] != layout.INFEASIBLE
     if feasible == 0:
         return layout.NOT_SET
     wanted = choice.draw(tables, policy, feasible)
-    for node in range(len(scores)):
-        if scores[node] != layout.INFEASIBLE:
+    for node in range(rankings.scores.shape[1]):
+        if rankings.scores[slot, node] != layout.INFEASIBLE:
             if wanted == 0:
                 return node
             wanted -= 1

@@ -30,7 +30,7 @@ def place_pod(
     if node == layout.NOT_SET:
         return layout.NOT_SET
     shape = rankings.state[slot, layout.RANKING_SHAPE]
-    chosen = np.empty(tables.shapes[layout.SHAPE_GPU_COUNT, shape] + 1, np.int64)
+    chosen = policy.chosen
     if not choose(tables, policy, shape, node, chosen):
         return layout.NOT_SET
     place(tables, pod, node, chosen, ASSUMED)

@@ -7,7 +7,7 @@ for people are made by ``explanation``.
 import numpy as np
 
 from gpufleet.engine import fit, layout
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.instruction import Nearest, Verdict
 from gpufleet.engine.ranking import Rankings
@@ -31,7 +31,7 @@ COLUMN_NAMES = {
 }
 
 
-@kernel
+@leaf
 def gpus_missing(tables: Tables, shape: int, node: int) -> int:
     """How many more fitting devices the node would need."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
@@ -41,17 +41,17 @@ def gpus_missing(tables: Tables, shape: int, node: int) -> int:
     return int(max(0, tables.shapes[layout.SHAPE_GPU_COUNT, shape] - fitting))
 
 
-@kernel
+@leaf
 def distance(tables: Tables, shape: int, node: int) -> int:
     """How far the node is from taking the pod: the missing part of each thing asked for, in
     permille, summed up.
     """
-    asked = tables.shape_resources[shape]
     far = 0
-    for column in range(len(asked)):
-        missing = asked[column] - tables.resources_free[node, column]
-        if asked[column] > 0 and missing > 0:
-            far += PERMILLE * min(missing, asked[column]) // asked[column]
+    for column in range(tables.shape_resources.shape[1]):
+        asked = tables.shape_resources[shape, column]
+        missing = asked - tables.resources_free[node, column]
+        if asked > 0 and missing > 0:
+            far += PERMILLE * min(missing, asked) // asked
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     if count > 0:
         far += PERMILLE * gpus_missing(tables, shape, node) // count

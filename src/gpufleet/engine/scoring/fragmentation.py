@@ -15,7 +15,7 @@ import decimal
 import numpy as np
 
 from gpufleet.engine import layout, policy_tables
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -38,13 +38,20 @@ def grade_thresholds(total_weight: int) -> Int64Array:
     return thresholds
 
 
-@kernel
+@leaf
 def grade(policy: PolicyTables, gradient: int) -> int:
     """floor(100 * sigmoid(gradient)): the number of the last threshold reached."""
-    return int(np.searchsorted(policy.grades, gradient, side="right")) - 1
+    low, high = 0, len(policy.grades)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if policy.grades[middle] <= gradient:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
-@kernel
+@leaf
 def entry_fits(
     tables: Tables, policy: PolicyTables, entry: int, node: int, cpu_milli: int, fitting: int
 ) -> bool:
@@ -57,7 +64,7 @@ def entry_fits(
     return accepts_node(tables, policy, entry, node)
 
 
-@kernel
+@leaf
 def accepts_node(tables: Tables, policy: PolicyTables, entry: int, node: int) -> bool:
     """True if the target task accepts the model of the node's devices."""
     if policy.target[policy_tables.TARGET_ANY_MODEL, entry]:
@@ -73,7 +80,6 @@ def node_fragmentation(tables: Tables, policy: PolicyTables, node: int) -> int:
     """Fragmentation of a node as it is, in milli times the total count of the target."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
-    idle = tables.devices[layout.DEVICE_IDLE_MILLI]
     cpu = tables.resources_free[node, layout.RESOURCE_CPU_MILLI]
     total = tables.nodes[layout.NODE_FREE_GPU_MILLI, node]
     fragmentation = 0
@@ -81,10 +87,11 @@ def node_fragmentation(tables: Tables, policy: PolicyTables, node: int) -> int:
         wanted = policy.target[policy_tables.TARGET_GPU_MILLI, entry]
         fitting, scraps = 0, 0
         for device in range(first, last):
-            if idle[device] >= wanted:
+            idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
+            if idle >= wanted:
                 fitting += 1
             else:
-                scraps += idle[device]
+                scraps += idle
         usable = policy.target[policy_tables.TARGET_GPU_COUNT, entry] > 0
         fit = usable and entry_fits(tables, policy, entry, node, cpu, fitting)
         fragmentation += policy.target[policy_tables.TARGET_WEIGHT, entry] * (
@@ -98,7 +105,6 @@ def whole_gradient(tables: Tables, policy: PolicyTables, shape: int, node: int) 
     """Drop of the node's fragmentation if a CPU-only or whole-GPU shape is placed on it."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
-    idle = tables.devices[layout.DEVICE_IDLE_MILLI]
     cpu = tables.resources_free[node, layout.RESOURCE_CPU_MILLI]
     cpu_after = cpu - tables.shape_resources[shape, layout.RESOURCE_CPU_MILLI]
     taken = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
@@ -112,10 +118,11 @@ def whole_gradient(tables: Tables, policy: PolicyTables, shape: int, node: int) 
         wanted = policy.target[policy_tables.TARGET_GPU_MILLI, entry]
         fitting, scraps = 0, 0
         for device in range(first, last):
-            if idle[device] >= wanted:
+            idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
+            if idle >= wanted:
                 fitting += 1
             else:
-                scraps += idle[device]
+                scraps += idle
         before = scraps if entry_fits(tables, policy, entry, node, cpu, fitting) else total
         fit = entry_fits(tables, policy, entry, node, cpu_after, fitting - taken)
         after = scraps if fit else total - taken * WHOLE_GPU_MILLI
@@ -131,7 +138,6 @@ def share_gradients(tables: Tables, policy: PolicyTables, shape: int, node: int)
     """
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     count = tables.nodes[layout.NODE_DEVICE_COUNT, node]
-    idle = tables.devices[layout.DEVICE_IDLE_MILLI]
     cpu = tables.resources_free[node, layout.RESOURCE_CPU_MILLI]
     cpu_after = cpu - tables.shape_resources[shape, layout.RESOURCE_CPU_MILLI]
     taken = tables.shapes[layout.SHAPE_GPU_MILLI, shape]
@@ -149,17 +155,18 @@ def share_gradients(tables: Tables, policy: PolicyTables, shape: int, node: int)
         wanted = policy.target[policy_tables.TARGET_GPU_MILLI, entry]
         fitting, scraps = 0, 0
         for device in range(first, first + count):
-            if idle[device] >= wanted:
+            idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
+            if idle >= wanted:
                 fitting += 1
             else:
-                scraps += idle[device]
+                scraps += idle
         before = scraps if entry_fits(tables, policy, entry, node, cpu, fitting) else total
         if not entry_fits(tables, policy, entry, node, cpu_after, fitting):
             for index in range(count):
                 gradients[index] += weight * (before - total + taken)
             continue
         for index in range(count):
-            had = idle[first + index]
+            had = tables.devices[layout.DEVICE_IDLE_MILLI, first + index]
             left = had - taken
             after = scraps
             if had < wanted:

@@ -6,7 +6,7 @@ kubernetes-scheduler-simulator): amounts are normalised by the largest node ther
 """
 
 from gpufleet.engine import fit, layout
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import leaf
 from gpufleet.engine.tables import Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
@@ -15,7 +15,7 @@ LARGEST_GPU_MILLI = 8_000
 CPU_A_GPU_MILLI = LARGEST_CPU_MILLI // LARGEST_GPU_MILLI
 
 
-@kernel
+@leaf
 def asked_gpu_milli(tables: Tables, shape: int) -> int:
     """Milli over all devices the shape asks for."""
     return int(
@@ -23,7 +23,7 @@ def asked_gpu_milli(tables: Tables, shape: int) -> int:
     )
 
 
-@kernel
+@leaf
 def best_fit(tables: Tables, shape: int, node: int) -> int:
     """floor(100 * (1 - (free CPU after / 128 cores + free GPU after / 8) / 2)).
 
@@ -37,7 +37,7 @@ def best_fit(tables: Tables, shape: int, node: int) -> int:
     return int((100 * LARGEST_CPU_MILLI - left) // LARGEST_CPU_MILLI)
 
 
-@kernel
+@leaf
 def dot_product(tables: Tables, shape: int, node: int) -> int:
     """floor(100 * (1 - (normalised request . normalised free) / 2))."""
     cpu = tables.resources_free[node, layout.RESOURCE_CPU_MILLI]
@@ -48,7 +48,7 @@ def dot_product(tables: Tables, shape: int, node: int) -> int:
     return int((100 * unit - 50 * product) // unit)
 
 
-@kernel
+@leaf
 def gpu_clustering(tables: Tables, shape: int, node: int) -> int:
     """Prefer nodes that run only tasks of the same kind, then nodes that are fuller."""
     kind = tables.shapes[layout.SHAPE_KIND, shape]
@@ -57,13 +57,15 @@ def gpu_clustering(tables: Tables, shape: int, node: int) -> int:
     used = LARGEST_GPU_MILLI - tables.nodes[layout.NODE_FREE_GPU_MILLI, node]
     score = 25 * used // LARGEST_GPU_MILLI
     same = tables.kinds[node, kind]
-    others = tables.kinds[node].sum() - same
+    others = -same
+    for column in range(layout.KIND_COLUMNS):
+        others += tables.kinds[node, column]
     if same > 0:
         return int(score + (50 if others > 0 else 75))
     return int(score + (0 if others > 0 else 25))
 
 
-@kernel
+@leaf
 def gpu_packing(tables: Tables, shape: int, node: int) -> int:
     """Prefer GPUs in use, then nodes in use, then the smallest idle node."""
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
@@ -84,7 +86,7 @@ def gpu_packing(tables: Tables, shape: int, node: int) -> int:
     return int(max(100 - taken_milli // 100, 50))
 
 
-@kernel
+@leaf
 def least_free(tables: Tables, shape: int, node: int, count: int) -> tuple[int, int]:
     """Free milli of the ``count`` fitting devices with the least left, and how many are unused."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]

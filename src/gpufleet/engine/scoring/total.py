@@ -5,13 +5,13 @@ is worth its best device, and that device is then used. ``ranking`` keeps the sc
 """
 
 from gpufleet.engine import fit, layout, policy_tables
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.scoring import fragmentation, published
 from gpufleet.engine.tables import Tables
 
 
-@kernel
+@leaf
 def scores_devices(tables: Tables, policy: PolicyTables, shape: int) -> bool:
     """True if this shape's score depends on the device inside the node."""
     by_score = (
@@ -21,7 +21,7 @@ def scores_devices(tables: Tables, policy: PolicyTables, shape: int) -> bool:
     return bool(by_score and shares)
 
 
-@kernel
+@leaf
 def node_score(tables: Tables, policy: PolicyTables, shape: int, node: int) -> int:
     """The part of the score that is the same for every device of the node."""
     weights = policy.weights
@@ -41,7 +41,7 @@ def node_score(tables: Tables, policy: PolicyTables, shape: int, node: int) -> i
     return int(score)
 
 
-@kernel
+@leaf
 def whole_score(tables: Tables, policy: PolicyTables, shape: int, node: int) -> int:
     """The part for whole devices and CPU-only shapes that looks at devices."""
     score = 0
