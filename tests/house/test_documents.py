@@ -1,7 +1,10 @@
 """What the documents tell a reader to type exists, and what a user sees is described."""
 
 import importlib
+import json
 import re
+import shlex
+import tomllib
 from pathlib import Path
 
 import click
@@ -18,9 +21,9 @@ TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, flags=re.MULTILINE))
 
 def make_targets(line: str) -> list[str]:
     """The targets that a quoted command line makes; none if it is another command."""
-    words = line.partition("#")[0].split()
-    if words[:1] != ["make"]:
+    if not line.startswith("make "):
         return []
+    words = shlex.split(line, comments=True)
     return [word for word in words[1:] if "=" not in word and word[0] != "-"]
 
 
@@ -37,7 +40,7 @@ def test_make_targets_that_a_document_quotes_exist(document: Path) -> None:
 def test_commands_and_options_that_a_document_quotes_exist(document: Path) -> None:
     for line in commands_quoted(document):
         words = line.removeprefix(".venv/bin/").partition("#")[0].split()
-        if words[:1] != ["gpufleet"] or len(words) == 1 or not words[1][0].isalpha():
+        if words[:1] != ["gpufleet"] or len(words) == 1 or not words[1][0].islower():
             continue
         assert words[1] in COMMANDS, f"{name(document)} quotes `{line}`, but there is no such command"
         known = {option for parameter in command(words[1]).params for option in parameter.opts}
@@ -77,6 +80,13 @@ def test_every_field_of_the_results_is_described(struct: type[msgspec.Struct]) -
 def test_results_document_names_the_layout() -> None:
     text = (ROOT / "docs" / "replay-json.md").read_text(encoding="utf-8")
     assert results.SCHEMA in text
+
+
+def test_every_page_can_be_reached() -> None:
+    settings = (ROOT / "zensical.toml").read_text(encoding="utf-8")
+    in_nav = set(re.findall(r'"([^"]+\.md)"', json.dumps(tomllib.loads(settings)["project"]["nav"])))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert pages == in_nav, "zensical.toml: nav and the pages in docs/ differ"
 
 
 def test_changelog_has_a_place_for_the_next_change() -> None:
