@@ -13,10 +13,16 @@ from gpufleet.engine.instruction import Nearest, Verdict
 from gpufleet.engine.ranking import Rankings
 from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, Reason
 from gpufleet.engine.tables import Int64Array, Tables
-from gpufleet.model.device import WHOLE_GPU_MILLI
 
 ONLY_ROOM = int(GPU_SHORT | HOST_SHORT)
 """Reasons that go away when enough of what runs there ends."""
+
+REASONS = len(Reason)
+NAMES = tuple((one.name or "").lower().replace("_", "-") for one in Reason)
+"""The names of the reasons in JSON and in tables: "gpu-busy"."""
+
+FIRST = 0
+EVERY = 1
 
 NEAREST_NODE = 0
 NEAREST_EQUALS = 1
@@ -58,23 +64,37 @@ def distance(tables: Tables, shape: int, node: int) -> int:
     return int(far)
 
 
+@leaf
+def count_bits(counts: Int64Array, found: int) -> None:
+    """Count one node's reasons."""
+    first = True
+    for bit in range(REASONS):
+        if found & (1 << bit) != 0:
+            counts[EVERY, bit] += 1
+            if first:
+                counts[FIRST, bit] += 1
+                first = False
+
+
 @kernel
 def survey(
-    tables: Tables, rankings: Rankings, slot: int, found: Int64Array, nearest: Int64Array
+    tables: Tables, rankings: Rankings, slot: int, counts: Int64Array, nearest: Int64Array
 ) -> None:
-    """Every reason against every node into ``found`` (0 for rows without a node), and the nearest
-    node that lacks nothing but room.
+    """Count the nodes by reason, and find the nearest node that lacks nothing but room.
+
+    ``counts[FIRST, bit]`` has each node once, under its lowest reason, ``counts[EVERY, bit]`` under
+    each of its reasons.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
     closest = -1
     nearest[NEAREST_NODE] = layout.NOT_SET
     nearest[NEAREST_EQUALS] = 0
-    for node in range(len(found)):
-        found[node] = 0
+    for node in range(tables.nodes.shape[1]):
         if tables.nodes[layout.NODE_PRESENT, node] == 0:
             continue
-        found[node] = rankings.refused[slot, node] | fit.reasons_against(tables, shape, node)
-        if found[node] == 0 or found[node] & ~ONLY_ROOM != 0:
+        found = rankings.refused[slot, node] | fit.reasons_against(tables, shape, node)
+        count_bits(counts, found)
+        if found == 0 or found & ~ONLY_ROOM != 0:
             continue
         far = distance(tables, shape, node)
         if closest == -1 or far < closest:
@@ -85,27 +105,9 @@ def survey(
             nearest[NEAREST_EQUALS] += 1
 
 
-def count_reasons(found: Int64Array) -> tuple[dict[str, int], dict[str, int]]:
-    """Nodes under their first reason and under every reason, in the order of ``Reason``."""
-    failing = found[found != 0]
-    bits, times = np.unique(failing, return_counts=True)
-    first: dict[str, int] = {}
-    every: dict[str, int] = {}
-    for one in Reason:
-        under = sum(int(n) for bit, n in zip(bits, times, strict=True) if bit & int(one))
-        leading = sum(
-            int(n) for bit, n in zip(bits, times, strict=True) if (bit & -bit) == int(one)
-        )
-        if leading:
-            first[reason_name(one)] = leading
-        if under:
-            every[reason_name(one)] = under
-    return first, every
-
-
-def reason_name(one: Reason) -> str:
-    """The name of a reason in JSON and in tables: "gpu-busy"."""
-    return (one.name or "").lower().replace("_", "-")
+def named(counts: Int64Array) -> dict[str, int]:
+    """Counts by bit as counts by name, without those that are 0."""
+    return {NAMES[bit]: count for bit, count in enumerate(counts.tolist()) if count}
 
 
 def shortage(tables: Tables, fleet: Fleet, shape: int, node: int) -> dict[str, int]:
@@ -113,7 +115,7 @@ def shortage(tables: Tables, fleet: Fleet, shape: int, node: int) -> dict[str, i
     short: dict[str, int] = {}
     missing_gpus = gpus_missing(tables, shape, node)
     if missing_gpus:
-        whole = tables.shapes[layout.SHAPE_GPU_MILLI, shape] == WHOLE_GPU_MILLI
+        whole = fit.is_whole(tables, shape)
         short["gpus" if whole else "gpu_shares"] = missing_gpus
     names = COLUMN_NAMES | {column: name for name, column in fleet.resource_columns.items()}
     lacking = tables.shape_resources[shape] - tables.resources_free[node]
@@ -125,10 +127,9 @@ def shortage(tables: Tables, fleet: Fleet, shape: int, node: int) -> dict[str, i
 
 def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int) -> Verdict:
     """Why the slot's shape fits on no node now."""
-    found = np.zeros(fleet.row_count, np.int64)
+    counts = np.zeros((2, REASONS), np.int64)
     near = np.zeros(NEAREST_COLUMNS, np.int64)
-    survey(tables, rankings, slot, found, near)
-    first, every = count_reasons(found)
+    survey(tables, rankings, slot, counts, near)
     nearest = None
     if near[NEAREST_NODE] != layout.NOT_SET:
         node = int(near[NEAREST_NODE])
@@ -138,4 +139,4 @@ def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int) -> Verdic
             short=shortage(tables, fleet, shape, node),
             equals=int(near[NEAREST_EQUALS]),
         )
-    return Verdict(len(fleet.row_by_name), first, every, nearest)
+    return Verdict(len(fleet.row_by_name), named(counts[FIRST]), named(counts[EVERY]), nearest)
