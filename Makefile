@@ -32,7 +32,7 @@ $(INSTALLED): requirements-dev.txt pyproject.toml
 	@touch $@
 
 $(KERNELS): $(INSTALLED) $(ENGINE)
-	@if test -f src/gpufleet/engine/compile.py; then $(BIN)/python -m gpufleet.engine.compile; fi
+	@$(BIN)/python -m gpufleet.engine.compile
 	@touch $@
 
 .PHONY: demo
