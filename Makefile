@@ -50,10 +50,11 @@ pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for som
 
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo
+	@failed=(); \
+	for check in 'ruff check' 'ruff format --check' mypy 'lint-imports --no-logo'; do \
+		$(BIN)/$$check || failed+=("$$check"); \
+	done; \
+	if (($${#failed[@]})); then printf 'lint: %s failed\n' "$${failed[@]}"; exit 1; fi
 
 .PHONY: format
 format: setup ## Format the code and repair what can be repaired
