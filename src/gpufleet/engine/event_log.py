@@ -1,0 +1,94 @@
+"""The log of a run: every step's events and instructions, a line each, in canonical JSON.
+
+The events alone decide the instructions, so a log can be run again and must give the same bytes;
+``rerun`` does that. A log is also a bug report: whoever has it sees what the engine saw. This
+module turns steps into bytes and back; files are opened by whoever uses it.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from gpufleet.engine.errors import LogError
+from gpufleet.engine.event import AnyEvent, Event
+from gpufleet.engine.instruction import AnyInstruction
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.scheduler import Engine
+
+FORMAT = "gpufleet.io/engine-log/v1"
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first line: what the engine was started with. ``version`` is gpufleet's own."""
+
+    log: str
+    version: str
+    policy: str
+    seed: int
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step: when, what happened, what was decided."""
+
+    at_us: int
+    events: tuple[AnyEvent, ...]
+    instructions: tuple[AnyInstruction, ...]
+
+
+class OutgoingStep(msgspec.Struct, frozen=True):
+    """A step on its way out, as the engine has it at hand."""
+
+    at_us: int
+    events: tuple[Event, ...]
+    instructions: list[AnyInstruction]
+
+
+ENCODER = msgspec.json.Encoder()
+HEADER_DECODER = msgspec.json.Decoder(Header)
+STEP_DECODER = msgspec.json.Decoder(Step)
+
+
+def header_line(version: str, policy: str, seed: int) -> bytes:
+    """The first line of a log."""
+    return ENCODER.encode(Header(FORMAT, version, policy, seed)) + b"\n"
+
+
+def step_line(at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction]) -> bytes:
+    """The line of one step."""
+    return ENCODER.encode(OutgoingStep(at_us, events, instructions)) + b"\n"
+
+
+def rerun(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes, bytes]]:
+    """Run a log again: (line number, what it says, what the engine says now) for every step.
+
+    Raises LogError, naming the line, where the log cannot be read.
+    """
+    numbered = enumerate(lines, start=1)
+    first = next(numbered, None)
+    if first is None:
+        raise LogError("an empty log", expected="a header line")
+    header = read_header(first[1])
+    engine = Engine(find_policy(header.policy), seed=header.seed)
+    for number, line in numbered:
+        step = read_step(line, number)
+        instructions = engine.step(step.at_us, step.events)
+        yield number, line, step_line(step.at_us, step.events, instructions)
+
+
+def read_header(line: bytes) -> Header:
+    """The first line as a value."""
+    try:
+        header = HEADER_DECODER.decode(line)
+    except msgspec.MsgspecError as problem:
+        raise LogError(f"not a log of the engine: {problem}", where="line 1") from problem
+    if header.log != FORMAT:
+        raise LogError("unknown format", where="line 1", field="log", value=header.log, expected=FORMAT)
+    return header
+
+
+def read_step(line: bytes, number: int) -> Step:
+    """Any further line as a value."""
+    try:
+        return STEP_DECODER.decode(line)
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        raise LogError(f"not a step: {problem}", where=f"line {number}") from problem

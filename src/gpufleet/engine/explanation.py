@@ -1,0 +1,107 @@
+"""A verdict in plain words: what the pod waits for, which nodes fail why, and the nearest way out.
+
+``verdict`` counts; this module only puts words to the counts, the largest group first, so that
+the sentence a person reads first is the one that matters.
+"""
+
+from collections.abc import Callable
+
+from gpufleet.engine.instruction import GangUnschedulable, Verdict
+from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.resources import MEBIBYTE
+from gpufleet.model.shape import GpuRequest, Shape
+
+WORDS = {
+    "cordoned": "cordoned (unschedulable)",
+    "taint": "tainted, and the pod does not tolerate it",
+    "selector": "not selected by the pod's node selector or affinity",
+    "no-gpu": "without GPUs",
+    "gpu-model": "without the GPU model asked for",
+    "gpu-sharing": "whose GPUs do not serve this kind of request",
+    "gpu-sick": "with too few healthy GPUs",
+    "gpu-count": "with fewer GPUs than asked for",
+    "gpu-busy": "with their GPUs in use",
+    "gpu-fragmented": "with enough free GPU in sum, but in pieces too small",
+    "gpu-memory": "short of GPU memory",
+    "cpu": "short of CPU",
+    "memory": "short of memory",
+    "pods": "at their limit of pods",
+    "storage": "short of local storage",
+    "other-resource": "short of another resource",
+    "domain": "outside of the gang's topology domain",
+}
+
+
+def cores(milli: int) -> str:
+    """Millicores as cores."""
+    return f"{milli / 1000:g} cores of CPU"
+
+
+def gibibytes(amount: int) -> str:
+    """Bytes as GiB, or as MiB below one."""
+    mebibytes = amount / MEBIBYTE
+    return f"{mebibytes / 1024:.4g} GiB" if mebibytes >= 1024 else f"{mebibytes:.4g} MiB"  # noqa: PLR2004
+
+
+MISSING: dict[str, Callable[[int], str]] = {
+    "gpus": lambda count: f"{count} free GPU{'s' if count > 1 else ''}",
+    "gpu_shares": lambda count: "a GPU with enough left" if count == 1 else f"{count} GPUs with enough left",
+    "cpu_milli": cores,
+    "memory_bytes": lambda amount: f"{gibibytes(amount)} of memory",
+    "pods": lambda count: f"room for {count} pod{'s' if count > 1 else ''}",
+    "ephemeral_storage_bytes": lambda amount: f"{gibibytes(amount)} of local storage",
+}
+
+
+def asked_for(shape: Shape) -> str:
+    """What a pod of the shape needs, in a few words."""
+    host = [cores(shape.resources.cpu_milli)] if shape.resources.cpu_milli else []
+    if shape.resources.memory_bytes:
+        host.append(f"{gibibytes(shape.resources.memory_bytes)} of memory")
+    return ", ".join([*gpus_asked_for(shape.gpu), *host]) or "nothing"
+
+
+def gpus_asked_for(gpu: GpuRequest) -> list[str]:
+    """The GPU part of what a pod needs."""
+    if gpu.count == 0:
+        return []
+    if gpu.whole:
+        words = f"{gpu.count} whole GPU{'s' if gpu.count > 1 else ''}"
+    else:
+        part = f"{gpu.gpu_milli / WHOLE_GPU_MILLI:g} of" if gpu.gpu_milli else "a share of"
+        words = f"{part} {gpu.count} GPU{'s' if gpu.count > 1 else ''}"
+    if gpu.memory_mib is not None:
+        words += f" with {gpu.memory_mib} MiB"
+    if gpu.models:
+        words += f" ({' or '.join(gpu.models)})"
+    return [words]
+
+
+def explain(verdict: Verdict, shape: Shape) -> str:
+    """Why a pod of the shape fits nowhere, in one paragraph."""
+    if verdict.nodes == 0:
+        return f"needs {asked_for(shape)}; there are no nodes"
+    ranked = sorted(verdict.first_reasons.items(), key=lambda item: -item[1])
+    groups = ", ".join(f"{count} {WORDS[name]}" for name, count in ranked)
+    return f"needs {asked_for(shape)}; of {verdict.nodes} nodes {groups or 'none fails'}; {way_out(verdict)}"
+
+
+def way_out(verdict: Verdict) -> str:
+    """The nearest way out."""
+    near = verdict.nearest
+    if near is None:
+        return "no node would do even if it were empty of other work"
+    missing = " and ".join(
+        MISSING[name](amount) if name in MISSING else f"{amount} of {name}"
+        for name, amount in near.short.items()
+    )
+    others = f" (and {near.equals - 1} more like it)" if near.equals > 1 else ""
+    return f"nearest is {near.node}{others}, which lacks {missing}"
+
+
+def explain_gang(said: GangUnschedulable, shape: Shape | None) -> str:
+    """Why a gang cannot start; ``shape`` is that of the first member that does not fit."""
+    head = f"gang {said.gang} needs {said.min_members} members at once: "
+    if said.verdict is None or shape is None:
+        return head + f"{said.arrived} have arrived"
+    return head + f"{said.placeable} would fit; the next one {explain(said.verdict, shape)}"

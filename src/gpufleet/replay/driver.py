@@ -1,0 +1,59 @@
+"""Drives one engine: hands it events, does what its policy asks for, keeps the time and the log.
+
+The time spent inside (deciding and learning) is what a replay reports as decision time.
+``saturate`` and ``timeline`` are the two ways to use it.
+"""
+
+import time
+from typing import Protocol
+
+from gpufleet import __version__
+from gpufleet.engine.event import Event, NodeSet, TargetWorkloadSet
+from gpufleet.engine.event_log import header_line, step_line
+from gpufleet.engine.instruction import AnyInstruction, Learn
+from gpufleet.engine.policy import Policy
+from gpufleet.engine.scheduler import Engine
+from gpufleet.model.node import Node
+from gpufleet.model.shape import Shape
+
+
+class LineSink(Protocol):
+    """Anything that takes the lines of a log."""
+
+    def write(self, line: bytes, /) -> object:
+        """Take one line."""
+        ...
+
+
+class Driver:
+    """An engine with a fleet in it."""
+
+    def __init__(self, policy: Policy, seed: int, log: LineSink | None = None) -> None:
+        self.engine = Engine(policy, seed=seed)
+        self.decision_s = 0.0
+        self._log = log
+        if log is not None:
+            log.write(header_line(__version__, policy.name, seed))
+
+    def set_up(self, nodes: list[Node], workload: tuple[tuple[Shape, int], ...]) -> None:
+        """Build the fleet, ranked in the order given; tell the policy its target if it needs one."""
+        events: list[Event] = [NodeSet(node) for node in nodes]
+        if self.engine.books.policy.policy.needs_target:
+            events.append(TargetWorkloadSet(workload))
+        self.step(0, tuple(events))
+        self.decision_s = 0.0
+
+    def step(self, at_us: int, events: tuple[Event, ...]) -> list[AnyInstruction]:
+        """One step; what the policy wants to learn is learned at once and used from the next on."""
+        started = time.perf_counter()
+        instructions = self.engine.step(at_us, events)
+        self.decision_s += time.perf_counter() - started
+        if self._log is not None:
+            self._log.write(step_line(at_us, events, instructions))
+        if instructions and isinstance(instructions[-1], Learn):
+            instructions.pop()
+            started = time.perf_counter()
+            lesson = self.engine.study()
+            self.decision_s += time.perf_counter() - started
+            instructions += self.step(at_us, (lesson,))
+        return instructions

@@ -1,0 +1,91 @@
+"""The published protocol: work arrives until the fleet is full, is placed or fails at once, and
+never leaves.
+
+Time is the number of the arrival. A unit that is refused is taken back before the next one comes,
+so it is never tried again.
+"""
+
+from collections.abc import Callable, Sequence
+
+from gpufleet.engine.event import Event, GangRemoved, GangSet, PodAdded, PodRemoved
+from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable, Unschedulable
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.pod import Pod
+from gpufleet.replay.arrivals import Unit
+from gpufleet.replay.csv_export import Placement
+from gpufleet.replay.driver import Driver
+from gpufleet.replay.fragmentation_meter import FragmentationMeter
+from gpufleet.replay.tally import Tally, cause
+from gpufleet.replay.trace_tasks import TaskRecord
+
+
+class SaturateRun:
+    """Feeds units to an engine one by one."""
+
+    def __init__(self, driver: Driver, meter: FragmentationMeter, tally: Tally) -> None:
+        self.driver = driver
+        self.meter = meter
+        self.tally = tally
+        self.placements: list[Placement] = []
+        self._rows = driver.engine.books.fleet.row_by_name
+
+    def run(self, units: Sequence[Unit], progress: Callable[[int], None] | None = None) -> None:
+        """Let all units arrive; ``progress`` hears how many have, every thousand."""
+        undo: tuple[Event, ...] = ()
+        for number, unit in enumerate(units, start=1):
+            instructions = self.driver.step(number, undo + events_of(unit))
+            undo = self._settle(unit, instructions, number)
+            if progress is not None and number % 1000 == 0:
+                progress(number)
+
+    def _settle(self, unit: Unit, instructions: list[AnyInstruction], number: int) -> tuple[Event, ...]:
+        """Count what came of a unit; the events that take back what was refused."""
+        binds = {one.uid: one for one in instructions if isinstance(one, Bind)}
+        reason = "" if len(binds) == len(unit.tasks) else refusal(instructions)
+        undo: list[Event] = []
+        for task in unit.tasks:
+            bind = binds.get(PodUid(task.name))
+            if bind is not None:
+                self.meter.measure(self._rows[bind.node])
+            self.tally.count(task.shape.gpu, reason if bind is None else None, self.meter.fragmented)
+            self.placements.append(placement_of(task, bind, number, reason))
+            if bind is None:
+                undo.append(PodRemoved(PodUid(task.name)))
+        if unit.gang is not None and not binds:
+            undo.append(GangRemoved(unit.gang.name))
+        return tuple(undo)
+
+
+def events_of(unit: Unit) -> tuple[Event, ...]:
+    """A unit's arrival as events."""
+    pods = tuple(PodAdded(pod_of(task)) for task in unit.tasks)
+    return pods if unit.gang is None else (GangSet(unit.gang), *pods)
+
+
+def pod_of(task: TaskRecord) -> Pod:
+    """A task as a pod."""
+    return Pod(
+        uid=PodUid(task.name),
+        shape=task.shape,
+        queue=task.queue,
+        priority=task.priority,
+        gang=task.gang,
+        created_at_us=task.created_at_us,
+    )
+
+
+def refusal(instructions: list[AnyInstruction]) -> str:
+    """The cause of the first refusal among the instructions."""
+    for one in instructions:
+        if isinstance(one, Unschedulable):
+            return cause(one.verdict)
+        if isinstance(one, GangUnschedulable) and one.verdict is not None:
+            return cause(one.verdict)
+    return "its gang"
+
+
+def placement_of(task: TaskRecord, bind: Bind | None, at_us: int, reason: str) -> Placement:
+    """What came of a task, for the table of placements."""
+    if bind is None:
+        return Placement(task.name, None, at_us=at_us, reason=reason)
+    return Placement(task.name, bind.node, bind.devices, task.shape.gpu.gpu_milli, at_us)
