@@ -24,7 +24,10 @@ DISK_ERRORS = NO_ROOM | {errno.EIO, errno.EROFS, errno.ESTALE}
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     """A text file (UTF-8, line ends as written) that takes its place when the block ends well."""
     target = Path(os.path.realpath(path))
-    _check_target(target)
+    try:
+        _check_target(target)
+    except OSError as error:
+        raise _explained(target, error) from error
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
         file = _create(beside, target)

@@ -55,7 +55,8 @@ def write_placements(file: TextIO, placements: Iterable[Placement]) -> None:
 
 def write_csv(file: TextIO, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """Writes a table; None is an empty cell."""
-    writer = csv.writer(file, lineterminator="\n")
+    # The line ends of RFC 4180: with "\n" alone, a carriage return in a cell would go unquoted.
+    writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow([safe_cell(name) for name in header])
     for row in rows:
         writer.writerow([safe_cell(value) for value in row])

@@ -10,6 +10,7 @@ from pathlib import Path
 from gpufleet.model.errors import InputError
 from gpufleet.replay.errors import ShippedTraceError
 
+FOLDER = "data/openb"
 TASK_LIST_NAMES = ("default", "gpushare40", "multigpu20")
 
 
@@ -27,7 +28,7 @@ def shipped_task_list(name: str = "default") -> Path:
 
 def _shipped(file: str) -> Path:
     package = Path(str(importlib.resources.files("gpufleet")))
-    for folder in (package / "data" / "openb", package.parent.parent / "data" / "openb"):
+    for folder in (package / FOLDER, package.parent.parent / FOLDER):
         if (folder / file).is_file():
             return folder / file
     raise ShippedTraceError(

@@ -15,6 +15,7 @@ from gpufleet.replay.errors import TraceError
 from gpufleet.replay.table_bytes import ByteSource, TableLimits, read_errors
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+TEXT = "text in UTF-8 (not UTF-16), or a Parquet file"
 VALID_CSV = 'cells separated by commas; in double quotes if they hold a comma, "" for a quote'
 
 
@@ -128,7 +129,7 @@ class _Lines:
                 if total >= check_at:
                     check_at = source.meter.check(total)
                 if b"\0" in line:
-                    raise self._bad_line("a NUL byte", "text in UTF-8, or a Parquet file")
+                    raise self._bad_line("a NUL byte", TEXT)
                 self.text = self._decoded(line)
                 yield self.text
         self.ended = True
@@ -138,7 +139,7 @@ class _Lines:
             return line.decode()
         except UnicodeDecodeError as error:
             problem = f"byte {line[error.start]:#04x} is not UTF-8"
-            raise self._bad_line(problem, "text in UTF-8, or a Parquet file") from error
+            raise self._bad_line(problem, TEXT) from error
 
     def _bad_line(self, problem: str, expected: str) -> TraceError:
         return TraceError(problem, file=self._source.file, row=self._number, expected=expected)

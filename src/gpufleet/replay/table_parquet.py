@@ -18,6 +18,7 @@ from gpufleet.replay.errors import TraceError
 from gpufleet.replay.table_bytes import ByteSource, TableLimits, seekable
 
 BATCH_ROWS = 16_384
+LONGEST_UTF8_BYTES = 4
 LARGEST_EXACT_FLOAT = 2.0**53
 
 
@@ -82,14 +83,15 @@ class ParquetRecords:
             return [""] * len(column)
         if pa.types.is_floating(column.type):
             return ["" if value is None else _float_text(value) for value in column.to_pylist()]
-        if _is_text(column.type):
+        is_text, column = _is_text(column.type), column.cast(pa.string())
+        if is_text:
             self._check_lengths(name, column)
-        values: list[str] = pc.fill_null(column.cast(pa.string()), "").to_pylist()
+        values: list[str] = pc.fill_null(column, "").to_pylist()
         return values
 
     def _check_lengths(self, name: str, column: Any) -> None:
         longest = pc.max(pc.binary_length(column)).as_py() or 0
-        if longest > 4 * self._limits.cell_characters:
+        if longest > LONGEST_UTF8_BYTES * self._limits.cell_characters:
             raise TraceError(
                 f"a cell is longer than {self._limits.cell_characters:,} characters",
                 file=self._file,

@@ -4,10 +4,12 @@ The columns are those of the public openb trace and ours beyond them; ``docs/tra
 tells each one's meaning, default and an example. ``trace`` joins the list with a task list.
 """
 
+import functools
 import os
 
 import msgspec
 
+from gpufleet.model import gpu_model
 from gpufleet.model.device import UNKNOWN_MODEL, Device
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
@@ -106,7 +108,8 @@ def _node(cells: tuple[str, ...]) -> Node:
 
 def _devices(node: NodeName, gpus: int, gpu_cells: tuple[str, ...]) -> tuple[Device, ...]:
     model, memory, link_groups, numa_nodes = gpu_cells
-    model_name, usable_mib = _model(model), trace_cells.gpu_memory_mib(memory)
+    model_name = _model(model)
+    usable_mib = trace_cells.gpu_memory_mib(memory) or _nominal_memory_mib(model_name)
     links = _per_gpu(link_groups, "link_groups", gpus)
     numas = _per_gpu(numa_nodes, "numa_nodes", gpus)
     return tuple(
@@ -139,6 +142,12 @@ def _model(cell: str) -> GpuModelName:
     if "|" in cell:
         raise InputError("a list of models", field="model", value=cell, expected="one model a node")
     return GpuModelName(trace_cells.name(cell, "model"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _nominal_memory_mib(model: GpuModelName) -> int | None:
+    known = gpu_model.find(model)
+    return None if known is None else known.memory_mib
 
 
 def _per_gpu(cell: str, column: str, gpus: int) -> list[int]:

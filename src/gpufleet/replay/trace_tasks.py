@@ -8,12 +8,11 @@ has few of them, the cells of a row seldom need parsing, and the engine finds a 
 
 import os
 from collections.abc import Collection
-from difflib import get_close_matches
 
 import msgspec
 
 from gpufleet.model.device import WHOLE_GPU_MILLI
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, GpuModelName, QueueName
 from gpufleet.model.resources import Resources
@@ -23,6 +22,7 @@ from gpufleet.replay.results import SkippedRow
 from gpufleet.replay.table_bytes import TableLimits
 from gpufleet.replay.table_columns import Column
 from gpufleet.replay.trace_gangs import GangBook, Turn
+from gpufleet.replay.trace_models import ModelNames
 from gpufleet.replay.trace_table import Table, open_table
 from gpufleet.replay.trace_times import RecordedTimes, check_time_columns
 
@@ -93,7 +93,7 @@ def read_tasks(
     skip_bad_rows_pct: float = 0.0,
     limits: TableLimits = TASK_LIMITS,
 ) -> TaskList:
-    """Reads the task list at ``path``; ``models`` are the GPU models that tasks may name.
+    """Reads the task list at ``path``; ``models`` are the GPU models of the nodes.
 
     Up to ``skip_bad_rows_pct`` percent of its rows may be bad and are then left out.
     """
@@ -153,7 +153,7 @@ class _Shapes(dict[tuple[str, ...], Shape]):
 
     def __init__(self, models: Collection[str]) -> None:
         super().__init__()
-        self._models = frozenset(models)
+        self._models = ModelNames(models)
         self._by_value: dict[Shape, Shape] = {}
 
     def __missing__(self, cells: tuple[str, ...]) -> Shape:
@@ -164,7 +164,7 @@ class _Shapes(dict[tuple[str, ...], Shape]):
                 trace_cells.gpu_count(num_gpu, "num_gpu"),
                 trace_cells.whole_number(gpu_milli, "gpu_milli", at_most=WHOLE_GPU_MILLI),
                 trace_cells.gpu_memory_mib(gpu_memory),
-                self._accepted_models(gpu_spec),
+                self._models.accepted(trace_list_cells.parts(gpu_spec, "gpu_spec", "|"), "gpu_spec"),
             ),
             node_selector=tuple(sorted(trace_list_cells.label_pairs(selector, "node_selector").items())),
             tolerations=trace_list_cells.tolerations(tolerated, "tolerations"),
@@ -172,20 +172,6 @@ class _Shapes(dict[tuple[str, ...], Shape]):
         shape = self._by_value.setdefault(shape, shape)
         self[cells] = shape
         return shape
-
-    def _accepted_models(self, cell: str) -> tuple[GpuModelName, ...]:
-        names = set(trace_list_cells.parts(cell, "gpu_spec", "|"))
-        for name in sorted(names - self._models):
-            nearest = get_close_matches(name.strip().upper(), self._models, n=1)
-            raise InputError(
-                f"no GPU model {printable(name)} is known",
-                field="gpu_spec",
-                value=cell,
-                expected=f"perhaps {nearest[0]}"
-                if nearest
-                else f"models of the node list, such as {', '.join(sorted(self._models)[:5])}",
-            )
-        return tuple(GpuModelName(name) for name in sorted(names))
 
 
 def _gpu_request(
