@@ -9,6 +9,7 @@ from gpufleet.engine import fit, layout, policy_tables
 from gpufleet.engine.compiled import kernel
 from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.scoring.total import best_device
+from gpufleet.engine.scoring.worth import cheapest_device
 from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
@@ -54,6 +55,9 @@ def choose(
     option = policy.options[policy_tables.OPTION_SHARE_CHOICE]
     if count == 1 and option == policy_tables.SHARE_BY_SCORE:
         _, chosen[0] = best_device(tables, policy, shape, node)
+        return bool(chosen[0] != layout.NOT_SET)
+    if count == 1 and option == policy_tables.SHARE_LEAST_LOSS:
+        chosen[0] = cheapest_device(tables, policy.worth, shape, node)
         return bool(chosen[0] != layout.NOT_SET)
     if count == 1 and option == policy_tables.SHARE_RANDOM:
         chosen[0] = random_device(tables, policy, shape, node)

@@ -6,6 +6,7 @@ stores, so each is a tagged struct that survives a trip through JSON unchanged.
 
 import msgspec
 
+from gpufleet.engine.lesson import Lesson
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
@@ -104,6 +105,12 @@ class TargetWorkloadSet(Event, frozen=True, tag="target-workload-set"):
     entries: tuple[tuple[Shape, int], ...]
 
 
+class LessonLearned(Event, frozen=True, tag="lesson-learned"):
+    """What the default policy has learned, None for nothing; used from the next decision on."""
+
+    lesson: Lesson | None
+
+
 AnyEvent = (
     NodeSet
     | NodeRemoved
@@ -118,4 +125,5 @@ AnyEvent = (
     | QueueRemoved
     | TopologySet
     | TargetWorkloadSet
+    | LessonLearned
 )

@@ -87,4 +87,8 @@ class RequeueAfter(Instruction, frozen=True, tag="requeue-after"):
     at_us: int
 
 
-AnyInstruction = Bind | Evict | Unschedulable | GangUnschedulable | Rejected | RequeueAfter
+class Learn(Instruction, frozen=True, tag="learn"):
+    """Call ``Engine.study`` when convenient, and hand the event it returns to the next step."""
+
+
+AnyInstruction = Learn | Bind | Evict | Unschedulable | GangUnschedulable | Rejected | RequeueAfter

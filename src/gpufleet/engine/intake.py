@@ -37,6 +37,7 @@ class Intake:
             event.QueueRemoved: self._queue_removed,
             event.TopologySet: self._topology_set,
             event.TargetWorkloadSet: self._target_workload_set,
+            event.LessonLearned: self._lesson_learned,
         }
 
     def take(self, happened: event.Event, at_us: int) -> None:
@@ -178,6 +179,10 @@ class Intake:
 
     def _target_workload_set(self, happened: event.TargetWorkloadSet) -> None:
         self.books.policy.set_target(happened.entries)
+        self.books.shapes.rank_anew()
+
+    def _lesson_learned(self, happened: event.LessonLearned) -> None:
+        self.books.policy.take_lesson(happened.lesson)
         self.books.shapes.rank_anew()
 
 

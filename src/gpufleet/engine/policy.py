@@ -1,22 +1,15 @@
 """Policies as data: a name, weights over the scoring functions, and how ties inside are resolved.
 
-``POLICIES`` lists those that ship; ``PolicyState`` holds one in use together with what it was told
-(the target workload), as the arrays that ``scoring`` reads.
+``POLICIES`` lists those that ship; ``policy_state`` holds one in use.
 """
 
-import enum
 import difflib
+import enum
 
 import msgspec
-import numpy as np
 
 from gpufleet.engine import policy_tables
-from gpufleet.engine.fleet import Fleet
-from gpufleet.engine.instruction import AnyInstruction
-from gpufleet.engine.policy_tables import empty_policy_tables
-from gpufleet.engine.scoring.fragmentation import grade_thresholds
 from gpufleet.model.errors import InputError
-from gpufleet.model.shape import Shape
 
 
 class ScoringFunction(enum.IntEnum):
@@ -27,6 +20,7 @@ class ScoringFunction(enum.IntEnum):
     GPU_CLUSTERING = policy_tables.WEIGHT_CLUSTERING
     GPU_PACKING = policy_tables.WEIGHT_PACKING
     BEST_FIT = policy_tables.WEIGHT_BEST_FIT
+    WORTH = policy_tables.WEIGHT_WORTH
 
 
 class NodeChoice(enum.IntEnum):
@@ -42,6 +36,7 @@ class ShareChoice(enum.IntEnum):
     BEST_FIT = policy_tables.SHARE_BEST_FIT
     BY_SCORE = policy_tables.SHARE_BY_SCORE
     RANDOM = policy_tables.SHARE_RANDOM
+    LEAST_LOSS = policy_tables.SHARE_LEAST_LOSS
 
 
 class WholeChoice(enum.IntEnum):
@@ -54,7 +49,8 @@ class WholeChoice(enum.IntEnum):
 class Policy(msgspec.Struct, frozen=True):
     """A named way to choose places.
 
-    ``needs_target`` marks policies that must be told a target workload before they can score.
+    ``needs_target`` marks policies that must be told a target workload before they can score,
+    ``learns`` those that find out for themselves what is typical.
     """
 
     name: str
@@ -63,6 +59,7 @@ class Policy(msgspec.Struct, frozen=True):
     share_choice: ShareChoice = ShareChoice.BEST_FIT
     whole_choice: WholeChoice = WholeChoice.LOWEST_INDEX
     needs_target: bool = False
+    learns: bool = False
 
 
 POLICIES = {
@@ -79,6 +76,13 @@ POLICIES = {
             share_choice=ShareChoice.BY_SCORE,
             needs_target=True,
         ),
+        Policy(
+            "gpufleet",
+            {ScoringFunction.WORTH: 1},
+            share_choice=ShareChoice.LEAST_LOSS,
+            whole_choice=WholeChoice.BY_LINK_GROUP,
+            learns=True,
+        ),
     )
 }
 
@@ -93,45 +97,3 @@ def find_policy(name: str) -> Policy:
     raise InputError(
         "no such policy", field="policy", value=name, expected=hint + ", ".join(sorted(POLICIES))
     )
-
-
-class PolicyState:
-    """A policy in use: its arrays, kept in step with what it was told."""
-
-    def __init__(self, policy: Policy, seed: int, fleet: Fleet) -> None:
-        self.policy = policy
-        self.fleet = fleet
-        self.tables = empty_policy_tables()
-        self.tables.options[policy_tables.OPTION_NODE_CHOICE] = int(policy.node_choice)
-        self.tables.options[policy_tables.OPTION_SHARE_CHOICE] = int(policy.share_choice)
-        self.tables.options[policy_tables.OPTION_WHOLE_CHOICE] = int(policy.whole_choice)
-        self.tables.options[policy_tables.OPTION_SEED] = seed
-        for function, weight in policy.weights.items():
-            self.tables.weights[int(function)] = weight
-
-    def set_target(self, entries: tuple[tuple[Shape, int], ...]) -> None:
-        """Measure fragmentation against these shapes, each with its count."""
-        codes = [[self.fleet.model_code(model) for model in shape.gpu.models] for shape, _ in entries]
-        target = np.zeros((policy_tables.TARGET_COLUMNS, len(entries)), np.int64)
-        models = np.zeros((len(entries), max(8, len(self.fleet.model_codes))), np.bool_)
-        for entry, (shape, count) in enumerate(entries):
-            target[policy_tables.TARGET_CPU_MILLI, entry] = shape.resources.cpu_milli
-            target[policy_tables.TARGET_GPU_COUNT, entry] = shape.gpu.count
-            target[policy_tables.TARGET_GPU_MILLI, entry] = shape.gpu.gpu_milli
-            target[policy_tables.TARGET_WEIGHT, entry] = count
-            target[policy_tables.TARGET_ANY_MODEL, entry] = int(not codes[entry])
-            models[entry, codes[entry]] = True
-        total = int(target[policy_tables.TARGET_WEIGHT].sum())
-        self.tables = self.tables._replace(
-            target=target, target_models=models, grades=grade_thresholds(total)
-        )
-
-    def fleet_changed(self) -> None:
-        """Nodes came, went or changed size."""
-
-    def arrived(self, shape: Shape) -> None:
-        """A pod of this shape arrived."""
-
-    def wishes(self) -> list[AnyInstruction]:
-        """What the policy asks of the shell."""
-        return []

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.engine.tables import BoolArray, Int64Array
+from gpufleet.engine.worth_tables import WorthTables, untaught
 
 # options[...]
 OPTION_NODE_CHOICE = 0
@@ -23,6 +24,7 @@ NODE_RANDOM = 1
 SHARE_BEST_FIT = 0
 SHARE_BY_SCORE = 1
 SHARE_RANDOM = 2
+SHARE_LEAST_LOSS = 3
 WHOLE_LOWEST_INDEX = 0
 WHOLE_BY_LINK_GROUP = 1
 
@@ -32,7 +34,8 @@ WEIGHT_DOT_PRODUCT = 1
 WEIGHT_CLUSTERING = 2
 WEIGHT_PACKING = 3
 WEIGHT_BEST_FIT = 4
-WEIGHT_COUNT = 5
+WEIGHT_WORTH = 5
+WEIGHT_COUNT = 6
 
 # target[COLUMN, entry]
 TARGET_CPU_MILLI = 0
@@ -50,7 +53,7 @@ class PolicyTables(NamedTuple):
 
     ``target`` is a workload that fragmentation is measured against, with the models each entry
     accepts in ``target_models``; ``grades`` turns a fragmentation gradient into a grade (see
-    ``scoring.fragmentation``). ``by_device`` and ``chosen`` are scratch, one cell a device of a node.
+    ``scoring.fragmentation``); ``worth`` is what was learned. ``by_device`` and ``chosen`` are scratch, one cell a device of a node.
     """
 
     options: Int64Array
@@ -60,6 +63,7 @@ class PolicyTables(NamedTuple):
     grades: Int64Array
     by_device: Int64Array
     chosen: Int64Array
+    worth: WorthTables
 
 
 def empty_policy_tables() -> PolicyTables:
@@ -72,4 +76,5 @@ def empty_policy_tables() -> PolicyTables:
         grades=np.zeros(0, np.int64),
         by_device=np.zeros(DEVICES_A_NODE_MAX, np.int64),
         chosen=np.zeros(DEVICES_A_NODE_MAX, np.int64),
+        worth=untaught(),
     )

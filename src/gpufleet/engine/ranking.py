@@ -14,6 +14,7 @@ import numpy as np
 from gpufleet.engine import choice, layout, policy_tables
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.policy_tables import PolicyTables
+from gpufleet.engine.scoring import worth
 from gpufleet.engine.scoring.total import score
 from gpufleet.engine.tables import Int64Array, Tables
 
@@ -90,6 +91,8 @@ def rank_all(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int
 @kernel
 def refresh(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int) -> None:
     """Bring a slot up to date with every change of a node so far."""
+    if policy.weights[policy_tables.WEIGHT_WORTH] != 0:
+        worth.refresh(tables, policy.worth)
     head = tables.counters[layout.COUNTER_CHANGES]
     seen = rankings.state[slot, layout.RANKING_SEEN_CHANGES]
     if rankings.state[slot, layout.RANKING_STALE] == 1 or head - seen > len(tables.changes):

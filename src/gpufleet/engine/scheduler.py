@@ -12,8 +12,8 @@ from gpufleet.engine import journal
 from gpufleet.engine.books import Books
 from gpufleet.engine.cycle import Cycle
 from gpufleet.engine.errors import EventError
-from gpufleet.engine.event import Event
-from gpufleet.engine.instruction import AnyInstruction, Rejected, RequeueAfter, Verdict
+from gpufleet.engine.event import Event, LessonLearned
+from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected, RequeueAfter, Verdict
 from gpufleet.engine.intake import Intake
 from gpufleet.engine.layout import POD_SHAPE
 from gpufleet.engine.policy import Policy
@@ -58,12 +58,20 @@ class Engine:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
             journal.forget(self.books.store.tables)
         instructions = rejected + self._cycle.run(at_us)
-        instructions.extend(self.books.policy.wishes())
         due_us = self.books.next_backoff_us()
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
+        if self.books.policy.lesson_is_due():
+            instructions.append(Learn())
         journal.forget(self.books.store.tables)
         return instructions
+
+    def study(self) -> LessonLearned:
+        """What the policy can learn now, as an event for the next step. Changes nothing.
+
+        The only float arithmetic of the engine is in here; its result is in whole numbers.
+        """
+        return LessonLearned(self.books.policy.study())
 
     def explain(self, uid: PodUid) -> Verdict | None:
         """Why a waiting pod fits nowhere now; None if it is unknown or has a place."""

@@ -7,7 +7,7 @@ is worth its best device, and that device is then used. ``ranking`` keeps the sc
 from gpufleet.engine import fit, layout, policy_tables
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.policy_tables import PolicyTables
-from gpufleet.engine.scoring import fragmentation, published
+from gpufleet.engine.scoring import fragmentation, published, worth
 from gpufleet.engine.tables import Tables
 
 
@@ -43,12 +43,15 @@ def node_score(tables: Tables, policy: PolicyTables, shape: int, node: int) -> i
 
 @leaf
 def whole_score(tables: Tables, policy: PolicyTables, shape: int, node: int) -> int:
-    """The part for whole devices and CPU-only shapes that looks at devices."""
+    """The part that looks at devices, where the score does not depend on which one is taken."""
     score = 0
     weight = policy.weights[policy_tables.WEIGHT_FRAGMENTATION]
     if weight != 0:
         gradient = fragmentation.whole_gradient(tables, policy, shape, node)
         score += weight * fragmentation.grade(policy, gradient)
+    weight = policy.weights[policy_tables.WEIGHT_WORTH]
+    if weight != 0:
+        score += weight * worth.score(tables, policy.worth, shape, node)
     return int(score)
 
 

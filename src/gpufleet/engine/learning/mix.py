@@ -1,0 +1,77 @@
+"""The mix of requests that arrived, with slow forgetting.
+
+The weight of a request halves every ``HALF_LIFE_ARRIVALS`` arrivals: long enough to know rare
+requests, short enough to follow a change of regime.
+"""
+
+from typing import NamedTuple
+
+from gpufleet.model.identifiers import GpuModelName
+from gpufleet.model.resources import MEBIBYTE
+from gpufleet.model.shape import Shape
+
+HALF_LIFE_ARRIVALS = 4000
+REQUESTS_MAX = 1024
+WEIGHT_MAX = 1e12
+
+
+class Request(NamedTuple):
+    """What the mix distinguishes. ``gpu_milli`` is per device; ``models`` empty accepts any."""
+
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    gpu_milli: int
+    models: tuple[GpuModelName, ...]
+
+
+class Mix:
+    """Weights by request. The weight of an arrival grows instead of that of all others shrinking."""
+
+    def __init__(self) -> None:
+        self.arrivals = 0
+        self._weight_by_request: dict[Request, float] = {}
+        self._request_by_shape: dict[Shape, Request] = {}
+        self._weight = 1.0
+
+    def arrived(self, shape: Shape) -> None:
+        """One more request of this shape."""
+        request = self._request_by_shape.get(shape)
+        if request is None:
+            request = self._remember(shape)
+        self.arrivals += 1
+        weights = self._weight_by_request
+        weights[request] = weights.get(request, 0.0) + self._weight
+        self._weight *= 2 ** (1 / HALF_LIFE_ARRIVALS)
+        if self._weight > WEIGHT_MAX:
+            self._rescale()
+
+    def requests(self) -> list[tuple[Request, float]]:
+        """Requests with their weight, an arrival of this moment weighing 1."""
+        return [(request, weight / self._weight) for request, weight in self._weight_by_request.items()]
+
+    def _remember(self, shape: Shape) -> Request:
+        if len(self._request_by_shape) >= REQUESTS_MAX:
+            self._forget_lightest()
+        gpu = shape.gpu
+        request = Request(
+            cpu_milli=shape.resources.cpu_milli,
+            memory_mib=-(-shape.resources.memory_bytes // MEBIBYTE),
+            gpus=gpu.count,
+            gpu_milli=gpu.gpu_milli,
+            models=tuple(sorted(gpu.models)),
+        )
+        self._request_by_shape[shape] = request
+        return request
+
+    def _forget_lightest(self) -> None:
+        """Keep the heavier half; what matters comes again."""
+        self._request_by_shape.clear()
+        weights = self._weight_by_request
+        heaviest = sorted(weights, key=lambda request: -weights[request])[: REQUESTS_MAX // 2]
+        self._weight_by_request = {request: weights[request] for request in heaviest}
+
+    def _rescale(self) -> None:
+        weights = self._weight_by_request
+        self._weight_by_request = {request: weight / self._weight for request, weight in weights.items()}
+        self._weight = 1.0

@@ -1,0 +1,69 @@
+"""What the default policy has learned from the work that arrived, in whole numbers.
+
+A lesson is made by ``learning`` from the mix of requests seen so far and the state of the fleet. It
+enters the engine as an event before it is used, so that a saved log decides alike on any machine
+whatever its floating point does. ``scoring.worth`` values nodes by it.
+"""
+
+import msgspec
+
+from gpufleet.model.identifiers import GpuModelName
+
+ONE_GPU = 1 << 20
+"""The worth of one whole idle GPU; all worths are in this unit."""
+
+FULL_SHARE = 1 << 16
+"""A share of 1 on a curve."""
+
+ONE_PRICE = 256
+"""A price of 1."""
+
+CURVE_STEPS = 256
+SLOT_KINDS = 4
+SLOT_LEVELS = 8
+
+
+class HostCurve(msgspec.Struct, frozen=True):
+    """Which share of its GPUs' worth a node can serve with a host resource.
+
+    ``shares[i]`` (of ``FULL_SHARE``) belongs to i/256 of ``span``, the amount left per GPU of worth.
+    """
+
+    span: int
+    shares: tuple[int, ...]
+
+
+class SlotLevel(msgspec.Struct, frozen=True):
+    """A need of CPU and memory of tasks with several GPUs.
+
+    ``bonus`` is what a slot that satisfies this level (and those below) is worth; when fewer than
+    ``low`` slots of this level are left another lesson is due.
+    """
+
+    cpu_milli: int
+    memory_mib: int
+    bonus: int
+    low: int
+
+
+class SlotKind(msgspec.Struct, frozen=True):
+    """Room for tasks of ``gpus`` whole GPUs on one node, by rising needs."""
+
+    gpus: int
+    levels: tuple[SlotLevel, ...]
+
+
+class Lesson(msgspec.Struct, frozen=True):
+    """Everything learned at one moment.
+
+    ``value_by_milli[r]`` is the worth of r thousandths of one GPU. The next lesson is due when the
+    fleet's free milli leaves ``free_low_milli``..``free_high_milli``.
+    """
+
+    value_by_milli: tuple[int, ...]
+    cpu: HostCurve
+    memory: HostCurve
+    price_by_model: dict[GpuModelName, int]
+    slots: tuple[SlotKind, ...]
+    free_low_milli: int
+    free_high_milli: int

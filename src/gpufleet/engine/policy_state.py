@@ -1,0 +1,154 @@
+"""A policy in use: its arrays, kept in step with what it was told and what it learned.
+
+``books`` tells it what arrives and what changes; the arrays go to every scoring kernel.
+"""
+
+import numpy as np
+
+from gpufleet.engine import policy_tables
+from gpufleet.engine.errors import EventError
+from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.learning.mix import Mix
+from gpufleet.engine.learning.study import next_lesson_at, study
+from gpufleet.engine.lesson import CURVE_STEPS, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS, Lesson
+from gpufleet.engine.policy import Policy
+from gpufleet.engine.policy_tables import empty_policy_tables
+from gpufleet.engine.scoring.fragmentation import grade_thresholds
+from gpufleet.engine.scoring.worth import lesson_is_due
+from gpufleet.engine.tables import Int64Array
+from gpufleet.engine.worth_tables import (
+    WORTH_COLUMNS,
+    WORTH_FREE_HIGH,
+    WORTH_FREE_LOW,
+    WORTH_STALE,
+    WorthTables,
+    untaught,
+)
+from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.shape import Shape
+
+
+class PolicyState:
+    """Holds the arrays of one policy for one fleet."""
+
+    def __init__(self, policy: Policy, seed: int, fleet: Fleet) -> None:
+        self.policy = policy
+        self.fleet = fleet
+        self.mix = Mix()
+        self.tables = empty_policy_tables()
+        self._next_lesson_at = next_lesson_at(0)
+        options = self.tables.options
+        options[policy_tables.OPTION_NODE_CHOICE] = int(policy.node_choice)
+        options[policy_tables.OPTION_SHARE_CHOICE] = int(policy.share_choice)
+        options[policy_tables.OPTION_WHOLE_CHOICE] = int(policy.whole_choice)
+        options[policy_tables.OPTION_SEED] = seed
+        for function, weight in policy.weights.items():
+            self.tables.weights[int(function)] = weight
+
+    def set_target(self, entries: tuple[tuple[Shape, int], ...]) -> None:
+        """Measure fragmentation against these shapes, each with its count."""
+        codes = [[self.fleet.model_code(model) for model in shape.gpu.models] for shape, _ in entries]
+        target = np.zeros((policy_tables.TARGET_COLUMNS, len(entries)), np.int64)
+        models = np.zeros((len(entries), max(8, len(self.fleet.model_codes))), np.bool_)
+        for entry, (shape, count) in enumerate(entries):
+            target[policy_tables.TARGET_CPU_MILLI, entry] = shape.resources.cpu_milli
+            target[policy_tables.TARGET_GPU_COUNT, entry] = shape.gpu.count
+            target[policy_tables.TARGET_GPU_MILLI, entry] = shape.gpu.gpu_milli
+            target[policy_tables.TARGET_WEIGHT, entry] = count
+            target[policy_tables.TARGET_ANY_MODEL, entry] = int(not codes[entry])
+            models[entry, codes[entry]] = True
+        total = int(target[policy_tables.TARGET_WEIGHT].sum())
+        self.tables = self.tables._replace(
+            target=target, target_models=models, grades=grade_thresholds(total)
+        )
+
+    def fleet_changed(self) -> None:
+        """Nodes came, went or changed: every table with a row a node or a model keeps up."""
+        worth = self.tables.worth
+        node_rows = len(self.fleet.store.tables.changed_at)
+        if worth.of_node.shape[1] < node_rows:
+            self._replace_worth(of_node=np.zeros((WORTH_COLUMNS, node_rows), np.int64))
+        models = len(self.fleet.model_codes)
+        if len(worth.price) < models:
+            price = np.full(2 * models, ONE_PRICE, np.int64)
+            price[: len(worth.price)] = worth.price
+            self._replace_worth(price=price)
+        if self.tables.target_models.shape[1] < models:
+            grown = np.zeros((len(self.tables.target_models), 2 * models), np.bool_)
+            grown[:, : self.tables.target_models.shape[1]] = self.tables.target_models
+            self.tables = self.tables._replace(target_models=grown)
+
+    def _replace_worth(self, **arrays: Int64Array) -> None:
+        worth = self.tables.worth._replace(**arrays)
+        worth.state[WORTH_STALE] = 1
+        self.tables = self.tables._replace(worth=worth)
+
+    def arrived(self, shape: Shape) -> None:
+        """A pod of this shape arrived."""
+        if self.policy.learns:
+            self.mix.arrived(shape)
+
+    def lesson_is_due(self) -> bool:
+        """True if enough arrived, or the fleet changed enough, since the last lesson."""
+        if not self.policy.learns or not self.mix.arrivals:
+            return False
+        if self.mix.arrivals >= self._next_lesson_at:
+            return True
+        taught = self._next_lesson_at > next_lesson_at(0)
+        return taught and lesson_is_due(self.fleet.store.tables, self.tables.worth)
+
+    def study(self) -> Lesson | None:
+        """A lesson from the mix so far and the fleet as it is."""
+        return study(self.mix, self.fleet)
+
+    def take_lesson(self, lesson: Lesson | None) -> None:
+        """Value nodes by this lesson from now on; None teaches nothing."""
+        self._next_lesson_at = next_lesson_at(self.mix.arrivals)
+        if lesson is None:
+            return
+        check(lesson)
+        worth = untaught()._replace(of_node=self.tables.worth.of_node)
+        worth.value[:] = lesson.value_by_milli
+        for row, curve in enumerate((lesson.cpu, lesson.memory)):
+            worth.spans[row] = curve.span
+            worth.curves[row] = curve.shares
+        worth.state[WORTH_FREE_LOW] = lesson.free_low_milli
+        worth.state[WORTH_FREE_HIGH] = lesson.free_high_milli
+        write_slots(worth, lesson)
+        price = np.full(max(8, 2 * len(self.fleet.model_codes)), ONE_PRICE, np.int64)
+        for model, amount in lesson.price_by_model.items():
+            if model in self.fleet.model_codes:
+                price[self.fleet.model_codes[model]] = amount
+        self.tables = self.tables._replace(worth=worth._replace(price=price))
+
+
+def write_slots(worth: WorthTables, lesson: Lesson) -> None:
+    """The slots of a lesson as arrays: a bonus counts from the level on that it belongs to."""
+    for kind, slot in enumerate(lesson.slots):
+        worth.slot_gpus[kind] = slot.gpus
+        for level, need in enumerate(slot.levels):
+            worth.slot_needs[kind, level] = (need.cpu_milli, need.memory_mib)
+            worth.slot_bonus[kind, level + 1 :] = need.bonus
+            worth.slots_low[kind, level] = need.low
+
+
+def check(lesson: Lesson) -> None:
+    """Refuse a lesson whose tables have not the size that the kernels read."""
+    sizes = {
+        "value_by_milli": (len(lesson.value_by_milli), WHOLE_GPU_MILLI + 1),
+        "cpu.shares": (len(lesson.cpu.shares), CURVE_STEPS + 1),
+        "memory.shares": (len(lesson.memory.shares), CURVE_STEPS + 1),
+    }
+    for field, (found, wanted) in sizes.items():
+        if found != wanted:
+            raise EventError("a table of the wrong length", field=field, value=found, expected=str(wanted))
+    if lesson.cpu.span < 1 or lesson.memory.span < 1:
+        raise EventError("a curve without extent", field="span", expected="1 or more")
+    levels = max((len(slot.levels) for slot in lesson.slots), default=0)
+    if len(lesson.slots) > SLOT_KINDS or levels > SLOT_LEVELS:
+        raise EventError(
+            "too many kinds or levels of slots", field="slots", value=levels,
+            expected=f"at most {SLOT_KINDS} kinds of {SLOT_LEVELS} levels",
+        )
+    if any(slot.gpus < 1 for slot in lesson.slots):
+        raise EventError("a slot of no GPU", field="slots.gpus", expected="1 or more")
