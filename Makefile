@@ -37,7 +37,7 @@ $(KERNELS): $(INSTALLED) $(ENGINE)
 
 .PHONY: demo
 demo: setup ## Replay a production trace of 1,213 GPU nodes and write a report
-	@$(BIN)/gpufleet replay --seeds 42..44 --out $(DEMO)
+	@$(BIN)/gpufleet replay --seed 42..44 --out $(DEMO)
 	@echo 'demo: the report and the results are in $(DEMO)'
 
 # The tests stand last, so that their closing line is the last one to be read.

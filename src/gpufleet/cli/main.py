@@ -17,6 +17,7 @@ from gpufleet.model.errors import InputError, WorldError
 
 COMMANDS = {
     "replay": "Replay a trace of tasks on a fleet and report how well policies place them.",
+    "rerun": "Run a saved event log again and check that every decision is the same.",
 }
 
 

@@ -11,9 +11,9 @@ from gpufleet.engine.domains import Domains
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.gangs import Gangs
 from gpufleet.engine.layout import PodState
+from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_state import PolicyState
-from gpufleet.engine.pods import PodBook
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import TableStore
 from gpufleet.engine.trial import Trial

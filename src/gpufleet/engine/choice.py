@@ -38,17 +38,13 @@ def mix_bits(number: int) -> int:
 
 
 @kernel
-def choose(
-    tables: Tables, policy: PolicyTables, shape: int, node: int, chosen: Int64Array
-) -> bool:
+def choose(tables: Tables, policy: PolicyTables, shape: int, node: int, chosen: Int64Array) -> bool:
     """Fill ``chosen`` with the device rows for one pod of the shape; False if they do not suffice."""
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     if count == 0:
         return True
     if fit.is_whole(tables, shape):
-        by_group = (
-            policy.options[policy_tables.OPTION_WHOLE_CHOICE] == policy_tables.WHOLE_BY_LINK_GROUP
-        )
+        by_group = policy.options[policy_tables.OPTION_WHOLE_CHOICE] == policy_tables.WHOLE_BY_LINK_GROUP
         if by_group and count > 1:
             return choose_by_link_group(tables, shape, node, count, chosen)
         return choose_lowest(tables, shape, node, count, chosen)
@@ -66,9 +62,7 @@ def choose(
 
 
 @kernel
-def choose_lowest(
-    tables: Tables, shape: int, node: int, count: int, chosen: Int64Array
-) -> bool:
+def choose_lowest(tables: Tables, shape: int, node: int, count: int, chosen: Int64Array) -> bool:
     """The fitting devices with the lowest index."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     found = 0
@@ -80,9 +74,7 @@ def choose_lowest(
 
 
 @kernel
-def choose_by_link_group(
-    tables: Tables, shape: int, node: int, count: int, chosen: Int64Array
-) -> bool:
+def choose_by_link_group(tables: Tables, shape: int, node: int, count: int, chosen: Int64Array) -> bool:
     """All from the smallest link group that suffices, else from the largest groups first."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
@@ -113,7 +105,9 @@ def next_link_group(
         group = tables.devices[layout.DEVICE_LINK_GROUP, leader]
         free = 0
         for device in range(first, last):
-            if tables.devices[layout.DEVICE_LINK_GROUP, device] == group and not among(taken, taken_count, device):
+            if tables.devices[layout.DEVICE_LINK_GROUP, device] == group and not among(
+                taken, taken_count, device
+            ):
                 free += fit.device_fits(tables, shape, device)
         if best_free >= missing:
             better = missing <= free < best_free
@@ -134,9 +128,7 @@ def among(taken: Int64Array, taken_count: int, device: int) -> bool:
 
 
 @kernel
-def choose_fullest(
-    tables: Tables, shape: int, node: int, count: int, chosen: Int64Array
-) -> bool:
+def choose_fullest(tables: Tables, shape: int, node: int, count: int, chosen: Int64Array) -> bool:
     """Best fit: the fitting devices with the least room, lowest index first among equals."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]

@@ -34,8 +34,9 @@ def cache_root() -> Path:
     named = os.environ.get("GPUFLEET_KERNEL_CACHE")
     if named:
         return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "gpufleet" / "kernels"
+    base = os.environ.get("XDG_CACHE_HOME")
+    folder = Path(base) if base else Path("~/.cache").expanduser()
+    return folder / "gpufleet" / "kernels"
 
 
 CACHE_FOLDER = cache_root() / sources_digest()

@@ -60,9 +60,7 @@ class Cycle:
 
     def _fits_somewhere(self, shape_row: int) -> bool:
         slot = self.books.shapes.slot(shape_row)
-        found = best_node(
-            self.books.store.tables, self.books.shapes.rankings, self.books.policy.tables, slot
-        )
+        found = best_node(self.books.store.tables, self.books.shapes.rankings, self.books.policy.tables, slot)
         return found != layout.NOT_SET
 
     def _serve_queues(self) -> None:

@@ -72,9 +72,7 @@ class Domains:
         column = self._domain_by_row[self._depth_by_level[level]]
         return np.flatnonzero(column == domain).astype(np.int64)
 
-    def with_room(
-        self, level: TopologyLevelName, needs: list[tuple[Int64Array, int]]
-    ) -> list[int]:
+    def with_room(self, level: TopologyLevelName, needs: list[tuple[Int64Array, int]]) -> list[int]:
         """Domains that may hold every need, the one with the least room first.
 
         A need is (places by node row, how many are needed). Needs are counted apart, so a domain
@@ -88,9 +86,9 @@ class Domains:
         for places, needed in needs:
             rows = min(len(column), len(places))
             inside = column[:rows] != NO_DOMAIN
-            room = np.bincount(
-                column[:rows][inside], weights=places[:rows][inside], minlength=count
-            ).astype(np.int64)
+            room = np.bincount(column[:rows][inside], weights=places[:rows][inside], minlength=count).astype(
+                np.int64
+            )
             enough &= room >= needed
             spare += room
         candidates = np.flatnonzero(enough)

@@ -5,6 +5,9 @@ The answer is a set of reasons a node, worked out for all nodes at once when a s
 ``fit``'s business.
 """
 
+import operator
+from functools import partial
+
 import numpy as np
 
 from gpufleet.engine.fleet import Fleet
@@ -55,7 +58,7 @@ def selected_nodes(shape: Shape, fleet: Fleet) -> BoolArray:
     rows = fleet.row_count
     selected = np.ones(rows, np.bool_)
     for key, wanted in shape.node_selector:
-        selected &= fleet.labels.where(key, lambda value, wanted=wanted: value == wanted, rows)
+        selected &= fleet.labels.where(key, partial(operator.eq, wanted), rows)
     if shape.affinity.terms is not None:
         any_term = np.zeros(rows, np.bool_)
         for term in shape.affinity.terms:
@@ -72,10 +75,10 @@ def nodes_of_term(term: NodeTerm, fleet: Fleet) -> BoolArray:
     selected = np.ones(rows, np.bool_)
     for requirement in term.expressions:
         selected &= fleet.labels.where(requirement.key, requirement.accepts_value, rows)
-    for requirement in term.fields:
+    for field in term.fields:
         named = np.zeros(rows, np.bool_)
-        row = fleet.row_by_name.get(NodeName(requirement.name))
+        row = fleet.row_by_name.get(NodeName(field.name))
         if row is not None:
             named[row] = True
-        selected &= named if requirement.operator is Operator.IN else ~named
+        selected &= named if field.operator is Operator.IN else ~named
     return selected

@@ -40,7 +40,7 @@ def cores(milli: int) -> str:
 def gibibytes(amount: int) -> str:
     """Bytes as GiB, or as MiB below one."""
     mebibytes = amount / MEBIBYTE
-    return f"{mebibytes / 1024:.4g} GiB" if mebibytes >= 1024 else f"{mebibytes:.4g} MiB"  # noqa: PLR2004
+    return f"{mebibytes / 1024:.4g} GiB" if mebibytes >= 1024 else f"{mebibytes:.4g} MiB"
 
 
 MISSING: dict[str, Callable[[int], str]] = {

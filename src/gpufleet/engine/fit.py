@@ -199,10 +199,7 @@ def lacks_only_memory(tables: Tables, shape: int, device: int) -> bool:
     """True if a device that does not fit would fit with more memory."""
     if is_whole(tables, shape):
         return bool(tables.devices[layout.DEVICE_WHOLE_FREE, device] == 1)
-    enough = (
-        tables.devices[layout.DEVICE_IDLE_MILLI, device]
-        >= tables.shapes[layout.SHAPE_GPU_MILLI, shape]
-    )
+    enough = tables.devices[layout.DEVICE_IDLE_MILLI, device] >= tables.shapes[layout.SHAPE_GPU_MILLI, shape]
     return bool(enough) and not share_memory_fits(tables, shape, device)
 
 

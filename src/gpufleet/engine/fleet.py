@@ -76,8 +76,10 @@ class Fleet:
         ids = [device.id for device in node.devices]
         if len(ids) > DEVICES_A_NODE_MAX:
             raise EventError(
-                "too many devices on one node", field=f"node {node.name}: devices",
-                value=len(ids), expected=f"at most {DEVICES_A_NODE_MAX}",
+                "too many devices on one node",
+                field=f"node {node.name}: devices",
+                value=len(ids),
+                expected=f"at most {DEVICES_A_NODE_MAX}",
             )
         own_row = self.row_by_name.get(node.name)
         for device_id in ids:
@@ -85,8 +87,10 @@ class Fleet:
             owner = None if row is None else int(self.store.tables.devices[layout.DEVICE_NODE, row])
             if ids.count(device_id) > 1 or (owner is not None and owner != own_row):
                 raise EventError(
-                    "this device is reported twice", field=f"node {node.name}: devices",
-                    value=str(device_id), expected="an id that no other device has",
+                    "this device is reported twice",
+                    field=f"node {node.name}: devices",
+                    value=str(device_id),
+                    expected="an id that no other device has",
                 )
 
     def put(self, node: Node) -> int:
@@ -171,13 +175,13 @@ class Fleet:
 
     def _write_device(self, node_row: int, device_row: int, device: Device) -> None:
         model = self.model_code(device.model)
-        known = device.memory_mib is not None
+        memory_mib = layout.NOT_SET if device.memory_mib is None else device.memory_mib
         cells = self.store.tables.devices[:, device_row]
         cells[layout.DEVICE_NODE] = node_row
         cells[layout.DEVICE_MODEL] = model
         cells[layout.DEVICE_FREE_MILLI] = WHOLE_GPU_MILLI
-        cells[layout.DEVICE_TOTAL_MIB] = device.memory_mib if known else layout.NOT_SET
-        cells[layout.DEVICE_FREE_MIB] = device.memory_mib if known else 0
+        cells[layout.DEVICE_TOTAL_MIB] = memory_mib
+        cells[layout.DEVICE_FREE_MIB] = max(0, memory_mib)
         cells[layout.DEVICE_SERVES] = int(device.serves)
         cells[layout.DEVICE_HEALTHY] = int(device.healthy)
         cells[layout.DEVICE_LINK_GROUP] = device.link_group

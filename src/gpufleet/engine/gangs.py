@@ -62,9 +62,7 @@ class Attempt:
 class Gangs:
     """Every gang, and the trial of one."""
 
-    def __init__(
-        self, store: TableStore, shapes: ShapeBook, pods: PodBook, domains: Domains
-    ) -> None:
+    def __init__(self, store: TableStore, shapes: ShapeBook, pods: PodBook, domains: Domains) -> None:
         self.store = store
         self.shapes = shapes
         self.pods = pods
@@ -112,9 +110,7 @@ class Gangs:
 
         return {shape: by_shape[shape] for shape in sorted(by_shape, key=size)}
 
-    def _places_to_try(
-        self, members: Members, by_shape: dict[int, list[int]]
-    ) -> list[Int64Array]:
+    def _places_to_try(self, members: Members, by_shape: dict[int, list[int]]) -> list[Int64Array]:
         """Sets of nodes that may hold the gang, the best first; NO_NODES stands for the fleet."""
         needs, enough = self._needs(members, by_shape)
         level = None if members.gang is None else members.gang.required_level
@@ -144,9 +140,7 @@ class Gangs:
         for shape, rows in by_shape.items():
             places = np.zeros(self.shapes.fleet.row_count, np.int64)
             slot = self.shapes.slot(shape)
-            found = room_by_node(
-                self.store.tables, self.shapes.rankings, slot, len(rows), places
-            )
+            found = room_by_node(self.store.tables, self.shapes.rankings, slot, len(rows), places)
             total += min(found, len(rows))
             if all_needed:
                 needs.append((places, len(rows)))

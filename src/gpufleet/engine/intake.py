@@ -83,12 +83,13 @@ class Intake:
         node = self.books.fleet.node_at(row)
         if all(device.id != happened.device.id for device in node.devices):
             raise EventError(
-                "no such device on this node", field=f"node {node.name}: device",
-                value=str(happened.device.id), expected="one of the node's devices",
+                "no such device on this node",
+                field=f"node {node.name}: device",
+                value=str(happened.device.id),
+                expected="one of the node's devices",
             )
         devices = tuple(
-            happened.device if device.id == happened.device.id else device
-            for device in node.devices
+            happened.device if device.id == happened.device.id else device for device in node.devices
         )
         self._node_set(event.NodeSet(msgspec.structs.replace(node, devices=devices)))
 
@@ -149,8 +150,10 @@ class Intake:
         books, gang = self.books, happened.gang
         if gang.min_members < 1:
             raise EventError(
-                "a gang of nobody", field=f"gang {gang.name}: min_members",
-                value=gang.min_members, expected="1 or more",
+                "a gang of nobody",
+                field=f"gang {gang.name}: min_members",
+                value=gang.min_members,
+                expected="1 or more",
             )
         members = books.gangs.members(gang.name)
         if members.gang is not None:
@@ -189,4 +192,3 @@ class Intake:
 def same_amounts(known: Node, node: Node) -> bool:
     """True if only labels, taints or the cordon differ."""
     return known.allocatable == node.allocatable and known.devices == node.devices
-

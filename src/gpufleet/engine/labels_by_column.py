@@ -62,9 +62,7 @@ class LabelsByColumn:
                 self.columns[key] = LabelColumn(row + 1)
             self.columns[key].set(row, value)
 
-    def where(
-        self, key: str, accepts: Callable[[str | None], bool], node_rows: int
-    ) -> BoolArray:
+    def where(self, key: str, accepts: Callable[[str | None], bool], node_rows: int) -> BoolArray:
         """For each node row, whether its value of the label is accepted."""
         column = self.columns.get(key)
         if column is None:

@@ -112,9 +112,7 @@ class PodBook:
         place(self.store.tables, row, node, chosen, int(state))
         self.booked(row)
 
-    def _device_on_node(
-        self, device_id: DeviceId | None, node: int, taken: npt.NDArray[np.int64]
-    ) -> int:
+    def _device_on_node(self, device_id: DeviceId | None, node: int, taken: npt.NDArray[np.int64]) -> int:
         """The row of a device; where its id is not known, one that is free stands for it."""
         devices = self.store.tables.devices
         if device_id is not None:
@@ -139,9 +137,7 @@ class PodBook:
     def mark(self, row: int, state: PodState) -> None:
         """Set a pod's state without moving it."""
         self.store.make_journal_room(1)
-        journal.write(
-            self.store.tables, layout.TABLE_PODS, row, layout.POD_STATE, int(state)
-        )
+        journal.write(self.store.tables, layout.TABLE_PODS, row, layout.POD_STATE, int(state))
 
     def lose_node(self, name: NodeName) -> None:
         """A node vanished: its pods stay booked to its name."""
@@ -153,9 +149,7 @@ class PodBook:
         self.on_node.pop(node, None)
         self.fleet.remove(node)
 
-    def book_on_lost_node(
-        self, row: int, name: NodeName, ids: tuple[DeviceId | None, ...]
-    ) -> None:
+    def book_on_lost_node(self, row: int, name: NodeName, ids: tuple[DeviceId | None, ...]) -> None:
         """Book a pod on a node that is not known (yet, or any more)."""
         uid = self.pod_at(row).uid
         self.on_lost_node.setdefault(name, {})[uid] = ids

@@ -147,7 +147,9 @@ def check(lesson: Lesson) -> None:
     levels = max((len(slot.levels) for slot in lesson.slots), default=0)
     if len(lesson.slots) > SLOT_KINDS or levels > SLOT_LEVELS:
         raise EventError(
-            "too many kinds or levels of slots", field="slots", value=levels,
+            "too many kinds or levels of slots",
+            field="slots",
+            value=levels,
             expected=f"at most {SLOT_KINDS} kinds of {SLOT_LEVELS} levels",
         )
     if any(slot.gpus < 1 for slot in lesson.slots):

@@ -53,7 +53,8 @@ class PolicyTables(NamedTuple):
 
     ``target`` is a workload that fragmentation is measured against, with the models each entry
     accepts in ``target_models``; ``grades`` turns a fragmentation gradient into a grade (see
-    ``scoring.fragmentation``); ``worth`` is what was learned. ``by_device`` and ``chosen`` are scratch, one cell a device of a node.
+    ``scoring.fragmentation``); ``worth`` is what was learned. ``by_device`` and ``chosen`` are
+    scratch, one cell a device of a node.
     """
 
     options: Int64Array

@@ -47,9 +47,7 @@ def empty_rankings(slots: int, node_rows: int) -> Rankings:
 
 
 @kernel
-def fresh_score(
-    tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int, node: int
-) -> int:
+def fresh_score(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int, node: int) -> int:
     """The score of a node as of now, labels and taints included."""
     if tables.nodes[layout.NODE_PRESENT, node] == 0 or rankings.refused[slot, node] != 0:
         return layout.INFEASIBLE

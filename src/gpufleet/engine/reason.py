@@ -32,9 +32,7 @@ class Reason(enum.IntFlag):
 GPU_SHORT = Reason.GPU_BUSY | Reason.GPU_FRAGMENTED | Reason.GPU_MEMORY
 """Reasons that pass when a running pod ends, as far as GPUs go."""
 
-HOST_SHORT = (
-    Reason.CPU | Reason.MEMORY | Reason.PODS | Reason.STORAGE | Reason.OTHER_RESOURCE
-)
+HOST_SHORT = Reason.CPU | Reason.MEMORY | Reason.PODS | Reason.STORAGE | Reason.OTHER_RESOURCE
 """Reasons that pass when a running pod ends, as far as the host goes."""
 
 # Plain integers, which is what the kernels can read.

@@ -54,9 +54,7 @@ def place_members(
 
 
 @kernel
-def room_by_node(
-    tables: Tables, rankings: Rankings, slot: int, limit: int, places: Int64Array
-) -> int:
+def room_by_node(tables: Tables, rankings: Rankings, slot: int, limit: int, places: Int64Array) -> int:
     """How many pods of the slot's shape each node could take, and the sum over the fleet."""
     shape = rankings.state[slot, layout.RANKING_SHAPE]
     total = 0

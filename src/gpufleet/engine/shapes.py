@@ -1,8 +1,8 @@
 """The shapes in use: each one interned to a row, with a ranking slot while it is being decided on.
 
-Rows live as long as a pod has the shape, and a while longer. Slots are what costs memory (a score for every node), so
-their number is bounded and the least recently used one is given to the next shape. ``ranking``
-fills the slots.
+Rows live as long as a pod has the shape, and a while longer. Slots are what costs memory (a score
+for every node), so their number is bounded and the least recently used one is given to the next
+shape. ``ranking`` fills the slots.
 """
 
 import numpy as np
@@ -121,9 +121,7 @@ class ShapeBook:
         state = self.rankings.state[slot]
         state[layout.RANKING_SHAPE] = row
         state[layout.RANKING_STALE] = 1
-        self.rankings.refused[slot, : self.fleet.row_count] = fleet_reasons(
-            self.shape_at(row), self.fleet
-        )
+        self.rankings.refused[slot, : self.fleet.row_count] = fleet_reasons(self.shape_at(row), self.fleet)
         return slot
 
     def _fit_rankings_to_fleet(self) -> None:
@@ -171,23 +169,31 @@ def check(gpu: GpuRequest) -> None:
     """Refuse a GPU request that asks for nothing, or for more than a whole of each device."""
     if gpu.count < 0 or (gpu.count == 0 and (gpu.gpu_milli or gpu.memory_mib is not None)):
         raise EventError(
-            "a share of no GPU is asked for", field="gpu.count", value=gpu.count,
+            "a share of no GPU is asked for",
+            field="gpu.count",
+            value=gpu.count,
             expected="1 or more devices, or neither milli nor memory",
         )
     if gpu.count == 0:
         return
     if not 0 <= gpu.gpu_milli <= WHOLE_GPU_MILLI:
         raise EventError(
-            "not a part of a GPU", field="gpu.gpu_milli", value=gpu.gpu_milli,
+            "not a part of a GPU",
+            field="gpu.gpu_milli",
+            value=gpu.gpu_milli,
             expected=f"0 to {WHOLE_GPU_MILLI} thousandths a device",
         )
     if gpu.memory_mib is not None and gpu.memory_mib < 1:
         raise EventError(
-            "not an amount of GPU memory", field="gpu.memory_mib", value=gpu.memory_mib,
+            "not an amount of GPU memory",
+            field="gpu.memory_mib",
+            value=gpu.memory_mib,
             expected="1 MiB or more, or none",
         )
     if gpu.gpu_milli == 0 and gpu.memory_mib is None:
         raise EventError(
-            "a device is asked for but nothing of it", field="gpu.gpu_milli", value=0,
+            "a device is asked for but nothing of it",
+            field="gpu.gpu_milli",
+            value=0,
             expected="milli above 0, or a memory in MiB",
         )

@@ -5,7 +5,7 @@ its place, so a ``Tables`` value must be fetched anew from ``TableStore.tables``
 was added. What a trial may touch is written through ``journal`` only.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +85,8 @@ class TableStore:
         array = getattr(self.tables, field)
         along = row_axis if axis is None else axis
         if array.shape[along] < rows:
-            self.tables = self.tables._replace(**{field: grown(array, along, rows, fill)})
+            larger: Any = {field: grown(array, along, rows, fill)}
+            self.tables = self.tables._replace(**larger)
 
     def make_node_room(self, rows: int) -> None:
         """Room for ``rows`` nodes in every table that has a row a node."""

@@ -6,6 +6,7 @@ whatever was done inside.
 """
 
 from types import TracebackType
+from typing import Self
 
 import numpy as np
 
@@ -13,19 +14,17 @@ from gpufleet.engine import journal, layout
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.placing import release
 from gpufleet.engine.pods import PodBook
+from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.search import NO_NODES, place_members
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import Int64Array, TableStore
-from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.model.identifiers import PodUid
 
 
 class Trial:
     """A span of writes that is undone at its end unless ``keep`` was called."""
 
-    def __init__(
-        self, store: TableStore, shapes: ShapeBook, pods: PodBook, policy: PolicyTables
-    ) -> None:
+    def __init__(self, store: TableStore, shapes: ShapeBook, pods: PodBook, policy: PolicyTables) -> None:
         self.store = store
         self.shapes = shapes
         self.pods = pods
@@ -33,7 +32,7 @@ class Trial:
         self.mark = 0
         self.kept = False
 
-    def __enter__(self) -> "Trial":
+    def __enter__(self) -> Self:
         self.mark = journal.mark(self.store.tables)
         self.kept = False
         return self

@@ -77,9 +77,7 @@ def count_bits(counts: Int64Array, found: int) -> None:
 
 
 @kernel
-def survey(
-    tables: Tables, rankings: Rankings, slot: int, counts: Int64Array, nearest: Int64Array
-) -> None:
+def survey(tables: Tables, rankings: Rankings, slot: int, counts: Int64Array, nearest: Int64Array) -> None:
     """Count the nodes by reason, and find the nearest node that lacks nothing but room.
 
     ``counts[FIRST, bit]`` has each node once, under its lowest reason, ``counts[EVERY, bit]`` under

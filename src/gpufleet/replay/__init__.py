@@ -1,5 +1,5 @@
-"""A recorded fleet and its tasks, played through the real engine on a virtual clock.
+"""The engine on a recorded workload: readers of traces, a virtual clock, runs, sweeps, the report.
 
-``trace`` reads the tables, the arrivals and the driver bring the tasks to the engine, and
-``results`` are the values from which ``report`` draws its pages.
+Start at ``plan`` (what is asked), then ``run`` (one run) and ``sweep`` (many); ``trace`` reads files,
+``results`` is what comes out and ``report`` draws it.
 """

@@ -7,6 +7,7 @@ What arrives is a *unit*: one task, or all members of a gang. ``saturate`` feeds
 
 import random
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +16,8 @@ from gpufleet.model.identifiers import GangName
 from gpufleet.model.node import Node
 from gpufleet.replay.trace import Trace
 from gpufleet.replay.trace_tasks import TaskRecord
+
+Item = TypeVar("Item")
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -68,15 +71,23 @@ def gpu_capacity_milli(nodes: Sequence[Node]) -> int:
     return 1000 * sum(len(node.devices) for node in nodes)
 
 
-def saturating(units: Sequence[Unit], capacity_milli: int, load: float, source: random.Random) -> list[Unit]:
-    """The units shuffled and brought to ``load`` times the capacity.
+def saturating(
+    units: Sequence[Unit],
+    capacity_milli: int,
+    load: float,
+    source: random.Random,
+    *,
+    shuffled: bool = True,
+) -> list[Unit]:
+    """The units shuffled (or in the order given) and brought to ``load`` times the capacity.
 
     Clones are drawn from the original list with replacement; the first draw whose part of one
     device would pass the target ends it. A list that asks for more loses units drawn at random.
     """
-    arrivals = sorted(units, key=lambda unit: unit.tasks[0].name)
-    originals = list(arrivals)
-    shuffle(arrivals, source)
+    originals = sorted(units, key=lambda unit: unit.tasks[0].name)
+    arrivals = list(originals) if shuffled else list(units)
+    if shuffled:
+        shuffle(arrivals, source)
     target_milli = round(load * capacity_milli)
     asked_milli = sum(unit.gpu_milli for unit in arrivals)
     if not any(unit.gpu_milli for unit in originals):
@@ -100,7 +111,7 @@ def below(bound: int, source: random.Random) -> int:
     return int(source.random() * bound)
 
 
-def shuffle(items: list[Unit] | list[Node], source: random.Random) -> None:
+def shuffle(items: list[Item], source: random.Random) -> None:
     """Fisher and Yates, in place."""
     for last in range(len(items) - 1, 0, -1):
         other = below(last + 1, source)

@@ -43,11 +43,13 @@ def node_type(node: Node) -> str:
 
 def blocked_by(shapes: list[Shape], idle_milli: list[int], cpu_milli: int, memory_bytes: int) -> list[str]:
     """For each device of a node, why its idle part stays idle."""
-    whole = sum(1 for milli in idle_milli if milli == 1000)  # noqa: PLR2004  an entire device
+    whole = sum(1 for milli in idle_milli if milli == 1000)
     reasons = []
     for milli in idle_milli:
         candidates = [
-            shape for shape in shapes if shape.gpu.gpu_milli <= milli and (shape.gpu.count == 1 or shape.gpu.count <= whole)
+            shape
+            for shape in shapes
+            if shape.gpu.gpu_milli <= milli and (shape.gpu.count == 1 or shape.gpu.count <= whole)
         ]
         enough_cpu = [shape for shape in candidates if shape.resources.cpu_milli <= cpu_milli]
         enough_memory = [shape for shape in candidates if shape.resources.memory_bytes <= memory_bytes]
@@ -96,7 +98,9 @@ class FleetView:
             idle = self.idle_milli(row)
             cpu_milli, memory_bytes = self.free_host(row)
             if any(idle):
-                for milli, reason in zip(idle, blocked_by(shapes, idle, cpu_milli, memory_bytes), strict=True):
+                for milli, reason in zip(
+                    idle, blocked_by(shapes, idle, cpu_milli, memory_bytes), strict=True
+                ):
                     milli_by_reason[kind][reason] += milli
         return [
             NodeTypeIdle(

@@ -8,13 +8,14 @@ policy ``fgd`` measure with them.
 from collections import Counter
 from collections.abc import Iterable
 
+from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.replay.trace_tasks import TaskRecord
 
 COVERED_PCT = 95
 
-Request = tuple[int, int, int, tuple[str, ...]]
+Request = tuple[int, int, int, tuple[GpuModelName, ...]]
 
 
 def typical_workload(tasks: Iterable[TaskRecord]) -> tuple[tuple[Shape, int], ...]:
@@ -23,7 +24,7 @@ def typical_workload(tasks: Iterable[TaskRecord]) -> tuple[tuple[Shape, int], ..
     models: dict[Request, GpuRequest] = {}
     for task in tasks:
         gpu = task.shape.gpu
-        request = (task.shape.resources.cpu_milli, gpu.gpu_milli, gpu.count, tuple(gpu.models))
+        request = (task.shape.resources.cpu_milli, gpu.gpu_milli, gpu.count, gpu.models)
         counts[request] += 1
         models[request] = GpuRequest(gpu.count, gpu.gpu_milli, None, gpu.models)
     ranked = sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True)

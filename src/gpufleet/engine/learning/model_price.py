@@ -24,7 +24,9 @@ def merge_rare(demand: dict[frozenset[int], float], capacity: dict[int, float]) 
     for models, money in demand.items():
         for model in models if models != everything else ():
             wanted[model] += money
-    named = sorted((model for model in wanted if wanted[model] > 0), key=lambda model: (-wanted[model], model))
+    named = sorted(
+        (model for model in wanted if wanted[model] > 0), key=lambda model: (-wanted[model], model)
+    )
     kept = set(named[:MODELS_MAX])
     others = min((model for model in capacity if model not in kept), default=-1)
     return {model: model if model in kept else others for model in capacity}

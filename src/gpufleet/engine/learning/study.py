@@ -127,5 +127,6 @@ def prices_of(
     least = min((price for price in prices.values() if price > 0), default=1.0)
     names = {code: name for name, code in fleet.model_codes.items()}
     return {
-        names[model]: round(ONE_PRICE * min(price / least, PRICE_MAX)) for model, price in sorted(prices.items())
+        names[model]: round(ONE_PRICE * min(price / least, PRICE_MAX))
+        for model, price in sorted(prices.items())
     }

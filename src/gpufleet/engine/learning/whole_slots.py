@@ -146,4 +146,3 @@ def whole_slots(
     )
     kinds.append(slot_kind(INSURED_GPUS, [insured], hosts, INSURED_BONUS))
     return tuple(kinds)
-

@@ -94,9 +94,7 @@ def node_fragmentation(tables: Tables, policy: PolicyTables, node: int) -> int:
                 scraps += idle
         usable = policy.target[policy_tables.TARGET_GPU_COUNT, entry] > 0
         fit = usable and entry_fits(tables, policy, entry, node, cpu, fitting)
-        fragmentation += policy.target[policy_tables.TARGET_WEIGHT, entry] * (
-            scraps if fit else total
-        )
+        fragmentation += policy.target[policy_tables.TARGET_WEIGHT, entry] * (scraps if fit else total)
     return int(fragmentation)
 
 

@@ -18,9 +18,7 @@ CPU_A_GPU_MILLI = LARGEST_CPU_MILLI // LARGEST_GPU_MILLI
 @leaf
 def asked_gpu_milli(tables: Tables, shape: int) -> int:
     """Milli over all devices the shape asks for."""
-    return int(
-        tables.shapes[layout.SHAPE_GPU_COUNT, shape] * tables.shapes[layout.SHAPE_GPU_MILLI, shape]
-    )
+    return int(tables.shapes[layout.SHAPE_GPU_COUNT, shape] * tables.shapes[layout.SHAPE_GPU_MILLI, shape])
 
 
 @leaf

@@ -14,9 +14,7 @@ from gpufleet.engine.tables import Tables
 @leaf
 def scores_devices(tables: Tables, policy: PolicyTables, shape: int) -> bool:
     """True if this shape's score depends on the device inside the node."""
-    by_score = (
-        policy.options[policy_tables.OPTION_SHARE_CHOICE] == policy_tables.SHARE_BY_SCORE
-    )
+    by_score = policy.options[policy_tables.OPTION_SHARE_CHOICE] == policy_tables.SHARE_BY_SCORE
     shares = tables.shapes[layout.SHAPE_KIND, shape] == layout.KIND_SHARE
     return bool(by_score and shares)
 

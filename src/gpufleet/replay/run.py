@@ -1,0 +1,173 @@
+"""One run of a replay: from a request to a result, in this process.
+
+``sweep`` makes the requests and runs them side by side. The trace is read once a process, however
+many runs it does.
+"""
+
+import functools
+import random
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TypedDict
+
+import msgspec
+
+from gpufleet.engine.policy import find_policy
+from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.node import Node
+from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, saturating, shuffle, units_of
+from gpufleet.replay.atomic_write import atomic_write
+from gpufleet.replay.csv_export import Placement, write_placements
+from gpufleet.replay.driver import Driver
+from gpufleet.replay.fragmentation_meter import FragmentationMeter
+from gpufleet.replay.idle import FleetView, typical_gpu_shapes
+from gpufleet.replay.log_file import LogFile
+from gpufleet.replay.results import Curve, NodePicture, NodeTypeIdle, RunResult
+from gpufleet.replay.run_request import RunRequest
+from gpufleet.replay.saturate import SaturateRun
+from gpufleet.replay.tally import Tally, at_load_points, cause
+from gpufleet.replay.timeline import TimelineRun
+from gpufleet.replay.trace import Trace, read_trace
+from gpufleet.replay.typical import typical_workload
+
+KIBIBYTES_A_MEBIBYTE = 1024
+EMPTY_CURVE = Curve([], [], [], [])
+Progress = Callable[[int], None]
+
+
+@functools.lru_cache(maxsize=4)
+def trace_of(nodes_path: str, pods_path: str, skip_bad_rows_pct: float) -> Trace:
+    """The trace of these files, read once a process."""
+    return read_trace(nodes_path, pods_path, skip_bad_rows_pct=skip_bad_rows_pct)
+
+
+def run(request: RunRequest, progress: Progress | None = None) -> RunResult:
+    """Do one run; ``progress`` hears the number of tasks that have arrived, now and then."""
+    started = time.perf_counter()
+    trace = trace_of(request.nodes_path, request.pods_path, request.skip_bad_rows_pct)
+    if gpu_capacity_milli(trace.nodes) == 0:
+        raise InputError("the nodes have no GPU", field=request.nodes_path, expected="at least one GPU")
+    with ExitStack() as files:
+        log = None
+        if request.log_path is not None:
+            log = files.enter_context(LogFile(request.log_path))
+        setting = Setting(request, trace, log)
+        result = setting.timeline(progress) if request.mode == "timeline" else setting.saturate(progress)
+        if request.placements_path is not None:
+            write_placements(files.enter_context(atomic_write(request.placements_path)), setting.placements)
+    return msgspec.structs.replace(
+        result, wall_seconds=round(time.perf_counter() - started, 6), peak_rss_mib=peak_rss_mib()
+    )
+
+
+def peak_rss_mib() -> float:
+    """The most memory this process has held so far."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIBIBYTES_A_MEBIBYTE, 1)
+
+
+class EndOfRun(TypedDict):
+    """The fields of a result that are read from the engine at the end."""
+
+    decision_seconds: float
+    wall_seconds: float
+    peak_rss_mib: float
+    idle_by_node_type: list[NodeTypeIdle]
+    fleet_at_end: list[NodePicture] | None
+
+
+class Setting:
+    """The engine with the fleet of one request, and what is read from it at the end."""
+
+    def __init__(self, request: RunRequest, trace: Trace, log: LogFile | None) -> None:
+        self.request = request
+        self.trace = trace
+        self.gpus = gpu_capacity_milli(trace.nodes) // 1000
+        self.placements: list[Placement] = []
+        self.source = random.Random(request.seed)
+        self.units, nodes = self._arrivals()
+        workload = typical_workload(trace.tasks)
+        self.driver = Driver(find_policy(request.policy), request.seed, log)
+        self.driver.set_up(nodes, workload)
+        self.meter = FragmentationMeter(self.driver.engine, workload)
+
+    def _arrivals(self) -> tuple[list[Unit], list[Node]]:
+        """What arrives in which order, and the nodes in the order of their rank."""
+        request, nodes = self.request, list(self.trace.nodes)
+        if request.arrivals_path is not None:
+            given = trace_of(request.nodes_path, request.arrivals_path, request.skip_bad_rows_pct)
+            return units_of(given), nodes
+        if request.mode == "timeline":
+            shuffle(nodes, self.source)
+            return [], nodes
+        units = saturating(
+            units_of(self.trace),
+            gpu_capacity_milli(nodes),
+            request.load,
+            self.source,
+            shuffled=not request.submitted_order,
+        )
+        shuffle(nodes, self.source)
+        return units, nodes
+
+    def saturate(self, progress: Progress | None) -> RunResult:
+        """Arrivals only, placed or failed at once."""
+        tally = Tally(self.gpus, self.meter.weight)
+        saturation = SaturateRun(self.driver, self.meter, tally)
+        saturation.run(self.units, progress)
+        self.placements = saturation.placements
+        curve = tally.curve()
+        return RunResult(
+            policy=self.request.policy,
+            seed=self.request.seed,
+            arrived=tally.arrived,
+            placed=tally.placed,
+            failed=tally.arrived - tally.placed,
+            gpus_total=self.gpus,
+            first_refusal_load=tally.first_refusal_load(),
+            accepted_by_class=tally.accepted_by_class(),
+            alloc_pct=at_load_points(curve, curve.alloc_pct),
+            frag_pct_of_cluster=at_load_points(curve, curve.frag_pct_of_cluster),
+            failures_by_reason=dict(tally.failures.most_common()),
+            curve=curve,
+            **self._at_the_end(),
+        )
+
+    def timeline(self, progress: Progress | None) -> RunResult:
+        """The trace in its own time."""
+        play = TimelineRun(self.driver, self.meter, self.trace, self.gpus)
+        play.run(progress)
+        self.placements = play.placements
+        waiting = play.never_started()
+        verdicts = [self.driver.engine.explain(PodUid(task.name)) for task in waiting]
+        failures = Counter(cause(verdict) for verdict in verdicts if verdict is not None)
+        return RunResult(
+            policy=self.request.policy,
+            seed=self.request.seed,
+            arrived=len(self.trace.tasks),
+            placed=len(self.trace.tasks) - len(waiting),
+            failed=len(waiting),
+            gpus_total=self.gpus,
+            first_refusal_load=None,
+            accepted_by_class={},
+            alloc_pct={},
+            frag_pct_of_cluster={},
+            failures_by_reason=dict(failures.most_common()),
+            curve=EMPTY_CURVE,
+            timeline=play.result(),
+            **self._at_the_end(),
+        )
+
+    def _at_the_end(self) -> EndOfRun:
+        """What both modes read from the engine when it is done."""
+        view = FleetView(self.driver.engine)
+        return EndOfRun(
+            decision_seconds=round(self.driver.decision_s, 6),
+            wall_seconds=0.0,
+            peak_rss_mib=0.0,
+            idle_by_node_type=view.idle_by_type(typical_gpu_shapes(self.trace.tasks)),
+            fleet_at_end=view.picture() if self.request.picture else None,
+        )

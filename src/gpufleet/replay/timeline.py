@@ -1,0 +1,184 @@
+"""The trace in its own time: tasks arrive when they were created, run for as long as they ran, and
+leave; who finds no room waits until some is freed.
+
+Moments with several events are one step of the engine. A task without a known duration never
+leaves. Waits, queue length and utilisation are kept as they change and summed up at the end.
+"""
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from gpufleet.engine.event import Event, GangSet, PodAdded, PodRemoved
+from gpufleet.engine.instruction import Bind
+from gpufleet.model.identifiers import PodUid
+from gpufleet.replay.csv_export import Placement
+from gpufleet.replay.driver import Driver
+from gpufleet.replay.fragmentation_meter import FragmentationMeter
+from gpufleet.replay.results import TASK_CLASSES, Timeline, Waits
+from gpufleet.replay.saturate import placement_of, pod_of
+from gpufleet.replay.task_class import task_class
+from gpufleet.replay.trace import Trace
+from gpufleet.replay.trace_tasks import TaskRecord
+
+SERIES_POINTS = 500
+MICROSECONDS = 1_000_000
+
+
+class StepSeries:
+    """A quantity that jumps: its mean over equal intervals of time."""
+
+    def __init__(self) -> None:
+        self._times_us: list[int] = [0]
+        self._values: list[int] = [0]
+
+    @property
+    def now(self) -> int:
+        """The present value."""
+        return self._values[-1]
+
+    def add(self, at_us: int, change: int) -> None:
+        """The quantity changes at this moment."""
+        if not change:
+            return
+        if self._times_us[-1] == at_us:
+            self._values[-1] += change
+        else:
+            self._times_us.append(at_us)
+            self._values.append(self._values[-1] + change)
+
+    def means(self, start_us: int, end_us: int, points: int) -> list[float]:
+        """Time-weighted means over ``points`` equal intervals from start to end."""
+        width = (end_us - start_us) / points
+        sums = [0.0] * points
+        edges = [*self._times_us[1:], end_us]
+        for since, until, value in zip(self._times_us, edges, self._values, strict=True):
+            since_us, until_us = max(since, start_us), min(until, end_us)
+            if until_us <= since_us or not value:
+                continue
+            first = int((since_us - start_us) / width)
+            last = min(points - 1, int((until_us - start_us) / width))
+            for point in range(first, last + 1):
+                left = max(since_us, start_us + point * width)
+                right = min(until_us, start_us + (point + 1) * width)
+                sums[point] += value * max(0.0, right - left)
+        return [total / width for total in sums]
+
+
+class TimelineRun:
+    """Plays a trace against an engine in virtual time."""
+
+    def __init__(self, driver: Driver, meter: FragmentationMeter, trace: Trace, gpus: int) -> None:
+        self.driver = driver
+        self.meter = meter
+        self.trace = trace
+        self.gpus = gpus
+        self.queue_length = StepSeries()
+        self.used_milli = StepSeries()
+        self.wait_us_by_task: dict[str, int] = {}
+        self.placements: list[Placement] = []
+        self._departures: list[tuple[int, str]] = []
+        self._task_by_name = {task.name: task for task in trace.tasks}
+        self._node_by_task: dict[str, int] = {}
+        self._rows = driver.engine.books.fleet.row_by_name
+
+    def run(self, progress: Callable[[int], None] | None = None) -> None:
+        """Play until nothing arrives and nothing leaves any more."""
+        arrived = 0
+        first: tuple[Event, ...] = tuple(GangSet(gang) for gang in self.trace.gangs)
+        for at_us, arriving in self._moments():
+            events = [*first, *self._leave(at_us)]
+            first = ()
+            for task in arriving:
+                events.append(PodAdded(pod_of(task)))
+                self.queue_length.add(at_us, 1)
+            for one in self.driver.step(at_us, tuple(events)):
+                if isinstance(one, Bind):
+                    self._start(self._task_by_name[one.uid], one, at_us)
+            before, arrived = arrived, arrived + len(arriving)
+            if progress is not None and arrived // 1000 > before // 1000:
+                progress(arrived)
+
+    def _moments(self) -> Iterator[tuple[int, list[TaskRecord]]]:
+        """The moments at which something arrives or leaves, with what arrives."""
+        tasks = self.trace.tasks_by_creation()
+        place = 0
+        while place < len(tasks) or self._departures:
+            arrival_us = tasks[place].created_at_us if place < len(tasks) else None
+            departure_us = self._departures[0][0] if self._departures else None
+            at_us = min(time for time in (arrival_us, departure_us) if time is not None)
+            arriving = []
+            while place < len(tasks) and tasks[place].created_at_us == at_us:
+                arriving.append(tasks[place])
+                place += 1
+            yield at_us, arriving
+
+    def _leave(self, at_us: int) -> list[Event]:
+        leaving: list[Event] = []
+        while self._departures and self._departures[0][0] <= at_us:
+            _, name = heapq.heappop(self._departures)
+            leaving.append(PodRemoved(PodUid(name)))
+            self.used_milli.add(at_us, -self._task_by_name[name].shape.gpu.total_milli)
+        return leaving
+
+    def _start(self, task: TaskRecord, bind: Bind, at_us: int) -> None:
+        self.queue_length.add(at_us, -1)
+        self.used_milli.add(at_us, task.shape.gpu.total_milli)
+        self.wait_us_by_task[task.name] = at_us - task.created_at_us
+        self.placements.append(placement_of(task, bind, at_us, ""))
+        if task.duration_us is not None:
+            heapq.heappush(self._departures, (at_us + task.duration_us, task.name))
+
+    def never_started(self) -> list[TaskRecord]:
+        """Tasks that waited to the end."""
+        return [task for task in self.trace.tasks if task.name not in self.wait_us_by_task]
+
+    def result(self) -> Timeline:
+        """Waits and series; the time axis runs from the first arrival to the last event."""
+        start_us = min(task.created_at_us for task in self.trace.tasks)
+        end_us = max(self.driver.engine.at_us, start_us + 1)
+        points = min(SERIES_POINTS, max(1, (end_us - start_us) // MICROSECONDS))
+        width_s = (end_us - start_us) / points / MICROSECONDS
+        used = self.used_milli.means(start_us, end_us, points)
+        allocated = [100 * milli / (1000 * self.gpus) if self.gpus else 0.0 for milli in used]
+        return Timeline(
+            waits_by_class=self._waits(),
+            time_s=[round(start_us / MICROSECONDS + (point + 0.5) * width_s, 3) for point in range(points)],
+            queue_length=[round(length, 3) for length in self.queue_length.means(start_us, end_us, points)],
+            gpu_alloc_pct=[round(pct, 4) for pct in allocated],
+            mean_gpu_alloc_pct=round(sum(allocated) / points, 4),
+            makespan_s=(end_us - start_us) / MICROSECONDS,
+        )
+
+    def _waits(self) -> dict[str, Waits]:
+        by_class: defaultdict[str, list[float]] = defaultdict(list)
+        never: defaultdict[str, int] = defaultdict(int)
+        for task in self.trace.tasks:
+            wait_us = self.wait_us_by_task.get(task.name)
+            for name in ("all", task_class(task.shape.gpu)):
+                if wait_us is None:
+                    never[name] += 1
+                else:
+                    by_class[name].append(wait_us / MICROSECONDS)
+        return {name: waits_of(sorted(by_class[name]), never[name]) for name in ("all", *TASK_CLASSES)}
+
+
+def waits_of(waits_s: list[float], never_started: int) -> Waits:
+    """The figures of one class from its sorted waits; None where nothing started."""
+    if not waits_s:
+        return Waits(0, never_started, None, None, None, None, None)
+    return Waits(
+        started=len(waits_s),
+        never_started=never_started,
+        mean_s=round(math.fsum(waits_s) / len(waits_s), 6),
+        p50_s=nearest_rank(waits_s, 50),
+        p90_s=nearest_rank(waits_s, 90),
+        p99_s=nearest_rank(waits_s, 99),
+        max_s=waits_s[-1],
+    )
+
+
+def nearest_rank(ascending: list[float], percent: int) -> float:
+    """The percentile by nearest rank: the smallest value that so many percent do not exceed."""
+    return ascending[max(0, -(-percent * len(ascending) // 100) - 1)]
