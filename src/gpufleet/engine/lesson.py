@@ -57,7 +57,8 @@ class Lesson(msgspec.Struct, frozen=True):
     """Everything learned at one moment.
 
     ``value_by_milli[r]`` is the worth of r thousandths of one GPU. The next lesson is due when the
-    fleet's free milli leaves ``free_low_milli``..``free_high_milli``.
+    fleet's free milli falls to ``free_low_milli`` or rises to ``free_high_milli``, or that of a model
+    falls to its ``model_low_milli``.
     """
 
     value_by_milli: tuple[int, ...]
@@ -65,5 +66,6 @@ class Lesson(msgspec.Struct, frozen=True):
     memory: HostCurve
     price_by_model: dict[GpuModelName, int]
     slots: tuple[SlotKind, ...]
+    model_low_milli: dict[GpuModelName, int]
     free_low_milli: int
     free_high_milli: int

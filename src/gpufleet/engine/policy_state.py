@@ -5,11 +5,11 @@
 
 import numpy as np
 
-from gpufleet.engine import policy_tables
+from gpufleet.engine import layout, policy_tables
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.learning.mix import Mix
-from gpufleet.engine.learning.study import next_lesson_at, study
+from gpufleet.engine.learning.study import LESSON_GAP_ARRIVALS, next_lesson_at, study
 from gpufleet.engine.lesson import CURVE_STEPS, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS, Lesson
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_tables import empty_policy_tables
@@ -25,6 +25,7 @@ from gpufleet.engine.worth_tables import (
     untaught,
 )
 from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.shape import Shape
 
 
@@ -37,6 +38,7 @@ class PolicyState:
         self.mix = Mix()
         self.tables = empty_policy_tables()
         self._next_lesson_at = next_lesson_at(0)
+        self._quiet_until = self._next_lesson_at
         options = self.tables.options
         options[policy_tables.OPTION_NODE_CHOICE] = int(policy.node_choice)
         options[policy_tables.OPTION_SHARE_CHOICE] = int(policy.share_choice)
@@ -70,9 +72,11 @@ class PolicyState:
             self._replace_worth(of_node=np.zeros((WORTH_COLUMNS, node_rows), np.int64))
         models = len(self.fleet.model_codes)
         if len(worth.price) < models:
-            price = np.full(2 * models, ONE_PRICE, np.int64)
-            price[: len(worth.price)] = worth.price
-            self._replace_worth(price=price)
+            known = len(worth.price)
+            price, free = self._by_model({}, ONE_PRICE), self._by_model({}, 0)
+            low = self._by_model({}, layout.NOT_SET)
+            price[:known], low[:known] = worth.price, worth.model_low
+            self._replace_worth(price=price, model_low=low, model_free=free)
         if self.tables.target_models.shape[1] < models:
             grown = np.zeros((len(self.tables.target_models), 2 * models), np.bool_)
             grown[:, : self.tables.target_models.shape[1]] = self.tables.target_models
@@ -94,8 +98,9 @@ class PolicyState:
             return False
         if self.mix.arrivals >= self._next_lesson_at:
             return True
-        taught = self._next_lesson_at > next_lesson_at(0)
-        return taught and lesson_is_due(self.fleet.store.tables, self.tables.worth)
+        if self.mix.arrivals < self._quiet_until:
+            return False
+        return lesson_is_due(self.fleet.store.tables, self.tables.worth)
 
     def study(self) -> Lesson | None:
         """A lesson from the mix so far and the fleet as it is."""
@@ -104,6 +109,7 @@ class PolicyState:
     def take_lesson(self, lesson: Lesson | None) -> None:
         """Value nodes by this lesson from now on; None teaches nothing."""
         self._next_lesson_at = next_lesson_at(self.mix.arrivals)
+        self._quiet_until = self.mix.arrivals + LESSON_GAP_ARRIVALS
         if lesson is None:
             return
         check(lesson)
@@ -115,11 +121,20 @@ class PolicyState:
         worth.state[WORTH_FREE_LOW] = lesson.free_low_milli
         worth.state[WORTH_FREE_HIGH] = lesson.free_high_milli
         write_slots(worth, lesson)
-        price = np.full(max(8, 2 * len(self.fleet.model_codes)), ONE_PRICE, np.int64)
-        for model, amount in lesson.price_by_model.items():
+        worth = worth._replace(
+            price=self._by_model(lesson.price_by_model, ONE_PRICE),
+            model_low=self._by_model(lesson.model_low_milli, layout.NOT_SET),
+            model_free=self._by_model({}, 0),
+        )
+        self.tables = self.tables._replace(worth=worth)
+
+    def _by_model(self, amounts: dict[GpuModelName, int], otherwise: int) -> Int64Array:
+        """Amounts as an array by model code."""
+        column = np.full(max(8, 2 * len(self.fleet.model_codes)), otherwise, np.int64)
+        for model, amount in amounts.items():
             if model in self.fleet.model_codes:
-                price[self.fleet.model_codes[model]] = amount
-        self.tables = self.tables._replace(worth=worth._replace(price=price))
+                column[self.fleet.model_codes[model]] = amount
+        return column
 
 
 def write_slots(worth: WorthTables, lesson: Lesson) -> None:

@@ -17,7 +17,8 @@ WORTH_VALUE = 1  # the same, as far as CPU and memory will last for it
 WORTH_SLOTS = 2  # bonus for room for tasks of several GPUs
 WORTH_FREE_MILLI = 3
 WORTH_FREE_GPUS = 4
-WORTH_LEVELS = 5  # four columns: how many levels of each kind of slot the host satisfies
+WORTH_MODEL = 5
+WORTH_LEVELS = 6  # four columns: how many levels of each kind of slot the host satisfies
 WORTH_COLUMNS = WORTH_LEVELS + SLOT_KINDS
 
 # state[...]
@@ -37,8 +38,9 @@ class WorthTables(NamedTuple):
 
     ``value[milli]`` is what so much of one GPU is worth. ``curves`` and ``spans`` say which share
     of its GPUs' worth a node can serve with the CPU and memory it has. ``price[model]`` weighs a
-    loss. ``slot_needs[kind, level]`` is the (CPU milli, memory MiB) of a level, ``slot_bonus[kind,
-    levels met]`` what a slot is worth, ``slots_left[kind, level]`` how many there are, and below
+    loss; ``model_free[model]`` is what is free of it, and at ``model_low`` another lesson is due.
+    ``slot_needs[kind, level]`` is the (CPU milli, memory MiB) of a level, ``slot_bonus[kind, levels
+    met]`` what a slot is worth, ``slots_left[kind, level]`` how many there are, and below
     ``slots_low`` of them another lesson is due.
     """
 
@@ -46,6 +48,8 @@ class WorthTables(NamedTuple):
     curves: Int64Array
     spans: Int64Array
     price: Int64Array
+    model_free: Int64Array
+    model_low: Int64Array
     slot_gpus: Int64Array
     slot_needs: Int64Array
     slot_bonus: Int64Array
@@ -69,6 +73,8 @@ def untaught() -> WorthTables:
         curves=np.full((2, CURVE_STEPS + 1), FULL_SHARE, np.int64),
         spans=np.ones(2, np.int64),
         price=np.full(8, ONE_PRICE, np.int64),
+        model_free=np.zeros(8, np.int64),
+        model_low=np.full(8, -1, np.int64),
         slot_gpus=np.ones(SLOT_KINDS, np.int64),
         slot_needs=np.full((SLOT_KINDS, SLOT_LEVELS, 2), NEVER, np.int64),
         slot_bonus=np.zeros((SLOT_KINDS, SLOT_LEVELS + 1), np.int64),

@@ -17,6 +17,7 @@ from gpufleet.engine.learning.model_price import model_prices
 from gpufleet.engine.learning.remainder_value import remainder_values
 from gpufleet.engine.learning.whole_slots import SAFETY, FreeHosts, whole_slots
 from gpufleet.engine.lesson import ONE_GPU, ONE_PRICE, Lesson
+from gpufleet.engine.tables import Int64Array
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.resources import MEBIBYTE
@@ -25,14 +26,24 @@ Float64Array = npt.NDArray[np.float64]
 
 FIRST_LESSON_ARRIVALS = 16
 ARRIVALS_GROWTH = 1.5
-ARRIVALS_STEP_MAX = 2000
-"""Half of the mix's half-life: a fleet that has run for years still learns."""
+ARRIVALS_STEP_MAX = 1000
+"""A quarter of the mix's half-life: a fleet that has run for years still learns."""
 
 FREE_FALL = 0.2
 FREE_RISE = 0.25
 FREE_LEAST = 0.03
 """When less than this part of the fleet is free, its shrinking calls for no more lessons."""
 
+MODEL_LEAST = 0.02
+"""Models with less than this part of what is free call for no lesson of their own."""
+
+STEP_LEAST = 0.02
+"""A rise of what is free counts from this part of the fleet on."""
+
+LESSON_GAP_ARRIVALS = 16
+"""So many arrivals are left between two lessons, whatever the fleet does."""
+
+NOTHING_FREE = 1e-6
 SIZES_MAX = 64
 PRICE_MAX = 8.0
 
@@ -73,7 +84,8 @@ def study(mix: Mix, fleet: Fleet) -> Lesson | None:
         value_by_milli=tuple(np.rint(values * ONE_GPU).astype(np.int64).tolist()),
         cpu=host_curve(cpu, worths, weights),
         memory=host_curve(memory, worths, weights),
-        price_by_model=prices_of(wanted, worths, free_by_device, fleet),
+        price_by_model=prices_of(wanted, worths, free_by_model(free_by_device, fleet), fleet),
+        model_low_milli=low_marks(wanted, idle, fleet),
         slots=whole_slots(
             [(request, weight / everything) for request, weight in wanted],
             arrivals_to_come,
@@ -81,7 +93,7 @@ def study(mix: Mix, fleet: Fleet) -> Lesson | None:
             hosts,
         ),
         free_low_milli=int(free_milli * (1 - FREE_FALL)) if falling else -1,
-        free_high_milli=int(max(free_milli, FREE_LEAST * capacity_milli) * (1 + FREE_RISE)) + 1,
+        free_high_milli=int(free_milli + max(FREE_RISE * free_milli, STEP_LEAST * capacity_milli)) + 1,
     )
 
 
@@ -102,24 +114,27 @@ def request_worth(request: Request, values: Float64Array) -> float:
     return request.gpus * max(float(values[request.gpu_milli]), size)
 
 
+def free_by_model(free_by_device: Float64Array, fleet: Fleet) -> dict[int, float]:
+    """What is free of each model that the fleet has."""
+    rows = list(fleet.device_row_by_id.values())
+    models = fleet.store.tables.devices[layout.DEVICE_MODEL][rows]
+    free = np.bincount(models, weights=free_by_device[rows])
+    return {int(model): float(free[model]) for model in np.unique(models)}
+
+
 def prices_of(
     wanted: list[tuple[Request, float]],
     worths: Float64Array,
-    free_by_device: Float64Array,
+    free: dict[int, float],
     fleet: Fleet,
 ) -> dict[GpuModelName, int]:
     """The price of each model, the cheapest costing 1; empty if no task names a model."""
     if all(not request.models for request, _ in wanted):
         return {}
-    rows = list(fleet.device_row_by_id.values())
-    models = fleet.store.tables.devices[layout.DEVICE_MODEL][rows]
-    free = np.bincount(models, weights=free_by_device[rows], minlength=len(fleet.model_codes))
-    present = np.bincount(models, minlength=len(fleet.model_codes)) > 0
-    capacity = {int(model): max(float(free[model]), 1e-6) for model in np.flatnonzero(present)}
+    capacity = {model: max(amount, NOTHING_FREE) for model, amount in free.items()}
     demand: dict[frozenset[int], float] = {}
     for (request, weight), worth in zip(wanted, worths.tolist(), strict=True):
-        named = frozenset(fleet.model_codes[model] for model in request.models if model in fleet.model_codes)
-        accepted = named & capacity.keys() if request.models else frozenset(capacity)
+        accepted = codes(request, fleet) & capacity.keys() if request.models else frozenset(capacity)
         safety = SAFETY if request.models else 1.0
         if accepted:
             demand[accepted] = demand.get(accepted, 0.0) + weight * worth * safety
@@ -129,4 +144,24 @@ def prices_of(
     return {
         names[model]: round(ONE_PRICE * min(price / least, PRICE_MAX))
         for model, price in sorted(prices.items())
+    }
+
+
+def codes(request: Request, fleet: Fleet) -> frozenset[int]:
+    """The models a request names, as far as the fleet has ever had them."""
+    return frozenset(fleet.model_codes[model] for model in request.models if model in fleet.model_codes)
+
+
+def low_marks(wanted: list[tuple[Request, float]], idle: Int64Array, fleet: Fleet) -> dict[GpuModelName, int]:
+    """For models that tasks name: the free milli at which another lesson is due."""
+    named = frozenset().union(*(codes(request, fleet) for request, _ in wanted))
+    if not named:
+        return {}
+    free = free_by_model(idle.astype(np.float64), fleet)
+    everything = sum(free.values())
+    names = {code: name for name, code in fleet.model_codes.items()}
+    return {
+        names[model]: int(free[model] * (1 - FREE_FALL))
+        for model in sorted(named)
+        if free.get(model, 0.0) > MODEL_LEAST * everything
     }

@@ -18,8 +18,10 @@ from gpufleet.model.device import WHOLE_GPU_MILLI
 MEBIBYTE_BITS = 20
 SHARE_BITS = FULL_SHARE.bit_length() - 1
 PRICE_BITS = ONE_PRICE.bit_length() - 1
-STEP_BITS = (ONE_GPU * CURVE_STEPS).bit_length() - 1
+GPU_BITS = ONE_GPU.bit_length() - 1
+STEP_BITS = CURVE_STEPS.bit_length() - 1
 FRACTION_BITS = 8
+FRACTION_MASK = (1 << FRACTION_BITS) - 1
 EMPTY_GPU_COST = ONE_GPU // 100
 """What an idle GPU on a node counts against it: small beside any real loss, enough to prefer the
 fuller of two nodes that lose alike."""
@@ -29,13 +31,14 @@ fuller of two nodes that lose alike."""
 def served_share(worth: WorthTables, curve: int, amount: int, remainder: int) -> int:
     """The share of a remainder's worth that this amount of CPU or memory will serve."""
     whole = remainder * worth.spans[curve]
-    scaled = max(0, amount) << STEP_BITS
-    step = scaled // whole
-    if step >= CURVE_STEPS:
+    left = max(0, amount)
+    if left << GPU_BITS >= whole:
         return FULL_SHARE
-    fraction = ((scaled - step * whole) << FRACTION_BITS) // whole
+    position = (left << (GPU_BITS + STEP_BITS + FRACTION_BITS)) // whole
+    step = position >> FRACTION_BITS
     here = worth.curves[curve, step]
-    return int(here + (((worth.curves[curve, step + 1] - here) * fraction) >> FRACTION_BITS))
+    rise = worth.curves[curve, step + 1] - here
+    return int(here + ((rise * (position & FRACTION_MASK)) >> FRACTION_BITS))
 
 
 @leaf
@@ -97,6 +100,7 @@ def assess(tables: Tables, worth: WorthTables, node: int) -> None:
     of_node[worth_tables.WORTH_SLOTS, node] = slot_worth(worth, free_gpus, cpu, memory)
     of_node[worth_tables.WORTH_FREE_MILLI, node] = tables.nodes[layout.NODE_FREE_GPU_MILLI, node]
     of_node[worth_tables.WORTH_FREE_GPUS, node] = free_gpus
+    of_node[worth_tables.WORTH_MODEL, node] = node_model(tables, node)
     for kind in range(SLOT_KINDS):
         met = levels_met(worth, kind, cpu, memory)
         of_node[worth_tables.WORTH_LEVELS + kind, node] = met
@@ -109,6 +113,7 @@ def count_slots(worth: WorthTables, node: int, sign: int) -> None:
     of_node = worth.of_node
     free = of_node[worth_tables.WORTH_FREE_MILLI, node]
     worth.state[worth_tables.WORTH_TOTAL_FREE_MILLI] += sign * free
+    worth.model_free[of_node[worth_tables.WORTH_MODEL, node]] += sign * free
     for kind in range(SLOT_KINDS):
         slots = of_node[worth_tables.WORTH_FREE_GPUS, node] // worth.slot_gpus[kind]
         if slots > 0:
@@ -136,6 +141,8 @@ def assess_all(tables: Tables, worth: WorthTables) -> None:
     """Every node anew, as after a lesson."""
     worth.state[worth_tables.WORTH_STALE] = 0
     worth.state[worth_tables.WORTH_TOTAL_FREE_MILLI] = 0
+    for model in range(len(worth.model_free)):
+        worth.model_free[model] = 0
     for kind in range(SLOT_KINDS):
         for level in range(SLOT_LEVELS):
             worth.slots_left[kind, level] = 0
@@ -155,6 +162,9 @@ def lesson_is_due(tables: Tables, worth: WorthTables) -> bool:
         return True
     if free >= worth.state[worth_tables.WORTH_FREE_HIGH]:
         return True
+    for model in range(len(worth.model_free)):
+        if worth.model_free[model] <= worth.model_low[model]:
+            return True
     for kind in range(SLOT_KINDS):
         for level in range(SLOT_LEVELS):
             if worth.slots_left[kind, level] < worth.slots_low[kind, level]:
@@ -218,5 +228,13 @@ def node_price(tables: Tables, worth: WorthTables, node: int) -> int:
     """The price of the model of the node's GPUs."""
     if tables.nodes[layout.NODE_DEVICE_COUNT, node] == 0:
         return ONE_PRICE
+    return int(worth.price[node_model(tables, node)])
+
+
+@leaf
+def node_model(tables: Tables, node: int) -> int:
+    """The model of the node's first GPU; 0, which counts for nothing there, without GPUs."""
+    if tables.nodes[layout.NODE_DEVICE_COUNT, node] == 0:
+        return 0
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
-    return int(worth.price[tables.devices[layout.DEVICE_MODEL, first]])
+    return int(tables.devices[layout.DEVICE_MODEL, first])
