@@ -52,6 +52,8 @@ class Chart(msgspec.Struct, frozen=True):
     table: Table
     key: tuple[KeyEntry, ...] = ()
     reading: str = ""
+    panel_width_px: int = 320
+    """The least width of a panel in the page; more where its labels are long."""
 
 
 def _theme(*, legend: bool) -> Spec:

@@ -1,16 +1,12 @@
-"""What a replay found, in plain words: the headline, the sentences under it and the figures beside.
+"""The top of the page as values, and the sentence that says what was replayed.
 
-The comparison is between means over seeds at load 100 and at 130, as the summary has them. A lead
-smaller than the deviation between seeds is told as such. ``page`` shows it all at the top.
+``saturate_headline`` and ``timeline_headline`` find what is worth saying, ``page`` shows it.
 """
 
 import msgspec
 
-from gpufleet.replay.report.figures import ABSENT, amount, count, duration, listed, percent, plural
-from gpufleet.replay.report.selection import by_alloc, first_timelines
-from gpufleet.replay.results import PolicySummary, SweepResult
-
-HEADLINE_LOADS = ("100", "130")
+from gpufleet.replay.report.figures import plural
+from gpufleet.replay.results import SweepResult
 
 
 class Tile(msgspec.Struct, frozen=True):
@@ -30,64 +26,8 @@ class Headline(msgspec.Struct, frozen=True):
     tiles: tuple[Tile, ...]
 
 
-def busy_gpus(result: SweepResult, summary: PolicySummary, load: str) -> float | None:
-    """GPUs allocated at ``load``: the summary's percent of the GPUs of the cluster."""
-    found = summary.alloc_pct.get(load)
-    return None if found is None else found.mean / 100 * result.gpus
-
-
-def headline_loads(result: SweepResult) -> list[str]:
-    """Load 100 and 130, or the highest that any policy has a figure for if it has neither."""
-    known = {load for summary in result.policies for load in summary.alloc_pct}
-    loads = [load for load in HEADLINE_LOADS if load in known]
-    return loads or sorted(known, key=float)[-1:]
-
-
-def _lead_gpus(result: SweepResult, best: PolicySummary, other: PolicySummary, load: str) -> float:
-    lead_pct = best.alloc_pct[load].mean - other.alloc_pct[load].mean
-    return lead_pct / 100 * result.gpus
-
-
-def _within_deviation(best: PolicySummary, other: PolicySummary, load: str) -> bool:
-    found = (best.alloc_pct[load], other.alloc_pct[load])
-    deviations = [one.deviation for one in found if one.deviation is not None]
-    return bool(deviations) and found[0].mean - found[1].mean <= max(deviations)
-
-
-def _lead_sentence(result: SweepResult, load: str) -> str:
-    best, *others = by_alloc(result, load)
-    alloc = best.alloc_pct[load]
-    start = (
-        f"At load {load}, {best.policy} kept {count(busy_gpus(result, best, load))} of "
-        f"{count(result.gpus)} GPUs busy ({percent(alloc.mean)})"
-    )
-    if not others:
-        return start + "."
-    leads = [f"{count(_lead_gpus(result, best, other, load))} more than {other.policy}" for other in others]
-    close = [other.policy for other in others if _within_deviation(best, other, load)]
-    remark = f" Its lead over {listed(close)} is no larger than the deviation between seeds." if close else ""
-    return f"{start}: {listed(leads)}.{remark}"
-
-
-def _refusal_sentence(result: SweepResult) -> str:
-    first = [
-        f"{one.policy} at load {amount(one.first_refusal_load.mean)}"
-        for one in sorted(
-            result.policies,
-            key=lambda one: -one.first_refusal_load.mean if one.first_refusal_load else 0.0,
-        )
-        if one.first_refusal_load is not None
-    ]
-    never = [one.policy for one in result.policies if one.first_refusal_load is None]
-    parts = []
-    if first:
-        parts.append("The first task was refused by " + listed(first) + ".")
-    if never:
-        parts.append(f"{listed(never)} refused none.")
-    return " ".join(parts)
-
-
-def _replayed(result: SweepResult) -> str:
+def replayed(result: SweepResult) -> str:
+    """Which tasks on which machines, how many policies and seeds."""
     seeds = {run.seed for run in result.runs}
     load = (
         f", until the tasks that had come asked for {result.load * 100:g}% of the GPUs"
@@ -100,69 +40,3 @@ def _replayed(result: SweepResult) -> str:
         f"{plural(len(result.policies), 'policy', 'policies')}, {plural(len(seeds), 'seed')}, "
         f"{plural(len(result.runs), 'run')}."
     )
-
-
-def _saturate_title(result: SweepResult, load: str) -> str:
-    best, *others = by_alloc(result, load)
-    busy = f"{count(busy_gpus(result, best, load))} of {count(result.gpus)} GPUs busy"
-    if not others:
-        return f"{best.policy} kept {busy} at load {load}"
-    lead = count(_lead_gpus(result, best, others[0], load))
-    return f"{best.policy} kept the most GPUs busy: {lead} more than {others[0].policy} at load {load}"
-
-
-def _saturate_tiles(result: SweepResult, load: str) -> list[Tile]:
-    best, *others = by_alloc(result, load)
-    refusal = best.first_refusal_load
-    tiles = [
-        Tile(
-            f"Busy GPUs at load {load}",
-            percent(best.alloc_pct[load].mean),
-            f"{best.policy}: {count(busy_gpus(result, best, load))} of {count(result.gpus)}",
-        )
-    ]
-    if others:
-        lead = count(_lead_gpus(result, best, others[0], load))
-        tiles.append(Tile("Ahead of the next", f"{lead} GPUs", f"next: {others[0].policy}"))
-    if len(others) > 1:
-        lead = count(_lead_gpus(result, best, others[-1], load))
-        tiles.append(Tile("Ahead of the last", f"{lead} GPUs", f"last: {others[-1].policy}"))
-    refused = ABSENT if refusal is None else f"load {amount(refusal.mean)}"
-    about = f"{best.policy} refused none" if refusal is None else f"{best.policy}, mean over the seeds"
-    return [*tiles, Tile("First task refused at", refused, about)]
-
-
-def _timeline_headline(result: SweepResult) -> Headline | None:
-    timelines = first_timelines(result)
-    waits = {policy: one.waits_by_class.get("all") for policy, one in timelines.items()}
-    order = sorted(
-        (one.mean_s, policy) for policy, one in waits.items() if one is not None and one.mean_s is not None
-    )
-    if not order:
-        return None
-    (best_s, best), *others = order
-    least = f"Tasks waited {duration(best_s)} on average under {best}"
-    rest = [f"{duration(wait_s)} under {policy}" for wait_s, policy in others]
-    sentences = [f"{least}; {listed(rest)}." if rest else f"{least}."]
-    sentences.append("These are the waits of the first seed of each policy.")
-    found = waits[best]
-    tiles = [Tile("Mean wait", duration(best_s), best)]
-    if found is not None:
-        tiles.append(Tile("99% waited at most", duration(found.p99_s), best))
-        tiles.append(Tile("Never started", count(found.never_started), best))
-    tiles.append(Tile("GPUs busy", percent(timelines[best].mean_gpu_alloc_pct), f"{best}, mean"))
-    title = f"{best} let tasks wait least: {duration(best_s)} on average" if rest else least
-    return Headline(title, _replayed(result), tuple(sentences), tuple(tiles))
-
-
-def headline(result: SweepResult) -> Headline:
-    """The top of the page; where nothing was finished it says just that."""
-    if result.mode == "timeline" and (found := _timeline_headline(result)) is not None:
-        return found
-    loads = headline_loads(result)
-    if not loads:
-        return Headline("No run was finished", _replayed(result), (), ())
-    sentences = [_lead_sentence(result, load) for load in loads]
-    sentences.append(_refusal_sentence(result))
-    tiles = _saturate_tiles(result, loads[0])
-    return Headline(_saturate_title(result, loads[0]), _replayed(result), tuple(sentences), tuple(tiles))

@@ -5,7 +5,6 @@ for each policy with its types of node, all on one scale so that panels compare.
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 import msgspec
 
@@ -17,15 +16,17 @@ from gpufleet.replay.report.table import table
 from gpufleet.replay.results import NodeTypeIdle, SweepResult
 
 REASON_MEANINGS = {
-    "cpu": "no CPU left",
-    "memory": "no memory left",
-    "cpu and memory": "neither left",
-    "scraps": "scraps too small",
+    "cpu": "CPU short",
+    "memory": "memory short",
+    "cpu and memory": "both short",
+    "scraps": "too small",
     "usable": "still usable",
 }
-_BAR_STEP_PX = 24
-_ROOM_FOR_TOTAL = 1.16
-_SMALLEST_LABELLED_SHARE = 0.07
+_BAR_STEP_PX = 22
+_LABEL_LIMIT_PX = 178
+_ROOM_FOR_TOTAL = 1.2
+_SMALLEST_LABELLED_SHARE = 0.1
+_TYPES_SHOWN = 7
 
 
 class _IdleOfType(msgspec.Struct, frozen=True):
@@ -104,9 +105,8 @@ def _parts(parts_by_row: Mapping[str, Mapping[str, float]], reasons: Sequence[st
 
 def _totals(parts_by_row: Mapping[str, Mapping[str, float]]) -> list[Json]:
     return [
-        {"row": row, "to": round(sum(parts.values()), 3), "label": amount(sum(parts.values()))}
-        for row, parts in parts_by_row.items()
-        if parts
+        {"row": row, "to": round(total, 3), "label": amount(total, 0 if total >= 100 else 1)}
+        for row, total in ((row, sum(parts.values())) for row, parts in parts_by_row.items() if parts)
     ]
 
 
@@ -118,7 +118,14 @@ def _bars(parts_by_row: Mapping[str, Mapping[str, float]], reasons: Sequence[str
         "sort": None,
         "title": None,
         "scale": {"domain": list(parts_by_row), "padding": 0.22},
-        "axis": {"domain": False, "ticks": False, "labelPadding": 8, "labelColor": "var(--text)"},
+        "axis": {
+            "domain": False,
+            "ticks": False,
+            "labelPadding": 8,
+            "labelColor": "var(--text)",
+            "labelLimit": _LABEL_LIMIT_PX,
+            "labelFontSize": 11,
+        },
     }
     x: Spec = {
         "field": "from",
@@ -169,7 +176,9 @@ def _by_policy_chart(idle: _IdleByPolicy, reasons: list[str]) -> Chart:
     return Chart(
         name="idle-by-reason",
         title="What keeps GPUs idle",
-        note="Idle GPUs at the end of a run, mean over the seeds, by what their node lacks.",
+        note="Idle GPUs at the end of a run, mean over the seeds. Short: a typical task would fit if "
+        "the node had more CPU or memory. Too small: no typical task asks for so little of a GPU. "
+        "Still usable: at least one typical task fits.",
         panels=(Panel("", _bars(totals, reasons, end), _BAR_STEP_PX * len(totals)),),
         table=table(
             "Idle GPUs at the end by reason, mean over the seeds",
@@ -183,26 +192,44 @@ def _by_policy_chart(idle: _IdleByPolicy, reasons: list[str]) -> Chart:
     )
 
 
+def _types_by_idle(idle: _IdleByPolicy) -> list[str]:
+    """The types of node, that with most idle GPUs over all policies first."""
+    total: dict[str, float] = {}
+    for types in idle.values():
+        for one in types:
+            total[one.node_type] = total.get(one.node_type, 0.0) + one.idle_gpus
+    return sorted(total, key=lambda name: (-total[name], name))
+
+
+def _rows_of_types(types: Sequence[_IdleOfType], order: Sequence[str]) -> dict[str, dict[str, float]]:
+    """A row for each type, in ``order``; past the first few, the rest share the last row."""
+    parts = {one.node_type: one.by_reason for one in types}
+    shown = order if len(order) <= _TYPES_SHOWN + 1 else order[:_TYPES_SHOWN]
+    rows = {name: parts.get(name, {}) for name in shown}
+    others = order[len(shown) :]
+    if others:
+        together: dict[str, float] = {}
+        for name in others:
+            for reason, gpus in parts.get(name, {}).items():
+                together[reason] = together.get(reason, 0.0) + gpus
+        rows[f"{len(others)} other types"] = together
+    return rows
+
+
 def _by_node_type_chart(idle: _IdleByPolicy, reasons: list[str]) -> Chart:
-    mean_idle: dict[str, float] = {}
-    names = dict.fromkeys(one.node_type for types in idle.values() for one in types)
-    for name in names:
-        mean_idle[name] = fmean(
-            sum(one.idle_gpus for one in types if one.node_type == name) for types in idle.values()
-        )
-    order = sorted(names, key=lambda name: -mean_idle[name])
-    longest = max(sum(one.by_reason.values()) for types in idle.values() for one in types)
-    end = longest * _ROOM_FOR_TOTAL or 1.0
-    panels = []
-    for policy, types in idle.items():
-        parts = {one.node_type: one.by_reason for one in types}
-        rows = {name: parts.get(name, {}) for name in order}
-        panels.append(Panel(policy, _bars(rows, reasons, end), _BAR_STEP_PX * len(order)))
+    order = _types_by_idle(idle)
+    rows = {policy: _rows_of_types(types, order) for policy, types in idle.items()}
+    end = max(sum(parts.values()) for by_type in rows.values() for parts in by_type.values())
+    end = end * _ROOM_FOR_TOTAL or 1.0
     return Chart(
         name="idle-by-node-type",
         title="Where GPUs stay idle",
         note="The same idle GPUs by type of node, one panel a policy, all on one scale.",
-        panels=tuple(panels),
+        panels=tuple(
+            Panel(policy, _bars(by_type, reasons, end), _BAR_STEP_PX * len(by_type))
+            for policy, by_type in rows.items()
+        ),
+        panel_width_px=420,
         table=table(
             "Idle GPUs at the end by type of node and reason, mean over the seeds",
             ["Policy", "Node type", "nodes", "GPUs", "idle", *(_meaning(r) for r in reasons)],

@@ -14,7 +14,7 @@ from gpufleet.replay.report.figures import (
     mean_deviation,
     percent,
 )
-from gpufleet.replay.report.headline import busy_gpus, headline_loads
+from gpufleet.replay.report.saturate_headline import busy_gpus, headline_loads
 from gpufleet.replay.report.selection import by_alloc
 from gpufleet.replay.report.table import Table, table
 from gpufleet.replay.results import (
@@ -40,19 +40,20 @@ def standings_table(result: SweepResult) -> Table | None:
     if not loads:
         return None
     ranked = by_alloc(result, loads[0])
+    compared = loads if len(ranked) > 1 else []
     rows = [
         [
             one.policy,
-            *(
-                cell
-                for load in loads
-                for cell in (count(busy_gpus(result, one, load)), _behind(result, one, load))
-            ),
+            *(count(busy_gpus(result, one, load)) for load in loads),
+            *(_behind(result, one, load) for load in compared),
             "none" if one.first_refusal_load is None else mean_deviation(one.first_refusal_load, 1),
         ]
         for one in ranked
     ]
-    columns = [title for load in loads for title in (f"busy GPUs, load {load}", f"against the most, {load}")]
+    columns = [
+        *(f"busy GPUs, load {load}" for load in loads),
+        *(f"against the most, load {load}" for load in compared),
+    ]
     return table(
         f"Standings: busy GPUs of {count(result.gpus)}, mean over the seeds",
         ["Policy", *columns, "first refused at load"],

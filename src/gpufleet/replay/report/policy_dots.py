@@ -66,7 +66,13 @@ def dots_panel(
         "sort": None,
         "title": None,
         "scale": {"domain": list(policies)},
-        "axis": {"domain": False, "ticks": False, "grid": True, "labelColor": "var(--text)"},
+        "axis": {
+            "domain": False,
+            "ticks": False,
+            "grid": True,
+            "labelColor": "var(--text)",
+            "labelPadding": 10,
+        },
     }
     x: Spec = {"field": "value", "type": "quantitative", **x_scale_and_axis}
     tooltip: list[Json] = [

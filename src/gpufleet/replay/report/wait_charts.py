@@ -44,6 +44,15 @@ def _dots(policy: str, waits: Waits) -> list[Dot]:
     ]
 
 
+def _dots_of_class(timelines: dict[str, Timeline], task_class: str) -> list[Dot]:
+    return [
+        dot
+        for policy, timeline in timelines.items()
+        if task_class in timeline.waits_by_class
+        for dot in _dots(policy, timeline.waits_by_class[task_class])
+    ]
+
+
 def _scale_and_axis(longest_s: float) -> Spec:
     """A scale that is logarithmic past a minute and still has a place for no wait at all."""
     ticks = [(at, name) for at, name in _TICKS if at <= longest_s]
@@ -60,13 +69,8 @@ def _scale_and_axis(longest_s: float) -> Spec:
 
 
 def _panel(timelines: dict[str, Timeline], names: Sequence[str], task_class: str, longest_s: float) -> Panel:
-    dots = [
-        dot
-        for policy, timeline in timelines.items()
-        if task_class in timeline.waits_by_class
-        for dot in _dots(policy, timeline.waits_by_class[task_class])
-    ]
     title = class_title(task_class)
+    dots = _dots_of_class(timelines, task_class)
     return dots_panel(title, dots, names, _MARKS, _scale_and_axis(longest_s))
 
 
@@ -102,21 +106,23 @@ def _table(result: SweepResult, classes: Sequence[str]) -> Table:
 def wait_charts(result: SweepResult) -> list[Chart]:
     """Waiting times by class of task; empty where no run has a timeline."""
     timelines = first_timelines(result)
-    classes = _classes(timelines)
-    if not classes:
-        return []
     waits = [one for timeline in timelines.values() for one in timeline.waits_by_class.values()]
     longest_s = max((one.p99_s for one in waits if one.p99_s is not None), default=0.0)
     end_s = longest_s * _ROOM_AFTER_LONGEST or 1.0
     names = policy_names(result)
+    classes = _classes(timelines)
+    started = [name for name in classes if _dots_of_class(timelines, name)]
+    panels = tuple(_panel(timelines, names, name, end_s) for name in started)
+    if not panels:
+        return []
     return [
         Chart(
             name="waits-by-class",
             title="How long tasks waited, by class",
             note="First seed of each policy: half, 90% and 99% of the tasks that started waited at "
-            "most this long. The scale is logarithmic. Means, longest waits and tasks that never "
-            "started are in the table.",
-            panels=tuple(_panel(timelines, names, name, end_s) for name in classes),
+            "most this long. The scale is logarithmic. Means, longest waits, tasks that never "
+            "started and classes of which none did are in the table.",
+            panels=panels,
             table=_table(result, classes),
             key=dots_key(_MARKS),
         )

@@ -12,7 +12,7 @@ from gpufleet.replay.atomic_write import atomic_write
 from gpufleet.replay.report.class_charts import class_charts
 from gpufleet.replay.report.curve_charts import allocation_charts, fragmentation_charts
 from gpufleet.replay.report.figures import listed, plural
-from gpufleet.replay.report.headline import headline
+from gpufleet.replay.report.headline import Headline, replayed
 from gpufleet.replay.report.idle_charts import idle_charts
 from gpufleet.replay.report.node_map import node_map_table, node_maps
 from gpufleet.replay.report.number_tables import (
@@ -25,7 +25,9 @@ from gpufleet.replay.report.number_tables import (
 )
 from gpufleet.replay.report.page import Page, Section, page_html
 from gpufleet.replay.report.raster import chart_png, node_maps_png
+from gpufleet.replay.report.saturate_headline import saturate_headline
 from gpufleet.replay.report.timeline_charts import series_charts
+from gpufleet.replay.report.timeline_headline import timeline_headline, timeline_standings_table
 from gpufleet.replay.report.wait_charts import wait_charts
 from gpufleet.replay.results import SweepResult
 
@@ -48,7 +50,7 @@ def _warnings(result: SweepResult) -> tuple[str, ...]:
         found.append(f"this replay was interrupted; means are over the runs that finished.{missing}")
     if result.skipped_rows:
         rows = plural(len(result.skipped_rows), "row")
-        found.append(f"{rows} of the input files were left out; they are listed at the end.")
+        found.append(f"left out of the input files: {rows}, listed at the end.")
     return tuple(found)
 
 
@@ -84,13 +86,18 @@ def _number_sections(result: SweepResult) -> list[Section]:
     ]
 
 
+def _headline(result: SweepResult) -> Headline:
+    found = timeline_headline(result) or saturate_headline(result)
+    return found or Headline("No run was finished", replayed(result), (), ())
+
+
 def _page(result: SweepResult) -> Page:
     maps = tuple(node_maps(result))
     nodes = Section("nodes", "The nodes at the end", maps=maps, maps_table=node_map_table(result))
     return Page(
-        headline=headline(result),
+        headline=_headline(result),
         warnings=_warnings(result),
-        standings=standings_table(result),
+        standings=timeline_standings_table(result) or standings_table(result),
         sections=(
             *_chart_sections(result),
             *([nodes] if maps else []),

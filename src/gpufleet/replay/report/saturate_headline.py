@@ -1,0 +1,110 @@
+"""What a replay to saturation found, in plain words: who kept the most GPUs busy, by how many.
+
+The comparison is between means over seeds at load 100 and at 130, as the summary has them. A lead
+smaller than the deviation between seeds is told as such. ``page`` shows it at the top.
+"""
+
+from gpufleet.replay.report.figures import ABSENT, amount, count, listed, percent
+from gpufleet.replay.report.headline import Headline, Tile, replayed
+from gpufleet.replay.report.selection import by_alloc
+from gpufleet.replay.results import PolicySummary, SweepResult
+
+HEADLINE_LOADS = ("100", "130")
+
+
+def busy_gpus(result: SweepResult, summary: PolicySummary, load: str) -> float | None:
+    """GPUs allocated at ``load``: the summary's percent of the GPUs of the cluster."""
+    found = summary.alloc_pct.get(load)
+    return None if found is None else found.mean / 100 * result.gpus
+
+
+def headline_loads(result: SweepResult) -> list[str]:
+    """Load 100 and 130, or the highest that any policy has a figure for if it has neither."""
+    known = {load for summary in result.policies for load in summary.alloc_pct}
+    loads = [load for load in HEADLINE_LOADS if load in known]
+    return loads or sorted(known, key=float)[-1:]
+
+
+def _lead_gpus(result: SweepResult, best: PolicySummary, other: PolicySummary, load: str) -> float:
+    lead_pct = best.alloc_pct[load].mean - other.alloc_pct[load].mean
+    return lead_pct / 100 * result.gpus
+
+
+def _within_deviation(best: PolicySummary, other: PolicySummary, load: str) -> bool:
+    found = (best.alloc_pct[load], other.alloc_pct[load])
+    deviations = [one.deviation for one in found if one.deviation is not None]
+    return bool(deviations) and found[0].mean - found[1].mean <= max(deviations)
+
+
+def _lead_sentence(result: SweepResult, load: str) -> str:
+    best, *others = by_alloc(result, load)
+    alloc = best.alloc_pct[load]
+    start = (
+        f"At load {load}, {best.policy} kept {count(busy_gpus(result, best, load))} of "
+        f"{count(result.gpus)} GPUs busy ({percent(alloc.mean)})"
+    )
+    if not others:
+        return start + "."
+    leads = [f"{count(_lead_gpus(result, best, other, load))} more than {other.policy}" for other in others]
+    close = [other.policy for other in others if _within_deviation(best, other, load)]
+    remark = f" Its lead over {listed(close)} is no larger than the deviation between seeds." if close else ""
+    return f"{start}: {listed(leads)}.{remark}"
+
+
+def _refusal_sentence(result: SweepResult) -> str:
+    first = [
+        f"{one.policy} at load {amount(one.first_refusal_load.mean)}"
+        for one in sorted(
+            result.policies,
+            key=lambda one: -one.first_refusal_load.mean if one.first_refusal_load else 0.0,
+        )
+        if one.first_refusal_load is not None
+    ]
+    never = [one.policy for one in result.policies if one.first_refusal_load is None]
+    parts = []
+    if first:
+        parts.append("The first task was refused by " + listed(first) + ".")
+    if never:
+        parts.append(f"{listed(never)} refused none.")
+    return " ".join(parts)
+
+
+def _title(result: SweepResult, load: str) -> str:
+    best, *others = by_alloc(result, load)
+    busy = f"{count(busy_gpus(result, best, load))} of {count(result.gpus)} GPUs busy"
+    if not others:
+        return f"{best.policy} kept {busy} at load {load}"
+    lead = count(_lead_gpus(result, best, others[0], load))
+    return f"{best.policy} kept the most GPUs busy: {lead} more than {others[0].policy} at load {load}"
+
+
+def _tiles(result: SweepResult, load: str) -> list[Tile]:
+    best, *others = by_alloc(result, load)
+    refusal = best.first_refusal_load
+    tiles = [
+        Tile(
+            f"Busy GPUs at load {load}",
+            percent(best.alloc_pct[load].mean),
+            f"{best.policy}: {count(busy_gpus(result, best, load))} of {count(result.gpus)}",
+        )
+    ]
+    if others:
+        lead = count(_lead_gpus(result, best, others[0], load))
+        tiles.append(Tile("Ahead of the next", f"{lead} GPUs", f"next: {others[0].policy}"))
+    if len(others) > 1:
+        lead = count(_lead_gpus(result, best, others[-1], load))
+        tiles.append(Tile("Ahead of the last", f"{lead} GPUs", f"last: {others[-1].policy}"))
+    refused = ABSENT if refusal is None else f"load {amount(refusal.mean)}"
+    about = f"{best.policy} refused none" if refusal is None else f"{best.policy}, mean over the seeds"
+    return [*tiles, Tile("First task refused at", refused, about)]
+
+
+def saturate_headline(result: SweepResult) -> Headline | None:
+    """The top of the page; None where no policy has a figure."""
+    loads = headline_loads(result)
+    if not loads:
+        return None
+    sentences = [_lead_sentence(result, load) for load in loads]
+    sentences.append(_refusal_sentence(result))
+    title = _title(result, loads[0])
+    return Headline(title, replayed(result), tuple(sentences), tuple(_tiles(result, loads[0])))

@@ -1,0 +1,149 @@
+"""The report in Chromium: charts drawn, nothing fetched, no error, no sideways scroll, both themes.
+
+These tests need the ``playwright`` package and a ``chromium`` on the path; CI must have both, and
+elsewhere the tests are skipped where one is missing.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet.replay.report.palette import PAGE_INKS, POLICY_INKS
+from tests.replay.report.edge_sweeps import SWEEPS, Written
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+try:
+    from playwright.sync_api import Browser, Page, sync_playwright
+except ImportError:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip("playwright is not installed", allow_module_level=True)
+if CHROMIUM is None and os.environ.get("CI") != "true":
+    pytest.skip("chromium is not installed", allow_module_level=True)
+
+WIDTHS_PX = (1280, 390)
+TIMEOUT_MS = 60_000
+WATCH_LAYOUT_SHIFT = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) window.shifted += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM is not None, "CI must have chromium"
+    with sync_playwright() as playwright:
+        # CI runs as root in a container, where Chromium cannot make its sandbox.
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+class OpenReport:
+    """A report in a page, with what the page complained of and asked for."""
+
+    def __init__(self, browser: Browser, report_of: Written, name: str, width_px: int, scheme: str) -> None:
+        dark = scheme == "dark"
+        self.page: Page = browser.new_page(
+            viewport={"width": width_px, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.add_init_script(WATCH_LAYOUT_SHIFT)
+        self.url = report_of(name).page.as_uri()
+        self.page.goto(self.url)
+        if self.page.locator("#chart-data").count():
+            self.page.wait_for_function(
+                "document.documentElement.dataset.charts === 'drawn'", timeout=TIMEOUT_MS
+            )
+
+    def number(self, script: str) -> float:
+        """What a script of the page answers."""
+        return float(self.page.evaluate(script))
+
+
+@pytest.mark.parametrize("width_px", WIDTHS_PX)
+@pytest.mark.parametrize("name", SWEEPS)
+def test_charts_are_drawn_without_error_request_or_overflow(
+    browser: Browser, report_of: Written, name: str, width_px: int
+) -> None:
+    report = OpenReport(browser, report_of, name, width_px, "light")
+    assert report.complaints == []
+    assert report.requests == [report.url]
+    assert report.number("document.documentElement.scrollWidth") <= width_px
+    empty = report.page.evaluate(
+        "[...document.querySelectorAll('.chart')].filter((box) => !box.querySelector('svg path')).length"
+    )
+    assert empty == 0
+    assert report.number("window.shifted") == 0
+    assert report.page.evaluate("window.hacked === undefined")
+    report.page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_have_the_colours_of_the_theme(browser: Browser, report_of: Written, scheme: str) -> None:
+    report = OpenReport(browser, report_of, "usual", 1280, scheme)
+    inks = report.page.evaluate(
+        "[...document.querySelectorAll('#allocation-0 path')].map((path) => getComputedStyle(path).stroke)"
+    )
+    is_dark = scheme == "dark"
+    assert rgb(POLICY_INKS[0][is_dark]) in inks
+    ground = report.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == rgb(PAGE_INKS["page"][is_dark])
+    report.page.close()
+
+
+def rgb(ink: str) -> str:
+    """A colour as browsers compute it."""
+    return "rgb(" + ", ".join(str(int(ink[at : at + 2], 16)) for at in (1, 3, 5)) + ")"
+
+
+def test_the_toggle_works_by_keyboard_and_is_remembered(browser: Browser, report_of: Written) -> None:
+    report = OpenReport(browser, report_of, "one", 390, "light")
+    theme = "document.documentElement.dataset.theme"
+    assert report.page.evaluate(theme) == "light"
+    report.page.locator("#theme").focus()
+    report.page.keyboard.press("Enter")
+    assert report.page.evaluate(theme) == "dark"
+    report.page.reload()
+    assert report.page.evaluate(theme) == "dark"
+    report.page.close()
+
+
+def test_pointing_at_a_curve_tells_the_figures_of_every_policy(browser: Browser, report_of: Written) -> None:
+    report = OpenReport(browser, report_of, "hostile", 1280, "light")
+    box = report.page.locator("#allocation-0 svg")
+    box.scroll_into_view_if_needed()
+    box.hover(position={"x": 200, "y": 150})
+    tooltip = report.page.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for(timeout=TIMEOUT_MS)
+    for policy in SWEEPS["hostile"].policies[:3]:
+        assert policy.policy in tooltip.inner_text()
+    assert report.page.evaluate("window.hacked === undefined")
+    report.page.close()
+
+
+def test_every_chart_has_words_and_a_table(browser: Browser, report_of: Written) -> None:
+    report = OpenReport(browser, report_of, "usual", 1280, "light")
+    silent = report.page.evaluate(
+        "[...document.querySelectorAll('.chart svg')].filter((svg) => !svg.closest('[aria-label]')).length"
+    )
+    assert silent == 0
+    figures = report.page.locator("figure.card")
+    assert figures.count() == report.page.locator("figure.card:has(details table)").count() > 0
+    report.page.close()
+
+
+def test_paper_is_light_even_from_a_dark_page(browser: Browser, report_of: Written) -> None:
+    report = OpenReport(browser, report_of, "one", 1280, "dark")
+    report.page.emulate_media(media="print", color_scheme="dark")
+    ink = report.page.evaluate("getComputedStyle(document.querySelector('h1')).color")
+    assert ink == rgb(PAGE_INKS["text"][0])
+    report.page.close()
