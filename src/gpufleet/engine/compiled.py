@@ -60,3 +60,9 @@ def leaf(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
     """
     compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
     return cast("Callable[Parameters, Result]", compiled)
+
+
+def opener(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """A kernel that makes arrays of addresses, which only compiles with reference counts."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+    return cast("Callable[Parameters, Result]", compiled)

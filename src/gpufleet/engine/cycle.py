@@ -12,6 +12,7 @@ from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.errors import BrokenInvariantError
 from gpufleet.engine.gangs import Members
+from gpufleet.engine.hot_kernels import best_node_by_handle, place_pod_by_handle
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -20,12 +21,14 @@ from gpufleet.engine.instruction import (
     Unschedulable,
     Verdict,
 )
-from gpufleet.engine.ranking import best_node
-from gpufleet.engine.search import NO_NODES, place_pod
+from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.verdict import judge
 from gpufleet.engine.victims import VictimSearch
 from gpufleet.engine.waiting import Line
 from gpufleet.model.identifiers import QueueName
+
+Turn = tuple[tuple[int, ...], QueueName, Line]
+"""The sort key of a queue, the queue (which makes keys unique), and its first line."""
 
 
 class Cycle:
@@ -60,29 +63,32 @@ class Cycle:
 
     def _fits_somewhere(self, shape_row: int) -> bool:
         slot = self.books.shapes.slot(shape_row)
-        found = best_node(self.books.store.tables, self.books.shapes.rankings, self.books.policy.tables, slot)
+        books = self.books
+        found = best_node_by_handle(
+            books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot
+        )
         return found != layout.NOT_SET
 
     def _serve_queues(self) -> None:
         waiting = self.books.waiting
-        turns: list[tuple[tuple[int, ...], QueueName]] = []
+        turns: list[Turn] = []
         for name in waiting.queues_with_work():
             self._offer_queue(turns, name)
         while turns:
-            _, name = heapq.heappop(turns)
-            line = waiting.first(name)
-            if line is None:
-                continue
+            _, name, line = heapq.heappop(turns)
             served = self._serve_gang(line) if line.key.gang is not None else self._serve_pod(line)
             if served or not waiting.queue(name).strict:
                 self._offer_queue(turns, name)
 
-    def _offer_queue(self, turns: list[tuple[tuple[int, ...], QueueName]], name: QueueName) -> None:
+    def _offer_queue(self, turns: list[Turn], name: QueueName) -> None:
+        """A queue with work takes its turn. Its first line stays the first until it is served: what
+        is done for other queues neither adds to this one nor takes from it.
+        """
         waiting = self.books.waiting
         line = waiting.first(name)
         if line is not None:
             key = waiting.order.key(waiting.queue(name), line.head())
-            heapq.heappush(turns, (key, name))
+            heapq.heappush(turns, (key, name, line))
 
     def _serve_pod(self, line: Line) -> bool:
         """Place the first pod of a line; otherwise park the line."""
@@ -91,13 +97,8 @@ class Cycle:
         shape_row = line.key.shape_row
         slot = books.shapes.slot(shape_row)
         books.pods.make_journal_room(1, books.pods.pod_at(row).shape.gpu.count)
-        node = place_pod(
-            books.store.tables,
-            books.shapes.rankings,
-            books.policy.tables,
-            slot,
-            row,
-            NO_NODES,
+        node = place_pod_by_handle(
+            books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot, row, NO_NODES
         )
         if node == layout.NOT_SET:
             self._seek_victims(row)
@@ -109,9 +110,7 @@ class Cycle:
 
     def _seek_victims(self, row: int) -> None:
         pod = self.books.pods.pod_at(row)
-        with self.books.trial() as trial:
-            victims = self.victims.find(pod, trial)
-        for uid in victims:
+        for uid in self.victims.find(pod, self.books.trial()):
             self.instructions.append(Evict(uid, pod.uid, "makes room for work of higher rank"))
 
     def _serve_gang(self, line: Line) -> bool:

@@ -67,15 +67,3 @@ def undo(tables: Tables, mark: int) -> None:
         elif table == layout.TABLE_DEVICES:
             touch(tables, tables.devices[layout.DEVICE_NODE, row])
     tables.counters[layout.COUNTER_JOURNAL_LENGTH] = mark
-
-
-@kernel
-def mark(tables: Tables) -> int:
-    """Where the journal stands; hand it to ``undo`` to come back here."""
-    return int(tables.counters[layout.COUNTER_JOURNAL_LENGTH])
-
-
-@kernel
-def forget(tables: Tables) -> None:
-    """Keep everything written so far for good."""
-    tables.counters[layout.COUNTER_JOURNAL_LENGTH] = 0

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from gpufleet.engine import journal, layout
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.hot_kernels import release_by_handle
 from gpufleet.engine.layout import PodState
-from gpufleet.engine.placing import place, release, writes_for
+from gpufleet.engine.placing import place, writes_for
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import TableStore
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
@@ -131,7 +132,7 @@ class PodBook:
         if node is None:
             raise EventError("the pod is not on a node", field="uid", value=self.pod_at(row).uid)
         self.make_journal_room(1, self.store.tables.pod_devices.shape[1])
-        release(self.store.tables, row, int(state))
+        release_by_handle(self.store.handle, row, int(state))
         del self.on_node[node][row]
 
     def mark(self, row: int, state: PodState) -> None:

@@ -8,13 +8,14 @@ import numpy as np
 from gpufleet.engine import layout, policy_tables
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.handle import Handle
+from gpufleet.engine.hot_kernels import lesson_is_due_by_handle
 from gpufleet.engine.learning.mix import Mix
 from gpufleet.engine.learning.study import LESSON_GAP_ARRIVALS, next_lesson_at, study
 from gpufleet.engine.lesson import CURVE_STEPS, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS, Lesson
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_tables import empty_policy_tables
 from gpufleet.engine.scoring.fragmentation import grade_thresholds
-from gpufleet.engine.scoring.worth import lesson_is_due
 from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.worth_tables import (
     WORTH_COLUMNS,
@@ -36,6 +37,7 @@ class PolicyState:
         self.policy = policy
         self.fleet = fleet
         self.mix = Mix()
+        self._handle = Handle()
         self.tables = empty_policy_tables()
         self._next_lesson_at = next_lesson_at(0)
         self._quiet_until = self._next_lesson_at
@@ -46,6 +48,11 @@ class PolicyState:
         options[policy_tables.OPTION_SEED] = seed
         for function, weight in policy.weights.items():
             self.tables.weights[int(function)] = weight
+
+    @property
+    def handle(self) -> Int64Array:
+        """The policy as a kernel's argument."""
+        return self._handle.of(self.tables)
 
     def set_target(self, entries: tuple[tuple[Shape, int], ...]) -> None:
         """Measure fragmentation against these shapes, each with its count."""
@@ -100,7 +107,7 @@ class PolicyState:
             return True
         if self.mix.arrivals < self._quiet_until:
             return False
-        return lesson_is_due(self.fleet.store.tables, self.tables.worth)
+        return lesson_is_due_by_handle(self.fleet.store.handle, self.handle)
 
     def study(self) -> Lesson | None:
         """A lesson from the mix so far and the fleet as it is."""

@@ -8,7 +8,6 @@ draws no random number that is not derived from its seed and its events, so a sa
 
 from collections.abc import Iterable
 
-from gpufleet.engine import journal
 from gpufleet.engine.books import Books
 from gpufleet.engine.cycle import Cycle
 from gpufleet.engine.errors import EventError
@@ -56,14 +55,14 @@ class Engine:
                 self._intake.take(happened, at_us)
             except InputError as problem:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
-            journal.forget(self.books.store.tables)
+            self.books.store.keep()
         instructions = rejected + self._cycle.run(at_us)
         due_us = self.books.next_backoff_us()
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
         if self.books.policy.lesson_is_due():
             instructions.append(Learn())
-        journal.forget(self.books.store.tables)
+        self.books.store.keep()
         return instructions
 
     def study(self) -> LessonLearned:

@@ -11,8 +11,9 @@ from gpufleet.engine import layout
 from gpufleet.engine.eligibility import fleet_reasons, node_reasons
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.handle import Handle
 from gpufleet.engine.ranking import Rankings, empty_rankings
-from gpufleet.engine.tables import TableStore
+from gpufleet.engine.tables import Int64Array, TableStore
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.shape import GpuRequest, Shape
 
@@ -34,8 +35,14 @@ class ShapeBook:
         self._pods: list[int] = []
         self._idle_rows: dict[int, None] = {}
         self._free_rows: list[int] = []
+        self._handle = Handle()
         self.rankings: Rankings = empty_rankings(8, 64)
         self._slot_by_row: dict[int, int] = {}
+
+    @property
+    def rankings_handle(self) -> Int64Array:
+        """The rankings as a kernel's argument."""
+        return self._handle.of(self.rankings)
 
     def shape_at(self, row: int) -> Shape:
         """The shape of a row in use."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpufleet.engine import layout
+from gpufleet.engine.handle import Handle
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -63,6 +64,7 @@ class TableStore:
     """Owns the arrays and replaces those that are full."""
 
     def __init__(self) -> None:
+        self._handle = Handle()
         self.tables = Tables(
             nodes=np.zeros((layout.NODE_COLUMNS, 64), np.int64),
             resources_free=np.zeros((64, layout.RESOURCE_FIXED_COLUMNS), np.int64),
@@ -78,6 +80,11 @@ class TableStore:
             changes=np.zeros(1024, np.int64),
             changed_at=np.full(64, layout.NOT_SET, np.int64),
         )
+
+    @property
+    def handle(self) -> Int64Array:
+        """The tables as a kernel's argument; good until the next addition."""
+        return self._handle.of(self.tables)
 
     def make_room(self, field: str, rows: int, axis: int | None = None) -> None:
         """See to it that the table ``field`` has at least ``rows`` rows (or columns, by ``axis``)."""
@@ -108,6 +115,14 @@ class TableStore:
         """Room for ``columns`` kinds of host resource."""
         self.make_room("resources_free", columns, axis=1)
         self.make_room("shape_resources", columns, axis=1)
+
+    def mark(self) -> int:
+        """Where the journal stands; ``journal.undo`` comes back here."""
+        return int(self.tables.counters[layout.COUNTER_JOURNAL_LENGTH])
+
+    def keep(self) -> None:
+        """What was written so far stays for good: the journal is empty again."""
+        self.tables.counters[layout.COUNTER_JOURNAL_LENGTH] = 0
 
     def make_journal_room(self, writes: int) -> None:
         """Room for that many more journalled writes."""

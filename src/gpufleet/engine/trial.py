@@ -33,7 +33,7 @@ class Trial:
         self.kept = False
 
     def __enter__(self) -> Self:
-        self.mark = journal.mark(self.store.tables)
+        self.mark = self.store.mark()
         self.kept = False
         return self
 

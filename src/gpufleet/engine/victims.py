@@ -1,7 +1,8 @@
 """Whom to evict so that refused work can run: the seam for preemption and reclaim.
 
-The cycle asks a ``VictimSearch`` about each workload that does not fit. The search may try
-anything on a ``trial.Trial``, which undoes itself. The engine's own default evicts nobody.
+The cycle asks a ``VictimSearch`` about each workload that does not fit. The search may enter the
+``trial.Trial`` it is given (``with trial:``) and try anything there; all of it is undone. The
+engine's own default evicts nobody.
 """
 
 from typing import Protocol

@@ -163,10 +163,12 @@ class WaitingRoom:
         """The line of a queue whose turn it is, None if nothing in the queue can run."""
         heads = self._heads.get(name)
         while heads:
-            head, key = heads[0]
+            (_, created_at_us, sequence), key = heads[0]
             line = self.lines.get(key)
-            if line is not None and not line.parked and self.trim(line) and line.head() == head:
-                return line
+            if line is not None and not line.parked and self.trim(line):
+                first = line.waiting[0]
+                if first[1] == sequence and first[0] == created_at_us:
+                    return line
             heapq.heappop(heads)
         self._heads.pop(name, None)
         return None

@@ -1,0 +1,39 @@
+"""The kernels that are called for every pod, by handle (see ``handle``).
+
+Each does what the function of the same name without ``_by_handle`` does.
+"""
+
+from gpufleet.engine import ranking, search
+from gpufleet.engine.compiled import opener
+from gpufleet.engine.opened import POLICY_WORTH, opened_policy, opened_rankings, opened_tables, opened_worth
+from gpufleet.engine.placing import release
+from gpufleet.engine.scoring import worth
+from gpufleet.engine.tables import Int64Array
+
+
+@opener
+def place_pod_by_handle(
+    tables: Int64Array, rankings: Int64Array, policy: Int64Array, slot: int, pod: int, nodes: Int64Array
+) -> int:
+    """``search.place_pod``."""
+    return search.place_pod(
+        opened_tables(tables), opened_rankings(rankings), opened_policy(policy), slot, pod, nodes
+    )
+
+
+@opener
+def best_node_by_handle(tables: Int64Array, rankings: Int64Array, policy: Int64Array, slot: int) -> int:
+    """``ranking.best_node``."""
+    return ranking.best_node(opened_tables(tables), opened_rankings(rankings), opened_policy(policy), slot)
+
+
+@opener
+def release_by_handle(tables: Int64Array, pod: int, state: int) -> None:
+    """``placing.release``."""
+    release(opened_tables(tables), pod, state)
+
+
+@opener
+def lesson_is_due_by_handle(tables: Int64Array, policy: Int64Array) -> bool:
+    """``scoring.worth.lesson_is_due``."""
+    return worth.lesson_is_due(opened_tables(tables), opened_worth(policy, POLICY_WORTH))
