@@ -59,4 +59,6 @@ def publish(name: str, figures: Sequence[Figure], notes: Sequence[str] = ()) -> 
 def machine() -> str:
     """The machine in a few words, with how busy it is with other work."""
     load = os.getloadavg()[0]
-    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}"
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}"
+    )

@@ -7,8 +7,8 @@ machine.
 
 import math
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -17,9 +17,15 @@ from gpufleet.model.node import Node
 from gpufleet.model.shape import Shape
 
 GPUS_MAX = 8
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@numba.njit(cache=True)
+def compiled(function: Function) -> Function:
+    """Compile, keeping the signature for the reader."""
+    return cast("Function", numba.njit(cache=True)(function))
+
+
+@compiled
 def fragmentation(cpu: float, row: Any, gpus: int, target: Any) -> float:
     """Expected idle milli that a typical task cannot use."""
     total = 0.0
@@ -38,7 +44,7 @@ def fragmentation(cpu: float, row: Any, gpus: int, target: Any) -> float:
     return expected
 
 
-@numba.njit(cache=True)
+@compiled
 def best_device(cpu: float, memory: float, row: Any, gpus: int, task: Any, target: Any) -> Any:
     """(score, device) of a task on a node; score -1 if it does not fit."""
     if task[0] > cpu or task[1] > memory:
@@ -71,7 +77,7 @@ def best_device(cpu: float, memory: float, row: Any, gpus: int, task: Any, targe
     return math.floor(100 / (1 + math.exp(-drop))), -1
 
 
-@numba.njit(cache=True)
+@compiled
 def replay(cpu: Any, memory: Any, free: Any, gpus: Any, tasks: Any, order: Any, target: Any) -> int:
     """Let the tasks arrive in order; returns the milli of GPU allocated."""
     nodes = len(cpu)

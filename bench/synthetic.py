@@ -12,6 +12,7 @@ import time
 
 import msgspec
 
+from gpufleet.engine.compile import story
 from gpufleet.engine.event import Event, GangSet, NodeSet, PodAdded, PodRemoved
 from gpufleet.engine.explanation import explain, explain_gang
 from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable, Learn, Unschedulable
@@ -135,9 +136,10 @@ class Stream:
         self.measured.verdict_seconds = took + time.perf_counter() - started
         if len(words) != 1:
             raise SystemExit("the impossible pod was not refused")
-        self.measured.gang_placed_seconds = self.gang("small", Shape(Resources(100), GpuRequest(1, 10)), fits=True)
-        whole = Shape(Resources(1000), GpuRequest(8, 1000))
-        self.measured.gang_refused_seconds = self.gang("large", whole, fits=False)
+        small = Shape(Resources(100), GpuRequest(1, 10))
+        self.measured.gang_placed_seconds = self.gang("small", [small] * GANG, fits=True)
+        spoilt = [small] * (GANG - 1) + [impossible]
+        self.measured.gang_refused_seconds = self.gang("spoilt", spoilt, fits=False)
         self.measured.seconds = churned
 
     def timed(self, events: list[Event]) -> tuple[float, list[AnyInstruction]]:
@@ -146,11 +148,12 @@ class Stream:
         said = self.engine.step(PODS + 1, events)
         return time.perf_counter() - started, said
 
-    def gang(self, name: str, shape: Shape, *, fits: bool) -> float:
+    def gang(self, name: str, members: list[Shape], *, fits: bool) -> float:
         """Seconds to decide a gang of a thousand whose members are all there."""
         gang = GangName(name)
         pods: list[Event] = [
-            PodAdded(Pod(PodUid(f"{name}-{member}"), shape, gang=gang)) for member in range(GANG)
+            PodAdded(Pod(PodUid(f"{name}-{number}"), shape, gang=gang))
+            for number, shape in enumerate(members)
         ]
         self.timed(pods)
         took, said = self.timed([GangSet(Gang(gang, GANG))])
@@ -160,11 +163,11 @@ class Stream:
         for one in said:
             if isinstance(one, GangUnschedulable):
                 started = time.perf_counter()
-                explain_gang(one, shape)
+                explain_gang(one, members[-1])
                 took += time.perf_counter() - started
         return took
 
 
 if __name__ == "__main__":
-    Stream(100).step(0, [])
+    story(find_policy("gpufleet"))  # loads the kernels, as a scheduler does when it starts
     sys.stdout.write(msgspec.json.encode(Stream(int(sys.argv[1])).run()).decode() + "\n")

@@ -26,8 +26,10 @@ Float64Array = npt.NDArray[np.float64]
 
 FIRST_LESSON_ARRIVALS = 16
 ARRIVALS_GROWTH = 1.5
-ARRIVALS_STEP_MAX = 1000
-"""A quarter of the mix's half-life: a fleet that has run for years still learns."""
+ARRIVALS_STEP_MAX = 2000
+"""Half of the mix's half-life: a fleet that has run for years still learns, and not more often than
+the mix can have changed.
+"""
 
 FREE_FALL = 0.2
 FREE_RISE = 0.25
