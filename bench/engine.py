@@ -20,6 +20,7 @@ from bench.figures import Figure, figure, publish
 from bench.synthetic import Measured
 from gpufleet.replay.arrivals import gpu_capacity_milli, saturating, units_of
 from gpufleet.replay.data_files import shipped_node_list, shipped_task_list
+from gpufleet.replay.go_random import GoRandom
 from gpufleet.replay.trace import read_trace
 from gpufleet.replay.typical import typical_workload
 
