@@ -1,8 +1,9 @@
 """How much of the fleet each policy uses, against the published results and our own targets.
 
 Ten seeds of every policy on the three openb lists that ship, under the published protocol at load
-1.3. Published means: Weng et al., USENIX ATC 2023, and the result files of its simulator; the ten
-seeds of ours are shuffles of our own, so means are compared, not runs.
+1.3. Published means: Weng et al., USENIX ATC 2023, and the result files of its simulator. Tasks and
+nodes come in the very order of its ten seeds, so that a policy that decides alike must give the same
+mean to the second decimal; only random, which draws by itself, may differ.
 """
 
 import math
@@ -48,7 +49,8 @@ PUBLISHED = {
     ),
 }
 TOLERANCE = {"random": 0.5}
-TOLERANCE_OTHERWISE = 0.3
+# published to two decimals, and averaged from numbers that were rounded to two before
+TOLERANCE_OTHERWISE = 0.01
 LEAST_AT_130 = {"default": 96.0, "gpushare40": 94.6, "multigpu20": 96.4}
 AIM_AT_130 = {"default": 96.3, "gpushare40": 94.9, "multigpu20": 96.7}
 CLASSES_TO_PROTECT = ("2", "4", "8")

@@ -1,23 +1,27 @@
-"""In what order a recorded workload arrives.
+"""In what order a recorded workload arrives, and in what order nodes win ties.
 
 ``saturating`` follows the protocol of the published experiments on the openb trace: shuffle the
 tasks, then add clones (or take tasks away) until they ask for ``load`` times the GPUs there are.
-What arrives is a *unit*: one task, or all members of a gang. ``saturate`` feeds them to the engine.
+``ranked`` then orders the nodes. Both draw the same random numbers in the same order as the published
+runs, so that a seed means the same tasks and nodes here and there. What arrives is a *unit*: one task,
+or all members of a gang. ``saturate`` feeds them to the engine.
 """
 
-import random
 from collections.abc import Sequence
-from typing import TypeVar
 
 import msgspec
 
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.node import Node
+from gpufleet.replay.go_random import GoRandom
 from gpufleet.replay.trace import Trace
 from gpufleet.replay.trace_tasks import TaskRecord
 
-Item = TypeVar("Item")
+# the published runs put one number into their log before they shuffle
+DRAWS_BEFORE_TASKS = 1
+# and their ten watches of the cluster draw their time-outs before nodes are ranked
+DRAWS_BEFORE_NODES = 10
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -75,7 +79,7 @@ def saturating(
     units: Sequence[Unit],
     capacity_milli: int,
     load: float,
-    source: random.Random,
+    source: GoRandom,
     *,
     shuffled: bool = True,
 ) -> list[Unit]:
@@ -87,18 +91,18 @@ def saturating(
     originals = sorted(units, key=lambda unit: unit.tasks[0].name)
     arrivals = list(originals) if shuffled else list(units)
     if shuffled:
-        shuffle(arrivals, source)
+        source.shuffle(arrivals)
     target_milli = round(load * capacity_milli)
     asked_milli = sum(unit.gpu_milli for unit in arrivals)
     if not any(unit.gpu_milli for unit in originals):
         return arrivals
     while asked_milli > target_milli:
-        asked_milli -= arrivals.pop(below(len(arrivals), source)).gpu_milli
-    if len(arrivals) < len(originals):
+        asked_milli -= arrivals.pop(source.below(len(arrivals))).gpu_milli
+    if asked_milli == target_milli or len(arrivals) < len(originals):
         return arrivals
     number = 0
     while True:
-        drawn = originals[below(len(originals), source)]
+        drawn = originals[source.below(len(originals))]
         if asked_milli + drawn.largest_device_milli > target_milli:
             return arrivals
         number += 1
@@ -106,13 +110,18 @@ def saturating(
         arrivals.append(drawn.clone(number))
 
 
-def below(bound: int, source: random.Random) -> int:
-    """A whole number in 0..bound-1; from ``random()``, whose stream no Python version changes."""
-    return int(source.random() * bound)
+def source_of(seed: int) -> GoRandom:
+    """The random numbers of one run, from where the tasks' order is drawn."""
+    source = GoRandom(seed)
+    for _ in range(DRAWS_BEFORE_TASKS):
+        source.int63()
+    return source
 
 
-def shuffle(items: list[Item], source: random.Random) -> None:
-    """Fisher and Yates, in place."""
-    for last in range(len(items) - 1, 0, -1):
-        other = below(last + 1, source)
-        items[last], items[other] = items[other], items[last]
+def ranked(nodes: Sequence[Node], source: GoRandom) -> list[Node]:
+    """The nodes in random order; where nodes are equally good, the first one wins."""
+    for _ in range(DRAWS_BEFORE_NODES):
+        source.float64()
+    by_name = sorted(nodes, key=lambda node: node.name)
+    ranks = source.permutation(len(by_name))
+    return [node for _, node in sorted(zip(ranks, by_name, strict=True), key=lambda pair: pair[0])]

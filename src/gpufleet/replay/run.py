@@ -5,7 +5,6 @@ many runs it does.
 """
 
 import functools
-import random
 import resource
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from gpufleet.engine.policy import find_policy
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
-from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, saturating, shuffle, units_of
+from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, ranked, saturating, source_of, units_of
 from gpufleet.replay.atomic_write import atomic_write
 from gpufleet.replay.csv_export import Placement, write_placements
 from gpufleet.replay.driver import Driver
@@ -87,7 +86,7 @@ class Setting:
         self.trace = trace
         self.gpus = gpu_capacity_milli(trace.nodes) // 1000
         self.placements: list[Placement] = []
-        self.source = random.Random(request.seed)
+        self.source = source_of(request.seed)
         self.units, nodes = self._arrivals()
         workload = typical_workload(trace.tasks)
         self.driver = Driver(find_policy(request.policy), request.seed, log)
@@ -101,8 +100,7 @@ class Setting:
             given = trace_of(request.nodes_path, request.arrivals_path, request.skip_bad_rows_pct)
             return units_of(given), nodes
         if request.mode == "timeline":
-            shuffle(nodes, self.source)
-            return [], nodes
+            return [], ranked(nodes, self.source)
         units = saturating(
             units_of(self.trace),
             gpu_capacity_milli(nodes),
@@ -110,8 +108,7 @@ class Setting:
             self.source,
             shuffled=not request.submitted_order,
         )
-        shuffle(nodes, self.source)
-        return units, nodes
+        return units, ranked(nodes, self.source)
 
     def saturate(self, progress: Progress | None) -> RunResult:
         """Arrivals only, placed or failed at once."""
