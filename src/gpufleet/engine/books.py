@@ -19,7 +19,7 @@ from gpufleet.engine.tables import TableStore
 from gpufleet.engine.trial import Trial
 from gpufleet.engine.waiting import LineKey, QueueOrder, WaitingRoom
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import PodUid
+from gpufleet.model.identifiers import GangName, PodUid
 
 BACKOFF_FIRST_US = 1_000_000
 BACKOFF_MOST_US = 60_000_000
@@ -50,20 +50,21 @@ class Books:
         """A pod takes its turn, alone or with its gang."""
         pod = self.pods.pod_at(row)
         if pod.gang is not None:
-            members = self.gangs.members(pod.gang)
-            members.waiting[row] = None
-            self.offer_gang(members.gang)
+            self.gangs.members(pod.gang).waiting[row] = None
+            self.regard_gang(pod.gang)
             return
         shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
         key = LineKey(pod.queue, pod.priority, shape_row)
         self.waiting.put(key, row, pod.created_at_us, self.sequence_by_row[row])
 
-    def offer_gang(self, gang: Gang | None) -> None:
-        """A gang that may have become able to start takes (or takes again) its turn."""
+    def regard_gang(self, name: GangName) -> None:
+        """A gang's members changed: if enough of them wait it takes (or takes again) its turn."""
+        members = self.gangs.members(name)
+        gang = members.gang
         if gang is None:
             return
-        members = self.gangs.members(gang.name)
         if not members.ready:
+            self.withdraw_gang(gang)
             return
         key = gang_key(gang)
         if key in self.waiting.lines:
@@ -74,8 +75,10 @@ class Books:
         self.waiting.put(key, -members.sequence, gang.created_at_us, members.sequence)
 
     def withdraw_gang(self, gang: Gang) -> None:
-        """A gang leaves its line: it changed, ended, or lacks members."""
+        """A gang leaves its line: it changed, ended, lacks members, or wants no more."""
         members = self.gangs.members(gang.name)
+        if members.sequence == 0:
+            return
         self.waiting.take_out(-members.sequence)
         line = self.waiting.lines.get(gang_key(gang))
         if line is not None:
@@ -96,6 +99,7 @@ class Books:
         self.room_freed = True
         if pod.gang is not None:
             self.gangs.members(pod.gang).placed.pop(row, None)
+            self.regard_gang(pod.gang)
 
     def leave(self, row: int) -> None:
         """A pod goes for good: out of its line and its gang."""
@@ -114,8 +118,7 @@ class Books:
         members = self.gangs.members(pod.gang)
         members.waiting.pop(row, None)
         members.placed.pop(row, None)
-        if members.gang is not None and not members.ready:
-            self.withdraw_gang(members.gang)
+        self.regard_gang(pod.gang)
         self.gangs.drop_if_empty(pod.gang)
 
     def back_off(self, row: int, at_us: int) -> int:

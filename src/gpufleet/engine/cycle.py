@@ -26,6 +26,7 @@ from gpufleet.engine.verdict import judge
 from gpufleet.engine.victims import VictimSearch
 from gpufleet.engine.waiting import Line
 from gpufleet.model.identifiers import QueueName
+from gpufleet.model.shape import Shape
 
 Turn = tuple[tuple[int, ...], QueueName, Line]
 """The sort key of a queue, the queue (which makes keys unique), and its first line."""
@@ -38,7 +39,7 @@ class Cycle:
         self.books = books
         self.victims = victims
         self.instructions: list[AnyInstruction] = []
-        self._verdicts: dict[int, Verdict] = {}
+        self._verdicts: dict[int, tuple[Shape, Verdict]] = {}
         self._verdicts_at_change = layout.NOT_SET
 
     def run(self, at_us: int) -> list[AnyInstruction]:
@@ -125,10 +126,10 @@ class Cycle:
         if members.waiting and not members.told and not attempt.placed:
             self._tell_gang(members, attempt.placeable, attempt.verdict)
         if members.waiting:
-            books.waiting.park(line)
-        else:
-            books.waiting.advance(line)
-        return bool(attempt.placed)
+            books.waiting.park(line, holds_back=members.missing > 0)
+        elif members.gang is not None:
+            books.withdraw_gang(members.gang)
+        return members.missing == 0
 
     def _bind(self, row: int) -> None:
         books = self.books
@@ -181,9 +182,12 @@ class Cycle:
         if head != self._verdicts_at_change:
             self._verdicts.clear()
             self._verdicts_at_change = head
+        shape = self.books.shapes.shape_at(shape_row)
         known = self._verdicts.get(shape_row)
-        if known is None:
-            slot = self.books.shapes.slot(shape_row)
-            known = judge(tables, self.books.shapes.rankings, self.books.fleet, slot)
-            self._verdicts[shape_row] = known
-        return known
+        # A row may have been given to another shape while no node changed.
+        if known is not None and known[0] == shape:
+            return known[1]
+        slot = self.books.shapes.slot(shape_row)
+        verdict = judge(tables, self.books.shapes.rankings, self.books.fleet, slot)
+        self._verdicts[shape_row] = (shape, verdict)
+        return verdict

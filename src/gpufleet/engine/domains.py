@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.numbering import Numbering
 from gpufleet.engine.tables import Int64Array
 from gpufleet.model.identifiers import TopologyLevelName
 from gpufleet.model.topology import Topology
@@ -23,13 +24,13 @@ class Domains:
         self.topology = Topology()
         self._depth_by_level: dict[TopologyLevelName, int] = {}
         self._domain_by_row: list[npt.NDArray[np.int64]] = []
-        self._codes: list[dict[tuple[str, ...], int]] = []
+        self._paths: list[Numbering[tuple[str, ...]]] = []
 
     def set_topology(self, topology: Topology) -> None:
         """Take over other levels and divide the fleet anew."""
         self.topology = topology
         self._depth_by_level = {level.name: depth for depth, level in enumerate(topology.levels)}
-        self._codes = [{} for _ in topology.levels]
+        self._paths = [Numbering() for _ in topology.levels]
         self._domain_by_row = [np.zeros(0, np.int64) for _ in topology.levels]
         for row, node in enumerate(self.fleet.nodes):
             if node is not None:
@@ -42,7 +43,7 @@ class Domains:
             path = self.topology.domain_path(labels, depth)
             code = NO_DOMAIN
             if path is not None:
-                code = self._codes[depth].setdefault(path, len(self._codes[depth]))
+                code = self._paths[depth].hold(path)
             self._set(depth, row, code)
 
     def remove(self, row: int) -> None:
@@ -56,7 +57,10 @@ class Domains:
             longer = np.full(max(row + 1, 2 * len(column)), NO_DOMAIN, np.int64)
             longer[: len(column)] = column
             self._domain_by_row[depth] = column = longer
+        before = int(column[row])
         column[row] = code
+        if before != NO_DOMAIN:
+            self._paths[depth].drop(before)
 
     def knows(self, level: TopologyLevelName) -> bool:
         """True if the topology has such a level."""
@@ -72,24 +76,27 @@ class Domains:
         column = self._domain_by_row[self._depth_by_level[level]]
         return np.flatnonzero(column == domain).astype(np.int64)
 
-    def with_room(self, level: TopologyLevelName, needs: list[tuple[Int64Array, int]]) -> list[int]:
-        """Domains that may hold every need, the one with the least room first.
+    def with_room(
+        self, level: TopologyLevelName, wishes: list[tuple[Int64Array, int]], least: int
+    ) -> list[int]:
+        """Domains that may hold ``least`` of what is wished for: those that hold the most of it
+        first, and among these the one with the least room.
 
-        A need is (places by node row, how many are needed). Needs are counted apart, so a domain
+        A wish is (places by node row, how many are wanted). Wishes are counted apart, so a domain
         that is listed may still turn out too small for all of them together.
         """
         depth = self._depth_by_level[level]
         column = self._domain_by_row[depth]
-        count = len(self._codes[depth])
-        spare = np.zeros(count, np.int64)
-        enough = np.ones(count, np.bool_)
-        for places, needed in needs:
+        count = self._paths[depth].bound
+        room = np.zeros(count, np.int64)
+        held = np.zeros(count, np.int64)
+        for places, wanted in wishes:
             rows = min(len(column), len(places))
+            found = np.zeros(count, np.int64)
             inside = column[:rows] != NO_DOMAIN
-            room = np.bincount(column[:rows][inside], weights=places[:rows][inside], minlength=count).astype(
-                np.int64
-            )
-            enough &= room >= needed
-            spare += room
-        candidates = np.flatnonzero(enough)
-        return [int(domain) for domain in candidates[np.argsort(spare[candidates], kind="stable")]]
+            np.add.at(found, column[:rows][inside], places[:rows][inside])
+            room += found
+            held += np.minimum(found, wanted)
+        candidates = np.flatnonzero(held >= least)
+        order = np.lexsort((candidates, room[candidates], -held[candidates]))
+        return [int(domain) for domain in candidates[order]]

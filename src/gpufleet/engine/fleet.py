@@ -8,10 +8,11 @@ the rows; ``eligibility`` reads labels and taints.
 import heapq
 
 from gpufleet.engine import layout
+from gpufleet.engine.bounds import check_node
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.labels_by_column import LabelsByColumn
+from gpufleet.engine.numbering import Numbering
 from gpufleet.engine.placing import settle_device, settle_node
-from gpufleet.engine.policy_tables import DEVICES_A_NODE_MAX
 from gpufleet.engine.tables import TableStore
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
@@ -30,8 +31,7 @@ class Fleet:
         self.device_ids: list[DeviceId | None] = []
         self.device_row_by_id: dict[DeviceId, int] = {}
         self.model_codes: dict[GpuModelName, int] = {}
-        self.resource_columns: dict[str, int] = {}
-        self._type_codes: dict[tuple[object, ...], int] = {}
+        self._resource_names: Numbering[str] = Numbering()
         self._free_rows: list[int] = []
         self._free_device_ranges: dict[int, list[int]] = {}
 
@@ -53,34 +53,36 @@ class Fleet:
         self.store.make_room("shape_models", code + 1, axis=1)
         return code
 
-    def resource_column(self, name: str) -> int:
-        """The column of an extended resource, given out on first sight."""
-        column = self.resource_columns.setdefault(
-            name, layout.RESOURCE_FIXED_COLUMNS + len(self.resource_columns)
-        )
+    @property
+    def resource_columns(self) -> dict[str, int]:
+        """The columns of extended resources by name, of those that a node has or a pod asks for."""
+        first = layout.RESOURCE_FIXED_COLUMNS
+        return {name: first + number for name, number in self._resource_names.number_by_value.items()}
+
+    def _resource_column(self, name: str) -> int:
+        column = layout.RESOURCE_FIXED_COLUMNS + self._resource_names.hold(name)
         self.store.make_resource_room(column + 1)
         return column
 
-    def amounts(self, resources: Resources, pods: int) -> list[tuple[int, int]]:
-        """The resources as (column, amount)."""
+    def drop_amounts(self, resources: Resources) -> None:
+        """What ``hold_amounts`` gave columns is written nowhere any more."""
+        for name, _ in resources.other:
+            self._resource_names.drop(self._resource_names.number_by_value[name])
+
+    def hold_amounts(self, resources: Resources, pods: int) -> list[tuple[int, int]]:
+        """The resources as (column, amount); the columns stay theirs until ``drop_amounts``."""
         fixed = [
             (layout.RESOURCE_CPU_MILLI, resources.cpu_milli),
             (layout.RESOURCE_MEMORY_BYTES, resources.memory_bytes),
             (layout.RESOURCE_PODS, pods),
             (layout.RESOURCE_EPHEMERAL_STORAGE_BYTES, resources.ephemeral_storage_bytes),
         ]
-        return fixed + [(self.resource_column(name), amount) for name, amount in resources.other]
+        return fixed + [(self._resource_column(name), amount) for name, amount in resources.other]
 
     def check(self, node: Node) -> None:
         """Refuse a node that contradicts itself or another node, before anything is touched."""
+        check_node(node)
         ids = [device.id for device in node.devices]
-        if len(ids) > DEVICES_A_NODE_MAX:
-            raise EventError(
-                "too many devices on one node",
-                field=f"node {node.name}: devices",
-                value=len(ids),
-                expected=f"at most {DEVICES_A_NODE_MAX}",
-            )
         own_row = self.row_by_name.get(node.name)
         for device_id in ids:
             row = self.device_row_by_id.get(device_id)
@@ -105,6 +107,8 @@ class Fleet:
         self.labels.replace(row, old.labels if old is not None else {}, node.labels)
         self.nodes[row] = node
         self._write_host(row, node)
+        if old is not None:
+            self.drop_amounts(old.allocatable)
         self._write_devices(row, node)
         return row
 
@@ -119,6 +123,7 @@ class Fleet:
         self._drop_devices(row)
         self.labels.replace(row, node.labels, {})
         self.nodes[row] = None
+        self.drop_amounts(node.allocatable)
         del self.row_by_name[node.name]
         self.store.tables.nodes[:, row] = 0
         self.store.tables.resources_free[row] = 0
@@ -138,22 +143,13 @@ class Fleet:
         return row
 
     def _write_host(self, row: int, node: Node) -> None:
-        amounts = self.amounts(node.allocatable, node.allocatable.pods)
+        amounts = self.hold_amounts(node.allocatable, node.allocatable.pods)
         tables = self.store.tables
         tables.kinds[row] = 0
         tables.resources_free[row] = 0
         for column, amount in amounts:
             tables.resources_free[row, column] = amount
         tables.nodes[layout.NODE_PRESENT, row] = 1
-        tables.nodes[layout.NODE_TYPE, row] = self._type_code(node)
-
-    def _type_code(self, node: Node) -> int:
-        kind = (
-            tuple(device.model for device in node.devices),
-            node.allocatable.cpu_milli,
-            node.allocatable.memory_bytes,
-        )
-        return self._type_codes.setdefault(kind, len(self._type_codes))
 
     def _write_devices(self, row: int, node: Node) -> None:
         first = self._device_range(len(node.devices))

@@ -21,6 +21,9 @@ from gpufleet.engine.verdict import judge
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName
 
+PLACES_MAX = 1 << 20
+"""Places are counted up to here on each node, so that a large domain is seen to be larger."""
+
 
 @dataclass(slots=True)
 class Members:
@@ -112,40 +115,34 @@ class Gangs:
 
     def _places_to_try(self, members: Members, by_shape: dict[int, list[int]]) -> list[Int64Array]:
         """Sets of nodes that may hold the gang, the best first; NO_NODES stands for the fleet."""
-        needs, enough = self._needs(members, by_shape)
+        wishes, most = self._wishes(by_shape)
+        least = max(1, members.missing)
         level = None if members.gang is None else members.gang.required_level
         if level is None:
-            return [NO_NODES] if enough else []
+            return [NO_NODES] if most >= least else []
         if not self.domains.knows(level):
             return []
         held = {self._domain(row, members) for row in members.placed}
         if held:
             candidates = [domain for domain in sorted(held) if domain != NO_DOMAIN][:1]
         else:
-            candidates = self.domains.with_room(level, needs)
+            candidates = self.domains.with_room(level, wishes, least)
         return [self.domains.members(level, domain) for domain in candidates]
 
-    def _needs(
-        self, members: Members, by_shape: dict[int, list[int]]
-    ) -> tuple[list[tuple[Int64Array, int]], bool]:
-        """Places by node for each shape that must fit, and whether the fleet has enough in all.
+    def _wishes(self, by_shape: dict[int, list[int]]) -> tuple[list[tuple[Int64Array, int]], int]:
+        """For each shape its places by node and how many are wanted; and how many the fleet has at most.
 
-        Only a gang whose every waiting member is needed has needs by shape; otherwise any mix of
-        its members may do.
+        Shapes are counted apart, so there may turn out to be less room for all of them together.
         """
-        all_needed = members.missing >= len(members.waiting)
-        needs: list[tuple[Int64Array, int]] = []
-        total = 0
-        enough = True
+        wishes: list[tuple[Int64Array, int]] = []
+        most = 0
         for shape, rows in by_shape.items():
             places = np.zeros(self.shapes.fleet.row_count, np.int64)
             slot = self.shapes.slot(shape)
-            found = room_by_node(self.store.tables, self.shapes.rankings, slot, len(rows), places)
-            total += min(found, len(rows))
-            if all_needed:
-                needs.append((places, len(rows)))
-                enough = enough and found >= len(rows)
-        return needs, enough and total >= max(1, members.missing)
+            found = room_by_node(self.store.tables, self.shapes.rankings, slot, PLACES_MAX, places)
+            most += min(found, len(rows))
+            wishes.append((places, len(rows)))
+        return wishes, most
 
     def _domain(self, row: int, members: Members) -> int:
         node = self.pods.node_row(row)

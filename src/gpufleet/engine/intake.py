@@ -11,10 +11,14 @@ import msgspec
 
 from gpufleet.engine import event, journal
 from gpufleet.engine.books import Books
+from gpufleet.engine.bounds import check_range, check_shape
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.layout import PodState
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
+
+ENTRY_COUNT_MAX = 1_000_000_000
+"""Fragmentation is a sum of counts times thousandths of GPUs, in 64 bits."""
 
 
 class Intake:
@@ -117,13 +121,16 @@ class Intake:
                 return
             books.pods.unbook(row, PodState.BOUND)
             books.room_freed = True
+        devices = happened.devices or books.pods.ids_on_lost_node(pod.uid, happened.node)
         books.pods.leave_lost_node(pod.uid)
         if node_row is None:
             books.pods.mark(row, PodState.BOUND)
-            books.pods.book_on_lost_node(row, happened.node, happened.devices)
+            books.pods.book_on_lost_node(row, happened.node, devices)
         else:
-            books.pods.book(row, node_row, happened.devices, PodState.BOUND)
+            books.pods.book(row, node_row, devices, PodState.BOUND)
         books.placed(row)
+        if pod.gang is not None:
+            books.regard_gang(pod.gang)
 
     def _bind_refused(self, happened: event.BindRefused) -> None:
         books = self.books
@@ -159,7 +166,7 @@ class Intake:
         if members.gang is not None:
             books.withdraw_gang(members.gang)
         members.gang = gang
-        books.offer_gang(gang)
+        books.regard_gang(gang.name)
 
     def _gang_removed(self, happened: event.GangRemoved) -> None:
         books = self.books
@@ -181,6 +188,9 @@ class Intake:
         self.books.room_freed = True
 
     def _target_workload_set(self, happened: event.TargetWorkloadSet) -> None:
+        for number, (shape, count) in enumerate(happened.entries):
+            check_shape(shape)
+            check_range(count, 1, ENTRY_COUNT_MAX, f"entries[{number}].count")
         self.books.policy.set_target(happened.entries)
         self.books.shapes.rank_anew()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from gpufleet.engine.numbering import Numbering
 from gpufleet.engine.tables import BoolArray
 
 ABSENT = -1
@@ -20,7 +21,7 @@ class LabelColumn:
 
     def __init__(self, node_rows: int) -> None:
         self.codes: npt.NDArray[np.int32] = np.full(node_rows, ABSENT, np.int32)
-        self.code_by_value: dict[str, int] = {}
+        self.values: Numbering[str] = Numbering()
 
     def set(self, row: int, value: str | None) -> None:
         """Give a node this value, None for no such label."""
@@ -28,15 +29,15 @@ class LabelColumn:
             longer = np.full(max(row + 1, 2 * len(self.codes)), ABSENT, np.int32)
             longer[: len(self.codes)] = self.codes
             self.codes = longer
-        if value is None:
-            self.codes[row] = ABSENT
-        else:
-            self.codes[row] = self.code_by_value.setdefault(value, len(self.code_by_value))
+        before = int(self.codes[row])
+        self.codes[row] = ABSENT if value is None else self.values.hold(value)
+        if before != ABSENT:
+            self.values.drop(before)
 
     def where(self, accepts: Callable[[str | None], bool], node_rows: int) -> BoolArray:
         """For each node row, whether its value (None: absent) is accepted."""
-        verdicts = np.zeros(len(self.code_by_value) + 1, np.bool_)
-        for value, code in self.code_by_value.items():
+        verdicts = np.zeros(self.values.bound + 1, np.bool_)
+        for value, code in self.values.number_by_value.items():
             verdicts[code] = accepts(value)
         verdicts[ABSENT] = accepts(None)
         known = verdicts[self.codes[:node_rows]]
@@ -56,11 +57,17 @@ class LabelsByColumn:
         """A node's labels change from ``old`` to ``new``."""
         for key in old:
             if key not in new:
-                self.columns[key].set(row, None)
+                self._drop(key, row)
         for key, value in new.items():
             if key not in self.columns:
                 self.columns[key] = LabelColumn(row + 1)
             self.columns[key].set(row, value)
+
+    def _drop(self, key: str, row: int) -> None:
+        column = self.columns[key]
+        column.set(row, None)
+        if not column.values.number_by_value:
+            del self.columns[key]
 
     def where(self, key: str, accepts: Callable[[str | None], bool], node_rows: int) -> BoolArray:
         """For each node row, whether its value of the label is accepted."""
@@ -68,8 +75,3 @@ class LabelsByColumn:
         if column is None:
             return np.full(node_rows, accepts(None), np.bool_)
         return column.where(accepts, node_rows)
-
-    def values(self, key: str) -> list[str]:
-        """Every value ever seen for the label, in the order of first appearance."""
-        column = self.columns.get(key)
-        return [] if column is None else list(column.code_by_value)

@@ -15,8 +15,7 @@ NODE_FIRST_DEVICE = 1
 NODE_DEVICE_COUNT = 2
 NODE_FREE_GPU_MILLI = 3  # over healthy devices
 NODE_FREE_WHOLE_GPUS = 4  # healthy, serving whole requests, nobody on them
-NODE_TYPE = 5  # interned (device models, counts, host size)
-NODE_COLUMNS = 6
+NODE_COLUMNS = 5
 
 # resources_free[node row, COLUMN] and shape_resources[shape row, COLUMN]; further columns are
 # given to extended resources as their names turn up

@@ -33,6 +33,7 @@ class PodBook:
         self.on_node: dict[int, dict[int, None]] = {}
         self.on_lost_node: dict[NodeName, dict[PodUid, tuple[DeviceId | None, ...]]] = {}
         self._lost_node_by_uid: dict[PodUid, NodeName] = {}
+        self._stated_ids: dict[int, tuple[DeviceId | None, ...]] = {}
         self._free_rows: list[int] = []
 
     def pod_at(self, row: int) -> Pod:
@@ -85,7 +86,9 @@ class PodBook:
         return None if node == layout.NOT_SET else node
 
     def device_ids(self, row: int) -> tuple[DeviceId | None, ...]:
-        """The devices a booked pod holds."""
+        """The devices a booked pod holds, those among them that its node does not show (any more)."""
+        if row in self._stated_ids:
+            return self._stated_ids[row]
         shape = int(self.store.tables.pods[layout.POD_SHAPE, row])
         count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape])
         rows = self.store.tables.pod_devices[row, :count].tolist()
@@ -106,20 +109,42 @@ class PodBook:
         """Book a pod on a node and devices that somebody else decided."""
         count = self.pod_at(row).shape.gpu.count
         chosen = np.full(max(count, 1), layout.NOT_SET, np.int64)
+        # Those that are named first, so that none of them stands in for another.
+        for index, device_id in enumerate(ids[:count]):
+            if device_id is not None:
+                chosen[index] = self._device_on_node(device_id, node, chosen)
         for index in range(count):
-            device_id = ids[index] if index < len(ids) else None
-            chosen[index] = self._device_on_node(device_id, node, chosen)
+            if index >= len(ids) or ids[index] is None:
+                chosen[index] = self._stand_in(node, chosen)
         self.make_journal_room(1, count)
         place(self.store.tables, row, node, chosen, int(state))
         self.booked(row)
+        if any(one is not None and chosen[index] == layout.NOT_SET for index, one in enumerate(ids[:count])):
+            self._stated_ids[row] = self._named(ids, chosen[:count])
 
-    def _device_on_node(self, device_id: DeviceId | None, node: int, taken: npt.NDArray[np.int64]) -> int:
-        """The row of a device; where its id is not known, one that is free stands for it."""
+    def _named(
+        self, ids: tuple[DeviceId | None, ...], chosen: npt.NDArray[np.int64]
+    ) -> tuple[DeviceId | None, ...]:
+        """What a pod holds by name, where its node does not have all of it.
+
+        It must not be forgotten: when the device is seen again it is not free.
+        """
+        rows = enumerate(chosen.tolist())
+        known = self.fleet.device_ids
+        return tuple(
+            known[device] if device != layout.NOT_SET else ids[index] if index < len(ids) else None
+            for index, device in rows
+        )
+
+    def _device_on_node(self, device_id: DeviceId, node: int, taken: npt.NDArray[np.int64]) -> int:
+        """The row of a device, NOT_SET if the node does not show it or the pod has it already."""
+        device = self.fleet.device_row_by_id.get(device_id, layout.NOT_SET)
+        here = device != layout.NOT_SET and self.store.tables.devices[layout.DEVICE_NODE, device] == node
+        return device if here and device not in taken else layout.NOT_SET
+
+    def _stand_in(self, node: int, taken: npt.NDArray[np.int64]) -> int:
+        """A free device that stands for one whose id nobody knows."""
         devices = self.store.tables.devices
-        if device_id is not None:
-            device = self.fleet.device_row_by_id.get(device_id, layout.NOT_SET)
-            here = device != layout.NOT_SET and devices[layout.DEVICE_NODE, device] == node
-            return device if here else layout.NOT_SET
         first = int(self.store.tables.nodes[layout.NODE_FIRST_DEVICE, node])
         for device in range(first, first + int(self.store.tables.nodes[layout.NODE_DEVICE_COUNT, node])):
             if devices[layout.DEVICE_WHOLE_FREE, device] == 1 and device not in taken:
@@ -133,6 +158,7 @@ class PodBook:
             raise EventError("the pod is not on a node", field="uid", value=self.pod_at(row).uid)
         self.make_journal_room(1, self.store.tables.pod_devices.shape[1])
         release_by_handle(self.store.handle, row, int(state))
+        self._stated_ids.pop(row, None)
         del self.on_node[node][row]
 
     def mark(self, row: int, state: PodState) -> None:
@@ -156,6 +182,10 @@ class PodBook:
         self.on_lost_node.setdefault(name, {})[uid] = ids
         self._lost_node_by_uid[uid] = name
 
+    def ids_on_lost_node(self, uid: PodUid, name: NodeName) -> tuple[DeviceId | None, ...]:
+        """The devices that a pod holds on this lost node; none if it is not booked there."""
+        return self.on_lost_node.get(name, {}).get(uid, ())
+
     def leave_lost_node(self, uid: PodUid) -> None:
         """The pod is not, or no longer, booked on a node that is not known."""
         name = self._lost_node_by_uid.pop(uid, None)
@@ -177,7 +207,8 @@ class PodBook:
             row = self.row_by_uid[uid]
             held.append((row, ids, self.state(row)))
             del self._lost_node_by_uid[uid]
-        for row, ids, state in held:
+        # Whose devices are known goes first, so that nobody's device stands in for another's.
+        for row, ids, state in sorted(held, key=lambda one: None in one[1] or not one[1]):
             self.book(row, node_row, ids, state)
         return node_row
 

@@ -14,7 +14,7 @@ from gpufleet.engine.errors import EventError
 from gpufleet.engine.event import Event, LessonLearned
 from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected, RequeueAfter, Verdict
 from gpufleet.engine.intake import Intake
-from gpufleet.engine.layout import POD_SHAPE
+from gpufleet.engine.layout import POD_SHAPE, PodState
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.victims import NoVictims, VictimSearch
 from gpufleet.engine.waiting import PriorityOrder, QueueOrder
@@ -75,6 +75,6 @@ class Engine:
     def explain(self, uid: PodUid) -> Verdict | None:
         """Why a waiting pod fits nowhere now; None if it is unknown or has a place."""
         row = self.books.pods.row_by_uid.get(uid)
-        if row is None or self.books.pods.node_row(row) is not None:
+        if row is None or self.books.pods.state(row) not in {PodState.WAITING, PodState.BACKOFF}:
             return None
         return self._cycle.verdict(int(self.books.store.tables.pods[POD_SHAPE, row]))

@@ -8,13 +8,12 @@ shape. ``ranking`` fills the slots.
 import numpy as np
 
 from gpufleet.engine import layout
+from gpufleet.engine.bounds import check_shape
 from gpufleet.engine.eligibility import fleet_reasons, node_reasons
-from gpufleet.engine.errors import EventError
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.handle import Handle
 from gpufleet.engine.ranking import Rankings, empty_rankings
 from gpufleet.engine.tables import Int64Array, TableStore
-from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.shape import GpuRequest, Shape
 
 RANKING_MEMORY_MIB = 192
@@ -55,7 +54,7 @@ class ShapeBook:
         """The row of a shape for one more pod."""
         row = self.row_by_shape.get(shape)
         if row is None:
-            check(shape.gpu)
+            check_shape(shape)
             row = self._new_row(shape)
         self._pods[row] += 1
         self._idle_rows.pop(row, None)
@@ -71,7 +70,9 @@ class ShapeBook:
 
     def _forget(self, row: int) -> None:
         del self._idle_rows[row]
-        del self.row_by_shape[self.shape_at(row)]
+        shape = self.shape_at(row)
+        del self.row_by_shape[shape]
+        self.fleet.drop_amounts(shape.resources)
         self.shapes[row] = None
         self._free_rows.append(row)
         slot = self._slot_by_row.pop(row, None)
@@ -91,7 +92,7 @@ class ShapeBook:
         return row
 
     def _write(self, row: int, shape: Shape) -> None:
-        amounts = self.fleet.amounts(shape.resources, pods=1)
+        amounts = self.fleet.hold_amounts(shape.resources, pods=1)
         models = [self.fleet.model_code(model) for model in shape.gpu.models]
         for field in ("shapes", "shape_resources", "shape_models"):
             self.store.make_room(field, row + 1)
@@ -170,37 +171,3 @@ def kind_of(gpu: GpuRequest) -> int:
     if not gpu.whole:
         return layout.KIND_SHARE
     return min(gpu.count, layout.KIND_COLUMNS - 1)
-
-
-def check(gpu: GpuRequest) -> None:
-    """Refuse a GPU request that asks for nothing, or for more than a whole of each device."""
-    if gpu.count < 0 or (gpu.count == 0 and (gpu.gpu_milli or gpu.memory_mib is not None)):
-        raise EventError(
-            "a share of no GPU is asked for",
-            field="gpu.count",
-            value=gpu.count,
-            expected="1 or more devices, or neither milli nor memory",
-        )
-    if gpu.count == 0:
-        return
-    if not 0 <= gpu.gpu_milli <= WHOLE_GPU_MILLI:
-        raise EventError(
-            "not a part of a GPU",
-            field="gpu.gpu_milli",
-            value=gpu.gpu_milli,
-            expected=f"0 to {WHOLE_GPU_MILLI} thousandths a device",
-        )
-    if gpu.memory_mib is not None and gpu.memory_mib < 1:
-        raise EventError(
-            "not an amount of GPU memory",
-            field="gpu.memory_mib",
-            value=gpu.memory_mib,
-            expected="1 MiB or more, or none",
-        )
-    if gpu.gpu_milli == 0 and gpu.memory_mib is None:
-        raise EventError(
-            "a device is asked for but nothing of it",
-            field="gpu.gpu_milli",
-            value=0,
-            expected="milli above 0, or a memory in MiB",
-        )

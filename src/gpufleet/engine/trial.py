@@ -55,8 +55,10 @@ class Trial:
         journal.undo(self.store.tables, self.mark)
 
     def release(self, uid: PodUid) -> None:
-        """See the fleet without this pod."""
+        """See the fleet without this pod; one that holds nothing of the fleet changes nothing."""
         row = self.pods.row_by_uid[uid]
+        if self.pods.node_row(row) is None:
+            return
         self.pods.make_journal_room(1, self.store.tables.pod_devices.shape[1])
         release(self.store.tables, row, int(PodState.WAITING))
 
@@ -75,7 +77,9 @@ class Trial:
         )
 
     def place_pod(self, uid: PodUid) -> bool:
-        """Place one waiting pod; False if it fits nowhere."""
+        """Place one waiting pod; False if it fits nowhere, or has a place already."""
         row = self.pods.row_by_uid[uid]
+        if self.pods.node_row(row) is not None:
+            return False
         shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
         return self.place(shape_row, [row]) == 1

@@ -5,14 +5,22 @@ line are interchangeable, so when the first cannot run the whole line is parked,
 is looked at until room was freed that its shape could use: a hundred thousand waiting pods cost
 what their few distinct shapes cost. ``cycle`` takes the heads; which queue goes first is asked of
 a ``QueueOrder``.
+
+Entries of heaps are dropped when they come up, not when their pod leaves. A heap that is mostly
+such entries is swept, so that work which comes and goes behind a blocked head costs no memory.
 """
 
 import heapq
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from gpufleet.model.identifiers import GangName, QueueName
 from gpufleet.model.queue import Queue
+
+Group = TypeVar("Group")
+
+SWEEP_FIRST = 64
+"""A heap of fewer entries is not worth sweeping."""
 
 
 class Head(NamedTuple):
@@ -55,13 +63,18 @@ class LineKey(NamedTuple):
 class Line:
     """Interchangeable workloads; ``waiting`` is a heap of (created, sequence, pod row).
 
-    ``untold`` are pods that have not heard yet why they wait.
+    ``untold`` are pods that have not heard yet why they wait. ``offered`` is the turn under which
+    the line stands in its queue, at the latest its head's. ``holds_back`` tells of a parked line
+    that nothing behind it in a strict queue may overtake it.
     """
 
     key: LineKey
     waiting: list[tuple[int, int, int]] = field(default_factory=list)
     parked: bool = False
+    holds_back: bool = False
     untold: list[tuple[int, int]] = field(default_factory=list)
+    offered: Head | None = None
+    sweep_at: int = SWEEP_FIRST
 
     def head(self) -> Head:
         """The turn of the first workload."""
@@ -78,6 +91,7 @@ class WaitingRoom:
         self.lines: dict[LineKey, Line] = {}
         self.parked_by_shape: dict[int, dict[LineKey, None]] = {}
         self.parked_gangs: dict[LineKey, None] = {}
+        self._parked_by_queue: dict[QueueName, dict[LineKey, None]] = {}
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
         self._sequence_by_row: dict[int, int] = {}
         self._sequence = 0
@@ -101,8 +115,17 @@ class WaitingRoom:
         line.untold.append((sequence, pod_row))
         self._untold[key] = None
         self._sequence_by_row[pod_row] = sequence
-        if not line.parked and line.waiting[0][1] == sequence:
+        if len(line.waiting) > line.sweep_at or len(line.untold) > line.sweep_at:
+            self._sweep(line)
+        if not line.parked:
             self._offer(line)
+
+    def _sweep(self, line: Line) -> None:
+        """Drop every entry that no longer stands for a waiting pod."""
+        line.waiting = [entry for entry in line.waiting if self.is_waiting(entry[1], entry[2])]
+        heapq.heapify(line.waiting)
+        line.untold = [entry for entry in line.untold if self.is_waiting(*entry)]
+        line.sweep_at = max(SWEEP_FIRST, 2 * len(line.waiting))
 
     def take_out(self, pod_row: int) -> None:
         """A pod no longer waits; its entry is dropped when it comes up."""
@@ -123,30 +146,48 @@ class WaitingRoom:
 
     def _close(self, line: Line) -> None:
         self.lines.pop(line.key, None)
-        self._unpark(line)
+        if line.parked:
+            self._unpark(line)
 
     def _unpark(self, line: Line) -> None:
         line.parked = False
         self.parked_gangs.pop(line.key, None)
-        parked = self.parked_by_shape.get(line.key.shape_row)
-        if parked is not None:
-            parked.pop(line.key, None)
-            if not parked:
-                del self.parked_by_shape[line.key.shape_row]
+        take_from(self.parked_by_shape, line.key.shape_row, line.key)
+        take_from(self._parked_by_queue, line.key.queue, line.key)
 
     def _offer(self, line: Line) -> None:
+        """See to it that the line stands in its queue, at its head's turn or an earlier one."""
+        head = line.head()
+        if line.offered is not None and line.offered <= head:
+            return
+        line.offered = head
         heads = self._heads.setdefault(line.key.queue, [])
-        heapq.heappush(heads, (line.head(), line.key))
+        heapq.heappush(heads, (head, line.key))
+        if len(heads) > SWEEP_FIRST + 2 * len(self.lines):
+            heads[:] = sorted({entry for entry in heads if self._offered_at(*entry) is not None})
+
+    def _offered_at(self, head: Head, key: LineKey) -> Line | None:
+        """The line that stands in its queue by this entry, None for an entry that is out of date."""
+        line = self.lines.get(key)
+        return line if line is not None and not line.parked and line.offered == head else None
 
     def advance(self, line: Line) -> None:
         """The first workload of the line was dealt with: the next one takes its place."""
         heapq.heappop(line.waiting)
+        line.offered = None
         if self.trim(line):
             self._offer(line)
 
-    def park(self, line: Line) -> None:
-        """The line cannot run until room is freed."""
+    def park(self, line: Line, *, holds_back: bool = True) -> None:
+        """The line cannot run until room is freed.
+
+        ``holds_back`` False lets work behind it in a strict queue go on: what a gang that runs
+        would still like to have.
+        """
         line.parked = True
+        line.holds_back = holds_back
+        line.offered = None
+        self._parked_by_queue.setdefault(line.key.queue, {})[line.key] = None
         if line.key.gang is not None:
             self.parked_gangs[line.key] = None
         else:
@@ -163,15 +204,25 @@ class WaitingRoom:
         """The line of a queue whose turn it is, None if nothing in the queue can run."""
         heads = self._heads.get(name)
         while heads:
-            (_, created_at_us, sequence), key = heads[0]
-            line = self.lines.get(key)
-            if line is not None and not line.parked and self.trim(line):
-                first = line.waiting[0]
-                if first[1] == sequence and first[0] == created_at_us:
-                    return line
+            head, key = heads[0]
+            line = self._offered_at(head, key)
+            if line is not None and self.trim(line):
+                created_at_us, sequence, _ = line.waiting[0]
+                if sequence == head.sequence and created_at_us == head.created_at_us:
+                    return None if self._is_held_back(line) else line
+                line.offered = None
+                self._offer(line)
             heapq.heappop(heads)
         self._heads.pop(name, None)
         return None
+
+    def _is_held_back(self, line: Line) -> bool:
+        """True if an earlier workload of a strict queue waits for room."""
+        name = line.key.queue
+        if name not in self._parked_by_queue or not self.queue(name).strict:
+            return False
+        parked = [self.lines[key] for key in self._parked_by_queue[name]]
+        return any(one.holds_back and self.trim(one) and one.head() < line.head() for one in parked)
 
     def take_untold(self) -> list[LineKey]:
         """Lines with pods that have not heard yet why they wait."""
@@ -186,3 +237,12 @@ class WaitingRoom:
     def queues_with_work(self) -> list[QueueName]:
         """Queues that may have a workload that is not parked."""
         return list(self._heads)
+
+
+def take_from(groups: dict[Group, dict[LineKey, None]], group: Group, key: LineKey) -> None:
+    """Take a line out of its group, and the group away with its last line."""
+    lines = groups.get(group)
+    if lines is not None:
+        lines.pop(key, None)
+        if not lines:
+            del groups[group]

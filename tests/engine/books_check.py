@@ -1,0 +1,56 @@
+"""The engine's arrays recounted: every cell against the plain account, every cached score fresh."""
+
+import numpy as np
+
+from gpufleet.engine import layout
+from gpufleet.engine.books import Books
+from gpufleet.engine.placing import SERVES_WHOLE
+from gpufleet.engine.ranking import fresh_score, refresh
+from tests.engine.plain_fleet import PlainNode
+
+COLUMNS = {
+    "cpu_milli": layout.RESOURCE_CPU_MILLI,
+    "memory_bytes": layout.RESOURCE_MEMORY_BYTES,
+    "pods": layout.RESOURCE_PODS,
+    "ephemeral_storage_bytes": layout.RESOURCE_EPHEMERAL_STORAGE_BYTES,
+}
+
+
+def check_node(books: Books, row: int, plain: PlainNode) -> None:
+    """One node's cells are what the plain account counts."""
+    tables = books.store.tables
+    columns = COLUMNS | books.fleet.resource_columns
+    free = plain.free_amounts()
+    for name, column in columns.items():
+        assert tables.resources_free[row, column] == free.get(name, 0), (plain.node.name, name)
+    assert tables.nodes[layout.NODE_FREE_GPU_MILLI, row] == plain.idle_gpu_milli
+    entirely = 0
+    for one in plain.devices:
+        device_row = books.fleet.device_row_by_id[one.device.id]
+        cells = tables.devices[:, device_row]
+        whole_free = one.device.healthy and not one.holders and bool(one.device.serves & SERVES_WHOLE)
+        entirely += whole_free
+        assert cells[layout.DEVICE_NODE] == row
+        assert cells[layout.DEVICE_FREE_MILLI] == one.free_milli, one.device.id
+        assert cells[layout.DEVICE_IDLE_MILLI] == one.idle_milli, one.device.id
+        assert cells[layout.DEVICE_FREE_MIB] == one.free_mib, one.device.id
+        assert cells[layout.DEVICE_USERS] == len(one.holders), one.device.id
+        assert cells[layout.DEVICE_WHOLE_FREE] == whole_free, one.device.id
+        stated = sum(held.memory_mib is not None for held in one.holders)
+        assert cells[layout.DEVICE_MEMORY_SHARES] == stated, one.device.id
+    assert tables.nodes[layout.NODE_FREE_WHOLE_GPUS, row] == entirely
+    assert sum(tables.kinds[row]) == sum(plain.kinds().values())
+
+
+def check_rankings(books: Books) -> None:
+    """No cached score is stale, once brought up to date."""
+    tables, rankings, policy = books.store.tables, books.shapes.rankings, books.policy.tables
+    for slot in range(rankings.state.shape[0]):
+        if rankings.state[slot, layout.RANKING_SHAPE] == layout.NOT_SET:
+            continue
+        refresh(tables, rankings, policy, slot)
+        for row in range(books.fleet.row_count):
+            fresh = fresh_score(tables, rankings, policy, slot, row)
+            assert rankings.scores[slot, row] == fresh, (slot, row)
+        blocks = rankings.scores[slot].reshape(-1, layout.RANKING_BLOCK).max(axis=1)
+        assert np.array_equal(blocks, rankings.best[slot])
