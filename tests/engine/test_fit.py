@@ -1,0 +1,92 @@
+"""What fits, why not, and how many: three answers of the engine that must be one truth."""
+
+import pytest
+
+from gpufleet.engine import fit, layout
+from gpufleet.engine.reason import Reason
+from gpufleet.model.device import Serves
+from gpufleet.model.shape import Shape
+from tests.engine.crowded_fleet import CrowdedFleet
+from tests.engine.effort import seeds
+from tests.engine.fleet_builder import Story, device, node, pod, shape, share
+
+SEEDS = seeds(120)
+ROOM_LIMIT = 40
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fits_and_reasons_against_agree_with_the_plain_account(seed: int) -> None:
+    fleet = CrowdedFleet(seed)
+    books = fleet.story.engine.books
+    for name, plain in fleet.plain_nodes().items():
+        row = books.fleet.row_by_name[name]
+        for needs in fleet.shapes:
+            wanted = fleet.shape_row(needs)
+            answer = bool(fit.fits(books.store.tables, wanted, row))
+            reasons = fit.reasons_against(books.store.tables, wanted, row)
+            assert answer == plain.fits(needs) == (reasons == 0), (name, needs, Reason(reasons))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_room_is_what_can_be_placed_one_after_the_other(seed: int) -> None:
+    fleet = CrowdedFleet(seed)
+    books = fleet.story.engine.books
+    for needs in fleet.shapes:
+        for name, plain in fleet.plain_nodes().items():
+            row = books.fleet.row_by_name[name]
+            room = fit.room(books.store.tables, fleet.shape_row(needs), row, ROOM_LIMIT)
+            placed = 0
+            while placed < ROOM_LIMIT and plain.fits(needs):
+                known = plain.device_by_id
+                fullest = sorted(plain.fitting_devices(needs), key=lambda one: known[one].free_milli)
+                plain.take(needs, tuple(fullest[: needs.gpu.count]))
+                placed += 1
+            if needs.gpu.whole or needs.gpu.count <= 1:
+                assert room == placed
+            else:
+                assert room >= placed
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        (shape(1), {"no-gpu": 1, "gpu-sharing": 1, "gpu-sick": 1, "gpu-busy": 1}),
+        (shape(3), {"no-gpu": 1, "gpu-count": 3}),
+        (shape(1, models=("H100",)), {"no-gpu": 1, "gpu-model": 3}),
+        (share(950), {"no-gpu": 1, "gpu-fragmented": 1, "gpu-sick": 1, "gpu-busy": 1}),
+        (share(100, memory_mib=36_001), {"no-gpu": 1, "gpu-sick": 1, "gpu-memory": 2}),
+        (shape(cpu_milli=64_001), {"cpu": 4}),
+        (shape(1, other=(("example.com/nic", 1),), selector=(("zone", "a"),)), {"selector": 4}),
+    ],
+)
+def test_each_node_is_counted_once_under_its_first_reason(needs: Shape, expected: dict[str, int]) -> None:
+    told = Story()
+    told.nodes(
+        node("no gpu"),
+        node("for shares", 2, serves=Serves.SHARE),
+        node("sick", devices=tuple(device(f"sick/{index}", healthy=False) for index in range(2))),
+        node("busy", 2),
+    )
+    for index in range(2):
+        told.run_on(pod(f"s{index}", share(100)), "for shares", f"for shares/{index}")
+        told.run_on(pod(f"b{index}", share(600)), "busy", f"busy/{index}")
+    told.arrive(pod("refused", needs))
+    assert told.explain("refused") == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_verdict_counts_every_node_once_first_and_under_all_its_reasons(seed: int) -> None:
+    fleet = CrowdedFleet(seed)
+    books = fleet.story.engine.books
+    plain = fleet.plain_nodes()
+    for uid in fleet.in_state(layout.PodState.WAITING):
+        verdict = fleet.story.engine.explain(uid)
+        assert verdict is not None
+        needs = books.pods.pod_at(books.pods.row_by_uid[uid]).shape
+        assert not any(one.accepts(needs) and one.fits(needs) for one in plain.values())
+        assert verdict.nodes == sum(verdict.first_reasons.values()) == len(plain)
+        for name, count in verdict.first_reasons.items():
+            assert count <= verdict.all_reasons[name]
+        if verdict.nearest is not None:
+            assert verdict.nearest.short
+            assert not plain[verdict.nearest.node].fits(needs)
