@@ -1,7 +1,7 @@
 """Makes a lesson from the mix of requests and the fleet as it is.
 
 Costs about a millisecond or two, most of it the cutting-stock LP. The engine asks for a study when
-arrivals or the fleet have moved on (``LessonPlan``); its result comes back as an event.
+arrivals or the fleet have moved on (``policy_state``); its result comes back as an event.
 """
 
 import math
@@ -17,7 +17,6 @@ from gpufleet.engine.learning.model_price import model_prices
 from gpufleet.engine.learning.remainder_value import remainder_values
 from gpufleet.engine.learning.whole_slots import SAFETY, FreeHosts, whole_slots
 from gpufleet.engine.lesson import ONE_GPU, ONE_PRICE, Lesson
-from gpufleet.engine.tables import Int64Array
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.resources import MEBIBYTE
@@ -87,7 +86,7 @@ def study(mix: Mix, fleet: Fleet) -> Lesson | None:
         cpu=host_curve(cpu, worths, weights),
         memory=host_curve(memory, worths, weights),
         price_by_model=prices_of(wanted, worths, free_by_model(free_by_device, fleet), fleet),
-        model_low_milli=low_marks(wanted, idle, fleet),
+        model_low_milli=low_marks(wanted, fleet),
         slots=whole_slots(
             [(request, weight / everything) for request, weight in wanted],
             arrivals_to_come,
@@ -130,13 +129,17 @@ def prices_of(
     free: dict[int, float],
     fleet: Fleet,
 ) -> dict[GpuModelName, int]:
-    """The price of each model, the cheapest costing 1; empty if no task names a model."""
+    """The price of each model; empty if no task names a model.
+
+    The cheapest that somebody wants costs 1. What nobody wants now costs little, but not nothing:
+    who comes to it all the same should not tear it to pieces.
+    """
     if all(not request.models for request, _ in wanted):
         return {}
     capacity = {model: max(amount, NOTHING_FREE) for model, amount in free.items()}
     demand: dict[frozenset[int], float] = {}
     for (request, weight), worth in zip(wanted, worths.tolist(), strict=True):
-        accepted = codes(request, fleet) & capacity.keys() if request.models else frozenset(capacity)
+        accepted = codes(request, fleet).intersection(capacity) if request.models else frozenset(capacity)
         safety = SAFETY if request.models else 1.0
         if accepted:
             demand[accepted] = demand.get(accepted, 0.0) + weight * worth * safety
@@ -144,7 +147,7 @@ def prices_of(
     least = min((price for price in prices.values() if price > 0), default=1.0)
     names = {code: name for name, code in fleet.model_codes.items()}
     return {
-        names[model]: round(ONE_PRICE * min(price / least, PRICE_MAX))
+        names[model]: round(ONE_PRICE * min(max(price / least, 1 / PRICE_MAX), PRICE_MAX))
         for model, price in sorted(prices.items())
     }
 
@@ -154,12 +157,19 @@ def codes(request: Request, fleet: Fleet) -> frozenset[int]:
     return frozenset(fleet.model_codes[model] for model in request.models if model in fleet.model_codes)
 
 
-def low_marks(wanted: list[tuple[Request, float]], idle: Int64Array, fleet: Fleet) -> dict[GpuModelName, int]:
-    """For models that tasks name: the free milli at which another lesson is due."""
+def low_marks(wanted: list[tuple[Request, float]], fleet: Fleet) -> dict[GpuModelName, int]:
+    """For models that tasks name: the free milli at which another lesson is due.
+
+    Counted as ``scoring.worth`` counts what is left: a node belongs to the model of its first GPU.
+    """
     named = frozenset().union(*(codes(request, fleet) for request, _ in wanted))
     if not named:
         return {}
-    free = free_by_model(idle.astype(np.float64), fleet)
+    nodes, devices = fleet.store.tables.nodes, fleet.store.tables.devices
+    owners = np.flatnonzero(nodes[layout.NODE_DEVICE_COUNT])
+    models = devices[layout.DEVICE_MODEL][nodes[layout.NODE_FIRST_DEVICE][owners]]
+    free_milli = np.bincount(models, nodes[layout.NODE_FREE_GPU_MILLI][owners], len(fleet.model_codes))
+    free = dict(enumerate(free_milli.tolist()))
     everything = sum(free.values())
     names = {code: name for name, code in fleet.model_codes.items()}
     return {

@@ -1,0 +1,332 @@
+"""An independent account of one engine: what it was told, what it decided, and what must then hold.
+
+The ledger hears every event and every instruction and keeps its own books of plain values. After
+each step it checks the decisions one by one as they were made, and then that the engine's arrays
+say the same. A check's name says the rule; its message names the pod.
+"""
+
+from gpufleet.engine import event
+from gpufleet.engine.instruction import AnyInstruction, Bind, Rejected, RequeueAfter, Unschedulable
+from gpufleet.engine.layout import PodState
+from gpufleet.engine.scheduler import Engine
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+from gpufleet.model.queue import Queue
+from gpufleet.model.topology import Topology
+from tests.engine.books_check import check_node, check_rankings
+from tests.engine.plain_fleet import PlainNode
+
+FIRST_PAUSE_US = 1_000_000
+LONGEST_PAUSE_US = 60_000_000
+
+Place = tuple[NodeName, tuple[DeviceId | None, ...]]
+Turn = tuple[int, int, int, int]
+
+
+class Ledger:
+    """What is known outside of the engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.at_us = 0
+        self.nodes: dict[NodeName, Node] = {}
+        self.pods: dict[PodUid, Pod] = {}
+        self.place: dict[PodUid, Place] = {}
+        self.confirmed: set[PodUid] = set()
+        self.pause_end_us: dict[PodUid, int] = {}
+        self.refusals: dict[PodUid, int] = {}
+        self.gangs: dict[GangName, Gang] = {}
+        self.queues: dict[QueueName, Queue] = {}
+        self.topology = Topology()
+        self.arrival: dict[PodUid, int] = {}
+        self.told: set[PodUid] = set()
+
+    def step(self, at_us: int, *events: event.Event) -> list[AnyInstruction]:
+        """Let the engine take a step, and check everything."""
+        self.at_us = at_us
+        bad = []
+        for happened in events:
+            if self._is_bad(happened):
+                bad.append(type(happened).__name__)
+            else:
+                self._apply(happened)
+        said = self.engine.step(at_us, events)
+        assert [one.subject for one in said if isinstance(one, Rejected)] == bad
+        self._end_pauses()
+        plain = self._recount()
+        bound = self._check_binds(said, plain)
+        self.told |= {one.uid for one in said if isinstance(one, Unschedulable)}
+        self._check_states()
+        self._check_arrays(plain)
+        self._check_gangs(bound, plain)
+        self._check_turns(bound)
+        self._check_no_room_is_left_unused(plain)
+        self._check_everyone_knows_why(said)
+        return said
+
+    # What events mean.
+
+    def _is_bad(self, happened: event.Event) -> bool:
+        if isinstance(happened, event.NodeSet):
+            own = happened.node.name
+            others = {one.id for name, node in self.nodes.items() if name != own for one in node.devices}
+            ids = [one.id for one in happened.node.devices]
+            return len(set(ids)) < len(ids) or not others.isdisjoint(ids)
+        if isinstance(happened, event.DeviceSet):
+            node = self.nodes.get(happened.node)
+            return node is None or happened.device.id not in {one.id for one in node.devices}
+        if isinstance(happened, event.GangSet):
+            return happened.gang.min_members < 1
+        if isinstance(happened, event.PodAdded):
+            gpu = happened.pod.shape.gpu
+            return happened.pod.uid not in self.pods and not 0 <= gpu.gpu_milli <= 1000
+        return False
+
+    def _apply(self, happened: event.Event) -> None:
+        match happened:
+            case event.NodeSet(node):
+                self.nodes[node.name] = node
+            case event.NodeRemoved(name):
+                self.nodes.pop(name, None)
+            case event.DeviceSet(name, device):
+                node = self.nodes[name]
+                devices = tuple(device if one.id == device.id else one for one in node.devices)
+                self.nodes[name] = Node(
+                    name, node.allocatable, devices, node.labels, node.taints, node.unschedulable
+                )
+            case event.PodAdded(pod):
+                self._know(pod)
+            case event.PodBound(pod, name, devices):
+                self._know(pod)
+                self._turns_out_to_run(pod.uid, name, devices)
+            case event.BindRefused(uid):
+                self._refuse(uid)
+            case event.PodRemoved(uid):
+                self._forget(uid)
+            case event.GangSet(gang):
+                self.gangs[gang.name] = gang
+            case event.GangRemoved(name):
+                self.gangs.pop(name, None)
+            case event.QueueSet(queue):
+                self.queues[queue.name] = queue
+            case event.QueueRemoved(name):
+                self.queues.pop(name, None)
+            case event.TopologySet(topology):
+                self.topology = topology
+
+    def _know(self, pod: Pod) -> None:
+        if pod.uid not in self.pods:
+            self.pods[pod.uid] = pod
+            self.arrival[pod.uid] = len(self.arrival)
+
+    def _turns_out_to_run(self, uid: PodUid, name: NodeName, devices: tuple[DeviceId | None, ...]) -> None:
+        known = self.place.get(uid)
+        if known is None or known[0] != name or devices:
+            self.place[uid] = (name, devices)
+        self.confirmed.add(uid)
+        self.pause_end_us.pop(uid, None)
+
+    def _refuse(self, uid: PodUid) -> None:
+        if uid not in self.place or uid in self.confirmed:
+            return
+        del self.place[uid]
+        times = self.refusals.get(uid, 0)
+        self.refusals[uid] = times + 1
+        self.pause_end_us[uid] = self.at_us + min(LONGEST_PAUSE_US, FIRST_PAUSE_US * 2**times)
+        self.told.discard(uid)
+
+    def _forget(self, uid: PodUid) -> None:
+        for known in (self.pods, self.place, self.pause_end_us, self.refusals):
+            known.pop(uid, None)
+        self.confirmed.discard(uid)
+        self.told.discard(uid)
+
+    def _end_pauses(self) -> None:
+        for uid, end_us in list(self.pause_end_us.items()):
+            if end_us <= self.at_us:
+                del self.pause_end_us[uid]
+
+    # The state that follows.
+
+    def waiting(self) -> list[Pod]:
+        """Pods whose turn may come now."""
+        return [
+            pod for uid, pod in self.pods.items() if uid not in self.place and uid not in self.pause_end_us
+        ]
+
+    def _held(self, uid: PodUid) -> tuple[DeviceId, ...]:
+        """Devices that a pod is booked on; for those without known id, what the engine took instead."""
+        _, ids = self.place[uid]
+        count = self.pods[uid].shape.gpu.count
+        if len(ids) < count or None in ids:
+            books = self.engine.books
+            row = books.pods.row_by_uid[uid]
+            if books.pods.node_row(row) is None:
+                return ()
+            booked = books.pods.device_ids(row)
+            stated = [one for one in ids[:count] if one is not None]
+            assert set(stated) <= set(booked), f"{uid} holds {stated} and is booked on {booked}"
+            ids = booked
+        return tuple(one for one in ids[:count] if one is not None)
+
+    def _recount(self) -> dict[NodeName, PlainNode]:
+        """The fleet before this step's binds."""
+        plain = {name: PlainNode(node) for name, node in self.nodes.items()}
+        for uid, (name, _) in self.place.items():
+            if name in plain:
+                plain[name].take(self.pods[uid].shape, self._held(uid))
+        return plain
+
+    def _turn(self, pod: Pod) -> Turn:
+        queue = self.queues.get(pod.queue) or Queue(pod.queue)
+        return (-queue.priority, -pod.priority, pod.created_at_us, self.arrival[pod.uid])
+
+    def _is_strict(self, name: QueueName) -> bool:
+        return name in self.queues and self.queues[name].strict
+
+    def _domain(self, gang: Gang, name: NodeName) -> tuple[str, ...] | None:
+        depths = {level.name: depth for depth, level in enumerate(self.topology.levels)}
+        if gang.required_level not in depths or name not in self.nodes:
+            return None
+        return self.topology.domain_path(self.nodes[name].labels, depths[gang.required_level])
+
+    # What must hold.
+
+    def _check_binds(self, said: list[AnyInstruction], plain: dict[NodeName, PlainNode]) -> list[Pod]:
+        """Each bind is of a pod that waits, to a place that has room at that moment (I1, I7)."""
+        bound: list[Pod] = []
+        for one in said:
+            if not isinstance(one, Bind):
+                continue
+            assert one.uid in self.pods, f"{one.uid} is bound, and nobody knows it"
+            assert one.uid not in self.place, f"{one.uid} is bound twice"
+            assert one.uid not in self.pause_end_us, f"{one.uid} is bound during its pause"
+            pod, place = self.pods[one.uid], plain[one.node]
+            assert place.accepts(pod.shape), f"{one.uid} is not welcome on {one.node}"
+            assert place.fits(pod.shape), f"{one.uid} does not fit on {one.node}"
+            assert len(set(one.devices)) == len(one.devices) == pod.shape.gpu.count
+            assert set(one.devices) <= set(place.fitting_devices(pod.shape)), one
+            self._check_domain(pod, one.node)
+            place.take(pod.shape, one.devices)
+            self.place[one.uid] = (one.node, one.devices)
+            bound.append(pod)
+        return bound
+
+    def _check_domain(self, pod: Pod, name: NodeName) -> None:
+        """A member joins the domain in which its gang already is."""
+        gang = None if pod.gang is None else self.gangs.get(pod.gang)
+        if pod.gang is None:
+            return
+        assert gang is not None, f"{pod.uid} is bound, and nobody described its gang"
+        if gang.required_level is None:
+            return
+        domain = self._domain(gang, name)
+        assert domain is not None, f"{pod.uid} is bound outside of every domain"
+        others = {
+            self._domain(gang, place)
+            for uid, (place, _) in self.place.items()
+            if self.pods[uid].gang == pod.gang
+        }
+        assert not others or domain in others, f"{pod.uid} is bound away from its gang"
+
+    def _check_states(self) -> None:
+        """Each pod is in exactly one state, and it is the right one (I2)."""
+        pods = self.engine.books.pods
+        assert set(pods.row_by_uid) == set(self.pods)
+        for uid, row in pods.row_by_uid.items():
+            if uid in self.place:
+                expected = PodState.BOUND if uid in self.confirmed else PodState.ASSUMED
+            else:
+                expected = PodState.BACKOFF if uid in self.pause_end_us else PodState.WAITING
+            assert pods.state(row) is expected, uid
+            on_node = pods.node_row(row)
+            if uid in self.place and self.place[uid][0] in self.nodes:
+                assert on_node == self.engine.books.fleet.row_by_name[self.place[uid][0]], uid
+            else:
+                assert on_node is None, uid
+                assert pods.is_on_lost_node(uid) == (uid in self.place), uid
+
+    def _check_arrays(self, plain: dict[NodeName, PlainNode]) -> None:
+        """The engine's arrays are what a recount finds, and no cached score is stale."""
+        books = self.engine.books
+        assert set(books.fleet.row_by_name) == set(plain)
+        for name, place in plain.items():
+            check_node(books, books.fleet.row_by_name[name], place)
+        check_rankings(books)
+
+    def _check_gangs(self, bound: list[Pod], plain: dict[NodeName, PlainNode]) -> None:
+        """No decision leaves a gang short of its minimum (I3), and none waits that could start."""
+        for name, gang in self.gangs.items():
+            members = [pod for pod in self.pods.values() if pod.gang == name]
+            running = sum(pod.uid in self.place for pod in members)
+            if any(pod.gang == name for pod in bound):
+                assert running >= gang.min_members, f"{name} runs with {running} members"
+                continue
+            waiting = [pod for pod in self.waiting() if pod.gang == name]
+            missing = max(1, gang.min_members - running)
+            anywhere = gang.required_level is None and not self._is_strict(gang.queue)
+            if anywhere and len(waiting) >= missing and len({pod.shape for pod in waiting}) == 1:
+                room = sum(_places(place, waiting[0], missing) for place in plain.values())
+                assert room < missing, f"{name} waits, and {room} of {missing} members would fit"
+
+    def _check_turns(self, bound: list[Pod]) -> None:
+        """Nobody is passed over by a pod of the same needs whose turn comes later."""
+        alone = [pod for pod in bound if pod.gang is None]
+        for waiting in self.waiting():
+            if waiting.gang is not None:
+                continue
+            strict = self._is_strict(waiting.queue)
+            for pod in alone:
+                later = self._turn(waiting) < self._turn(pod)
+                if strict:
+                    passed = later and pod.queue == waiting.queue
+                else:
+                    passed = later and pod.shape == waiting.shape
+                assert not passed, f"{pod.uid} has passed over {waiting.uid}"
+
+    def _check_no_room_is_left_unused(self, plain: dict[NodeName, PlainNode]) -> None:
+        """A pod waits only if it fits nowhere, or stands behind the head of a strict queue."""
+        for pod in self.waiting():
+            if pod.gang is None and not self._is_behind(pod):
+                fits = [name for name, one in plain.items() if one.accepts(pod.shape) and one.fits(pod.shape)]
+                assert not fits, f"{pod.uid} waits and fits on {fits}"
+
+    def _is_behind(self, pod: Pod) -> bool:
+        """True if others of a strict queue may be the reason that a pod waits; of gangs any may."""
+        if not self._is_strict(pod.queue):
+            return False
+        ahead = (
+            other.gang is None and other.queue == pod.queue and self._turn(other) < self._turn(pod)
+            for other in self.waiting()
+        )
+        return any(ahead) or any(gang.queue == pod.queue for gang in self.gangs.values())
+
+    def _check_everyone_knows_why(self, said: list[AnyInstruction]) -> None:
+        """Who waits in vain has been told, and the engine asks to be woken when a pause ends."""
+        for pod in self.waiting():
+            if pod.gang is None and not self._is_strict(pod.queue):
+                assert pod.uid in self.told, f"{pod.uid} does not know why it waits"
+        self.told -= set(self.place)
+        wakes_us = [one.at_us for one in said if isinstance(one, RequeueAfter)]
+        if self.pause_end_us:
+            assert wakes_us, "pods pause, and the engine does not ask to be woken"
+            assert self.at_us < wakes_us[0] <= min(self.pause_end_us.values())
+
+
+def _places(place: PlainNode, pod: Pod, most: int) -> int:
+    """How many pods of this shape fit on the node, counted by placing them; the node stays as it is."""
+    if not place.accepts(pod.shape):
+        return 0
+    copy = PlainNode(place.node)
+    copy.running = list(place.running)
+    for mine, theirs in zip(copy.devices, place.devices, strict=True):
+        mine.holders = list(theirs.holders)
+    count = 0
+    while count < most and copy.fits(pod.shape):
+        known = copy.device_by_id
+        fullest = sorted(copy.fitting_devices(pod.shape), key=lambda one: known[one].idle_milli)
+        copy.take(pod.shape, tuple(fullest[: pod.shape.gpu.count]))
+        count += 1
+    return count

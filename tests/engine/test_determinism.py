@@ -1,0 +1,94 @@
+"""The same events give the same instructions, byte for byte, whatever the process's hash seed."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpufleet.engine import event
+from gpufleet.engine.policy import POLICIES
+from gpufleet.model.identifiers import NodeName, PodUid
+from tests.engine.fleet_builder import SECOND_US, Story, gang, members, pod, topology
+from tests.engine.random_fleets import odd_node, odd_shape
+
+ROOT = Path(__file__).parents[2]
+
+
+def tell(policy: str, seed: int) -> Story:
+    """A long story drawn from a seed: many kinds of events, labels and gangs."""
+    chance = random.Random(seed)
+    told = Story(policy, seed=seed)
+    needs = [odd_shape(chance) for _ in range(12)]
+    told.happen(
+        event.TopologySet(topology("rack")),
+        event.TargetWorkloadSet(tuple((one, 1 + index) for index, one in enumerate(needs))),
+    )
+    for number in range(12):
+        one = odd_node(chance, f"n{number}")
+        told.nodes(msgspec.structs.replace(one, labels={"rack": f"r{number % 3}", "host": one.name}))
+    for number in range(120):
+        told.at_us += chance.choice((0, 1, SECOND_US))
+        told.arrive(pod(f"p{number}", chance.choice(needs), queue=chance.choice("ab"), priority=number % 3))
+        if number % 10 == 0:
+            told.gangs(gang(f"g{number}", 2, level=chance.choice((None, "rack"))))
+            told.arrive(*members(f"g{number}", 3, chance.choice(needs)))
+        bound = sorted(told.binds)
+        if bound:
+            uid = PodUid(chance.choice(bound))
+            told.happen(chance.choice((event.PodRemoved(uid), event.BindRefused(uid))))
+        if number % 17 == 0:
+            told.lose(f"n{chance.randrange(12)}")
+            told.nodes(odd_node(chance, f"n{chance.randrange(12)}"))
+        if told.engine.books.policy.lesson_is_due():
+            told.happen(told.engine.study())
+    return told
+
+
+def transcript(policy: str, seed: int) -> bytes:
+    """What was said, as canonical JSON."""
+    return msgspec.json.encode(tell(policy, seed).said)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_story_told_again_gives_the_same_bytes(policy: str) -> None:
+    told = tell(policy, 5)
+    again = Story(policy, seed=5)
+    for at_us, events in told.told:
+        again.at_us = at_us
+        again.happen(*events)
+    assert msgspec.json.encode(again.said) == msgspec.json.encode(told.said)
+    assert len(told.binds) > 20
+
+
+def test_another_story_gives_other_bytes() -> None:
+    assert transcript("best-fit", 1) != transcript("best-fit", 2)
+
+
+def test_fresh_processes_with_any_hash_seed_give_the_same_bytes() -> None:
+    script = (
+        "import sys; from tests.engine.test_determinism import transcript, POLICIES; "
+        "sys.stdout.buffer.write(b'\\n'.join(transcript(name, 9) for name in sorted(POLICIES)))"
+    )
+    path = os.pathsep.join([str(ROOT), *sys.path])
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": path},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "1", "random")
+    ]
+    assert len(printed[0]) > 10_000
+    assert printed[0] == printed[1] == printed[2]
+
+
+def test_events_survive_the_log_unchanged() -> None:
+    told = tell("fgd", 3)
+    events = [one for _, events in told.told for one in events]
+    assert msgspec.json.decode(msgspec.json.encode(events), type=list[event.AnyEvent]) == events
+    assert NodeName("n0") in {one.node.name for one in events if isinstance(one, event.NodeSet)}

@@ -1,0 +1,254 @@
+"""Anything may happen in any order: a state machine over the engine, judged by an independent ledger."""
+
+# ruff: noqa: D102 - a rule's name is its sentence, as a test's is.
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from gpufleet.engine import event
+from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
+from gpufleet.engine.policy import POLICIES
+from gpufleet.engine.scheduler import Engine
+from gpufleet.model.device import Device, Serves
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+from gpufleet.model.queue import Queue
+from gpufleet.model.shape import Shape
+from gpufleet.model.taint import Taint, Toleration
+from tests.engine.effort import EFFORT
+from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, share, topology
+from tests.engine.ledger import Ledger
+
+NODES = ("n0", "n1", "n2", "n3")
+GANGS = ("g0", "g1", "g2")
+QUEUES = ("default", "strict", "late")
+TAINT = Taint("gpu")
+SHAPES = (
+    shape(),
+    shape(cpu_milli=3000),
+    share(300),
+    share(500),
+    shape(1, milli=0, memory_mib=30_000),
+    share(200, memory_mib=20_000),
+    shape(1),
+    shape(2),
+    shape(1, models=("T4",)),
+    shape(1, tolerations=(Toleration("gpu", "Exists"),)),
+    shape(1, milli=500, selector=(("rack", "a"),)),
+    shape(2, milli=400),
+    shape(other=(("example.com/nic", 1),)),
+)
+
+nodes = st.builds(
+    lambda name, gpus, model, cpu, labels, taints, cordoned, serves, memory, other: node(
+        name,
+        gpus,
+        model=model,
+        cpu_milli=cpu,
+        pods=8,
+        labels=labels,
+        taints=taints,
+        cordoned=cordoned,
+        serves=serves,
+        gpu_memory_mib=memory,
+        link_group_size=2,
+        other=other,
+    ),
+    st.sampled_from(NODES),
+    st.sampled_from((0, 1, 2, 4, 4)),
+    st.sampled_from(("A100", "A100", "T4")),
+    st.sampled_from((2000, 8000, 16_000)),
+    st.sampled_from(({}, {"block": "x", "rack": "a"}, {"block": "x", "rack": "b"}, {"rack": "a"})),
+    st.sampled_from((*[()] * 7, (TAINT,))),
+    st.sampled_from((*[False] * 7, True)),
+    st.sampled_from((Serves.ANY, Serves.ANY, Serves.WHOLE, Serves.SHARE)),
+    st.sampled_from((40_000, 40_000, None)),
+    st.sampled_from(((), (("example.com/nic", 1),))),
+)
+shapes = st.sampled_from(SHAPES)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Events at random; ``Ledger`` checks every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = POLICIES["best-fit"]
+        self.engine = Engine(self.policy, seed=1)
+        self.ledger = Ledger(self.engine)
+        self.at_us = 0
+        self.steps: list[tuple[int, tuple[event.Event, ...]]] = []
+        self.said: list[list[AnyInstruction]] = []
+        self.pods_made = 0
+        self.failed = False
+
+    def happen(self, *events: event.Event) -> None:
+        """One step, judged."""
+        self.steps.append((self.at_us, events))
+        self.failed = True
+        self.said.append(self.ledger.step(self.at_us, *events))
+        self.failed = False
+
+    @initialize(policy=st.sampled_from(sorted(POLICIES)), strict=st.booleans())
+    def begin(self, policy: str, strict: bool) -> None:
+        self.policy = POLICIES[policy]
+        self.engine = Engine(self.policy, seed=1)
+        self.ledger = Ledger(self.engine)
+        target = event.TargetWorkloadSet(tuple((one, 1) for one in SHAPES))
+        self.happen(
+            target,
+            event.QueueSet(Queue(QueueName("strict"), strict=strict)),
+            event.TopologySet(topology("block", "rack")),
+            event.GangSet(gang("g0", 2)),
+            event.GangSet(gang("g1", 3, level="rack")),
+            event.NodeSet(node("n0", 4, cpu_milli=16_000, pods=8, labels={"block": "x", "rack": "a"})),
+            event.NodeSet(node("n1", 4, cpu_milli=16_000, pods=8, labels={"block": "x", "rack": "b"})),
+        )
+
+    @rule()
+    def policy_learns(self) -> None:
+        if self.policy.learns:
+            self.happen(self.engine.study())
+
+    def new_pod(self, needs: Shape, queue: str, priority: int, gang_name: str | None) -> Pod:
+        """A pod nobody has seen."""
+        self.pods_made += 1
+        return pod(f"p{self.pods_made}", needs, queue=queue, priority=priority, gang=gang_name)
+
+    def known(self, index: int) -> PodUid:
+        """Some pod that is there, or nobody."""
+        uids = list(self.ledger.pods)
+        return uids[index % len(uids)] if uids else PodUid("nobody")
+
+    def running(self, index: int) -> PodUid:
+        """Some pod that has a place, or nobody."""
+        uids = list(self.ledger.place)
+        return uids[index % len(uids)] if uids else PodUid("nobody")
+
+    @rule(one=nodes)
+    def node_set(self, one: Node) -> None:
+        self.happen(event.NodeSet(one))
+
+    @rule(name=st.sampled_from(NODES))
+    def node_removed(self, name: str) -> None:
+        self.happen(event.NodeRemoved(NodeName(name)))
+
+    @rule(
+        name=st.sampled_from(NODES),
+        index=st.integers(0, 4),
+        healthy=st.booleans(),
+        model=st.sampled_from(("A100", "T4")),
+    )
+    def device_set(self, name: str, index: int, healthy: bool, model: str) -> None:
+        self.happen(event.DeviceSet(NodeName(name), device(f"{name}/{index}", healthy=healthy, model=model)))
+
+    @rule(owner=st.sampled_from(NODES), other=st.sampled_from(NODES), milli=st.sampled_from((-1, 1001)))
+    def bad_events_come(self, owner: str, other: str, milli: int) -> None:
+        stolen = Device(DeviceId(f"{owner}/0"))
+        self.happen(
+            event.NodeSet(node(other, devices=(stolen, stolen) if owner == other else (stolen,))),
+            event.PodAdded(pod("bad", shape(1, milli=milli))),
+            event.GangSet(gang("g0", 0)),
+        )
+
+    @rule(
+        needs=shapes,
+        count=st.integers(1, 6),
+        queue=st.sampled_from(QUEUES),
+        priority=st.integers(0, 2),
+    )
+    def pods_arrive(self, needs: Shape, count: int, queue: str, priority: int) -> None:
+        pods = [self.new_pod(needs, queue, priority, None) for _ in range(count)]
+        self.happen(*(event.PodAdded(one) for one in pods))
+
+    @rule(needs=st.lists(shapes, min_size=1, max_size=4), name=st.sampled_from(GANGS))
+    def members_arrive(self, needs: list[Shape], name: str) -> None:
+        pods = [self.new_pod(one, "default", 0, name) for one in needs]
+        self.happen(*(event.PodAdded(one) for one in pods))
+
+    @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4))
+    def pods_end(self, indexes: list[int]) -> None:
+        self.happen(*(event.PodRemoved(self.known(index)) for index in indexes))
+
+    @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4))
+    def running_pods_end(self, indexes: list[int]) -> None:
+        self.happen(*(event.PodRemoved(self.running(index)) for index in indexes))
+
+    @rule(index=st.integers(0, 400))
+    def pod_arrives_again(self, index: int) -> None:
+        known = self.ledger.pods.get(self.known(index))
+        if known is not None:
+            self.happen(event.PodAdded(known))
+
+    @rule(index=st.integers(0, 400))
+    def bind_confirmed(self, index: int) -> None:
+        uid = self.running(index)
+        if uid in self.ledger.place:
+            name, devices = self.ledger.place[uid]
+            self.happen(event.PodBound(self.ledger.pods[uid], name, devices if index % 2 else ()))
+
+    @rule(
+        index=st.integers(0, 400),
+        name=st.sampled_from(NODES),
+        held=st.lists(st.sampled_from((None, 0, 1, 2, 3)), max_size=2, unique=True),
+    )
+    def pod_turns_out_to_run(self, index: int, name: str, held: list[int | None]) -> None:
+        known = self.ledger.pods.get(self.known(index)) if index % 2 else None
+        one = known or self.new_pod(SHAPES[index % len(SHAPES)], "default", 0, None)
+        devices = tuple(None if number is None else DeviceId(f"{name}/{number}") for number in held)
+        self.happen(event.PodBound(one, NodeName(name), devices[: one.shape.gpu.count]))
+
+    @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=3))
+    def binds_refused(self, indexes: list[int]) -> None:
+        self.happen(*(event.BindRefused(self.running(index)) for index in indexes))
+
+    @rule(
+        name=st.sampled_from(GANGS),
+        least=st.integers(0, 4),
+        level=st.sampled_from((None, None, "block", "rack", "room")),
+        priority=st.integers(0, 2),
+        queue=st.sampled_from(QUEUES),
+    )
+    def gang_set(self, name: str, least: int, level: str | None, priority: int, queue: str) -> None:
+        self.happen(event.GangSet(gang(name, least, level=level, priority=priority, queue=queue)))
+
+    @rule(name=st.sampled_from(GANGS))
+    def gang_removed(self, name: str) -> None:
+        self.happen(event.GangRemoved(GangName(name)))
+
+    @rule(name=st.sampled_from(QUEUES), priority=st.integers(0, 1), strict=st.booleans())
+    def queue_set(self, name: str, priority: int, strict: bool) -> None:
+        self.happen(event.QueueSet(Queue(QueueName(name), priority, strict)))
+
+    @rule(name=st.sampled_from(QUEUES))
+    def queue_removed(self, name: str) -> None:
+        self.happen(event.QueueRemoved(QueueName(name)))
+
+    @rule(levels=st.sampled_from(((), ("rack",), ("block", "rack"))))
+    def topology_set(self, levels: tuple[str, ...]) -> None:
+        self.happen(event.TopologySet(topology(*levels)))
+
+    @rule(seconds=st.sampled_from((0.5, 1, 2, 61)))
+    def time_passes(self, seconds: float) -> None:
+        self.at_us += int(seconds * SECOND_US)
+        self.happen()
+
+    @precondition(lambda machine: machine.steps)
+    @rule()
+    def nothing_happens_and_nothing_is_said_twice(self) -> None:
+        self.happen()
+        assert all(isinstance(one, RequeueAfter | Learn) for one in self.said[-1])
+
+    def teardown(self) -> None:
+        if self.failed:
+            return
+        again = Engine(self.policy, seed=1)
+        said = [again.step(at_us, events) for at_us, events in self.steps]
+        assert msgspec.json.encode(said) == msgspec.json.encode(self.said)
+
+
+TestEngineMachine = EngineMachine.TestCase
+TestEngineMachine.settings = settings(max_examples=150 * EFFORT, stateful_step_count=50)
