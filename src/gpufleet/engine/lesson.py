@@ -18,6 +18,13 @@ FULL_SHARE = 1 << 16
 ONE_PRICE = 256
 """A price of 1."""
 
+PRICE_MOST = 1 << 24
+SPAN_MOST = 1 << 34
+"""No price and no span is larger: with them and 256 GPUs a node, every product fits into 64 bits."""
+
+NEVER = 1 << 40
+"""More milli CPU, MiB, slots or milli of GPUs than any fleet has."""
+
 CURVE_STEPS = 256
 SLOT_KINDS = 4
 SLOT_LEVELS = 8

@@ -3,6 +3,8 @@
 ``books`` tells it what arrives and what changes; the arrays go to every scoring kernel.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from gpufleet.engine import layout, policy_tables
@@ -12,9 +14,20 @@ from gpufleet.engine.handle import Handle
 from gpufleet.engine.hot_kernels import lesson_is_due_by_handle
 from gpufleet.engine.learning.mix import Mix
 from gpufleet.engine.learning.study import LESSON_GAP_ARRIVALS, next_lesson_at, study
-from gpufleet.engine.lesson import CURVE_STEPS, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS, Lesson
+from gpufleet.engine.lesson import (
+    CURVE_STEPS,
+    FULL_SHARE,
+    NEVER,
+    ONE_GPU,
+    ONE_PRICE,
+    PRICE_MOST,
+    SLOT_KINDS,
+    SLOT_LEVELS,
+    SPAN_MOST,
+    Lesson,
+)
 from gpufleet.engine.policy import Policy
-from gpufleet.engine.policy_tables import empty_policy_tables
+from gpufleet.engine.policy_tables import DEVICES_A_NODE_MAX, empty_policy_tables
 from gpufleet.engine.scoring.fragmentation import grade_thresholds
 from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.worth_tables import (
@@ -115,11 +128,12 @@ class PolicyState:
 
     def take_lesson(self, lesson: Lesson | None) -> None:
         """Value nodes by this lesson from now on; None teaches nothing."""
+        if lesson is not None:
+            check(lesson)
         self._next_lesson_at = next_lesson_at(self.mix.arrivals)
         self._quiet_until = self.mix.arrivals + LESSON_GAP_ARRIVALS
         if lesson is None:
             return
-        check(lesson)
         worth = untaught()._replace(of_node=self.tables.worth.of_node)
         worth.value[:] = lesson.value_by_milli
         for row, curve in enumerate((lesson.cpu, lesson.memory)):
@@ -155,7 +169,9 @@ def write_slots(worth: WorthTables, lesson: Lesson) -> None:
 
 
 def check(lesson: Lesson) -> None:
-    """Refuse a lesson whose tables have not the size that the kernels read."""
+    """Refuse a lesson whose tables have not the size that the kernels read, or whose numbers they
+    could not multiply in 64 bits.
+    """
     sizes = {
         "value_by_milli": (len(lesson.value_by_milli), WHOLE_GPU_MILLI + 1),
         "cpu.shares": (len(lesson.cpu.shares), CURVE_STEPS + 1),
@@ -164,8 +180,6 @@ def check(lesson: Lesson) -> None:
     for field, (found, wanted) in sizes.items():
         if found != wanted:
             raise EventError("a table of the wrong length", field=field, value=found, expected=str(wanted))
-    if lesson.cpu.span < 1 or lesson.memory.span < 1:
-        raise EventError("a curve without extent", field="span", expected="1 or more")
     levels = max((len(slot.levels) for slot in lesson.slots), default=0)
     if len(lesson.slots) > SLOT_KINDS or levels > SLOT_LEVELS:
         raise EventError(
@@ -174,5 +188,24 @@ def check(lesson: Lesson) -> None:
             value=levels,
             expected=f"at most {SLOT_KINDS} kinds of {SLOT_LEVELS} levels",
         )
-    if any(slot.gpus < 1 for slot in lesson.slots):
-        raise EventError("a slot of no GPU", field="slots.gpus", expected="1 or more")
+    slot_levels = [(slot, level) for slot in lesson.slots for level in slot.levels]
+    amounts: list[tuple[str, Iterable[int], int, int]] = [
+        ("value_by_milli", lesson.value_by_milli, 0, ONE_GPU),
+        ("cpu.span", [lesson.cpu.span], 1, SPAN_MOST),
+        ("cpu.shares", lesson.cpu.shares, 0, FULL_SHARE),
+        ("memory.span", [lesson.memory.span], 1, SPAN_MOST),
+        ("memory.shares", lesson.memory.shares, 0, FULL_SHARE),
+        ("price_by_model", lesson.price_by_model.values(), 0, PRICE_MOST),
+        ("slots.gpus", [slot.gpus for slot in lesson.slots], 1, DEVICES_A_NODE_MAX),
+        ("slots.levels.cpu_milli", [level.cpu_milli for _, level in slot_levels], 0, NEVER),
+        ("slots.levels.memory_mib", [level.memory_mib for _, level in slot_levels], 0, NEVER),
+        ("slots.levels.bonus", [level.bonus for _, level in slot_levels], 0, DEVICES_A_NODE_MAX * ONE_GPU),
+        ("slots.levels.low", [level.low for _, level in slot_levels], layout.NOT_SET, NEVER),
+        ("model_low_milli", lesson.model_low_milli.values(), layout.NOT_SET, NEVER),
+        ("free_low_milli", [lesson.free_low_milli], layout.NOT_SET, NEVER),
+        ("free_high_milli", [lesson.free_high_milli], 0, NEVER),
+    ]
+    for field, numbers, least, most in amounts:
+        for number in numbers:
+            if not least <= number <= most:
+                raise EventError("out of range", field=field, value=number, expected=f"{least} to {most}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.lesson import CURVE_STEPS, FULL_SHARE, ONE_GPU, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS
+from gpufleet.engine.lesson import CURVE_STEPS, FULL_SHARE, NEVER, ONE_GPU, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS
 from gpufleet.engine.tables import Int64Array
 
 # of_node[COLUMN, node row]
@@ -57,9 +57,6 @@ class WorthTables(NamedTuple):
     slots_low: Int64Array
     of_node: Int64Array
     state: Int64Array
-
-
-NEVER = 1 << 40
 
 
 def untaught() -> WorthTables:

@@ -13,6 +13,8 @@ from gpufleet.model.shape import Shape
 HALF_LIFE_ARRIVALS = 4000
 REQUESTS_MAX = 1024
 WEIGHT_MAX = 1e12
+WEIGHT_LEAST = 1e-9
+"""What weighs less against one arrival is forgotten, before it is too small to divide by."""
 
 
 class Request(NamedTuple):
@@ -72,6 +74,6 @@ class Mix:
         self._weight_by_request = {request: weights[request] for request in heaviest}
 
     def _rescale(self) -> None:
-        weights = self._weight_by_request
-        self._weight_by_request = {request: weight / self._weight for request, weight in weights.items()}
+        weights = self.requests()
+        self._weight_by_request = {request: weight for request, weight in weights if weight >= WEIGHT_LEAST}
         self._weight = 1.0

@@ -22,7 +22,7 @@ def merge_rare(demand: dict[frozenset[int], float], capacity: dict[int, float]) 
     wanted = dict.fromkeys(capacity, 0.0)
     everything = frozenset(capacity)
     for models, money in demand.items():
-        for model in models if models != everything else ():
+        for model in models & everything if models != everything else ():
             wanted[model] += money
     named = sorted(
         (model for model in wanted if wanted[model] > 0), key=lambda model: (-wanted[model], model)

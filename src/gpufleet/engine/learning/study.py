@@ -144,7 +144,9 @@ def prices_of(
         if accepted:
             demand[accepted] = demand.get(accepted, 0.0) + weight * worth * safety
     prices = model_prices(demand, capacity)
-    least = min((price for price in prices.values() if price > 0), default=1.0)
+    least = min((price for price in prices.values() if price > 0), default=0.0)
+    if least == 0:
+        return {}
     names = {code: name for name, code in fleet.model_codes.items()}
     return {
         names[model]: round(ONE_PRICE * min(max(price / least, 1 / PRICE_MAX), PRICE_MAX))

@@ -11,8 +11,9 @@ import math
 from dataclasses import dataclass
 
 from gpufleet.engine.learning.mix import Request
-from gpufleet.engine.lesson import ONE_GPU, SLOT_LEVELS, SlotKind, SlotLevel
+from gpufleet.engine.lesson import NEVER, ONE_GPU, SLOT_LEVELS, SlotKind, SlotLevel
 from gpufleet.engine.tables import Int64Array
+from gpufleet.model.device import WHOLE_GPU_MILLI
 
 SLOT_GPUS = (2, 4, 8)
 INSURED_GPUS = 8
@@ -33,6 +34,7 @@ NEAR = 3.0
 
 BONUS_STEPS = 1024
 POISSON_MAX = 200.0
+NEGLIGIBLE = 1e-18
 SCARCE_LEAST = 2
 
 
@@ -72,32 +74,37 @@ def poisson_tail(expected: float, count: int) -> float:
     for number in range(1, count):
         term *= expected / number
         below += term
+        if number > expected and term < NEGLIGIBLE:
+            break
     return max(0.0, 1.0 - below)
 
 
 def needs_of(requests: list[tuple[Request, float]], gpus: int) -> list[Need]:
-    """The levels of need of tasks with so many GPUs, ascending, ``expected`` counting all tasks
-    that need at least this much.
+    """The levels of need of tasks with so many entire GPUs, ascending, ``expected`` counting all
+    tasks that need at least this much.
     """
     chosen = sorted(
         (request.cpu_milli, request.memory_mib, expected)
         for request, expected in requests
-        if request.gpus == gpus
+        if request.gpus == gpus and request.gpu_milli == WHOLE_GPU_MILLI
     )
     needs: list[Need] = []
     memory = 0
     for cpu_milli, memory_mib, expected in chosen:
         memory = max(memory, memory_mib)
-        needs.append(Need(cpu_milli, memory, expected))
-    while len(needs) > SLOT_LEVELS:
-        merge_closest(needs)
+        needs.append(Need(min(cpu_milli, NEVER), min(memory, NEVER), expected))
+    merge_closest(needs)
     for lower, higher in zip(reversed(needs[:-1]), reversed(needs[1:]), strict=True):
         lower.expected += higher.expected
     return needs
 
 
 def merge_closest(needs: list[Need]) -> None:
-    """Join the two neighbouring levels that differ least; the higher need stands for both."""
+    """While there are too many levels, join the two neighbours that differ least; the higher need
+    stands for both.
+    """
+    if len(needs) <= SLOT_LEVELS:
+        return
     most_cpu = max(1, needs[-1].cpu_milli)
     most_memory = max(1, needs[-1].memory_mib)
 
@@ -105,9 +112,13 @@ def merge_closest(needs: list[Need]) -> None:
         cpu = (needs[place + 1].cpu_milli - needs[place].cpu_milli) / most_cpu
         return cpu + (needs[place + 1].memory_mib - needs[place].memory_mib) / most_memory
 
-    closest = min(range(len(needs) - 1), key=gap)
-    needs[closest + 1].expected += needs[closest].expected
-    del needs[closest]
+    gaps = [gap(place) for place in range(len(needs) - 1)]
+    while len(needs) > SLOT_LEVELS:
+        closest = gaps.index(min(gaps))
+        needs[closest + 1].expected += needs[closest].expected
+        del needs[closest], gaps[closest]
+        if closest > 0:
+            gaps[closest - 1] = gap(closest - 1)
 
 
 def slot_kind(gpus: int, needs: list[Need], hosts: FreeHosts, part: float) -> SlotKind:
@@ -140,8 +151,8 @@ def whole_slots(
     kinds = [slot_kind(gpus, needs_of(expected, gpus), hosts, 1.0) for gpus in SLOT_GPUS]
     per_gpu = sum(part * request.gpus for request, part in mix) / INSURED_GPUS
     insured = Need(
-        cpu_milli=int(sum(part * request.cpu_milli for request, part in mix) / per_gpu),
-        memory_mib=int(sum(part * request.memory_mib for request, part in mix) / per_gpu),
+        cpu_milli=min(NEVER, int(sum(part * request.cpu_milli for request, part in mix) / per_gpu)),
+        memory_mib=min(NEVER, int(sum(part * request.memory_mib for request, part in mix) / per_gpu)),
         expected=INSURED_SHARE * free_worth / INSURED_GPUS * SAFETY,
     )
     kinds.append(slot_kind(INSURED_GPUS, [insured], hosts, INSURED_BONUS))

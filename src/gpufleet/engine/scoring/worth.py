@@ -22,6 +22,10 @@ GPU_BITS = ONE_GPU.bit_length() - 1
 STEP_BITS = CURVE_STEPS.bit_length() - 1
 FRACTION_BITS = 8
 FRACTION_MASK = (1 << FRACTION_BITS) - 1
+HOST_MOST = 1 << 26
+"""More CPU milli or MiB than this (67,000 cores, 64 TiB) count as this much, so that the position on
+a curve is worked out in 64 bits."""
+
 EMPTY_GPU_COST = ONE_GPU // 100
 """What an idle GPU on a node counts against it: small beside any real loss, enough to prefer the
 fuller of two nodes that lose alike."""
@@ -31,7 +35,7 @@ fuller of two nodes that lose alike."""
 def served_share(worth: WorthTables, curve: int, amount: int, remainder: int) -> int:
     """The share of a remainder's worth that this amount of CPU or memory will serve."""
     whole = remainder * worth.spans[curve]
-    left = max(0, amount)
+    left = min(max(0, amount), HOST_MOST)
     if left << GPU_BITS >= whole:
         return FULL_SHARE
     position = (left << (GPU_BITS + STEP_BITS + FRACTION_BITS)) // whole
