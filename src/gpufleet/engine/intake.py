@@ -195,8 +195,8 @@ class Intake:
         self.books.shapes.rank_anew()
 
     def _lesson_learned(self, happened: event.LessonLearned) -> None:
-        self.books.policy.take_lesson(happened.lesson)
-        self.books.shapes.rank_anew()
+        if self.books.policy.take_lesson(happened.lesson):
+            self.books.shapes.rank_anew()
 
 
 def same_amounts(known: Node, node: Node) -> bool:

@@ -26,6 +26,7 @@ from gpufleet.engine.lesson import (
     SPAN_MOST,
     Lesson,
 )
+from gpufleet.engine.lesson_change import says_something_new, with_marks_of
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_tables import DEVICES_A_NODE_MAX, empty_policy_tables
 from gpufleet.engine.scoring.fragmentation import grade_thresholds
@@ -51,6 +52,7 @@ class PolicyState:
         self.fleet = fleet
         self.mix = Mix()
         self._handle = Handle()
+        self._lesson: Lesson | None = None
         self.tables = empty_policy_tables()
         self._next_lesson_at = next_lesson_at(0)
         self._quiet_until = self._next_lesson_at
@@ -126,14 +128,19 @@ class PolicyState:
         """A lesson from the mix so far and the fleet as it is."""
         return study(self.mix, self.fleet)
 
-    def take_lesson(self, lesson: Lesson | None) -> None:
-        """Value nodes by this lesson from now on; None teaches nothing."""
+    def take_lesson(self, lesson: Lesson | None) -> bool:
+        """Value nodes by this lesson from now on; None teaches nothing. False if no score changes."""
         if lesson is not None:
             check(lesson)
         self._next_lesson_at = next_lesson_at(self.mix.arrivals)
         self._quiet_until = self.mix.arrivals + LESSON_GAP_ARRIVALS
         if lesson is None:
-            return
+            return False
+        known, new = self._lesson, True
+        if known is not None:
+            new = says_something_new(known, lesson)
+            lesson = lesson if new else with_marks_of(known, lesson)
+        self._lesson = lesson
         worth = untaught()._replace(of_node=self.tables.worth.of_node)
         worth.value[:] = lesson.value_by_milli
         for row, curve in enumerate((lesson.cpu, lesson.memory)):
@@ -148,6 +155,7 @@ class PolicyState:
             model_free=self._by_model({}, 0),
         )
         self.tables = self.tables._replace(worth=worth)
+        return new
 
     def _by_model(self, amounts: dict[GpuModelName, int], otherwise: int) -> Int64Array:
         """Amounts as an array by model code."""
