@@ -140,9 +140,9 @@ def test_members_of_several_shapes_are_one_gang() -> None:
 
 def test_a_large_gang_that_is_refused_leaves_no_trace() -> None:
     told = Story()
-    told.nodes(*(node(f"n{number}", 8) for number in range(100)))
+    told.nodes(*(node(f"n{number}", 8) for number in range(125)))
     told.gangs(gang("g", 1000))
-    # Seven of eight shares of 125 milli fit beside the one that runs; 999 of 1000 pairs would fit.
+    # 1,000 GPUs would hold the 999 small members, or the large one and 992 of them: only trying tells.
     books = told.engine.books
     before = snapshot(books.store.tables)
     nodes_before = {field: before[field] for field in ("nodes", "resources_free", "kinds", "devices")}
@@ -151,7 +151,7 @@ def test_a_large_gang_that_is_refused_leaves_no_trace() -> None:
     assert placed(said) == []
     after = snapshot(books.store.tables)
     assert {field: after[field] for field in nodes_before} == nodes_before
-    assert len(placed(told.arrive(*(pod(f"p{number}", shape(8)) for number in range(101))))) == 100
+    assert len(placed(told.arrive(*(pod(f"p{number}", shape(8)) for number in range(126))))) == 125
 
 
 def test_a_gang_whose_members_were_bound_by_others_needs_only_the_rest() -> None:
