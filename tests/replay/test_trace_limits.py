@@ -111,10 +111,10 @@ def test_rows_are_limited_blank_lines_too(tmp_path: Path) -> None:
 
 
 def test_gpus_of_a_node_list_are_limited(tmp_path: Path) -> None:
-    rows = [f"n{number},1,1,1024,T4" for number in range(977)]
+    rows = [f"n{number},1,1,256,T4" for number in range(3907)]
     with pytest.raises(TraceError, match="has more than 1,000,000 GPUs") as caught:
         read_nodes(table(tmp_path, *rows, header=NODE_HEADER))
-    assert caught.value.row == 978
+    assert caught.value.row == 3908
 
 
 def test_rows_stream_without_piling_up(tmp_path: Path) -> None:

@@ -20,6 +20,17 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISK_ERRORS = NO_ROOM | {errno.EIO, errno.EROFS, errno.ESTALE}
 
 
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Find out whether a file could be written there, before the work whose result it shall hold."""
+    target = Path(os.path.realpath(path))
+    try:
+        _check_target(target)
+        if not os.access(target.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _explained(target, error) from error
+
+
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     """A text file (UTF-8, line ends as written) that takes its place when the block ends well."""

@@ -8,9 +8,10 @@ import time
 from typing import Protocol
 
 from gpufleet import __version__
+from gpufleet.engine.errors import BrokenInvariantError
 from gpufleet.engine.event import Event, NodeSet, TargetWorkloadSet
 from gpufleet.engine.event_log import header_line, step_line
-from gpufleet.engine.instruction import AnyInstruction, Learn
+from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.node import Node
@@ -50,6 +51,9 @@ class Driver:
         self.decision_s += time.perf_counter() - started
         if self._log is not None:
             self._log.write(step_line(at_us, events, instructions))
+        for one in instructions:
+            if isinstance(one, Rejected):
+                raise BrokenInvariantError(f"the engine takes no {one.subject} of a replay: {one.problem}")
         if instructions and isinstance(instructions[-1], Learn):
             instructions.pop()
             started = time.perf_counter()

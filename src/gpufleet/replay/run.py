@@ -5,7 +5,6 @@ many runs it does.
 """
 
 import functools
-import resource
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,26 +13,25 @@ from typing import TypedDict
 
 import msgspec
 
+from gpufleet.engine.compile import story
 from gpufleet.engine.policy import find_policy
-from gpufleet.model.errors import InputError
-from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
 from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, ranked, saturating, source_of, units_of
 from gpufleet.replay.atomic_write import atomic_write
 from gpufleet.replay.csv_export import Placement, write_placements
-from gpufleet.replay.driver import Driver
+from gpufleet.replay.driver import Driver, LineSink
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
 from gpufleet.replay.idle import FleetView, typical_gpu_shapes
-from gpufleet.replay.log_file import LogFile
+from gpufleet.replay.log_file import log_file
+from gpufleet.replay.peak_memory import forget_peak, peak_rss_mib
 from gpufleet.replay.results import Curve, NodePicture, NodeTypeIdle, RunResult
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.saturate import SaturateRun
-from gpufleet.replay.tally import Tally, at_load_points, cause
+from gpufleet.replay.tally import Tally, at_load_points
 from gpufleet.replay.timeline import TimelineRun
 from gpufleet.replay.trace import Trace, read_trace
 from gpufleet.replay.typical import typical_workload
 
-KIBIBYTES_A_MEBIBYTE = 1024
 EMPTY_CURVE = Curve([], [], [], [])
 Progress = Callable[[int], None]
 
@@ -44,16 +42,22 @@ def trace_of(nodes_path: str, pods_path: str, skip_bad_rows_pct: float) -> Trace
     return read_trace(nodes_path, pods_path, skip_bad_rows_pct=skip_bad_rows_pct)
 
 
+@functools.cache
+def load_kernels(policy: str) -> None:
+    """Load the compiled kernels, once a process, so that no decision is told to have taken as long."""
+    story(find_policy(policy))
+
+
 def run(request: RunRequest, progress: Progress | None = None) -> RunResult:
     """Do one run; ``progress`` hears the number of tasks that have arrived, now and then."""
+    load_kernels(request.policy)
     started = time.perf_counter()
+    forget_peak()
     trace = trace_of(request.nodes_path, request.pods_path, request.skip_bad_rows_pct)
-    if gpu_capacity_milli(trace.nodes) == 0:
-        raise InputError("the nodes have no GPU", field=request.nodes_path, expected="at least one GPU")
     with ExitStack() as files:
         log = None
         if request.log_path is not None:
-            log = files.enter_context(LogFile(request.log_path))
+            log = files.enter_context(log_file(request.log_path))
         setting = Setting(request, trace, log)
         result = setting.timeline(progress) if request.mode == "timeline" else setting.saturate(progress)
         if request.placements_path is not None:
@@ -61,11 +65,6 @@ def run(request: RunRequest, progress: Progress | None = None) -> RunResult:
     return msgspec.structs.replace(
         result, wall_seconds=round(time.perf_counter() - started, 6), peak_rss_mib=peak_rss_mib()
     )
-
-
-def peak_rss_mib() -> float:
-    """The most memory this process has held so far."""
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIBIBYTES_A_MEBIBYTE, 1)
 
 
 class EndOfRun(TypedDict):
@@ -81,17 +80,16 @@ class EndOfRun(TypedDict):
 class Setting:
     """The engine with the fleet of one request, and what is read from it at the end."""
 
-    def __init__(self, request: RunRequest, trace: Trace, log: LogFile | None) -> None:
+    def __init__(self, request: RunRequest, trace: Trace, log: LineSink | None) -> None:
         self.request = request
         self.trace = trace
         self.gpus = gpu_capacity_milli(trace.nodes) // 1000
         self.placements: list[Placement] = []
         self.source = source_of(request.seed)
         self.units, nodes = self._arrivals()
-        workload = typical_workload(trace.tasks)
+        self.workload = typical_workload(trace.tasks)
         self.driver = Driver(find_policy(request.policy), request.seed, log)
-        self.driver.set_up(nodes, workload)
-        self.meter = FragmentationMeter(self.driver.engine, workload)
+        self.driver.set_up(nodes, self.workload)
 
     def _arrivals(self) -> tuple[list[Unit], list[Node]]:
         """What arrives in which order, and the nodes in the order of their rank."""
@@ -112,11 +110,13 @@ class Setting:
 
     def saturate(self, progress: Progress | None) -> RunResult:
         """Arrivals only, placed or failed at once."""
-        tally = Tally(self.gpus, self.meter.weight)
-        saturation = SaturateRun(self.driver, self.meter, tally)
+        meter = FragmentationMeter(self.driver.engine, self.workload)
+        until_pct = 0 if self.request.arrivals_path is not None else round(100 * self.request.load)
+        tally = Tally(self.gpus, meter.weight, until_pct)
+        saturation = SaturateRun(self.driver, meter, tally)
         saturation.run(self.units, progress)
         self.placements = saturation.placements
-        curve = tally.curve()
+        curve, reached_pct = tally.curve(), tally.reached_pct()
         return RunResult(
             policy=self.request.policy,
             seed=self.request.seed,
@@ -126,8 +126,8 @@ class Setting:
             gpus_total=self.gpus,
             first_refusal_load=tally.first_refusal_load(),
             accepted_by_class=tally.accepted_by_class(),
-            alloc_pct=at_load_points(curve, curve.alloc_pct),
-            frag_pct_of_cluster=at_load_points(curve, curve.frag_pct_of_cluster),
+            alloc_pct=at_load_points(curve, curve.alloc_pct, reached_pct),
+            frag_pct_of_cluster=at_load_points(curve, curve.frag_pct_of_cluster, reached_pct),
             failures_by_reason=dict(tally.failures.most_common()),
             curve=curve,
             **self._at_the_end(),
@@ -135,12 +135,11 @@ class Setting:
 
     def timeline(self, progress: Progress | None) -> RunResult:
         """The trace in its own time."""
-        play = TimelineRun(self.driver, self.meter, self.trace, self.gpus)
+        play = TimelineRun(self.driver, self.trace, self.gpus)
         play.run(progress)
         self.placements = play.placements
         waiting = play.never_started()
-        verdicts = [self.driver.engine.explain(PodUid(task.name)) for task in waiting]
-        failures = Counter(cause(verdict) for verdict in verdicts if verdict is not None)
+        failures = Counter(play.why_not_started(task) for task in waiting)
         return RunResult(
             policy=self.request.policy,
             seed=self.request.seed,

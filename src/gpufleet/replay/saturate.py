@@ -15,7 +15,7 @@ from gpufleet.replay.arrivals import Unit
 from gpufleet.replay.csv_export import Placement
 from gpufleet.replay.driver import Driver
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
-from gpufleet.replay.tally import Tally, cause
+from gpufleet.replay.tally import ITS_GANG, Tally, cause
 from gpufleet.replay.trace_tasks import TaskRecord
 
 
@@ -41,19 +41,29 @@ class SaturateRun:
     def _settle(self, unit: Unit, instructions: list[AnyInstruction], number: int) -> tuple[Event, ...]:
         """Count what came of a unit; the events that take back what was refused."""
         binds = {one.uid: one for one in instructions if isinstance(one, Bind)}
-        reason = "" if len(binds) == len(unit.tasks) else refusal(instructions)
         undo: list[Event] = []
         for task in unit.tasks:
             bind = binds.get(PodUid(task.name))
             if bind is not None:
                 self.meter.measure(self._rows[bind.node])
-            self.tally.count(task.shape.gpu, reason if bind is None else None, self.meter.fragmented)
-            self.placements.append(placement_of(task, bind, number, reason))
-            if bind is None:
-                undo.append(PodRemoved(PodUid(task.name)))
+                self.tally.count(task.shape.gpu, None, self.meter.fragmented)
+                self.placements.append(placement_of(task, bind, number))
+                continue
+            reason = self._refusal(task, instructions)
+            self.tally.count(task.shape.gpu, reason, self.meter.fragmented)
+            self.placements.append(Placement(task.name, None, at_us=number, reason=reason))
+            undo.append(PodRemoved(PodUid(task.name)))
         if unit.gang is not None and not binds:
             undo.append(GangRemoved(unit.gang.name))
         return tuple(undo)
+
+    def _refusal(self, task: TaskRecord, instructions: list[AnyInstruction]) -> str:
+        """The cause of a refusal: as the engine told it, else as it explains it when asked."""
+        for one in instructions:
+            if isinstance(one, Unschedulable | GangUnschedulable) and one.verdict is not None:
+                return cause(one.verdict)
+        verdict = self.driver.engine.explain(PodUid(task.name))
+        return ITS_GANG if verdict is None else cause(verdict)
 
 
 def events_of(unit: Unit) -> tuple[Event, ...]:
@@ -74,18 +84,6 @@ def pod_of(task: TaskRecord) -> Pod:
     )
 
 
-def refusal(instructions: list[AnyInstruction]) -> str:
-    """The cause of the first refusal among the instructions."""
-    for one in instructions:
-        if isinstance(one, Unschedulable):
-            return cause(one.verdict)
-        if isinstance(one, GangUnschedulable) and one.verdict is not None:
-            return cause(one.verdict)
-    return "its gang"
-
-
-def placement_of(task: TaskRecord, bind: Bind | None, at_us: int, reason: str) -> Placement:
-    """What came of a task, for the table of placements."""
-    if bind is None:
-        return Placement(task.name, None, at_us=at_us, reason=reason)
+def placement_of(task: TaskRecord, bind: Bind, at_us: int) -> Placement:
+    """Where a task went, for the table of placements."""
     return Placement(task.name, bind.node, bind.devices, task.shape.gpu.gpu_milli, at_us)

@@ -4,6 +4,7 @@ Everything is kept a row an arrival, in exact integers; percentages are made onc
 its neighbours. ``run`` puts the parts into a ``RunResult``.
 """
 
+import bisect
 from collections import Counter
 
 import numpy as np
@@ -29,10 +30,15 @@ CAUSE_OF_SHORTAGE = {
 }
 
 
+ITS_GANG = "its gang"
+
+
 def cause(verdict: Verdict) -> str:
     """The cause of a refusal in one or two words: what the nearest node lacks ("gpu", "cpu and
-    gpu"), else the reason that most nodes give.
+    gpu"), else the reason that most nodes give. Who would find a node alone waits for its gang.
     """
+    if sum(verdict.first_reasons.values()) < verdict.nodes:
+        return ITS_GANG
     if verdict.nearest is not None:
         return " and ".join(sorted({CAUSE_OF_SHORTAGE.get(name, name) for name in verdict.nearest.short}))
     if not verdict.first_reasons:
@@ -41,10 +47,15 @@ def cause(verdict: Verdict) -> str:
 
 
 class Tally:
-    """One row an arrived task."""
+    """One row an arrived task.
 
-    def __init__(self, gpus: int, fragmentation_weight: int) -> None:
+    ``until_pct`` is the load that arrivals were to end at. On a small fleet the last one falls well
+    short of it, because the next would have passed it; the state at that load is then the last one.
+    """
+
+    def __init__(self, gpus: int, fragmentation_weight: int, until_pct: int = 0) -> None:
         self.gpus = gpus
+        self._until_pct = until_pct
         self.fragmentation_weight = fragmentation_weight
         self.failures: Counter[str] = Counter()
         self._classes: list[str] = []
@@ -80,6 +91,12 @@ class Tally:
         """Arrived load in percent of all GPUs after each arrival."""
         return np.cumsum(self._asked_milli) / (10 * self.gpus)
 
+    def reached_pct(self) -> int:
+        """The load up to which the run says something."""
+        if not any(self._asked_milli):
+            return 0
+        return max(self._until_pct, round(float(self._load()[-1])))
+
     def first_refusal_load(self) -> float | None:
         """Arrived load when the first task was refused."""
         if all(self._accepted):
@@ -106,13 +123,14 @@ class Tally:
     def accepted_by_class(self) -> dict[str, dict[str, ClassCount]]:
         """Arrived and accepted tasks by class, up to each load that was reached."""
         points = np.rint(self._load()).astype(np.int64)
+        reached = self.reached_pct()
         classes = np.array(self._classes)
         accepted = np.array(self._accepted)
         found: dict[str, dict[str, ClassCount]] = {}
         for name in TASK_CLASSES:
             found[name] = {}
             for load in CLASS_LOAD_POINTS_PCT:
-                if points[-1] < load:
+                if reached < load:
                     continue
                 chosen = (classes == name) & (points <= load)
                 arrived, taken = int(chosen.sum()), int(accepted[chosen].sum())
@@ -126,7 +144,14 @@ def rounded_pct(shares: npt.NDArray[np.float64]) -> list[float]:
     return [round(100 * share, 4) for share in shares.tolist()]
 
 
-def at_load_points(curve: Curve, values: list[float]) -> dict[str, float]:
-    """The values of a curve at the loads that are always reported, as far as they were reached."""
-    by_load = dict(zip(curve.load_pct, values, strict=True))
-    return {str(load): by_load[load] for load in LOAD_POINTS_PCT if load in by_load}
+def at_load_points(curve: Curve, values: list[float], reached_pct: int) -> dict[str, float]:
+    """The values of a curve at the loads that are always reported, as far as they were reached.
+
+    On a small fleet one task may ask for several percent; between points the last one holds.
+    """
+    found: dict[str, float] = {}
+    for load in LOAD_POINTS_PCT:
+        place = bisect.bisect_right(curve.load_pct, load)
+        if load <= reached_pct and place:
+            found[str(load)] = values[place - 1]
+    return found

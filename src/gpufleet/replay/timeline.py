@@ -1,8 +1,10 @@
 """The trace in its own time: tasks arrive when they were created, run for as long as they ran, and
 leave; who finds no room waits until some is freed.
 
-Moments with several events are one step of the engine. A task without a known duration never
-leaves. Waits, queue length and utilisation are kept as they change and summed up at the end.
+Moments with several events are one step of the engine, in which what leaves comes before what
+arrives. A task that was withdrawn before it started in the record leaves at that moment, whether
+it runs by then or waits; one of which neither a duration nor an end is known stays. Waits, queue
+length and utilisation are kept as they change and summed up at the end.
 """
 
 import heapq
@@ -15,15 +17,16 @@ from gpufleet.engine.instruction import Bind
 from gpufleet.model.identifiers import PodUid
 from gpufleet.replay.csv_export import Placement
 from gpufleet.replay.driver import Driver
-from gpufleet.replay.fragmentation_meter import FragmentationMeter
 from gpufleet.replay.results import TASK_CLASSES, Timeline, Waits
 from gpufleet.replay.saturate import placement_of, pod_of
+from gpufleet.replay.tally import ITS_GANG, cause
 from gpufleet.replay.task_class import task_class
 from gpufleet.replay.trace import Trace
 from gpufleet.replay.trace_tasks import TaskRecord
 
 SERIES_POINTS = 500
 MICROSECONDS = 1_000_000
+WITHDRAWN = "withdrawn"
 
 
 class StepSeries:
@@ -69,19 +72,17 @@ class StepSeries:
 class TimelineRun:
     """Plays a trace against an engine in virtual time."""
 
-    def __init__(self, driver: Driver, meter: FragmentationMeter, trace: Trace, gpus: int) -> None:
+    def __init__(self, driver: Driver, trace: Trace, gpus: int) -> None:
         self.driver = driver
-        self.meter = meter
         self.trace = trace
         self.gpus = gpus
         self.queue_length = StepSeries()
         self.used_milli = StepSeries()
         self.wait_us_by_task: dict[str, int] = {}
         self.placements: list[Placement] = []
+        self._withdrawn: set[str] = set()
         self._departures: list[tuple[int, str]] = []
         self._task_by_name = {task.name: task for task in trace.tasks}
-        self._node_by_task: dict[str, int] = {}
-        self._rows = driver.engine.books.fleet.row_by_name
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Play until nothing arrives and nothing leaves any more."""
@@ -93,12 +94,17 @@ class TimelineRun:
             for task in arriving:
                 events.append(PodAdded(pod_of(task)))
                 self.queue_length.add(at_us, 1)
+                if task.withdrawn_at_us is not None:
+                    heapq.heappush(self._departures, (task.withdrawn_at_us, task.name))
             for one in self.driver.step(at_us, tuple(events)):
                 if isinstance(one, Bind):
                     self._start(self._task_by_name[one.uid], one, at_us)
             before, arrived = arrived, arrived + len(arriving)
             if progress is not None and arrived // 1000 > before // 1000:
                 progress(arrived)
+        for task in self.never_started():
+            reason = self.why_not_started(task)
+            self.placements.append(Placement(task.name, None, at_us=self.driver.engine.at_us, reason=reason))
 
     def _moments(self) -> Iterator[tuple[int, list[TaskRecord]]]:
         """The moments at which something arrives or leaves, with what arrives."""
@@ -119,20 +125,31 @@ class TimelineRun:
         while self._departures and self._departures[0][0] <= at_us:
             _, name = heapq.heappop(self._departures)
             leaving.append(PodRemoved(PodUid(name)))
-            self.used_milli.add(at_us, -self._task_by_name[name].shape.gpu.total_milli)
+            if name in self.wait_us_by_task:
+                self.used_milli.add(at_us, -self._task_by_name[name].shape.gpu.total_milli)
+            else:
+                self.queue_length.add(at_us, -1)
+                self._withdrawn.add(name)
         return leaving
 
     def _start(self, task: TaskRecord, bind: Bind, at_us: int) -> None:
         self.queue_length.add(at_us, -1)
         self.used_milli.add(at_us, task.shape.gpu.total_milli)
         self.wait_us_by_task[task.name] = at_us - task.created_at_us
-        self.placements.append(placement_of(task, bind, at_us, ""))
+        self.placements.append(placement_of(task, bind, at_us))
         if task.duration_us is not None:
             heapq.heappush(self._departures, (at_us + task.duration_us, task.name))
 
     def never_started(self) -> list[TaskRecord]:
-        """Tasks that waited to the end."""
+        """Tasks that waited to their withdrawal or to the end."""
         return [task for task in self.trace.tasks if task.name not in self.wait_us_by_task]
+
+    def why_not_started(self, task: TaskRecord) -> str:
+        """What such a task lacked: a cause as of now, or time."""
+        if task.name in self._withdrawn:
+            return WITHDRAWN
+        verdict = self.driver.engine.explain(PodUid(task.name))
+        return ITS_GANG if verdict is None else cause(verdict)
 
     def result(self) -> Timeline:
         """Waits and series; the time axis runs from the first arrival to the last event."""

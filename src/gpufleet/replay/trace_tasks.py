@@ -61,7 +61,8 @@ class TaskRecord(msgspec.Struct, frozen=True, gc=False):
     """A task as it was recorded.
 
     ``created_at_us`` counts from the trace's start. ``duration_us`` is how long it ran once
-    started, None if it never started or nobody wrote it down.
+    started, None if it never started or nobody wrote it down. ``withdrawn_at_us`` is when it was
+    given up without having started.
     """
 
     name: str
@@ -71,6 +72,7 @@ class TaskRecord(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     queue: QueueName = DEFAULT_QUEUE
     gang: GangName | None = None
+    withdrawn_at_us: int | None = None
 
 
 class TaskList(msgspec.Struct, frozen=True):
@@ -142,10 +144,19 @@ class _Tasks:
         name = trace_cells.name(cells[0], "name")
         shape = self._shapes[cells[REQUEST_CELLS]]
         turn = self._turns[cells[TURN_CELLS]]
-        created_at_us, duration_us = self._times.read(cells[TIME_CELLS])
+        times = self._times.read(cells[TIME_CELLS])
         trace_cells.refuse_twice(self._row_of_name, name, "name", row)
-        self._gangs.join(turn, row, position, created_at_us)
-        return TaskRecord(name, shape, created_at_us, duration_us, turn.priority, turn.queue, turn.gang)
+        self._gangs.join(turn, row, position, times.created_at_us)
+        return TaskRecord(
+            name,
+            shape,
+            times.created_at_us,
+            times.duration_us,
+            turn.priority,
+            turn.queue,
+            turn.gang,
+            times.withdrawn_at_us,
+        )
 
 
 class _Shapes(dict[tuple[str, ...], Shape]):

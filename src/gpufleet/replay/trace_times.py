@@ -2,7 +2,8 @@
 
 A list may say it in one of three ways: not at all, as the time of creation with a duration, or
 as the times of creation, start and end. A task that has a place for its start but none written
-in it never started, and how long it would have run is then unknown, not zero.
+in it never started; how long it would have run is then unknown, not zero, and its end is when it
+was withdrawn.
 """
 
 from collections.abc import Set as AbstractSet
@@ -14,21 +15,26 @@ from gpufleet.replay.errors import TraceError
 from gpufleet.replay.trace_cells import time_us
 
 
+class Times(msgspec.Struct, frozen=True):
+    """The times of one task in microseconds; None where nobody knows, or where it does not apply."""
+
+    created_at_us: int
+    duration_us: int | None = None
+    withdrawn_at_us: int | None = None
+
+
 class RecordedTimes(msgspec.Struct, frozen=True):
     """Reads the time cells of a list that has these columns."""
 
     has_creation: bool
     has_start: bool
 
-    def read(self, cells: tuple[str, ...]) -> tuple[int, int | None]:
-        """Creation in microseconds, and duration in microseconds or None.
-
-        ``cells`` are creation_time, scheduled_time, deletion_time and duration_s.
-        """
+    def read(self, cells: tuple[str, ...]) -> Times:
+        """The times in ``cells``: creation_time, scheduled_time, deletion_time and duration_s."""
         created, scheduled, deleted, duration = cells
         created_us = time_us(created, "creation_time") if self.has_creation else 0
         if duration:
-            return created_us, _stated_us(duration, deleted)
+            return Times(created_us, _stated_us(duration, deleted))
         start_us, start, start_column = created_us, created, "creation_time"
         if scheduled:
             start_us, start, start_column = (
@@ -39,12 +45,13 @@ class RecordedTimes(msgspec.Struct, frozen=True):
             if start_us < created_us:
                 raise _out_of_order("scheduled_time", scheduled, "creation_time", created)
         if not deleted:
-            return created_us, None
+            return Times(created_us)
         end_us = time_us(deleted, "deletion_time")
         if end_us < start_us:
             raise _out_of_order("deletion_time", deleted, start_column, start)
-        never_started = self.has_start and not scheduled
-        return created_us, None if never_started else end_us - start_us
+        if self.has_start and not scheduled:
+            return Times(created_us, withdrawn_at_us=end_us)
+        return Times(created_us, end_us - start_us)
 
 
 def check_time_columns(present: AbstractSet[str], file: str) -> None:
