@@ -40,15 +40,13 @@ class Unit(msgspec.Struct, frozen=True):
         """The largest part of one device that a task asks for."""
         return max(task.shape.gpu.gpu_milli for task in self.tasks)
 
-    def clone(self, number: int) -> "Unit":
-        """The same under names that nothing else has."""
+    def clone(self, ending: str) -> "Unit":
+        """The same with this behind every name."""
         gang = self.gang
         if gang is not None:
-            gang = msgspec.structs.replace(gang, name=GangName(f"{gang.name}+{number}"))
+            gang = msgspec.structs.replace(gang, name=GangName(gang.name + ending))
         tasks = tuple(
-            msgspec.structs.replace(
-                task, name=f"{task.name}+{number}", gang=None if gang is None else gang.name
-            )
+            msgspec.structs.replace(task, name=task.name + ending, gang=None if gang is None else gang.name)
             for task in self.tasks
         )
         return Unit(tasks, gang)
@@ -100,6 +98,7 @@ def saturating(
         asked_milli -= arrivals.pop(source.below(len(arrivals))).gpu_milli
     if asked_milli == target_milli or len(arrivals) < len(originals):
         return arrivals
+    mark = mark_of_clones(originals)
     number = 0
     while True:
         drawn = originals[source.below(len(originals))]
@@ -107,7 +106,17 @@ def saturating(
             return arrivals
         number += 1
         asked_milli += drawn.gpu_milli
-        arrivals.append(drawn.clone(number))
+        arrivals.append(drawn.clone(f"{mark}{number}"))
+
+
+def mark_of_clones(units: Sequence[Unit]) -> str:
+    """What stands before a clone's number: "+", or as many of it as no name of the list has."""
+    names = [task.name for unit in units for task in unit.tasks]
+    names += [unit.gang.name for unit in units if unit.gang is not None]
+    mark = "+"
+    while any(mark in name for name in names):
+        mark += "+"
+    return mark
 
 
 def source_of(seed: int) -> GoRandom:
