@@ -201,3 +201,12 @@ def test_shares_of_a_gang_pack_the_gpus_they_start_on(count: int) -> None:
     said = told.arrive(*members("g", min(count, 64), share(250, cpu_milli=1)))
     used = {device for _, devices in binds(said).values() for device in devices}
     assert len(used) == min(count, 64) // 4
+
+
+def test_a_gang_that_lacks_members_says_so_once() -> None:
+    told = Story()
+    told.nodes(node("n", 8))
+    told.gangs(gang("g", 3))
+    (said,) = told.arrive(*members("g", 1, shape(1)))
+    assert said == GangUnschedulable(GangName("g"), min_members=3, arrived=1, placeable=0, verdict=None)
+    assert told.arrive(pod("second", shape(1), gang="g")) == []

@@ -9,7 +9,7 @@ import heapq
 from gpufleet.engine import layout
 from gpufleet.engine.domains import Domains
 from gpufleet.engine.fleet import Fleet
-from gpufleet.engine.gangs import Gangs
+from gpufleet.engine.gangs import Gangs, Members
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
@@ -39,6 +39,7 @@ class Books:
         self.policy = PolicyState(policy, seed, self.fleet)
         self.room_freed = False
         self.sequence_by_row: dict[int, int] = {}
+        self._short_gangs: dict[GangName, None] = {}
         self._backoff: list[tuple[int, int, int]] = []
         self._refusals_by_uid: dict[PodUid, int] = {}
 
@@ -65,6 +66,8 @@ class Books:
             return
         if not members.ready:
             self.withdraw_gang(gang)
+            if members.waiting and not members.told_short:
+                self._short_gangs[name] = None
             return
         key = gang_key(gang)
         if key in self.waiting.lines:
@@ -73,6 +76,12 @@ class Books:
         if members.sequence == 0:
             members.sequence = self.waiting.next_sequence()
         self.waiting.put(key, -members.sequence, gang.created_at_us, members.sequence)
+
+    def take_short_gangs(self) -> list[Members]:
+        """Gangs of which too few members have come and that have not been told so yet."""
+        short = [self.gangs.members(name) for name in self._short_gangs if name in self.gangs.by_name]
+        self._short_gangs.clear()
+        return [members for members in short if members.waiting and not members.ready]
 
     def withdraw_gang(self, gang: Gang) -> None:
         """A gang leaves its line: it changed, ended, lacks members, or wants no more."""

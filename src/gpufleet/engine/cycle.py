@@ -148,7 +148,8 @@ class Cycle:
     def _tell_gang(self, members: Members, placeable: int, verdict: Verdict | None) -> None:
         if members.gang is None:
             return
-        members.told = True
+        members.told = members.told or verdict is not None
+        members.told_short = members.told_short or verdict is None
         self.instructions.append(
             GangUnschedulable(
                 gang=members.gang.name,
@@ -160,6 +161,8 @@ class Cycle:
         )
 
     def _tell_who_waits(self) -> None:
+        for members in self.books.take_short_gangs():
+            self._tell_gang(members, len(members.placed), None)
         waiting = self.books.waiting
         for key in waiting.take_untold():
             line = waiting.lines.get(key)

@@ -37,6 +37,7 @@ class Members:
     placed: dict[int, None] = field(default_factory=dict)
     sequence: int = 0
     told: bool = False
+    told_short: bool = False
 
     @property
     def missing(self) -> int:

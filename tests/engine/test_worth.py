@@ -1,0 +1,509 @@
+"""The default policy's score: what a node is worth before less what it is worth after.
+
+The account below does it with plain Python numbers, which know no overflow, from the lesson and the
+state of the node. Scores that the engine has kept and brought up to date must agree to the last bit.
+"""
+
+import random
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from gpufleet.engine import layout, worth_tables
+from gpufleet.engine.event import BindRefused, DeviceSet, LessonLearned, PodAdded, PodRemoved
+from gpufleet.engine.event_log import rerun
+from gpufleet.engine.hot_kernels import best_node_by_handle
+from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected
+from gpufleet.engine.learning.study import LESSON_GAP_ARRIVALS
+from gpufleet.engine.lesson import (
+    CURVE_STEPS,
+    FULL_SHARE,
+    NEVER,
+    ONE_GPU,
+    ONE_PRICE,
+    SPAN_MOST,
+    HostCurve,
+    Lesson,
+    SlotKind,
+    SlotLevel,
+)
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.scoring.worth import EMPTY_GPU_COST, HOST_MOST
+from gpufleet.model.device import Serves
+from gpufleet.model.identifiers import GpuModelName, NodeName, PodUid
+from gpufleet.model.shape import Shape
+from gpufleet.replay.driver import Driver
+from tests.engine.effort import seeds
+from tests.engine.fleet_builder import GIB, Story, gang, members, node, pod, problems, refused, shape, share
+from tests.engine.random_fleets import MODELS, odd_node, odd_shape, plain_node, plain_shape
+
+MIB = 1 << 20
+FLAT = HostCurve(1, (FULL_SHARE,) * (CURVE_STEPS + 1))
+PLAIN = Lesson(
+    value_by_milli=tuple(milli * ONE_GPU // 1000 for milli in range(1001)),
+    cpu=FLAT,
+    memory=FLAT,
+    price_by_model={},
+    slots=(),
+    model_low_milli={},
+    free_low_milli=-1,
+    free_high_milli=NEVER,
+)
+"""What the engine believes before its first lesson."""
+
+
+class Gpu(NamedTuple):
+    """A device as it is now."""
+
+    row: int
+    idle_milli: int
+    entirely_free: bool
+
+
+class Account:
+    """One node in the light of a lesson."""
+
+    def __init__(self, engine: Engine, lesson: Lesson, row: int) -> None:
+        self.lesson = lesson
+        tables = engine.books.store.tables
+        first, count = tables.nodes[[layout.NODE_FIRST_DEVICE, layout.NODE_DEVICE_COUNT], row].tolist()
+        self.gpus = [
+            Gpu(
+                device,
+                int(tables.devices[layout.DEVICE_IDLE_MILLI, device]),
+                bool(tables.devices[layout.DEVICE_WHOLE_FREE, device]),
+            )
+            for device in range(first, first + count)
+        ]
+        self.cpu_milli = int(tables.resources_free[row, layout.RESOURCE_CPU_MILLI])
+        self.memory_bytes = int(tables.resources_free[row, layout.RESOURCE_MEMORY_BYTES])
+        codes = {code: name for name, code in engine.books.fleet.model_codes.items()}
+        self.model = codes[int(tables.devices[layout.DEVICE_MODEL, first])] if count else None
+
+    def served(self, curve: HostCurve, amount: int, remainder: int) -> int:
+        """The share that lasts, read from the curve in steps of 1/256 of a step."""
+        position = min(max(0, amount), HOST_MOST) * ONE_GPU * CURVE_STEPS * 256
+        whole = remainder * curve.span
+        if position >= whole * CURVE_STEPS * 256:
+            return FULL_SHARE
+        step, part = divmod(position // whole, 256)
+        return curve.shares[step] + ((curve.shares[step + 1] - curve.shares[step]) * part >> 8)
+
+    def value(self, gpus: list[Gpu], cpu_milli: int, memory_bytes: int) -> int:
+        """The worth of these GPUs as far as CPU and memory last."""
+        remainder = sum(self.lesson.value_by_milli[gpu.idle_milli] for gpu in gpus)
+        if remainder == 0:
+            return 0
+        cpu = self.served(self.lesson.cpu, cpu_milli, remainder)
+        memory = self.served(self.lesson.memory, memory_bytes // MIB, remainder)
+        return remainder * min(cpu, memory) // FULL_SHARE
+
+    def levels_met(self, kind: SlotKind, cpu_milli: int, memory_bytes: int) -> int:
+        """How many levels the host satisfies, from the lowest on."""
+        met = 0
+        for level in kind.levels:
+            if cpu_milli < level.cpu_milli or memory_bytes // MIB < level.memory_mib:
+                break
+            met += 1
+        return met
+
+    def bonus(self, gpus: list[Gpu], cpu_milli: int, memory_bytes: int) -> int:
+        """What the slots are worth beyond their GPUs."""
+        free = sum(gpu.entirely_free for gpu in gpus)
+        total = 0
+        for kind in self.lesson.slots:
+            met = self.levels_met(kind, cpu_milli, memory_bytes)
+            if met:
+                total += free // kind.gpus * kind.levels[met - 1].bonus
+        return total
+
+    def cheapest(self, milli: int, fitting: set[int]) -> Gpu:
+        """The device that loses least by a share; of equals the fullest, then the first."""
+        value = self.lesson.value_by_milli
+        return min(
+            (gpu for gpu in self.gpus if gpu.row in fitting),
+            key=lambda gpu: (
+                value[gpu.idle_milli] - value[gpu.idle_milli - milli],
+                gpu.idle_milli,
+                gpu.row,
+            ),
+        )
+
+    def after(self, wanted: Shape, fitting: set[int]) -> list[Gpu]:
+        """The devices once the shape is placed."""
+        if wanted.gpu.whole:
+            taken = [gpu.row for gpu in self.gpus if gpu.row in fitting][: wanted.gpu.count]
+            return [Gpu(gpu.row, 0, False) if gpu.row in taken else gpu for gpu in self.gpus]
+        if wanted.gpu.count:
+            milli = wanted.gpu.gpu_milli
+            chosen = self.cheapest(milli, fitting).row
+            return [
+                Gpu(gpu.row, gpu.idle_milli - milli, False) if gpu.row == chosen else gpu for gpu in self.gpus
+            ]
+        return self.gpus
+
+    def score(self, wanted: Shape, fitting: set[int]) -> int:
+        """Minus what is lost, and a little for what is idle before."""
+        gpus = self.after(wanted, fitting)
+        before = (self.cpu_milli, self.memory_bytes)
+        after = (
+            self.cpu_milli - wanted.resources.cpu_milli,
+            self.memory_bytes - wanted.resources.memory_bytes,
+        )
+        price = ONE_PRICE if self.model is None else self.lesson.price_by_model.get(self.model, ONE_PRICE)
+        lost = (self.value(self.gpus, *before) - self.value(gpus, *after)) * price // ONE_PRICE
+        lost += self.bonus(self.gpus, *before) - self.bonus(gpus, *after)
+        idle = sum(gpu.idle_milli for gpu in self.gpus)
+        return -lost - EMPTY_GPU_COST * idle // 1000
+
+
+def fitting_devices(engine: Engine, wanted: Shape, row: int) -> set[int]:
+    """Device rows of a node that can serve the shape (``test_fit`` proves what fits)."""
+    tables = engine.books.store.tables
+    found = set()
+    for gpu in Account(engine, PLAIN, row).gpus:
+        device = tables.devices[:, gpu.row]
+        code = int(device[layout.DEVICE_MODEL])
+        accepted = {engine.books.fleet.model_codes.get(model) for model in wanted.gpu.models}
+        if accepted and code not in accepted:
+            continue
+        stated = wanted.gpu.memory_mib
+        if wanted.gpu.whole:
+            enough = stated is None or device[layout.DEVICE_TOTAL_MIB] >= stated
+            fits = gpu.entirely_free and enough
+        else:
+            serves = device[layout.DEVICE_SERVES] & int(Serves.SHARE)
+            fits = gpu.idle_milli >= wanted.gpu.gpu_milli and serves and device[layout.DEVICE_HEALTHY]
+            if stated is not None or device[layout.DEVICE_MEMORY_SHARES]:
+                total = max(0, int(device[layout.DEVICE_TOTAL_MIB]))
+                mib = stated if stated is not None else total * wanted.gpu.gpu_milli // 1000
+                fits = fits and mib <= device[layout.DEVICE_FREE_MIB]
+        if fits:
+            found.add(gpu.row)
+    return found
+
+
+def scores(engine: Engine, wanted: Shape) -> dict[int, int]:
+    """The engine's own scores of a shape that it knows, by row of the nodes where it fits."""
+    books = engine.books
+    shape_row = books.shapes.row(wanted)
+    slot = books.shapes.slot(shape_row)
+    best_node_by_handle(books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot)
+    kept = books.shapes.rankings.scores[slot].tolist()
+    return {row: score for row, score in enumerate(kept) if score != layout.INFEASIBLE}
+
+
+def check_scores(engine: Engine, lesson: Lesson, known: list[Shape]) -> None:
+    """Every kept score against the account."""
+    for wanted in known:
+        for row, score in scores(engine, wanted).items():
+            account = Account(engine, lesson, row)
+            if wanted.gpu.whole or wanted.gpu.count <= 1:
+                assert score == account.score(wanted, fitting_devices(engine, wanted, row))
+
+
+def check_tallies(engine: Engine, lesson: Lesson) -> None:
+    """The fleet's counts of slots and of free milli against a recount."""
+    worth = engine.books.policy.tables.worth
+    accounts = [Account(engine, lesson, row) for row in engine.books.fleet.row_by_name.values()]
+    idle = {account: sum(gpu.idle_milli for gpu in account.gpus) for account in accounts}
+    assert worth.state[worth_tables.WORTH_TOTAL_FREE_MILLI] == sum(idle.values())
+    for name, code in engine.books.fleet.model_codes.items():
+        of_model = sum(milli for account, milli in idle.items() if account.model == name)
+        assert code >= len(worth.model_free) or worth.model_free[code] == of_model
+    for kind, slots in enumerate(lesson.slots):
+        for level in range(len(slots.levels)):
+            left = sum(
+                sum(gpu.entirely_free for gpu in account.gpus) // slots.gpus
+                for account in accounts
+                if account.levels_met(slots, account.cpu_milli, account.memory_bytes) > level
+            )
+            assert worth.slots_left[kind, level] == left
+
+
+def random_curve(chance: random.Random) -> HostCurve:
+    """Any rising curve."""
+    shares = sorted(chance.randint(0, FULL_SHARE) for _ in range(CURVE_STEPS + 1))
+    return HostCurve(chance.choice((1, 500, 3000, 20_000, 10**6, SPAN_MOST)), tuple(shares))
+
+
+def random_lesson(chance: random.Random) -> Lesson:
+    """Any lesson that the engine takes."""
+    value = sorted(chance.choice((chance.randint(0, ONE_GPU), 0, ONE_GPU // 2)) for _ in range(1001))
+    kinds = []
+    for gpus in chance.sample((1, 2, 3, 4, 8), chance.randint(0, 4)):
+        count = chance.randint(1, 8)
+        columns = [
+            sorted(chance.choice(amounts) for _ in range(count))
+            for amounts in ((0, 8000, 32_000, 10**6), (0, 1000, 60_000, 250_000), range(gpus * ONE_GPU))
+        ]
+        levels = (SlotLevel(cpu, memory, bonus, -1) for cpu, memory, bonus in zip(*columns, strict=True))
+        kinds.append(SlotKind(gpus, tuple(levels)))
+    prices = {GpuModelName(model): chance.randint(0, 3000) for model in ("A100", "T4", "unheard-of")}
+    return msgspec.structs.replace(
+        PLAIN,
+        value_by_milli=(0, *value[1:]),
+        cpu=random_curve(chance),
+        memory=random_curve(chance),
+        price_by_model=prices if chance.random() < 0.7 else {},
+        slots=tuple(kinds),
+    )
+
+
+def random_steps(story: Story, chance: random.Random, number: int) -> None:
+    """Something happens."""
+    fleet = story.engine.books.fleet
+    running = sorted(story.engine.books.pods.row_by_uid)
+    names = sorted(fleet.row_by_name)
+    kind = chance.randrange(10)
+    if kind < 5:
+        story.arrive(pod(f"pod-{number}", chance.choice((plain_shape, odd_shape))(chance)))
+    elif kind == 5 and running:
+        story.depart(*chance.sample(running, min(3, len(running))))
+    elif kind == 6 and running:
+        story.happen(BindRefused(chance.choice(running)))
+    elif kind == 7:
+        name = chance.choice([*names, "another"])
+        if name not in fleet.row_by_name or chance.random() < 0.5:
+            story.nodes(chance.choice((plain_node, odd_node))(chance, name))
+        else:
+            story.lose(name)
+    elif kind == 8 and names:
+        known = fleet.node_at(fleet.row_by_name[NodeName(chance.choice(names))])
+        if known.devices:
+            device = chance.choice(known.devices)
+            sick = msgspec.structs.replace(device, healthy=not device.healthy)
+            story.happen(DeviceSet(known.name, sick))
+    else:  # more members than fit, often: the trial is undone
+        name = f"gang-{number}"
+        story.gangs(gang(name, 6))
+        story.arrive(*members(name, 6, plain_shape(chance)))
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_kept_scores_and_tallies_are_those_of_the_account_whatever_happens(seed: int) -> None:
+    chance = random.Random(seed)
+    story = Story("gpufleet", seed=seed)
+    story.nodes(*(chance.choice((plain_node, odd_node))(chance, f"node-{n}") for n in range(6)))
+    lesson = PLAIN
+    for number in range(40):
+        random_steps(story, chance, number)
+        if number % 8 == 7:
+            lesson = random_lesson(chance)
+            story.happen(LessonLearned(lesson))
+        known = [one.shape for one in story.engine.books.pods.pods if one is not None][-6:]
+        check_scores(story.engine, lesson, known)
+        if known:
+            check_tallies(story.engine, lesson)
+    assert not problems(story.said)
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_a_pod_goes_where_the_account_loses_least_and_is_refused_only_where_it_fits_nowhere(
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    story = Story("gpufleet", seed=seed)
+    story.nodes(*(plain_node(chance, f"node-{n}") for n in range(6)))
+    lesson = random_lesson(chance)
+    story.happen(LessonLearned(lesson))
+    for number in range(40):
+        wanted = plain_shape(chance)
+        story.engine.books.shapes.row(wanted)
+        before = {
+            row: Account(story.engine, lesson, row).score(wanted, fitting_devices(story.engine, wanted, row))
+            for row in scores(story.engine, wanted)
+        }
+        expected = min(before, key=lambda row: (-before[row], row), default=None)
+        device = None
+        if expected is not None and wanted.gpu.count and not wanted.gpu.whole:
+            fitting = fitting_devices(story.engine, wanted, expected)
+            device = Account(story.engine, lesson, expected).cheapest(wanted.gpu.gpu_milli, fitting).row
+        said = story.arrive(pod(f"pod-{number}", wanted))
+        if expected is None:
+            assert refused(said) == [f"pod-{number}"]
+            continue
+        name, devices = story.binds[f"pod-{number}"]
+        assert story.engine.books.fleet.row_by_name[NodeName(name)] == expected
+        if device is not None:
+            assert devices == (story.engine.books.fleet.device_ids[device],)
+
+
+@pytest.mark.parametrize("span", [1, 10**6, SPAN_MOST])
+def test_the_largest_node_with_the_steepest_and_the_longest_curve(span: int) -> None:
+    story = Story("gpufleet")
+    rising = tuple(step * FULL_SHARE // CURVE_STEPS for step in range(CURVE_STEPS + 1))
+    slots = tuple(SlotKind(gpus, (SlotLevel(0, 0, gpus * ONE_GPU, -1),)) for gpus in (1, 2, 4, 8))
+    lesson = msgspec.structs.replace(
+        PLAIN, cpu=HostCurve(span, rising), memory=HostCurve(span, rising), slots=slots
+    )
+    wanted = [shape(8, memory_bytes=1 << 40, cpu_milli=10**6), share(300), shape(cpu_milli=10**8)]
+    story.nodes(
+        node("huge", 256, cpu_milli=10**9, memory_bytes=1 << 50, pods=1000),
+        node("lean", 256, cpu_milli=10**6, memory_bytes=1 << 41, pods=1000),
+        node("starved", 256, cpu_milli=1000, memory_bytes=GIB, pods=1000),
+    )
+    story.happen(LessonLearned(lesson))
+    for number, one in enumerate(wanted):
+        story.arrive(pod(f"pod-{number}", one))
+        check_scores(story.engine, lesson, wanted[: number + 1])
+        check_tallies(story.engine, lesson)
+
+
+def test_nodes_and_models_that_come_after_a_lesson_are_valued_by_it() -> None:
+    story = Story("gpufleet")
+    story.nodes(node("first", 4))
+    lesson = msgspec.structs.replace(
+        PLAIN,
+        price_by_model={GpuModelName("A100"): 3 * ONE_PRICE},
+        slots=(SlotKind(2, (SlotLevel(0, 0, 1000, -1),)),),
+    )
+    story.happen(LessonLearned(lesson))
+    known = [share(300), shape(2)]
+    for number, one in enumerate(known):
+        story.arrive(pod(f"pod-{number}", one))
+    for number in range(150):  # more than the 64 rows and 8 models that there is room for at first
+        story.nodes(node(f"later-{number}", number % 5, model=f"model-{number % 30}"))
+        if number % 10 == 0:
+            check_scores(story.engine, lesson, known)
+    check_scores(story.engine, lesson, known)
+    check_tallies(story.engine, lesson)
+
+
+BAD_LESSONS = {
+    "a value too few": {"value_by_milli": PLAIN.value_by_milli[:-1]},
+    "a value too many": {"value_by_milli": (*PLAIN.value_by_milli, ONE_GPU)},
+    "no value": {"value_by_milli": ()},
+    "more than a GPU": {"value_by_milli": (*PLAIN.value_by_milli[:-1], ONE_GPU + 1)},
+    "less than nothing": {"value_by_milli": (-1, *PLAIN.value_by_milli[1:])},
+    "beyond 64 bits": {"value_by_milli": (*PLAIN.value_by_milli[:-1], 1 << 70)},
+    "a share too few": {"cpu": HostCurve(1, FLAT.shares[:-1])},
+    "more than all": {"memory": HostCurve(1, (*FLAT.shares[:-1], FULL_SHARE + 1))},
+    "no extent": {"memory": HostCurve(0, FLAT.shares)},
+    "too long a span": {"cpu": HostCurve(SPAN_MOST + 1, FLAT.shares)},
+    "a negative price": {"price_by_model": {GpuModelName("A100"): -1}},
+    "too high a price": {"price_by_model": {GpuModelName("A100"): 1 << 63}},
+    "too many kinds": {"slots": (SlotKind(2, ()),) * 5},
+    "too many levels": {"slots": (SlotKind(2, (SlotLevel(0, 0, 0, -1),) * 9),)},
+    "a slot of nothing": {"slots": (SlotKind(0, ()),)},
+    "a need beyond 64 bits": {"slots": (SlotKind(2, (SlotLevel(1 << 64, 0, 0, -1),)),)},
+    "too high a bonus": {"slots": (SlotKind(2, (SlotLevel(0, 0, 1 << 62, -1),)),)},
+    "a mark beyond 64 bits": {"free_high_milli": 1 << 64},
+    "a low mark of a model beyond 64 bits": {"model_low_milli": {GpuModelName("A100"): 1 << 64}},
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LESSONS.values(), ids=BAD_LESSONS)
+def test_a_lesson_of_wrong_size_or_amount_is_refused_and_harms_nothing(bad: dict[str, object]) -> None:
+    story = Story("gpufleet")
+    story.nodes(node("only", 4))
+    story.arrive(pod("small", share(300)))
+    known = scores(story.engine, share(300))
+    said = story.happen(LessonLearned(msgspec.structs.replace(PLAIN, **bad)))
+    assert [one.subject for one in said if isinstance(one, Rejected)] == ["LessonLearned"]
+    assert scores(story.engine, share(300)) == known
+    check_scores(story.engine, PLAIN, [share(300)])
+    assert story.binds.keys() == {"small"}
+    story.arrive(pod("next", share(300)))
+    assert story.binds["next"] == ("only", ("only/0",))
+
+
+class Lines:
+    """A log in memory."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    def write(self, line: bytes, /) -> None:
+        """Keep one line."""
+        self.lines.append(line)
+
+
+def churned(seed: int, lines: Lines) -> Driver:
+    """A driver that has seen arrivals, departures and lessons."""
+    chance = random.Random(seed)
+    driver = Driver(find_policy("gpufleet"), seed, lines)
+    driver.set_up([plain_node(chance, f"node-{number}") for number in range(12)], ())
+    leaving: list[PodUid] = []
+    for number in range(1, 400):
+        uid = PodUid(f"pod-{number}")
+        leaving.append(uid)
+        gone = [PodRemoved(leaving.pop(0)) for _ in range(2)] if len(leaving) > 60 else []
+        driver.step(number, (*gone, PodAdded(pod(uid, plain_shape(chance)))))
+    return driver
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_a_log_with_lessons_runs_again_to_the_same_bytes(seed: int) -> None:
+    lines = Lines()
+    churned(seed, lines)
+    assert sum(b'"lesson-learned"' in line for line in lines.lines) >= 5
+    for number, recorded, now in rerun(lines.lines):
+        assert recorded == now, f"line {number}"
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_scores_that_lessons_left_alone_are_those_made_anew(seed: int) -> None:
+    engine = churned(seed, Lines()).engine
+    known = sorted({one.shape for one in engine.books.pods.pods if one is not None}, key=repr)
+    kept = [scores(engine, wanted) for wanted in known]
+    engine.books.shapes.rank_anew()
+    assert [scores(engine, wanted) for wanted in known] == kept
+
+
+def is_due(said: list[AnyInstruction]) -> bool:
+    """Whether the engine asks for a lesson."""
+    return any(isinstance(one, Learn) for one in said)
+
+
+def filled() -> tuple[Story, list[str]]:
+    """A fleet of 32 GPUs in which 30 single GPUs run, a lesson taken at the last arrival; and who runs."""
+    story = Story("gpufleet")
+    story.nodes(*(node(f"node-{number}", 8) for number in range(4)))
+    uids = [f"pod-{number}" for number in range(30)]
+    for uid in uids:
+        story.arrive(pod(uid, shape(1)))
+    story.happen(story.engine.study())
+    return story, uids
+
+
+def test_a_fleet_that_empties_calls_for_a_lesson_once_the_gap_is_over() -> None:
+    story, uids = filled()
+    assert not is_due(story.depart(*uids))
+    for number in range(1, LESSON_GAP_ARRIVALS):
+        assert not is_due(story.arrive(pod(f"late-{number}", share(10))))
+    assert is_due(story.arrive(pod("last", share(10))))
+    assert not is_due(story.happen(story.engine.study()))
+
+
+def test_a_lesson_is_called_for_when_the_next_is_due_by_arrivals() -> None:
+    story, _ = filled()
+    # 30 arrivals call for the next lesson at 45; nothing else changes, for nothing here fits
+    due = [is_due(story.arrive(pod(f"late-{number}", shape(9)))) for number in range(31, 46)]
+    assert due == [False] * 14 + [True]
+
+
+def test_a_policy_that_does_not_learn_never_asks() -> None:
+    story = Story("best-fit")
+    story.nodes(node("only", 8))
+    for number in range(40):
+        assert not is_due(story.arrive(pod(f"pod-{number}", share(10))))
+
+
+def test_work_without_gpus_teaches_nothing_and_is_asked_about_rarely() -> None:
+    story = Story("gpufleet")
+    story.nodes(node("only", 8))
+    asked = []
+    for number in range(1, 100):
+        if is_due(story.arrive(pod(f"pod-{number}", shape(cpu_milli=1)))):
+            asked.append(number)
+            lesson = story.engine.study()
+            assert lesson.lesson is None
+            assert not is_due(story.happen(lesson))
+    assert asked == [16, 24, 36, 54, 81]
+
+
+def test_models_are_those_of_the_page() -> None:
+    assert {"A100", "T4"} <= set(MODELS)  # the random lessons price these
