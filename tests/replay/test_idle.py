@@ -6,39 +6,43 @@ import pytest
 
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.replay.arrivals import units_of
-from gpufleet.replay.idle import FleetView, blocked_by, node_type, typical_gpu_shapes, used_pct
+from gpufleet.replay.idle import FleetView, node_type, split_by_reason, typical_gpu_shapes, used_pct
 from gpufleet.replay.saturate import SaturateRun
 from gpufleet.replay.tally import Tally
 from tests.replay.small_traces import set_up, shape, task, trace_of_rows
 
 WANTED = [
-    shape(500, cpu_milli=4000, memory_mib=100),
-    shape(1000, cpu_milli=2000, memory_mib=800),
-    shape(1000, 2, cpu_milli=8000, memory_mib=100),
+    (shape(500, cpu_milli=4000, memory_mib=100), 6),
+    (shape(1000, cpu_milli=2000, memory_mib=800), 3),
+    (shape(1000, 2, cpu_milli=8000, memory_mib=100), 1),
 ]
 
 
 @pytest.mark.parametrize(
-    ("idle_milli", "cpu_milli", "memory_mib", "reasons"),
+    ("idle_milli", "cpu_milli", "memory_mib", "milli_by_reason"),
     [
-        ([400], 9000, 900, ["scraps"]),
-        ([500, 1000], 9000, 900, ["usable", "usable"]),
-        ([500], 3999, 900, ["cpu"]),
-        ([500], 9000, 99, ["memory"]),
-        ([500], 3999, 99, ["cpu and memory"]),
-        # the whole one has enough CPU for the second request and enough memory for the first only
-        ([1000], 3000, 200, ["cpu"]),
-        ([1000, 0], 9000, 900, ["usable", "scraps"]),
+        ([400], 9000, 900, {"scraps": 400}),
+        # six of ten requests fit 500 milli; 1000 milli are right for nine of ten
+        ([500, 1000], 9000, 900, {"usable": 300 + 900, "scraps": 200 + 100}),
+        ([500], 3999, 900, {"cpu": 300, "scraps": 200}),
+        ([500], 9000, 99, {"memory": 300, "scraps": 200}),
+        ([500], 3999, 99, {"cpu and memory": 300, "scraps": 200}),
+        # enough CPU for the second request only, enough memory for the first only
+        ([1000], 3000, 200, {"cpu": 600, "memory": 300, "scraps": 100}),
+        ([0], 9000, 900, {"scraps": 0}),
     ],
 )
-def test_reason_by_device(idle_milli: list[int], cpu_milli: int, memory_mib: int, reasons: list[str]) -> None:
-    assert blocked_by(WANTED, idle_milli, cpu_milli, memory_mib * MEBIBYTE) == reasons
+def test_idle_parts_are_split_over_the_requests(
+    idle_milli: list[int], cpu_milli: int, memory_mib: int, milli_by_reason: dict[str, float]
+) -> None:
+    found = split_by_reason(WANTED, idle_milli, cpu_milli, memory_mib * MEBIBYTE)
+    assert found == pytest.approx(milli_by_reason)
 
 
 def test_requests_of_several_gpus_need_as_many_free_ones() -> None:
-    pair = [shape(1000, 2)]
-    assert blocked_by(pair, [1000], 9000, MEBIBYTE) == ["scraps"]
-    assert blocked_by(pair, [1000, 1000], 9000, MEBIBYTE) == ["usable", "usable"]
+    pair = [(shape(1000, 2), 1)]
+    assert split_by_reason(pair, [1000], 9000, MEBIBYTE) == {"scraps": 1000}
+    assert split_by_reason(pair, [1000, 1000], 9000, MEBIBYTE) == {"usable": 2000}
 
 
 def test_typical_requests_cover_95_percent_of_the_gpu_tasks() -> None:
@@ -47,7 +51,7 @@ def test_typical_requests_cover_95_percent_of_the_gpu_tasks() -> None:
         *(task(f"often{number}", 500) for number in range(95)),
         *(task(f"rare{number}", 100) for number in range(5)),
     ]
-    assert [one.gpu.gpu_milli for one in typical_gpu_shapes(tasks)] == [500]
+    assert [(one.gpu.gpu_milli, count) for one, count in typical_gpu_shapes(tasks)] == [(500, 95)]
 
 
 def test_idle_gpus_by_type_of_node(tmp_path: Path) -> None:
@@ -58,7 +62,7 @@ def test_idle_gpus_by_type_of_node(tmp_path: Path) -> None:
     driver, meter = set_up(trace)
     SaturateRun(driver, meter, Tally(5, meter.weight)).run(units_of(trace)[:2])
     view = FleetView(driver.engine)
-    found = {one.node_type: one for one in view.idle_by_type([shape(500, cpu_milli=9000)])}
+    found = {one.node_type: one for one in view.idle_by_type([(shape(500, cpu_milli=9000), 1)])}
     assert list(found) == ["2x T4, 32 cores, 8 GiB", "1x G2, 8 cores, 8 GiB"]
     two = found["2x T4, 32 cores, 8 GiB"]
     assert (two.nodes, two.gpus) == (2, 4)

@@ -1,7 +1,8 @@
 """What keeps GPUs idle at the end of a run, by type of node.
 
-Every idle part of a GPU is asked which of the list's GPU requests it could still serve. If none is
-small enough it is a scrap; else it is blocked by the CPU or memory of its node, or usable.
+Every idle part of a GPU is split over the list's GPU requests by how often they come: a request that
+would fit counts its part as usable, one that is too large for what is left as scraps, one that lacks
+CPU or memory of the node as that.
 """
 
 from collections import Counter, defaultdict
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 
 from gpufleet.engine import layout
 from gpufleet.engine.scheduler import Engine
+from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.node import Node
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import Shape
@@ -19,15 +21,15 @@ TYPICAL_PCT = 95
 MEBIBYTES_A_GIBIBYTE = 1024
 
 
-def typical_gpu_shapes(tasks: Iterable[TaskRecord]) -> list[Shape]:
-    """The most frequent GPU requests, memory included, that cover 95 % of the GPU tasks."""
+def typical_gpu_shapes(tasks: Iterable[TaskRecord]) -> list[tuple[Shape, int]]:
+    """The most frequent GPU requests, memory included, that cover 95 % of the GPU tasks; with counts."""
     counts = Counter(task.shape for task in tasks if task.shape.gpu.count > 0)
-    kept: list[Shape] = []
+    kept: list[tuple[Shape, int]] = []
     covered = 0
     for shape, count in counts.most_common():
         if 100 * covered >= TYPICAL_PCT * counts.total():
             break
-        kept.append(shape)
+        kept.append((shape, count))
         covered += count
     return kept
 
@@ -41,29 +43,31 @@ def node_type(node: Node) -> str:
     return f"{gpus}, {cores}, {gibibytes:.0f} GiB"
 
 
-def blocked_by(shapes: list[Shape], idle_milli: list[int], cpu_milli: int, memory_bytes: int) -> list[str]:
-    """For each device of a node, why its idle part stays idle."""
-    whole = sum(1 for milli in idle_milli if milli == 1000)
-    reasons = []
+def reason_for(shape: Shape, milli: int, free_gpus: int, cpu_milli: int, memory_bytes: int) -> str:
+    """Why a request does not use the idle ``milli`` of a device: what is lacking, or "usable"."""
+    if shape.gpu.gpu_milli > milli or (shape.gpu.count > 1 and shape.gpu.count > free_gpus):
+        return "scraps"
+    lacks_cpu = shape.resources.cpu_milli > cpu_milli
+    lacks_memory = shape.resources.memory_bytes > memory_bytes
+    if lacks_cpu and lacks_memory:
+        return "cpu and memory"
+    if lacks_cpu:
+        return "cpu"
+    return "memory" if lacks_memory else "usable"
+
+
+def split_by_reason(
+    requests: list[tuple[Shape, int]], idle_milli: list[int], cpu_milli: int, memory_bytes: int
+) -> dict[str, float]:
+    """The idle milli of a node's devices by reason, each request weighing by its count."""
+    free_gpus = sum(1 for milli in idle_milli if milli == WHOLE_GPU_MILLI)
+    everything = sum(count for _, count in requests)
+    found: dict[str, float] = {}
     for milli in idle_milli:
-        candidates = [
-            shape
-            for shape in shapes
-            if shape.gpu.gpu_milli <= milli and (shape.gpu.count == 1 or shape.gpu.count <= whole)
-        ]
-        enough_cpu = [shape for shape in candidates if shape.resources.cpu_milli <= cpu_milli]
-        enough_memory = [shape for shape in candidates if shape.resources.memory_bytes <= memory_bytes]
-        if not candidates:
-            reasons.append("scraps")
-        elif any(shape.resources.memory_bytes <= memory_bytes for shape in enough_cpu):
-            reasons.append("usable")
-        elif enough_memory:
-            reasons.append("cpu")
-        elif enough_cpu:
-            reasons.append("memory")
-        else:
-            reasons.append("cpu and memory")
-    return reasons
+        for shape, count in requests:
+            reason = reason_for(shape, milli, free_gpus, cpu_milli, memory_bytes)
+            found[reason] = found.get(reason, 0.0) + milli * count / everything
+    return found
 
 
 class FleetView:
@@ -84,11 +88,12 @@ class FleetView:
         free = self._tables.resources_free[row]
         return int(free[layout.RESOURCE_CPU_MILLI]), int(free[layout.RESOURCE_MEMORY_BYTES])
 
-    def idle_by_type(self, shapes: list[Shape]) -> list[NodeTypeIdle]:
+    def idle_by_type(self, requests: list[tuple[Shape, int]]) -> list[NodeTypeIdle]:
         """Idle GPUs of each type of node, split by reason; the type with most GPUs first."""
         nodes: Counter[str] = Counter()
         gpus: Counter[str] = Counter()
-        milli_by_reason: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        idle_milli: Counter[str] = Counter()
+        milli_by_reason: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for row, node in enumerate(self._fleet.nodes):
             if node is None or not node.devices:
                 continue
@@ -97,19 +102,20 @@ class FleetView:
             gpus[kind] += len(node.devices)
             idle = self.idle_milli(row)
             cpu_milli, memory_bytes = self.free_host(row)
+            idle_milli[kind] += sum(idle)
             if any(idle):
-                for milli, reason in zip(
-                    idle, blocked_by(shapes, idle, cpu_milli, memory_bytes), strict=True
-                ):
+                for reason, milli in split_by_reason(requests, idle, cpu_milli, memory_bytes).items():
                     milli_by_reason[kind][reason] += milli
         return [
             NodeTypeIdle(
                 node_type=kind,
                 nodes=nodes[kind],
                 gpus=count,
-                idle_gpus=milli_by_reason[kind].total() / 1000,
+                idle_gpus=idle_milli[kind] / 1000,
                 idle_by_reason={
-                    reason: milli / 1000 for reason, milli in sorted(milli_by_reason[kind].items()) if milli
+                    reason: round(milli / 1000, 4)
+                    for reason, milli in sorted(milli_by_reason[kind].items())
+                    if milli
                 },
             )
             for kind, count in gpus.most_common()

@@ -176,9 +176,9 @@ def _by_policy_chart(idle: _IdleByPolicy, reasons: list[str]) -> Chart:
     return Chart(
         name="idle-by-reason",
         title="What keeps GPUs idle",
-        note="Idle GPUs at the end of a run, mean over the seeds. Short: a typical task would fit if "
-        "the node had more CPU or memory. Too small: no typical task asks for so little of a GPU. "
-        "Still usable: at least one typical task fits.",
+        note="Idle GPUs at the end of a run, mean over the seeds, split over the typical tasks by how "
+        "often they come. Short: the task would fit if the node had more CPU or memory. Too small: the "
+        "task asks for more of a GPU. Still usable: the task fits.",
         panels=(Panel("", _bars(totals, reasons, end), _BAR_STEP_PX * len(totals)),),
         table=table(
             "Idle GPUs at the end by reason, mean over the seeds",
