@@ -1,11 +1,10 @@
 """The default policy's score: what a node is worth before less what it is worth after.
 
-The account below does it with plain Python numbers, which know no overflow, from the lesson and the
-state of the node. Scores that the engine has kept and brought up to date must agree to the last bit.
+``worth_account`` does the same with plain Python numbers; scores that the engine has kept and brought up
+to date must agree to the last bit.
 """
 
 import random
-from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -19,7 +18,6 @@ from gpufleet.engine.learning.study import LESSON_GAP_ARRIVALS
 from gpufleet.engine.lesson import (
     CURVE_STEPS,
     FULL_SHARE,
-    NEVER,
     ONE_GPU,
     ONE_PRICE,
     SPAN_MOST,
@@ -30,168 +28,23 @@ from gpufleet.engine.lesson import (
 )
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.scoring.worth import EMPTY_GPU_COST, HOST_MOST
-from gpufleet.model.device import Serves
 from gpufleet.model.identifiers import GpuModelName, NodeName, PodUid
 from gpufleet.model.shape import Shape
 from gpufleet.replay.driver import Driver
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import GIB, Story, gang, members, node, pod, problems, refused, shape, share
-from tests.engine.random_fleets import MODELS, odd_node, odd_shape, plain_node, plain_shape
-
-MIB = 1 << 20
-FLAT = HostCurve(1, (FULL_SHARE,) * (CURVE_STEPS + 1))
-PLAIN = Lesson(
-    value_by_milli=tuple(milli * ONE_GPU // 1000 for milli in range(1001)),
-    cpu=FLAT,
-    memory=FLAT,
-    price_by_model={},
-    slots=(),
-    model_low_milli={},
-    free_low_milli=-1,
-    free_high_milli=NEVER,
-)
-"""What the engine believes before its first lesson."""
-
-
-class Gpu(NamedTuple):
-    """A device as it is now."""
-
-    row: int
-    idle_milli: int
-    entirely_free: bool
-
-
-class Account:
-    """One node in the light of a lesson."""
-
-    def __init__(self, engine: Engine, lesson: Lesson, row: int) -> None:
-        self.lesson = lesson
-        tables = engine.books.store.tables
-        first, count = tables.nodes[[layout.NODE_FIRST_DEVICE, layout.NODE_DEVICE_COUNT], row].tolist()
-        self.gpus = [
-            Gpu(
-                device,
-                int(tables.devices[layout.DEVICE_IDLE_MILLI, device]),
-                bool(tables.devices[layout.DEVICE_WHOLE_FREE, device]),
-            )
-            for device in range(first, first + count)
-        ]
-        self.cpu_milli = int(tables.resources_free[row, layout.RESOURCE_CPU_MILLI])
-        self.memory_bytes = int(tables.resources_free[row, layout.RESOURCE_MEMORY_BYTES])
-        codes = {code: name for name, code in engine.books.fleet.model_codes.items()}
-        self.model = codes[int(tables.devices[layout.DEVICE_MODEL, first])] if count else None
-
-    def served(self, curve: HostCurve, amount: int, remainder: int) -> int:
-        """The share that lasts, read from the curve in steps of 1/256 of a step."""
-        position = min(max(0, amount), HOST_MOST) * ONE_GPU * CURVE_STEPS * 256
-        whole = remainder * curve.span
-        if position >= whole * CURVE_STEPS * 256:
-            return FULL_SHARE
-        step, part = divmod(position // whole, 256)
-        return curve.shares[step] + ((curve.shares[step + 1] - curve.shares[step]) * part >> 8)
-
-    def value(self, gpus: list[Gpu], cpu_milli: int, memory_bytes: int) -> int:
-        """The worth of these GPUs as far as CPU and memory last."""
-        remainder = sum(self.lesson.value_by_milli[gpu.idle_milli] for gpu in gpus)
-        if remainder == 0:
-            return 0
-        cpu = self.served(self.lesson.cpu, cpu_milli, remainder)
-        memory = self.served(self.lesson.memory, memory_bytes // MIB, remainder)
-        return remainder * min(cpu, memory) // FULL_SHARE
-
-    def levels_met(self, kind: SlotKind, cpu_milli: int, memory_bytes: int) -> int:
-        """How many levels the host satisfies, from the lowest on."""
-        met = 0
-        for level in kind.levels:
-            if cpu_milli < level.cpu_milli or memory_bytes // MIB < level.memory_mib:
-                break
-            met += 1
-        return met
-
-    def bonus(self, gpus: list[Gpu], cpu_milli: int, memory_bytes: int) -> int:
-        """What the slots are worth beyond their GPUs."""
-        free = sum(gpu.entirely_free for gpu in gpus)
-        total = 0
-        for kind in self.lesson.slots:
-            met = self.levels_met(kind, cpu_milli, memory_bytes)
-            if met:
-                total += free // kind.gpus * kind.levels[met - 1].bonus
-        return total
-
-    def cheapest(self, milli: int, fitting: set[int]) -> Gpu:
-        """The device that loses least by a share; of equals the fullest, then the first."""
-        value = self.lesson.value_by_milli
-        return min(
-            (gpu for gpu in self.gpus if gpu.row in fitting),
-            key=lambda gpu: (
-                value[gpu.idle_milli] - value[gpu.idle_milli - milli],
-                gpu.idle_milli,
-                gpu.row,
-            ),
-        )
-
-    def after(self, wanted: Shape, fitting: set[int]) -> list[Gpu]:
-        """The devices once the shape is placed."""
-        if wanted.gpu.whole:
-            taken = [gpu.row for gpu in self.gpus if gpu.row in fitting][: wanted.gpu.count]
-            return [Gpu(gpu.row, 0, False) if gpu.row in taken else gpu for gpu in self.gpus]
-        if wanted.gpu.count:
-            milli = wanted.gpu.gpu_milli
-            chosen = self.cheapest(milli, fitting).row
-            return [
-                Gpu(gpu.row, gpu.idle_milli - milli, False) if gpu.row == chosen else gpu for gpu in self.gpus
-            ]
-        return self.gpus
-
-    def score(self, wanted: Shape, fitting: set[int]) -> int:
-        """Minus what is lost, and a little for what is idle before."""
-        gpus = self.after(wanted, fitting)
-        before = (self.cpu_milli, self.memory_bytes)
-        after = (
-            self.cpu_milli - wanted.resources.cpu_milli,
-            self.memory_bytes - wanted.resources.memory_bytes,
-        )
-        price = ONE_PRICE if self.model is None else self.lesson.price_by_model.get(self.model, ONE_PRICE)
-        lost = (self.value(self.gpus, *before) - self.value(gpus, *after)) * price // ONE_PRICE
-        lost += self.bonus(self.gpus, *before) - self.bonus(gpus, *after)
-        idle = sum(gpu.idle_milli for gpu in self.gpus)
-        return -lost - EMPTY_GPU_COST * idle // 1000
-
-
-def fitting_devices(engine: Engine, wanted: Shape, row: int) -> set[int]:
-    """Device rows of a node that can serve the shape (``test_fit`` proves what fits)."""
-    tables = engine.books.store.tables
-    found = set()
-    for gpu in Account(engine, PLAIN, row).gpus:
-        device = tables.devices[:, gpu.row]
-        code = int(device[layout.DEVICE_MODEL])
-        accepted = {engine.books.fleet.model_codes.get(model) for model in wanted.gpu.models}
-        if accepted and code not in accepted:
-            continue
-        stated = wanted.gpu.memory_mib
-        if wanted.gpu.whole:
-            enough = stated is None or device[layout.DEVICE_TOTAL_MIB] >= stated
-            fits = gpu.entirely_free and enough
-        else:
-            serves = device[layout.DEVICE_SERVES] & int(Serves.SHARE)
-            fits = gpu.idle_milli >= wanted.gpu.gpu_milli and serves and device[layout.DEVICE_HEALTHY]
-            if stated is not None or device[layout.DEVICE_MEMORY_SHARES]:
-                total = max(0, int(device[layout.DEVICE_TOTAL_MIB]))
-                mib = stated if stated is not None else total * wanted.gpu.gpu_milli // 1000
-                fits = fits and mib <= device[layout.DEVICE_FREE_MIB]
-        if fits:
-            found.add(gpu.row)
-    return found
+from tests.engine.random_fleets import odd_node, odd_shape, plain_node, plain_shape
+from tests.engine.worth_account import FLAT, PLAIN, Account, fitting_devices
 
 
 def scores(engine: Engine, wanted: Shape) -> dict[int, int]:
-    """The engine's own scores of a shape that it knows, by row of the nodes where it fits."""
+    """The engine's own scores of a shape, by row of the nodes where it fits."""
     books = engine.books
-    shape_row = books.shapes.row(wanted)
+    shape_row = books.shapes.hold(wanted)
     slot = books.shapes.slot(shape_row)
     best_node_by_handle(books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot)
     kept = books.shapes.rankings.scores[slot].tolist()
+    books.shapes.drop(shape_row)
     return {row: score for row, score in enumerate(kept) if score != layout.INFEASIBLE}
 
 
@@ -311,7 +164,6 @@ def test_a_pod_goes_where_the_account_loses_least_and_is_refused_only_where_it_f
     story.happen(LessonLearned(lesson))
     for number in range(40):
         wanted = plain_shape(chance)
-        story.engine.books.shapes.row(wanted)
         before = {
             row: Account(story.engine, lesson, row).score(wanted, fitting_devices(story.engine, wanted, row))
             for row in scores(story.engine, wanted)
@@ -459,10 +311,10 @@ def is_due(said: list[AnyInstruction]) -> bool:
 
 
 def filled() -> tuple[Story, list[str]]:
-    """A fleet of 32 GPUs in which 30 single GPUs run, a lesson taken at the last arrival; and who runs."""
+    """A fleet of 48 GPUs in which 40 single GPUs run, a lesson taken at the last arrival; and who runs."""
     story = Story("gpufleet")
-    story.nodes(*(node(f"node-{number}", 8) for number in range(4)))
-    uids = [f"pod-{number}" for number in range(30)]
+    story.nodes(*(node(f"node-{number}", 8) for number in range(6)))
+    uids = [f"pod-{number}" for number in range(40)]
     for uid in uids:
         story.arrive(pod(uid, shape(1)))
     story.happen(story.engine.study())
@@ -480,9 +332,9 @@ def test_a_fleet_that_empties_calls_for_a_lesson_once_the_gap_is_over() -> None:
 
 def test_a_lesson_is_called_for_when_the_next_is_due_by_arrivals() -> None:
     story, _ = filled()
-    # 30 arrivals call for the next lesson at 45; nothing else changes, for nothing here fits
-    due = [is_due(story.arrive(pod(f"late-{number}", shape(9)))) for number in range(31, 46)]
-    assert due == [False] * 14 + [True]
+    # 40 arrivals call for the next lesson at 60; nothing else changes, for nothing here fits
+    due = [is_due(story.arrive(pod(f"late-{number}", shape(9)))) for number in range(41, 61)]
+    assert due == [False] * 19 + [True]
 
 
 def test_a_policy_that_does_not_learn_never_asks() -> None:
@@ -503,7 +355,3 @@ def test_work_without_gpus_teaches_nothing_and_is_asked_about_rarely() -> None:
             assert lesson.lesson is None
             assert not is_due(story.happen(lesson))
     assert asked == [16, 24, 36, 54, 81]
-
-
-def test_models_are_those_of_the_page() -> None:
-    assert {"A100", "T4"} <= set(MODELS)  # the random lessons price these

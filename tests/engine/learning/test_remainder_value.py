@@ -45,7 +45,7 @@ def patterns(sizes: list[int], room: int) -> Iterator[tuple[int, ...]]:
 def fewest_gpus(demand_by_size: dict[int, float]) -> float:
     """The GPUs, fractions allowed, that the demand needs at least: the LP over all patterns."""
     sizes = sorted(demand_by_size)
-    program = highspy.Highs()
+    program = highspy.Highs()  # type: ignore[no-untyped-call]
     program.setOptionValue("output_flag", False)
     for size in sizes:
         program.addRow(demand_by_size[size], highspy.kHighsInf, 0, [], [])
