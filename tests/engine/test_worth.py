@@ -305,6 +305,20 @@ def test_scores_that_lessons_left_alone_are_those_made_anew(seed: int) -> None:
     assert [scores(engine, wanted) for wanted in known] == kept
 
 
+@pytest.mark.parametrize("bonus", [1, 1000, ONE_GPU])
+def test_a_bonus_too_small_to_matter_is_not_taken_over_by_halves(bonus: int) -> None:
+    story = Story("gpufleet")
+    story.nodes(node("a", 8), node("b", 4), node("c", 2))
+    known = [share(300), shape(1), shape()]
+    story.arrive(*(pod(f"pod-{number}", wanted) for number, wanted in enumerate(known)))
+    for amount in (0, bonus, 0, bonus // 2):
+        slots = (SlotKind(2, (SlotLevel(0, 0, amount, -1),)),)
+        story.happen(LessonLearned(msgspec.structs.replace(PLAIN, slots=slots)))
+        kept = [scores(story.engine, wanted) for wanted in known]
+        story.engine.books.shapes.rank_anew()
+        assert [scores(story.engine, wanted) for wanted in known] == kept
+
+
 def is_due(said: list[AnyInstruction]) -> bool:
     """Whether the engine asks for a lesson."""
     return any(isinstance(one, Learn) for one in said)

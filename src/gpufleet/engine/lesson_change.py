@@ -35,7 +35,7 @@ def says_something_new(old: Lesson, new: Lesson) -> bool:
 def with_marks_of(old: Lesson, new: Lesson) -> Lesson:
     """The old lesson's values with the new one's marks: what it watches, and when the next is due."""
     slots = new.slots
-    if any_bonus(old.slots):
+    if any_bonus(old.slots) or any_bonus(new.slots):
         slots = tuple(
             SlotKind(
                 kind.gpus,
