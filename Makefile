@@ -65,10 +65,12 @@ format: setup ## Format the code and repair what can be repaired
 docs: setup ## Build the documentation into build/docs; a broken link fails
 	@$(BIN)/zensical build --strict --clean
 
-.PHONY: bench
-bench: $(patsubst bench/%.py,bench-%,$(wildcard bench/[a-z]*.py)) ## Run every benchmark
+BENCHMARKS := engine quality lists profile
 
-bench-%: setup ## Run one benchmark, bench/%.py
+.PHONY: bench
+bench: $(BENCHMARKS:%=bench-%) ## Run every benchmark
+
+bench-%: setup ## Run one benchmark: engine, quality, lists, profile
 	@$(BIN)/python -m bench.$*
 
 .PHONY: lock
