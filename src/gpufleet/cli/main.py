@@ -7,6 +7,9 @@ command may raise the errors of ``model.errors`` and know what the user will see
 """
 
 import importlib
+import io
+import os
+import sys
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -29,6 +32,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     WORLD_FAILED = 3
     INTERRUPTED = 130
+    READER_LEFT = 141
 
 
 class LazyCommand(click.Command):
@@ -62,6 +66,10 @@ def gpufleet() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; prints every error in the user's terms."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a terminal without UTF-8 cannot show is shown escaped.
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = gpufleet.main(arguments, prog_name="gpufleet", standalone_mode=False)
     except click.ClickException as error:
@@ -73,6 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         say(str(error))
         return ExitCode.BAD_INPUT
+    except SystemExit:
+        # This is what click and rich make of a pipe that its reader closed; commands return a code.
+        leave_closed_pipe()
+        return ExitCode.READER_LEFT
     except (WorldError, OSError) as error:
         say(str(error))
         return ExitCode.WORLD_FAILED
@@ -85,6 +97,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def say(sentence: str) -> None:
     """One sentence for the person at the terminal, on standard error."""
     click.echo(f"gpufleet: {sentence}", err=True)
+
+
+def leave_closed_pipe() -> None:
+    """Whoever read our output (``| head``) has seen enough: end quietly.
+
+    Python writes out what it still holds when it ends; that goes nowhere then, instead of failing.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def tell_bug() -> None:

@@ -69,7 +69,13 @@ import click
     metavar="DIR",
     help="Write the report (HTML and PNG), results.json and placements into this folder.",
 )
-@click.option("--json", "json_path", type=click.Path(), metavar="FILE", help="Write the results as JSON.")
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write the results as JSON; - for standard output.",
+)
 @click.option(
     "--log",
     "log_path",
@@ -89,7 +95,7 @@ import click
     "--ray",
     "ray_address",
     metavar="ADDRESS",
-    help="Run the sweep on this Ray cluster: host:port, auto, or local to start one here (needs gpufleet[ray]).",
+    help="Run the sweep on this Ray cluster: host:port, auto, or local to start one (needs gpufleet[ray]).",
 )
 @click.option("--quiet", is_flag=True, help="No progress, no table.")
 def command(
@@ -114,12 +120,13 @@ def command(
     Without options: the openb production trace (Alibaba GPU v2023) under the published protocol,
     with the policies fgd and gpufleet.
     """
+    from gpufleet.cli.main import ExitCode
     from gpufleet.cli.replay_output import Output
     from gpufleet.replay.data_files import shipped_node_list
     from gpufleet.replay.plan import plan, whole_result
     from gpufleet.replay.run_request import RunRequest
 
-    output = Output(quiet=quiet)
+    output = Output(quiet=quiet, out=out, json_path=json_path)
     template = RunRequest(
         nodes_path=str(nodes or shipped_node_list()),
         pods_path=str(pods or default_pods(nodes, arrivals)),
@@ -133,15 +140,18 @@ def command(
         log_path=log_path,
     )
     planned = plan(template, policy, seed, out, shown_command())
-    output.check_targets(out, json_path)
+    output.check_targets(log_path)
+    output.tell_notes(planned)
     outcome = output.sweep(planned, jobs, ray_address)
     result = whole_result(planned, outcome)
-    output.write(result, out, json_path)
+    output.tell_skipped(result)
+    output.write(result)
     output.show(result)
-    if outcome.interrupted:
-        output.tell_interrupted(result)
-        return 130
-    return 0
+    if not result.complete:
+        output.tell_missing(outcome)
+    if outcome.failure is not None:
+        raise outcome.failure
+    return ExitCode.INTERRUPTED if outcome.interrupted else ExitCode.DONE
 
 
 def default_pods(nodes: str | None, arrivals: str | None) -> str | Path:

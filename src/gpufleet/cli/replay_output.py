@@ -1,29 +1,44 @@
 """What ``gpufleet replay`` shows and writes: progress, the table, files.
 
 Progress goes to standard error and only to a terminal; the table is the command's answer and goes
-to standard output. Files appear complete or not at all.
+to standard output, unless that is where the JSON is wanted. Files appear complete or not at all.
 """
 
 import os
+import sys
 from pathlib import Path
 
 import msgspec
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gpufleet.model.errors import InputError
-from gpufleet.replay.atomic_write import atomic_write
+from gpufleet.replay.atomic_write import atomic_write, check_target
 from gpufleet.replay.errors import FileWriteError, shown_path
 from gpufleet.replay.plan import Plan, titles
-from gpufleet.replay.results import MeanDeviation, PolicySummary, SweepResult
+from gpufleet.replay.results import MeanDeviation, SweepResult
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep import Outcome, sweep
 
 DASH = "-"
+STDOUT = "-"
+"""The name of the JSON file that means standard output."""
+RESULTS = "results.json"
+SHOWN_LOADS = ("100", "130")
+SKIPPED_ROWS_SHOWN = 10
+# Short words and no lines between columns: with deviations, a table has to fit 80 columns.
 LEGEND = """\
-scrap: idle GPU that typical tasks cannot use, % of all GPUs, at 100 %   refuses: load at the first refusal
-8-GPU: tasks of 8 GPUs accepted until 100 %   time: of all decisions of a run   ±: over seeds"""
+at ...   GPUs allocated, % of the cluster, when so much had been asked for
+scrap    idle GPU that typical tasks cannot use, % of the cluster, at 100 %
+refused  what had been asked for when the first task was refused, %
+8-GPU    tasks of 8 whole GPUs accepted until 100 %, %
+time     seconds for all decisions of a run"""
+SEEDS_LEGEND = "±        standard deviation over {} seeds"
+TIMELINE_LEGEND = """\
+never    tasks that found no room until they were withdrawn, or the trace ended
+wait     seconds from creation to start: mean, 99th percentile, longest
+in use   allocated GPUs, % of the cluster, mean over the whole time"""
 
 
 class ProgressListener:
@@ -54,24 +69,32 @@ class ProgressListener:
 class Output:
     """Everything that leaves the command."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, out: Path | None, json_path: str | None) -> None:
         self._quiet = quiet
-        self._answers = Console(highlight=False)
+        self._out = out
+        self._json_path = json_path
+        self._answers = Console(highlight=False, stderr=json_path == STDOUT)
         self._messages = Console(stderr=True, highlight=False)
 
-    def check_targets(self, out: Path | None, json_path: str | None) -> None:
+    def check_targets(self, log_path: str | None) -> None:
         """Make the folder for the results, and find out now whether they can be written."""
-        if out is not None:
+        if self._out is not None:
             try:
-                out.mkdir(parents=True, exist_ok=True)
+                self._out.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise FileWriteError(
-                    f"{shown_path(out)}: this folder cannot be made ({error.strerror}); name another"
+                    f"{shown_path(self._out)}: this folder cannot be made ({error.strerror}); name another"
                 ) from error
-        if json_path is not None and not Path(os.path.realpath(json_path)).parent.is_dir():
-            raise InputError(
-                "no such folder", field="--json", value=json_path, expected="a folder that exists"
-            )
+            check_target(self._out / RESULTS)
+        if self._json_path is not None and self._json_path != STDOUT:
+            check_target(self._json_path)
+        if log_path is not None:
+            check_target(log_path)
+
+    def tell_notes(self, planned: Plan) -> None:
+        """What was found in the input that does no harm."""
+        for note in dict.fromkeys(planned.trace.notes + planned.replayed.notes):
+            self._messages.print(f"note: {note}", soft_wrap=True, markup=False)
 
     def sweep(self, planned: Plan, jobs: int | None, ray_address: str | None) -> Outcome:
         """Do the runs, with a progress bar on a terminal."""
@@ -87,17 +110,24 @@ class Output:
             if ray_address is not None:
                 from gpufleet.replay.ray_sweep import sweep_on_ray
 
-                return sweep_on_ray(planned.requests, ray_address, listener)
+                return sweep_on_ray(planned.requests, ray_address, jobs, listener)
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             return sweep(planned.requests, jobs or cores, listener)
 
-    def write(self, result: SweepResult, out: Path | None, json_path: str | None) -> None:
-        """Write what was asked for; an interrupted sweep writes what it has."""
-        if json_path is not None:
-            write_json(result, Path(json_path))
-        if out is None:
-            return
-        write_json(result, out / "results.json")
+    def write(self, result: SweepResult) -> None:
+        """Write what was asked for; a sweep that ended early writes what it has."""
+        text = json_text(result)
+        if self._out is not None:
+            write_text(text, self._out / RESULTS)
+        if self._json_path == STDOUT:
+            sys.stdout.buffer.write(text.encode())
+            sys.stdout.flush()
+        elif self._json_path is not None:
+            write_text(text, Path(self._json_path))
+        if self._out is not None:
+            self._write_report(result, self._out)
+
+    def _write_report(self, result: SweepResult, out: Path) -> None:
         if result.runs:
             from gpufleet.replay.report import write_report
 
@@ -111,34 +141,45 @@ class Output:
         """The answer as a table."""
         if self._quiet or not result.runs:
             return
-        what = f"{result.pods_file} on {result.nodes_file} ({result.nodes} nodes, {result.gpus} GPUs)"
-        self._answers.print(what, soft_wrap=True)
+        what = f"{result.pods_file} on {result.nodes_file}: {result.nodes} nodes, {result.gpus} GPUs"
+        self._answers.print(what, soft_wrap=True, markup=False)
         if result.mode == "timeline":
             self._answers.print(timeline_table(result))
+            self._answers.print(TIMELINE_LEGEND, style="dim")
         else:
+            seeds = max(len(one.seeds) for one in result.policies)
             self._answers.print(saturate_table(result))
-            self._answers.print(LEGEND)
-        for row in result.skipped_rows[:10]:
-            self._messages.print(f"left out: {row.file}, row {row.row}: {row.problem}", soft_wrap=True)
-        if len(result.skipped_rows) > 10:
-            self._messages.print(f"left out: {len(result.skipped_rows) - 10} more rows, see the JSON")
+            self._answers.print(LEGEND, style="dim")
+            if seeds > 1:
+                self._answers.print(SEEDS_LEGEND.format(seeds), style="dim")
 
-    def tell_interrupted(self, result: SweepResult) -> None:
-        """What an interrupt left undone."""
-        done = len(result.runs)
-        self._messages.print(
-            f"gpufleet: interrupted; {done} of {done + len(result.missing)} runs are done, missing: "
-            + "; ".join(result.missing),
-            soft_wrap=True,
-            markup=False,
-        )
+    def tell_skipped(self, result: SweepResult) -> None:
+        """Rows of the input that were left out."""
+        rows = result.skipped_rows
+        for row in rows[:SKIPPED_ROWS_SHOWN]:
+            self._messages.print(
+                f"left out: {row.file}, row {row.row}: {row.problem}", soft_wrap=True, markup=False
+            )
+        if len(rows) > SKIPPED_ROWS_SHOWN:
+            self._messages.print(f"left out: {len(rows) - SKIPPED_ROWS_SHOWN} more rows, see the JSON")
+
+    def tell_missing(self, outcome: Outcome) -> None:
+        """What an interrupt or a failure left undone."""
+        done, missing = len(outcome.results), outcome.missing()
+        why = "interrupted; " if outcome.interrupted else ""
+        sentence = f"gpufleet: {why}{done} of {done + len(missing)} runs are done, missing: "
+        self._messages.print(sentence + "; ".join(missing), soft_wrap=True, markup=False)
 
 
-def write_json(result: SweepResult, path: Path) -> None:
+def json_text(result: SweepResult) -> str:
     """The whole result as JSON."""
-    text = msgspec.json.format(msgspec.json.encode(result), indent=1).decode()
+    return msgspec.json.format(msgspec.json.encode(result), indent=1).decode() + "\n"
+
+
+def write_text(text: str, path: Path) -> None:
+    """A whole file."""
     with atomic_write(path) as file:
-        file.write(text + "\n")
+        file.write(text)
 
 
 def figure(value: MeanDeviation | None, digits: int = 2) -> str:
@@ -149,46 +190,41 @@ def figure(value: MeanDeviation | None, digits: int = 2) -> str:
     return f"{value.mean:.{digits}f}{spread}"
 
 
-def saturate_table(result: SweepResult) -> Table:
-    """Allocation at the loads that matter, and when each policy first refused."""
-    table = Table(
-        title=f"GPUs allocated, % of {result.gpus}, when so much was asked for", title_justify="left"
-    )
-    table.add_column("policy")
-    loads = [load for load in ("80", "100", "130") if any(load in one.alloc_pct for one in result.policies)]
-    for load in loads:
-        table.add_column(f"at {load} %", justify="right")
-    table.add_column("scrap", justify="right")
-    table.add_column("refuses", justify="right")
-    table.add_column("8-GPU", justify="right")
-    table.add_column("time", justify="right")
-    for one in result.policies:
-        table.add_row(one.policy, *[figure(one.alloc_pct.get(load)) for load in loads], *rest_of_row(one))
+def plain_table(first: str, *others: str) -> Table:
+    """An empty table: a column of names, then figures."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
-def rest_of_row(one: PolicySummary) -> list[str]:
-    """The columns after the allocations."""
-    eights = one.accepted_pct_by_class.get("8", {}).get("100")
-    return [
-        figure(one.frag_pct_of_cluster.get("100")),
-        figure(one.first_refusal_load, 1),
-        DASH if eights is None else f"{eights.mean:.1f} %",
-        f"{one.decision_seconds.mean:.2f} s",
-    ]
+def saturate_table(result: SweepResult) -> Table:
+    """Allocation at the loads that matter, and when each policy first refused."""
+    loads = [load for load in SHOWN_LOADS if any(load in one.alloc_pct for one in result.policies)]
+    table = plain_table("policy", *[f"at {load} %" for load in loads], "scrap", "refused", "8-GPU", "time")
+    for one in result.policies:
+        eights = one.accepted_pct_by_class.get("8", {}).get("100")
+        table.add_row(
+            one.policy,
+            *[figure(one.alloc_pct.get(load)) for load in loads],
+            figure(one.frag_pct_of_cluster.get("100")),
+            figure(one.first_refusal_load, 1),
+            DASH if eights is None else f"{eights.mean:.1f}",
+            f"{one.decision_seconds.mean:.2f}",
+        )
+    return table
 
 
 def timeline_table(result: SweepResult) -> Table:
     """Waits and utilisation of every run."""
-    table = Table(title="The trace in its own time", title_justify="left")
-    for name in ("policy", "seed", "started", "never", "mean wait", "p99 wait", "longest", "GPUs in use"):
-        table.add_column(name, justify="left" if name == "policy" else "right")
+    table = plain_table("policy", "seed", "started", "never", "mean wait", "p99", "longest", "in use")
     for run in result.runs:
         if run.timeline is None:
             continue
         waits = run.timeline.waits_by_class["all"]
         times = [
-            DASH if value is None else f"{value:.0f} s" for value in (waits.mean_s, waits.p99_s, waits.max_s)
+            DASH if value is None else f"{value:.0f}" for value in (waits.mean_s, waits.p99_s, waits.max_s)
         ]
         table.add_row(
             run.policy,
@@ -196,6 +232,6 @@ def timeline_table(result: SweepResult) -> Table:
             str(waits.started),
             str(waits.never_started),
             *times,
-            f"{run.timeline.mean_gpu_alloc_pct:.1f} %",
+            f"{run.timeline.mean_gpu_alloc_pct:.1f}",
         )
     return table

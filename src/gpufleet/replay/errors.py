@@ -39,6 +39,10 @@ class TraceError(InputError):
         where = file if row is None else f"{file}, row {row}"
         super().__init__(problem, field=column, value=value, expected=expected, where=where)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """How it travels from a worker process: as it is, not made again from its sentence."""
+        return (rebuilt, (type(self), self.args, self.__dict__))
+
 
 class BadRowsError(TraceError):
     """Several bad rows of one file; ``row`` and ``column`` are those of the first.
@@ -64,6 +68,13 @@ class FileWriteError(WorldError):
 
 class ShippedTraceError(WorldError):
     """The trace that comes with gpufleet is missing: the installation is not complete."""
+
+
+def rebuilt(kind: type[TraceError], args: tuple[object, ...], fields: dict[str, object]) -> TraceError:
+    """The error that was taken apart in another process."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:

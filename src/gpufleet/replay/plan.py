@@ -1,7 +1,7 @@
 """From what a person asked for to the list of runs, and from the runs to the whole result.
 
 Everything that can be wrong with the question is found here, before the first run starts: unknown
-policies, seeds that are no numbers, files that cannot be read.
+policies, seeds that are no numbers, files that cannot be read, a fleet without GPUs.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import msgspec
 from gpufleet import __version__
 from gpufleet.engine.policy import find_policy
 from gpufleet.model.errors import InputError
+from gpufleet.replay.arrivals import gpu_capacity_milli
 from gpufleet.replay.results import SCHEMA, SweepResult
 from gpufleet.replay.run import trace_of
 from gpufleet.replay.run_request import RunRequest
@@ -29,6 +30,11 @@ class Plan(msgspec.Struct, frozen=True):
     requests: tuple[RunRequest, ...]
     trace: Trace
     command: str
+
+    @property
+    def replayed(self) -> Trace:
+        """What arrives: the trace, or the list with the fixed order."""
+        return replayed_by(self.requests[0], self.trace)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -73,6 +79,7 @@ def plan(template: RunRequest, policies: str, seeds: str, out: Path | None, comm
     check_load(template.load)
     names, numbers = parse_policies(policies), parse_seeds(seeds)
     trace = trace_of(template.nodes_path, template.pods_path, template.skip_bad_rows_pct)
+    replayed_by(template, trace)
     check_mode(template, trace)
     if template.log_path is not None and len(names) * len(numbers) > 1:
         raise InputError("a log is of one run", field="--log", expected="one policy and one seed")
@@ -91,18 +98,24 @@ def plan(template: RunRequest, policies: str, seeds: str, out: Path | None, comm
 
 
 def check_mode(template: RunRequest, trace: Trace) -> None:
-    """Refuse a protocol that the files do not serve; read the arrivals now, so that errors come now."""
+    """Refuse a fleet without GPUs, and a protocol that the files do not serve."""
+    if gpu_capacity_milli(trace.nodes) == 0:
+        raise InputError("the nodes have no GPU", field=template.nodes_path, expected="at least one GPU")
     if template.mode == "timeline" and not trace.timed:
         raise InputError(
             "no creation times",
             field=template.pods_path,
             expected="a column creation_time for --mode timeline, or --mode saturate",
         )
-    if template.arrivals_path is None:
-        return
-    if template.mode == "timeline":
+    if template.arrivals_path is not None and template.mode == "timeline":
         raise InputError("a fixed order has no times", field="--arrivals", expected="--mode saturate")
-    trace_of(template.nodes_path, template.arrivals_path, template.skip_bad_rows_pct)
+
+
+def replayed_by(request: RunRequest, trace: Trace) -> Trace:
+    """What arrives in these runs: the trace, or the list with the fixed order."""
+    if request.arrivals_path is None:
+        return trace
+    return trace_of(request.nodes_path, request.arrivals_path, request.skip_bad_rows_pct)
 
 
 def placements_path(out: Path | None, policy: str, seed: int) -> str | None:
@@ -112,7 +125,8 @@ def placements_path(out: Path | None, policy: str, seed: int) -> str | None:
 
 def whole_result(planned: Plan, outcome: Outcome) -> SweepResult:
     """The result of a sweep, finished or not."""
-    request, trace = planned.requests[0], planned.trace
+    request, trace = planned.requests[0], planned.replayed
+    fixed = request.arrivals_path is not None
     runs = outcome.runs()
     return SweepResult(
         schema=SCHEMA,
@@ -127,10 +141,21 @@ def whole_result(planned: Plan, outcome: Outcome) -> SweepResult:
         load=request.load,
         complete=not outcome.missing(),
         missing=outcome.missing(),
-        skipped_rows=list(trace.skipped),
+        skipped_rows=list(dict.fromkeys(planned.trace.skipped + trace.skipped)),
         runs=runs,
         policies=summarise(runs),
+        order=order_of(request),
+        target_file=Path(request.pods_path).name if fixed else None,
     )
+
+
+def order_of(request: RunRequest) -> str:
+    """The order of arrivals in a word."""
+    if request.mode == "timeline":
+        return "recorded"
+    if request.arrivals_path is not None:
+        return "fixed"
+    return "submitted" if request.submitted_order else "shuffled"
 
 
 def titles(requests: Sequence[RunRequest]) -> str:

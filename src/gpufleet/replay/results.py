@@ -39,7 +39,8 @@ class NodeTypeIdle(msgspec.Struct, frozen=True):
     """Idle GPUs of one type of node at the end of a run, split by what keeps them idle.
 
     ``idle_by_reason`` counts GPUs (fractions of them too) under "cpu", "memory",
-    "cpu and memory", "scraps" (too little left for any typical task) and "usable".
+    "cpu and memory", "scraps" (too little left of the GPU) and "usable"; each idle part is split over the
+    typical GPU requests by how often they come.
     """
 
     node_type: str
@@ -157,3 +158,8 @@ class SweepResult(msgspec.Struct, frozen=True):
     skipped_rows: list[SkippedRow]
     runs: list[RunResult]
     policies: list[PolicySummary]
+    order: str = "shuffled"
+    """Of arrivals: "shuffled", "submitted" (as listed, clones behind), "fixed" (as listed, nothing
+    added) or "recorded" (by their times)."""
+    target_file: str | None = None
+    """In a fixed order, the list that the target workload was taken from."""

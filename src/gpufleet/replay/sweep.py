@@ -1,20 +1,25 @@
 """Many runs side by side: every policy on every seed, over the cores of this machine.
 
-Runs are independent and come back in any order; the result lists them in the order asked for. An
-interrupt keeps the runs that are done and names those that are missing. ``ray_sweep`` spreads the
-same requests over a cluster.
+Runs are independent and come back in any order; the result lists them in the order asked for. What
+ends a sweep early, a Ctrl-C or a failure outside, keeps the runs that are done and names those that
+are missing. ``sweep_worker`` is the other side; ``ray_sweep`` spreads the same requests over a cluster.
 """
 
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Protocol
 
+from gpufleet.model.errors import WorldError
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
+from gpufleet.replay.sweep_worker import end_on_request, run_as_worker
+
+PATIENCE_S = 10.0
 
 
 class Listener(Protocol):
@@ -30,12 +35,13 @@ class Listener(Protocol):
 
 
 class Outcome:
-    """The results so far, by the place of their request."""
+    """The results so far, by the place of their request, and what ended the sweep early."""
 
     def __init__(self, requests: Sequence[RunRequest]) -> None:
         self.requests = list(requests)
         self.results: dict[int, RunResult] = {}
         self.interrupted = False
+        self.failure: WorldError | None = None
 
     def runs(self) -> list[RunResult]:
         """Finished runs in the order asked for."""
@@ -45,17 +51,25 @@ class Outcome:
         """Titles of the runs that are not there."""
         return [request.title for place, request in enumerate(self.requests) if place not in self.results]
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Whatever ends the block early from outside is noted, and what is done stays done."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except WorldError as error:
+            self.failure = error
+
 
 def sweep(requests: Sequence[RunRequest], jobs: int, listener: Listener) -> Outcome:
-    """Do all runs, at most ``jobs`` at a time; a Ctrl-C ends the sweep and keeps what is done."""
+    """Do all runs, at most ``jobs`` at a time."""
     outcome = Outcome(requests)
-    try:
+    with outcome.kept():
         if min(jobs, len(requests)) <= 1:
             run_here(outcome, listener)
         else:
             run_side_by_side(outcome, min(jobs, len(requests)), listener)
-    except KeyboardInterrupt:
-        outcome.interrupted = True
     return outcome
 
 
@@ -71,16 +85,11 @@ def progress_of(request: RunRequest, listener: Listener) -> Callable[[int], None
     return lambda tasks: listener.arrived(request, tasks)
 
 
-def ignore_interrupts() -> None:
-    """In a worker: a Ctrl-C is the parent's business, which ends its workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 @contextmanager
 def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of fresh processes, ended at once if the block is left by an error."""
+    """A pool of fresh processes; if the block is left by an error they are ended, and gone after it."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=ignore_interrupts)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=end_on_request)
     try:
         yield pool
     except BaseException:
@@ -88,17 +97,47 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        for process in processes:
+            process.join(PATIENCE_S)
+            process.kill()
         raise
     pool.shutdown()
+
+
+@contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """A Ctrl-C waits until the block ends. Processes started inside never hear of one.
+
+    It goes to all processes of a terminal; a worker that it finds while it is still importing would
+    die with a story on the screen, and so would one whose parent stops in the middle of starting it.
+    That the parent ends its workers is enough.
+    """
+    noted: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: noted.append(number))
+    # What is blocked here is blocked in processes started here; our own other threads still hear it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, before)
+    if noted and before is not signal.SIG_IGN:
+        raise KeyboardInterrupt
 
 
 def run_side_by_side(outcome: Outcome, jobs: int, listener: Listener) -> None:
     """In worker processes."""
     with workers(jobs) as pool:
-        places: dict[Future[RunResult], int] = {
-            pool.submit(run, request): place for place, request in enumerate(outcome.requests)
-        }
+        with interrupts_held_back():
+            places: dict[Future[RunResult], int] = {
+                pool.submit(run_as_worker, request): place for place, request in enumerate(outcome.requests)
+            }
         for future in as_completed(places):
             place = places[future]
-            outcome.results[place] = future.result()
+            try:
+                outcome.results[place] = future.result()
+            except BrokenProcessPool as error:
+                raise WorldError(
+                    "a worker process ended by itself, perhaps for want of memory; try fewer --jobs"
+                ) from error
             listener.finished(outcome.requests[place])

@@ -1,0 +1,48 @@
+"""A worker process of ``sweep``: does runs, and ends cleanly when it is told to or left alone.
+
+``terminate`` must not leave half a file beside its place, so it unwinds the run before the process
+ends. A worker whose parent was killed ends by itself; it would otherwise wait for work for ever.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from multiprocessing.connection import wait
+
+from gpufleet.replay.results import RunResult
+from gpufleet.replay.run import run
+from gpufleet.replay.run_request import RunRequest
+
+EXIT_CODE = 1
+
+
+class EndOfWorker(SystemExit):
+    """The parent asks this process to end."""
+
+
+def end_on_request() -> None:
+    """Called in a worker before its first run."""
+    signal.signal(signal.SIGTERM, raise_end)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def raise_end(_signal: int, _frame: object) -> None:
+    """Unwind whatever goes on."""
+    raise EndOfWorker(EXIT_CODE)
+
+
+def end_with_parent() -> None:
+    """Wait for the parent's end; then it is this process's too."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def run_as_worker(request: RunRequest) -> RunResult:
+    """One run; a request to end goes through, where the pool would take it for the run's own error."""
+    try:
+        return run(request)
+    except EndOfWorker:
+        os._exit(EXIT_CODE)
