@@ -19,6 +19,7 @@ from gpufleet.engine.event import (
     TopologySet,
 )
 from gpufleet.engine.instruction import AnyInstruction, Bind
+from gpufleet.engine.learning.study import FIRST_LESSON_ARRIVALS
 from gpufleet.engine.policy import POLICIES, Policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import Device
@@ -75,6 +76,10 @@ def story(policy: Policy) -> list[AnyInstruction]:
     bound = next(one.uid for one in said if isinstance(one, Bind))
     said += engine.step(100, [BindRefused(bound), PodRemoved(PodUid("alone-1"))])
     said += engine.step(200, [NodeRemoved(NodeName("b")), NodeSet(small_node("b"))])
+    if policy.learns:
+        said += engine.step(300, [engine.study()])
+    for at_us in range(400, 400 + FIRST_LESSON_ARRIVALS):
+        said += engine.step(at_us, [PodAdded(Pod(PodUid(f"late-{at_us}"), SHARE))])
     return said
 
 
