@@ -18,7 +18,7 @@ from gpufleet.engine.event import (
     TargetWorkloadSet,
     TopologySet,
 )
-from gpufleet.engine.instruction import AnyInstruction, Bind
+from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.learning.study import FIRST_LESSON_ARRIVALS
 from gpufleet.engine.policy import POLICIES, Policy
 from gpufleet.engine.scheduler import Engine
@@ -55,32 +55,43 @@ def small_node(name: str) -> Node:
 
 
 def story(policy: Policy) -> list[AnyInstruction]:
-    """A story in which every kernel is called: pods and gangs that fit and that do not."""
+    """A story in which every kernel is called."""
+    engine, said = story_of_pods(policy)
+    return said + story_of_gangs(engine) + story_of_losses(engine)
+
+
+def story_of_pods(policy: Policy) -> tuple[Engine, list[AnyInstruction]]:
+    """Single pods that fit and that do not, one that ends, and a lesson: what any run calls."""
     engine = Engine(policy, seed=1)
-    said = engine.step(
-        0,
-        [
-            TopologySet(Topology((TopologyLevel(RACK, "rack"),))),
-            TargetWorkloadSet(((SHARE, 2), (WHOLE, 1), (CPU_ONLY, 1))),
-            *(NodeSet(small_node(name)) for name in ("a", "b")),
-            GangSet(Gang(GangName("racked"), 2, required_level=RACK)),
-            GangSet(Gang(GangName("free"), 2)),
-        ],
-    )
+    target = TargetWorkloadSet(((SHARE, 2), (WHOLE, 1), (CPU_ONLY, 1)))
+    said = engine.step(0, [target, *(NodeSet(small_node(name)) for name in ("a", "b"))])
     shapes = (CPU_ONLY, SHARE, WHOLE, SHARE, WHOLE, WHOLE, WHOLE)
-    pods = [Pod(PodUid(f"alone-{n}"), shape) for n, shape in enumerate(shapes)]
-    for gang in (GangName("racked"), GangName("free")):
-        pods += [Pod(PodUid(f"{gang}-{n}"), SHARE, gang=gang) for n in range(2)]
-    for at_us, pod in enumerate(pods, start=1):
-        said += engine.step(at_us, [PodAdded(pod)])
-    bound = next(one.uid for one in said if isinstance(one, Bind))
-    said += engine.step(100, [BindRefused(bound), PodRemoved(PodUid("alone-1"))])
-    said += engine.step(200, [NodeRemoved(NodeName("b")), NodeSet(small_node("b"))])
+    for number, shape in enumerate(shapes):
+        said += engine.step(number, [PodAdded(Pod(PodUid(f"alone-{number}"), shape))])
+    said += engine.step(10, [PodRemoved(PodUid("alone-1"))])
     if policy.learns:
-        said += engine.step(300, [engine.study()])
-    for at_us in range(400, 400 + FIRST_LESSON_ARRIVALS):
+        said += engine.step(11, [engine.study()])
+    for at_us in range(20, 20 + FIRST_LESSON_ARRIVALS):
         said += engine.step(at_us, [PodAdded(Pod(PodUid(f"late-{at_us}"), SHARE))])
-    return said
+    return engine, said
+
+
+def story_of_gangs(engine: Engine) -> list[AnyInstruction]:
+    """A gang within a rack and one anywhere, on the engine of ``story_of_pods``."""
+    names = (GangName("racked"), GangName("free"))
+    gangs = [GangSet(Gang(names[0], 2, required_level=RACK)), GangSet(Gang(names[1], 2))]
+    said = engine.step(100, [TopologySet(Topology((TopologyLevel(RACK, "rack"),))), *gangs])
+    pods = [Pod(PodUid(f"{gang}-{number}"), CPU_ONLY, gang=gang) for gang in names for number in range(2)]
+    return said + engine.step(101, [PodAdded(pod) for pod in pods])
+
+
+def story_of_losses(engine: Engine) -> list[AnyInstruction]:
+    """A refused bind, a node that goes and comes back with its pods, and a gang that does not fit."""
+    gang = GangName("large")
+    pods = [Pod(PodUid(f"large-{number}"), WHOLE, gang=gang) for number in range(9)]
+    said = engine.step(200, [BindRefused(PodUid("alone-0"))])
+    said += engine.step(201, [NodeRemoved(NodeName("b")), NodeSet(small_node("b"))])
+    return said + engine.step(202, [GangSet(Gang(gang, 9)), *(PodAdded(pod) for pod in pods)])
 
 
 def sweep_old_caches() -> None:

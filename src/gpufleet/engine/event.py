@@ -17,7 +17,7 @@ from gpufleet.model.shape import Shape
 from gpufleet.model.topology import Topology
 
 
-class Event(msgspec.Struct, frozen=True, tag_field="event"):
+class Event(msgspec.Struct, frozen=True, gc=False, tag_field="event"):
     """Anything that can happen."""
 
 

@@ -8,7 +8,7 @@ import msgspec
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid
 
 
-class Instruction(msgspec.Struct, frozen=True, tag_field="instruction"):
+class Instruction(msgspec.Struct, frozen=True, gc=False, tag_field="instruction"):
     """Anything the engine can ask of its shell."""
 
 

@@ -6,7 +6,7 @@ from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, PodUid, QueueNam
 from gpufleet.model.shape import Shape
 
 
-class Pod(msgspec.Struct, frozen=True):
+class Pod(msgspec.Struct, frozen=True, gc=False):
     """A pod: its identity, its shape, and what decides its turn.
 
     Higher ``priority`` goes first; equal priorities go by ``created_at_us``.

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import msgspec
 
-from gpufleet.engine.compile import story
+from gpufleet.engine.compile import story_of_gangs, story_of_pods
 from gpufleet.engine.policy import find_policy
 from gpufleet.model.node import Node
 from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, ranked, saturating, source_of, units_of
@@ -43,17 +43,21 @@ def trace_of(nodes_path: str, pods_path: str, skip_bad_rows_pct: float) -> Trace
 
 
 @functools.cache
-def load_kernels(policy: str) -> None:
-    """Load the compiled kernels, once a process, so that no decision is told to have taken as long."""
-    story(find_policy(policy))
+def load_kernels(policy: str, *, gangs: bool) -> None:
+    """Load the compiled kernels that a run needs, once a process, so that no decision is told to have
+    taken as long.
+    """
+    engine, _ = story_of_pods(find_policy(policy))
+    if gangs:
+        story_of_gangs(engine)
 
 
 def run(request: RunRequest, progress: Progress | None = None) -> RunResult:
     """Do one run; ``progress`` hears the number of tasks that have arrived, now and then."""
-    load_kernels(request.policy)
+    trace = trace_of(request.nodes_path, request.pods_path, request.skip_bad_rows_pct)
+    load_kernels(request.policy, gangs=bool(trace.gangs))
     started = time.perf_counter()
     forget_peak()
-    trace = trace_of(request.nodes_path, request.pods_path, request.skip_bad_rows_pct)
     with ExitStack() as files:
         log = None
         if request.log_path is not None:
