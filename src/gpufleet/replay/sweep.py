@@ -7,10 +7,12 @@ are missing. ``sweep_worker`` is the other side; ``ray_sweep`` spreads the same 
 
 import multiprocessing
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Protocol
 
 from gpufleet.model.errors import WorldError
@@ -19,7 +21,8 @@ from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep_worker import end_on_request, run_as_worker
 
-PATIENCE_S = 10.0
+REQUESTS_TO_END = 5
+PATIENCE_S = 2.0
 
 
 class Listener(Protocol):
@@ -95,13 +98,28 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     except BaseException:
         processes = list(getattr(pool, "_processes", {}).values())
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join(PATIENCE_S)
-            process.kill()
+        end(processes)
         raise
     pool.shutdown()
+
+
+def end(processes: Sequence[BaseProcess]) -> None:
+    """End worker processes and wait until they are gone.
+
+    They are asked several times, because Python drops an exception that a signal raises inside a
+    destructor; whoever does not listen at all is killed.
+    """
+    for _ in range(REQUESTS_TO_END):
+        for process in processes:
+            process.terminate()
+        until = time.monotonic() + PATIENCE_S
+        for process in processes:
+            process.join(max(0.0, until - time.monotonic()))
+        if not any(process.is_alive() for process in processes):
+            return
+    for process in processes:
+        process.kill()
+        process.join()
 
 
 @contextmanager

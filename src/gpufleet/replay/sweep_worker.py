@@ -23,8 +23,9 @@ class EndOfWorker(SystemExit):
 
 def end_on_request() -> None:
     """Called in a worker before its first run."""
-    signal.signal(signal.SIGTERM, raise_end)
     threading.Thread(target=end_with_parent, daemon=True).start()
+    # Last: the pool would tell the story of what is raised from here.
+    signal.signal(signal.SIGTERM, raise_end)
 
 
 def raise_end(_signal: int, _frame: object) -> None:
