@@ -13,6 +13,8 @@ class Node(msgspec.Struct, frozen=True):
 
     ``allocatable.pods`` is the largest number of pods the node runs.
     ``unschedulable`` is what ``kubectl cordon`` sets: what runs stays, nothing new comes.
+    ``features`` are those that the node declares, sorted. ``volume_limits`` says how many volumes
+    of a driver can be attached, as (driver, count); a driver that is not there has no limit.
     """
 
     name: NodeName
@@ -21,3 +23,5 @@ class Node(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
+    features: tuple[str, ...] = ()
+    volume_limits: tuple[tuple[str, int], ...] = ()

@@ -11,6 +11,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     Higher ``priority`` goes first; equal priorities go by ``created_at_us``.
     ``name`` is for people ("namespace/name"); ``uid`` is what decisions are keyed by.
+    ``namespace`` and ``labels`` (sorted) are what other pods' affinity and spread look at.
+    ``role`` is the pod's part in its gang, "" where the gang knows no roles.
     """
 
     uid: PodUid
@@ -20,3 +22,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     gang: GangName | None = None
     created_at_us: int = 0
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    role: str = ""

@@ -9,6 +9,7 @@ import msgspec
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.labels import NodeAffinity
+from gpufleet.model.relations import NO_RELATIONS, Relations
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Toleration
 
@@ -44,7 +45,9 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     """What a pod needs and which nodes it accepts.
 
     ``resources.pods`` is ignored: a pod takes one place. ``node_selector`` holds (label, value)
-    pairs sorted by label, all of which must hold together with ``affinity``.
+    pairs sorted by label, all of which must hold together with ``affinity`` and with each of
+    ``volume_affinities`` (where the pod's volumes can be used). ``features`` are the node features
+    that must be declared, sorted. ``relations`` is what other pods decide.
     """
 
     resources: Resources = Resources()
@@ -52,3 +55,6 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: NodeAffinity = ANYWHERE
     tolerations: tuple[Toleration, ...] = ()
+    volume_affinities: tuple[NodeAffinity, ...] = ()
+    features: tuple[str, ...] = ()
+    relations: Relations = NO_RELATIONS

@@ -1,0 +1,6 @@
+"""Kubernetes on the wire: the client, the watches, and what its objects mean to us.
+
+From the wire up: ``transport`` (the seam: bytes to a server and back), ``client`` (verbs, paging,
+retries), ``mirror`` (a local copy of one kind), ``objects`` (the fields we read, typed) and
+``codec`` (between objects and the model). Nothing in here decides; ``scheduler`` does.
+"""
