@@ -1,0 +1,54 @@
+"""How long to wait before trying again: exponential, jittered, never sooner than the server asked.
+
+Without jitter, a thousand clients that failed together come back together.
+"""
+
+import random
+
+import msgspec
+
+FACTOR = 2.0
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long and how often a caller tries again before it hears of a failure."""
+
+    attempts: int = 6
+    budget_s: float = 30.0
+    first_s: float = 0.1
+    longest_s: float = 10.0
+
+
+PATIENCE = Patience()
+ONE_TRY = Patience(attempts=1)
+
+
+class Backoff:
+    """The growing pauses of one row of failures."""
+
+    def __init__(self, patience: Patience, jitter: random.Random) -> None:
+        self._patience = patience
+        self._jitter = jitter
+        self._failures = 0
+
+    @property
+    def failures(self) -> int:
+        """How many failures in a row."""
+        return self._failures
+
+    def reset(self) -> None:
+        """It worked: the next failure is a first one."""
+        self._failures = 0
+
+    def next_s(self, retry_after_s: float | None = None) -> float:
+        """Count a failure; the pause until the next try, in seconds.
+
+        Between half the full pause and all of it. Where the server said how long, at least so
+        long and up to half as much again, so that those who were told together spread.
+        """
+        full_s = min(self._patience.longest_s, self._patience.first_s * FACTOR ** min(self._failures, 60))
+        self._failures += 1
+        pause_s = full_s * self._jitter.uniform(0.5, 1.0)
+        if retry_after_s is None:
+            return pause_s
+        return max(pause_s, retry_after_s * self._jitter.uniform(1.0, 1.5))

@@ -1,0 +1,396 @@
+"""The verbs of the Kubernetes API over any transport.
+
+Reads are tried again within a budget when the server or the way to it fails. A write is repeated
+only where the server surely did nothing: the connection was never made, or it answered "come back
+later" (429, or 503 with Retry-After). Any other failure of a write is ``OutcomeUnknown``; see
+``outcome`` for what to do then. Answers are bytes; ``answer.decode`` reads them with a decoder of
+the caller's choice. ``mirror`` keeps a local copy of a kind on top of ``list_pages`` and ``watch``.
+"""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+
+from gpufleet.kube.backoff import ONE_TRY, PATIENCE, Backoff, Patience
+from gpufleet.kube.clock import Clock
+from gpufleet.kube.discovery import read_kinds, read_versions
+from gpufleet.kube.errors import KubeError, TransportError
+from gpufleet.kube.listing import ALL, Page, Selection, read_page, with_query
+from gpufleet.kube.outcome import Asked, OutcomeUnknown
+from gpufleet.kube.resources import PODS, Kind
+from gpufleet.kube.status import (
+    NotFound,
+    ServerFailure,
+    StatusError,
+    TooManyRequests,
+    Unavailable,
+    response_error,
+)
+from gpufleet.kube.transport import Request, Response, Transport
+from gpufleet.kube.watch_stream import Watch
+from gpufleet.kube.write_bodies import (
+    Binding,
+    BindingMeta,
+    BindingTarget,
+    DeleteOptions,
+    Eviction,
+    EvictionMeta,
+    preconditions,
+)
+
+Value = TypeVar("Value")
+
+PAGE_SIZE = 500
+WATCH_S = 300
+# A server ends its requests after a minute; a little more lets its own word arrive.
+CALL_TIMEOUT_S = 65.0
+
+
+class PatchType(StrEnum):
+    """How a patch is meant; the content types of the API."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class Client:
+    """One API server's verbs. ``jitter`` spreads retries; seeded in tests and in the simulation."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        jitter: random.Random,
+        *,
+        patience: Patience = PATIENCE,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> None:
+        self.transport = transport
+        self.clock = clock
+        self.jitter = jitter
+        self.patience = patience
+        self.timeout_s = timeout_s
+
+    async def get(
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        patience: Patience | None = None,
+    ) -> bytes:
+        """One object, as new as the server's storage. Raises NotFound and other StatusErrors."""
+        return await self.read(kind.item(name, namespace, subresource), patience=patience)
+
+    async def read(self, target: str, *, patience: Patience | None = None) -> bytes:
+        """The body at a path and query."""
+        request = Request("GET", target)
+
+        async def once() -> bytes:
+            return self._checked(await self.transport.call(request, timeout_s=self.timeout_s)).body
+
+        return await self._persistently(once, _read_may_be_repeated, patience)
+
+    async def list_pages(
+        self,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        selection: Selection = ALL,
+        page_size: int = PAGE_SIZE,
+        patience: Patience | None = None,
+    ) -> AsyncIterator[Page]:
+        """The pages of one list, all of one resourceVersion, as new as the server's storage.
+
+        Raises Gone where the server forgot that version between two pages: throw away what came
+        and begin again.
+        """
+        query = {"limit": str(page_size), **selection.query()}
+        while True:
+            page = read_page(
+                await self.read(with_query(kind.collection(namespace), query), patience=patience)
+            )
+            yield page
+            if not page.metadata.continue_:
+                return
+            query["continue"] = page.metadata.continue_
+
+    async def watch(
+        self,
+        kind: Kind,
+        resource_version: str,
+        *,
+        namespace: str = "",
+        selection: Selection = ALL,
+        lasts_s: int = WATCH_S,
+    ) -> Watch:
+        """The changes after a resourceVersion, with bookmarks, until the server ends it.
+
+        Tried once: who watches has a row of failures of its own. Raises Gone where that version
+        is forgotten.
+        """
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(lasts_s),
+            **selection.query(),
+        }
+        request = Request("GET", with_query(kind.collection(namespace), query))
+        stream = await self.transport.open(request, timeout_s=self.timeout_s)
+        if stream.status < 300:
+            return Watch(stream)
+        try:
+            body = b"".join([chunk async for chunk in stream.chunks()])
+        except TransportError:
+            body = b""
+        finally:
+            await stream.close()
+        raise response_error(Response(stream.status, stream.headers, body), self.clock.now())
+
+    async def create(
+        self,
+        kind: Kind,
+        body: object,
+        *,
+        name: str = "",
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+        patience: Patience | None = None,
+    ) -> bytes:
+        """POST an object, or one into a subresource of ``name``.
+
+        ``body`` is bytes that are sent as they are, or anything that msgspec can write as JSON.
+        For an object with a name of its own give ``name`` too if an unknown outcome shall be read
+        back; it is part of the path only with a subresource.
+        """
+        path = kind.item(name, namespace, subresource) if subresource else kind.collection(namespace)
+        asked = Asked("create", kind, name, namespace, subresource)
+        request = Request("POST", with_query(path, _write_query(dry_run=dry_run)), _encoded(body))
+        return await self._write(request, asked, patience)
+
+    async def replace(
+        self,
+        kind: Kind,
+        name: str,
+        body: object,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+        patience: Patience | None = None,
+    ) -> bytes:
+        """PUT a whole object; with ``metadata.resourceVersion`` in it, Conflict if it has changed."""
+        path = kind.item(name, namespace, subresource)
+        asked = Asked("replace", kind, name, namespace, subresource)
+        request = Request("PUT", with_query(path, _write_query(dry_run=dry_run)), _encoded(body))
+        return await self._write(request, asked, patience)
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        body: object,
+        *,
+        namespace: str = "",
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = "",
+        force: bool = False,
+        patience: Patience | None = None,
+    ) -> bytes:
+        """PATCH an object. Server-side apply needs ``field_manager``; ``force`` takes fields over."""
+        query = _write_query(dry_run=dry_run, field_manager=field_manager, force=force)
+        asked = Asked("patch", kind, name, namespace, subresource)
+        path = kind.item(name, namespace, subresource)
+        request = Request("PATCH", with_query(path, query), _encoded(body), content_type=patch_type.value)
+        return await self._write(request, asked, patience)
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        resource_version: str = "",
+        grace_s: int | None = None,
+        propagation: str = "",
+        dry_run: bool = False,
+        patience: Patience | None = None,
+    ) -> bytes:
+        """DELETE an object; Conflict if it is not of this uid or resourceVersion any more.
+
+        ``propagation`` is "Foreground", "Background" or "Orphan"; empty leaves it to the server.
+        """
+        options = DeleteOptions(
+            preconditions=preconditions(uid, resource_version),
+            grace_period_seconds=grace_s,
+            propagation_policy=propagation or None,
+        )
+        path = kind.item(name, namespace)
+        request = Request("DELETE", with_query(path, _write_query(dry_run=dry_run)), _encoded(options))
+        return await self._write(request, Asked("delete", kind, name, namespace), patience)
+
+    async def bind(
+        self,
+        name: str,
+        *,
+        namespace: str,
+        uid: str,
+        node: str,
+        annotations: dict[str, str] | None = None,
+        dry_run: bool = False,
+        patience: Patience | None = None,
+    ) -> None:
+        """Give a pod its node and these annotations in one write.
+
+        Raises Conflict if the pod has a node already or is not of this uid, NotFound if it is gone.
+        """
+        body = Binding(BindingMeta(name, namespace, uid, annotations or None), BindingTarget(node))
+        await self.create(
+            PODS,
+            body,
+            name=name,
+            namespace=namespace,
+            subresource="binding",
+            dry_run=dry_run,
+            patience=patience,
+        )
+
+    async def evict(
+        self,
+        name: str,
+        *,
+        namespace: str,
+        uid: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Ask for the end of a pod, if its disruption budgets allow.
+
+        Raises TooManyRequests where they do not: never repeated here, the caller has better to do.
+        """
+        body = Eviction(
+            EvictionMeta(name, namespace),
+            DeleteOptions(preconditions=preconditions(uid), grace_period_seconds=grace_s),
+        )
+        await self.create(
+            PODS,
+            body,
+            name=name,
+            namespace=namespace,
+            subresource="eviction",
+            dry_run=dry_run,
+            patience=ONE_TRY,
+        )
+
+    async def read_back(self, unknown: OutcomeUnknown) -> bytes | None:
+        """The object that a write of unknown outcome was about, as it is now; None if there is none.
+
+        For a write into a subresource, the object that it belongs to.
+        """
+        asked = unknown.asked
+        if not asked.name:
+            raise unknown
+        try:
+            return await self.get(asked.kind, asked.name, namespace=asked.namespace)
+        except NotFound:
+            return None
+
+    async def kinds(self, group: str, version: str) -> tuple[Kind, ...]:
+        """What the server serves of a group's version; nothing if it knows neither."""
+        root = Kind(group, version, "", "").root
+        try:
+            return read_kinds(await self.read(root), group, version)
+        except NotFound:
+            return ()
+
+    async def serves(self, kind: Kind) -> bool:
+        """Whether the server serves this kind in this version."""
+        return any(known.plural == kind.plural for known in await self.kinds(kind.group, kind.version))
+
+    async def versions(self, group: str) -> tuple[str, ...]:
+        """The versions of a group that the server serves, its preferred one first."""
+        try:
+            return read_versions(await self.read(f"/apis/{group}"))
+        except NotFound:
+            return ()
+
+    async def _write(self, request: Request, asked: Asked, patience: Patience | None) -> bytes:
+        async def once() -> bytes:
+            try:
+                response = await self.transport.call(request, timeout_s=self.timeout_s)
+            except TransportError as error:
+                if error.reached:
+                    raise OutcomeUnknown(asked, error) from error
+                raise
+            if response.status < 300:
+                return response.body
+            refusal = response_error(response, self.clock.now())
+            if isinstance(refusal, ServerFailure) and not _came_too_early(refusal):
+                raise OutcomeUnknown(asked, refusal, refusal.retry_after_s) from refusal
+            raise refusal
+
+        return await self._persistently(once, _write_may_be_repeated, patience)
+
+    def _checked(self, response: Response) -> Response:
+        if response.status < 300:
+            return response
+        raise response_error(response, self.clock.now())
+
+    async def _persistently(
+        self,
+        once: Callable[[], Awaitable[Value]],
+        may_be_repeated: Callable[[KubeError], bool],
+        patience: Patience | None,
+    ) -> Value:
+        patience = patience or self.patience
+        backoff = Backoff(patience, self.jitter)
+        began_s = self.clock.monotonic_s()
+        while True:
+            try:
+                return await once()
+            except KubeError as error:
+                if backoff.failures + 1 >= patience.attempts or not may_be_repeated(error):
+                    raise
+                pause_s = backoff.next_s(error.retry_after_s if isinstance(error, StatusError) else None)
+                if self.clock.monotonic_s() - began_s + pause_s > patience.budget_s:
+                    raise
+            await self.clock.sleep(pause_s)
+
+
+def _read_may_be_repeated(error: KubeError) -> bool:
+    return isinstance(error, TransportError | ServerFailure | TooManyRequests)
+
+
+def _write_may_be_repeated(error: KubeError) -> bool:
+    if isinstance(error, TransportError):
+        return not error.reached
+    return isinstance(error, TooManyRequests) or _came_too_early(error)
+
+
+def _came_too_early(error: KubeError) -> bool:
+    """The server says when to come back, so it did not act (RFC 9110, 15.6.4)."""
+    return isinstance(error, Unavailable) and error.retry_after_s is not None
+
+
+def _encoded(body: object) -> bytes:
+    return body if isinstance(body, bytes) else msgspec.json.encode(body)
+
+
+def _write_query(*, dry_run: bool, field_manager: str = "", force: bool = False) -> dict[str, str]:
+    chosen = {
+        "dryRun": "All" if dry_run else "",
+        "fieldManager": field_manager,
+        "force": "true" if force else "",
+    }
+    return {key: value for key, value in chosen.items() if value}
