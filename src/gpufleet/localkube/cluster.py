@@ -1,0 +1,263 @@
+"""A running local cluster: how to reach it, who runs for it, and how it ends.
+
+    with LocalCluster.start(folder, name, binaries, options) as cluster:
+        cluster.kubeconfig, cluster.url, cluster.api(), cluster.kubeconfig_for("alice", ["team-a"])
+
+The programs belong to a `supervisor`, which stops and removes everything when this process ends or dies,
+unless `keep` was called. `binaries` finds the programs, `simulated_nodes` fills the cluster.
+"""
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from gpufleet.localkube import child, control_plane, kubeconfig, plan
+from gpufleet.localkube.api import Api, tls_context
+from gpufleet.localkube.certificates import Authority
+from gpufleet.localkube.child import Child
+from gpufleet.localkube.control_plane import KUBECONFIG, Options
+from gpufleet.localkube.errors import ClusterError, ProgramFailedError
+from gpufleet.localkube.folders import lock_of, try_lock
+from gpufleet.localkube.plan import KEEP, Plan, Processes, Said
+from gpufleet.localkube.ports import LOOPBACK, HeldPort
+
+SERVICE_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+SERVICE_ACCOUNT_WAIT_S = 30.0
+LOOK_EVERY_S = 0.05
+END_WAIT_S = 60.0
+SUPERVISOR_LOG = "supervisor.log"
+
+Say = Callable[[str], None]
+
+
+def say_nothing(_: str) -> None:
+    """Progress that nobody wants to read."""
+
+
+class LocalCluster:
+    """A cluster with a live supervisor, seen from the process that started it or from another."""
+
+    def __init__(self, folder: Path, told: Plan, supervisor: subprocess.Popen[bytes] | None = None) -> None:
+        self.folder = folder
+        self.name = told.name
+        self.kubernetes = told.kubernetes
+        self.port = told.port
+        self._supervisor = supervisor
+        self._context = tls_context(self.authority, folder / "admin.crt", folder / "admin.key")
+
+    @classmethod
+    def start(
+        cls,
+        folder: Path,
+        name: str,
+        binaries: Mapping[str, Path],
+        options: Options | None = None,
+        say: Say = say_nothing,
+    ) -> "LocalCluster":
+        """Start a cluster in ``folder``, which must not exist, and return when it takes pods.
+
+        Raises ClusterError if the folder is taken and ProgramFailedError, with the end of a log, if a program
+        does not come up; nothing is left then.
+        """
+        chosen = options or Options()
+        lock = try_lock(lock_of(folder))
+        if lock is None:
+            raise ClusterError(f"the cluster {name} is running, or another command is just at it")
+        port = HeldPort()
+        try:
+            told = _made(folder, name, port.number, binaries, chosen)
+            supervisor = _spawned(folder, (lock, port.fileno()))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock_of(folder).unlink(missing_ok=True)
+            raise
+        finally:
+            port.release()
+            os.close(lock)
+        try:
+            _await_ready(supervisor, say)
+            cluster = cls(folder, told, supervisor)
+            cluster.await_service_account()
+        except BaseException:
+            _let_go(supervisor)
+            raise
+        return cluster
+
+    @classmethod
+    def at(cls, folder: Path) -> "LocalCluster":
+        """The cluster that another process started in this folder."""
+        told = plan.read_plan(folder)
+        if told is None:
+            raise ClusterError(f"there is no cluster in {folder}")
+        return cls(folder, told)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """The address of its API server."""
+        return f"https://{LOOPBACK}:{self.port}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.folder / KUBECONFIG
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the authority that signed the server's, as PEM."""
+        return self.folder / "ca.crt"
+
+    def api(self) -> Api:
+        """A connection of the administrator's, for one thread; to be closed."""
+        return Api(self.port, self._context)
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig of a user with nothing but the rights that RBAC gives to it and its groups."""
+        certificate = self.authority.read_bytes()
+        authority = Authority.load(certificate, (self.folder / "ca.key").read_bytes())
+        folder = self.folder / "users"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{user.replace('/', '_').replace(':', '_')}.kubeconfig"
+        context = f"gpufleet-{self.name}"
+        kubeconfig.write(path, context, self.url, certificate, authority.client(user, groups))
+        return path
+
+    def start_kube_scheduler(self, binary: Path, flags: Sequence[str] = ()) -> Child:
+        """Run a kube-scheduler beside the cluster, for comparison; the caller stops it.
+
+        Its log is in the cluster's folder. Call it from a thread that lives as long as it shall.
+        """
+        command = (
+            str(binary),
+            "--kubeconfig=kube-scheduler.kubeconfig",
+            "--leader-elect=false",
+            "--secure-port=0",
+            *flags,
+        )
+        log = self.folder / plan.LOGS / "kube-scheduler.log"
+        return child.start("kube-scheduler", command, log, folder=self.folder)
+
+    def processes(self) -> Processes | None:
+        """Who runs for it, as its supervisor last wrote it down."""
+        return plan.read_processes(self.folder)
+
+    def pid(self, program: str) -> int:
+        """The process of one of its programs."""
+        written = self.processes()
+        if written is None or program not in written.programs:
+            raise ClusterError(f"the cluster {self.name} runs no {program}")
+        return written.programs[program].pid
+
+    def await_service_account(self) -> None:
+        """Return when a pod can be created in the namespace default: pods need its service account."""
+        limit_s = time.monotonic() + SERVICE_ACCOUNT_WAIT_S
+        with self.api() as api:
+            while time.monotonic() < limit_s:
+                if api.request("GET", SERVICE_ACCOUNT)[0] == 200:
+                    return
+                time.sleep(LOOK_EVERY_S)
+        log = self.folder / plan.LOGS / "kube-controller-manager.log"
+        raise ProgramFailedError(
+            f"kube-controller-manager made no service account within {SERVICE_ACCOUNT_WAIT_S:.0f} s; "
+            f"the end of its log, {log}:\n{child.log_tail(log)}"
+        )
+
+    def keep(self) -> None:
+        """From now on the cluster lives until `persistent.remove`, whatever becomes of this process."""
+        if self._supervisor is not None and self._supervisor.stdin is not None:
+            self._supervisor.stdin.write(KEEP)
+            self._supervisor.stdin.close()
+            if self._supervisor.stdout is not None:
+                self._supervisor.stdout.close()
+
+    def stop(self) -> None:
+        """End every program and remove the folder; returns when all of it is gone."""
+        if self._supervisor is None:
+            raise ClusterError(f"the cluster {self.name} belongs to another process")
+        _let_go(self._supervisor)
+
+
+def _made(folder: Path, name: str, port: int, binaries: Mapping[str, Path], options: Options) -> Plan:
+    """The new cluster's folder with all that its supervisor needs."""
+    try:
+        control_plane.prepare(folder, name, port)
+    except FileExistsError as error:
+        raise ClusterError(f"{folder} exists already; remove it or choose another name") from error
+    told = Plan(name, options.kubernetes, port, control_plane.programs(binaries, port, options))
+    plan.write(folder, plan.PLAN_FILE, told)
+    return told
+
+
+def _spawned(folder: Path, inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    """A supervisor for the plan in ``folder``, holding the lock and the port from now on."""
+    command = (sys.executable, "-m", "gpufleet.localkube.supervisor", str(folder), str(lock_of(folder)))
+    with (folder / plan.LOGS / SUPERVISOR_LOG).open("ab") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            bufsize=0,
+            pass_fds=inherited,
+            start_new_session=True,
+        )
+
+
+def _await_ready(supervisor: subprocess.Popen[bytes], say: Say) -> None:
+    """Pass on what the supervisor says until all is ready; ProgramFailedError with its story if it fails."""
+    if supervisor.stdout is None:
+        raise ClusterError("the supervisor has no voice")
+    for line in supervisor.stdout:
+        said = msgspec.json.decode(line, type=Said)
+        if said.kind == "failed":
+            raise ProgramFailedError(said.text)
+        if said.kind == "ready":
+            return
+        say(f"started {said.text}")
+    raise ProgramFailedError(f"the cluster's supervisor ended with {supervisor.wait()} while starting")
+
+
+def _let_go(supervisor: subprocess.Popen[bytes]) -> None:
+    """Cut the leash and wait until the supervisor has cleaned up; kill it where it does not end."""
+    for pipe in (supervisor.stdin, supervisor.stdout):
+        if pipe is not None:
+            pipe.close()
+    with contextlib.suppress(ProcessLookupError):
+        supervisor.send_signal(signal.SIGTERM)
+    try:
+        supervisor.wait(END_WAIT_S)
+    except subprocess.TimeoutExpired:
+        # Its children die with it.
+        supervisor.kill()
+        supervisor.wait()
+        raise ClusterError("the cluster's supervisor did not end and was killed") from None
+
+
+def wait_for_exit(pid: int, wait_s: float) -> bool:
+    """Whether the process, no child of ours, ended within this time."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], wait_s)[0])
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,177 @@
+"""The files and command lines of one control plane: etcd, kube-apiserver, kube-controller-manager, KWOK.
+
+`prepare` fills a cluster's folder with keys and kubeconfigs, `programs` says what to run there; `cluster`
+hands both to a `supervisor`. etcd listens on a socket inside the folder, which only its owner may enter, and
+not on a port: an etcd that answers on loopback would give every user of the machine the whole cluster.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpufleet.localkube import features, kubeconfig
+from gpufleet.localkube.certificates import Authority, Identity, new_key, write_private
+from gpufleet.localkube.folders import PRIVATE
+from gpufleet.localkube.plan import LOGS, Program
+from gpufleet.localkube.ports import LOOPBACK
+from gpufleet.localkube.releases import DEFAULT_KUBERNETES
+
+# Sockets in the folder; etcd wants them to look like a host and a port.
+ETCD_SOCKET = "unix://etcd:1"
+PEER_SOCKET = "unix://peer:1"
+SERVICE_ADDRESSES = "10.96.0.0/16"
+FIRST_SERVICE_ADDRESS = "10.96.0.1"
+SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+SIMULATED_ANNOTATION = "kwok.x-k8s.io/node"
+SIMULATED_VALUE = "fake"
+NODE_LEASE_S = 40
+SIMULATED_LIFECYCLES = Path(__file__).with_name("simulated_lifecycles.yaml")
+
+KUBECONFIG = "kubeconfig"
+ADMINISTRATOR = "admin"
+CLIENTS = {
+    "kube-controller-manager": ("system:kube-controller-manager", ()),
+    "kube-scheduler": ("system:kube-scheduler", ()),
+    # KWOK acts for every node at once, which no single node's identity may.
+    "kwok": ("kwok", ("system:masters",)),
+}
+"""User and groups of each program that speaks to the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a control plane shall be like.
+
+    ``feature_gates`` are added to those that gpufleet needs; ``flags`` are added to a program's command
+    line, by its name, and win over ours. ``simulated_nodes`` starts KWOK. ``durable`` makes etcd wait for the
+    disk at each write, which a cluster that is thrown away anyway does not need.
+    """
+
+    kubernetes: str = DEFAULT_KUBERNETES
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    simulated_nodes: bool = True
+    durable: bool = False
+
+
+def prepare(folder: Path, name: str, port: int) -> None:
+    """Make the folder of a new cluster with its keys and the kubeconfigs of its users."""
+    (folder / LOGS).mkdir(parents=True, mode=PRIVATE)
+    folder.chmod(PRIVATE)
+    authority = Authority.new(f"gpufleet {name}")
+    server = authority.server(SERVER_NAMES, (LOOPBACK, FIRST_SERVICE_ADDRESS))
+    _write_identity(folder, "ca", authority.identity)
+    _write_identity(folder, "server", server)
+    write_private(folder / "service-accounts.key", new_key())
+    administrator = authority.client(ADMINISTRATOR, ("system:masters",))
+    _write_identity(folder, ADMINISTRATOR, administrator)
+    url = f"https://{LOOPBACK}:{port}"
+    certificate = authority.identity.certificate
+    kubeconfig.write(folder / KUBECONFIG, f"gpufleet-{name}", url, certificate, administrator)
+    for program, (user, groups) in CLIENTS.items():
+        identity = authority.client(user, groups)
+        kubeconfig.write(folder / f"{program}.kubeconfig", f"gpufleet-{name}", url, certificate, identity)
+
+
+def programs(binaries: Mapping[str, Path], port: int, options: Options) -> tuple[Program, ...]:
+    """The programs in the order of their start; ``binaries`` has the path of each by its name."""
+    found = [
+        _program("etcd", binaries, _etcd(options), options),
+        _program("kube-apiserver", binaries, _api_server(port, options), options),
+        _program("kube-controller-manager", binaries, _controllers(options), options, waits_for_api=True),
+    ]
+    if options.simulated_nodes:
+        found.append(_program("kwok", binaries, KWOK_FLAGS, options, waits_for_api=True))
+    return tuple(found)
+
+
+def needed_programs(options: Options) -> tuple[str, ...]:
+    """The names of the binaries that `programs` asks for."""
+    simulated = ("kwok",) if options.simulated_nodes else ()
+    return ("etcd", "kube-apiserver", "kube-controller-manager", *simulated)
+
+
+KWOK_FLAGS = (
+    "--kubeconfig=kwok.kubeconfig",
+    f"--config={SIMULATED_LIFECYCLES}",
+    f"--manage-nodes-with-annotation-selector={SIMULATED_ANNOTATION}={SIMULATED_VALUE}",
+    f"--node-lease-duration-seconds={NODE_LEASE_S}",
+)
+
+
+def _program(
+    name: str,
+    binaries: Mapping[str, Path],
+    flags: tuple[str, ...],
+    options: Options,
+    *,
+    waits_for_api: bool = False,
+) -> Program:
+    command = (str(binaries[name]), *flags, *options.flags.get(name, ()))
+    return Program(name, command, waits_for_api)
+
+
+def _etcd(options: Options) -> tuple[str, ...]:
+    flags = (
+        "--name=local",
+        "--data-dir=etcd",
+        f"--listen-client-urls={ETCD_SOCKET}",
+        f"--advertise-client-urls={ETCD_SOCKET}",
+        f"--listen-peer-urls={PEER_SOCKET}",
+        f"--initial-advertise-peer-urls={PEER_SOCKET}",
+        f"--initial-cluster=local={PEER_SOCKET}",
+        "--log-level=warn",
+    )
+    return flags if options.durable else (*flags, "--unsafe-no-fsync")
+
+
+def _api_server(port: int, options: Options) -> tuple[str, ...]:
+    gates = {**features.api_server_gates(options.kubernetes), **options.feature_gates}
+    served = features.served_groups(options.kubernetes)
+    return (
+        f"--etcd-servers={ETCD_SOCKET}",
+        f"--bind-address={LOOPBACK}",
+        f"--advertise-address={LOOPBACK}",
+        # Loopback is no address for endpoints, and a machine without a network has no other.
+        "--endpoint-reconciler-type=none",
+        f"--secure-port={port}",
+        "--permit-port-sharing=true",
+        "--tls-cert-file=server.crt",
+        "--tls-private-key-file=server.key",
+        "--client-ca-file=ca.crt",
+        "--anonymous-auth=false",
+        "--authorization-mode=Node,RBAC",
+        "--service-account-key-file=service-accounts.key",
+        "--service-account-signing-key-file=service-accounts.key",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+        "--allow-privileged=true",
+        *_switches("--feature-gates", gates),
+        *([f"--runtime-config={','.join(served)}"] if served else []),
+    )
+
+
+def _controllers(options: Options) -> tuple[str, ...]:
+    gates = {**features.api_server_gates(options.kubernetes), **options.feature_gates}
+    return (
+        "--kubeconfig=kube-controller-manager.kubeconfig",
+        "--service-account-private-key-file=service-accounts.key",
+        "--root-ca-file=ca.crt",
+        "--use-service-account-credentials=true",
+        "--leader-elect=false",
+        "--secure-port=0",
+        # Its own default of 20 requests a second makes a Deployment of a thousand pods take a minute.
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+        *_switches("--feature-gates", gates),
+    )
+
+
+def _switches(flag: str, gates: Mapping[str, bool]) -> list[str]:
+    listed = ",".join(f"{gate}={'true' if on else 'false'}" for gate, on in sorted(gates.items()))
+    return [f"{flag}={listed}"] if listed else []
+
+
+def _write_identity(folder: Path, name: str, identity: Identity) -> None:
+    write_private(folder / f"{name}.crt", identity.certificate)
+    write_private(folder / f"{name}.key", identity.key)

@@ -1,0 +1,96 @@
+"""What a supervisor is told, what it says back, and what it writes down.
+
+Passed as JSON between three processes: whoever starts a cluster, its `supervisor`, and later commands that
+look at it or end it.
+"""
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+PLAN_FILE = "plan.json"
+PROCESSES_FILE = "processes.json"
+LOGS = "logs"
+KEEP = b"keep\n"
+
+Value = TypeVar("Value", bound=msgspec.Struct)
+
+
+class Program(msgspec.Struct, frozen=True):
+    """One program to be run in the cluster's folder.
+
+    ``waits_for_api`` says that it is started when the API server is ready. ``environment`` is added
+    to the supervisor's own.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    waits_for_api: bool = False
+    environment: dict[str, str] = {}
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The programs of one cluster in the order of their start, and where its API server answers."""
+
+    name: str
+    kubernetes: str
+    port: int
+    programs: tuple[Program, ...]
+    start_limit_s: float = 60.0
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One line from the supervisor to the starter: a program was started, all is ready, or it failed."""
+
+    kind: str
+    text: str = ""
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A running process; ``started_ticks`` (field 22 of /proc/PID/stat) tells it from later ones."""
+
+    pid: int
+    started_ticks: int
+    restarts: int = 0
+
+
+class Processes(msgspec.Struct, frozen=True):
+    """Who runs for a cluster, as its supervisor last wrote it down."""
+
+    supervisor: Process
+    programs: dict[str, Process]
+
+
+def started_ticks(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot; None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name stands in brackets and may hold anything, also brackets.
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def write(folder: Path, file: str, value: msgspec.Struct) -> None:
+    """Write a value beside its place and rename it in, so that nobody reads half of it."""
+    beside = folder / f".{file}.part"
+    beside.write_bytes(msgspec.json.encode(value))
+    beside.replace(folder / file)
+
+
+def read_processes(folder: Path) -> Processes | None:
+    """What the supervisor wrote down; None if it did not come so far, or the file is broken."""
+    return _read(folder / PROCESSES_FILE, Processes)
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """What the supervisor was told; None if there is no plan or the file is broken."""
+    return _read(folder / PLAN_FILE, Plan)
+
+
+def _read(path: Path, kind: type[Value]) -> Value | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,194 @@
+"""The process that runs the programs of one cluster, so that nothing is left whoever dies.
+
+``python -m gpufleet.localkube.supervisor FOLDER LOCK`` is started by `starting` with the cluster's plan. It
+holds the cluster's lock and port, starts the programs, waits for the API server, and starts again what
+ends by itself. Its standard input is a leash: if the starter's end closes before it said "keep", the starter
+gave up or was killed, and everything is stopped and removed. If this process itself is killed, the kernel
+kills its children (`child`). The order of its end: programs, folder, lock.
+"""
+
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.localkube import child, plan
+from gpufleet.localkube.api import Api, tls_context
+from gpufleet.localkube.child import Child
+from gpufleet.localkube.errors import ClusterError, ProgramFailedError
+from gpufleet.localkube.plan import Plan, Process, Processes, Program, Said
+
+LOOK_EVERY_S = 0.1
+REST_S = 0.5
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+STEADY_AFTER_S = 60.0
+
+
+class Ended(Exception):  # noqa: N818  no error: the way out of the loop
+    """The cluster shall end: it was asked to, or its starter is gone."""
+
+
+class Keeper:
+    """One program: its child while it runs, and when it may be started again after it ended."""
+
+    def __init__(self, program: Program, folder: Path) -> None:
+        self.program = program
+        self.folder = folder
+        self.child: Child | None = None
+        self.restarts = 0
+        self.started_s = 0.0
+        self.pause_s = FIRST_PAUSE_S
+        self.again_at_s = 0.0
+
+    def start(self) -> None:
+        """Start it."""
+        log = self.folder / plan.LOGS / f"{self.program.name}.log"
+        environment = {**os.environ, **self.program.environment}
+        self.started_s = time.monotonic()
+        self.child = child.start(
+            self.program.name, self.program.command, log, folder=self.folder, environment=environment
+        )
+
+    def revive(self) -> bool:
+        """Start it again if it ended and its pause is over; whether anything changed."""
+        if self.child is None or self.child.exit_code is None:
+            return False
+        now_s = time.monotonic()
+        if self.again_at_s <= self.started_s:
+            steady = now_s - self.started_s > STEADY_AFTER_S
+            self.pause_s = FIRST_PAUSE_S if steady else min(2 * self.pause_s, LONGEST_PAUSE_S)
+            self.again_at_s = now_s + self.pause_s
+            print(f"{self.program.name} ended with {self.child.exit_code}", file=sys.stderr, flush=True)  # noqa: T201  its log
+        if now_s < self.again_at_s:
+            return False
+        self.restarts += 1
+        self.start()
+        return True
+
+
+class Supervisor:
+    """Runs one plan until it is told to end."""
+
+    def __init__(self, folder: Path, told: Plan) -> None:
+        self.folder = folder
+        self.told = told
+        self.keepers = [Keeper(program, folder) for program in told.programs]
+        self.leash: int | None = sys.stdin.fileno()
+        self.ended = False
+
+    def run(self) -> None:
+        """Start everything, report, and stay until the end is asked for."""
+        try:
+            self.start(waiting_for_api=False)
+            self.wait_for_api()
+            self.start(waiting_for_api=True)
+        except ProgramFailedError as error:
+            self.say("failed", str(error))
+            return
+        self.say("ready")
+        while True:
+            self.pause(REST_S)
+            if sum(keeper.revive() for keeper in self.keepers):
+                self.write_down()
+
+    def start(self, *, waiting_for_api: bool) -> None:
+        """Start the programs that wait, or do not wait, for the API server."""
+        for keeper in self.keepers:
+            if keeper.program.waits_for_api == waiting_for_api:
+                keeper.start()
+                self.say("started", keeper.program.name)
+        self.write_down()
+
+    def wait_for_api(self) -> None:
+        """Return when /readyz says ok; ProgramFailedError if a program ends before, or after too long."""
+        context = tls_context(self.folder / "ca.crt", self.folder / "admin.crt", self.folder / "admin.key")
+        limit_s = time.monotonic() + self.told.start_limit_s
+        answer = "never answered"
+        while time.monotonic() < limit_s:
+            for keeper in self.keepers:
+                if keeper.child is not None and (code := keeper.child.exit_code) is not None:
+                    raise keeper.child.failed(f"ended with {code} while the cluster was starting")
+            try:
+                with Api(self.told.port, context, timeout_s=5) as api:
+                    status, body = api.request("GET", "/readyz")
+                if status == 200:
+                    return
+                answer = body.decode(errors="replace").strip()
+            except ClusterError as error:
+                answer = str(error)
+            self.pause(LOOK_EVERY_S)
+        server = next(one.child for one in self.keepers if one.program.name == "kube-apiserver" and one.child)
+        raise server.failed(f"was not ready within {self.told.start_limit_s:.0f} s ({answer})")
+
+    def pause(self, wait_s: float) -> None:
+        """Wait a moment; Ended where a signal came or the leash was cut."""
+        watched = [] if self.leash is None else [self.leash]
+        readable, _, _ = select.select(watched, [], [], wait_s)
+        if readable:
+            heard = os.read(readable[0], len(plan.KEEP))
+            if heard != plan.KEEP:
+                raise Ended
+            self.leash = None
+        if self.ended:
+            raise Ended
+
+    def end(self, *_: object) -> None:
+        """A signal asks for the end; `pause` carries it out."""
+        self.ended = True
+
+    def stop(self) -> None:
+        """End the programs in the reverse order of their start: the store outlives who writes to it."""
+        for keeper in reversed(self.keepers):
+            if keeper.child is not None:
+                keeper.child.stop()
+
+    def write_down(self) -> None:
+        """Say in a file who runs, for `status` and for `down`."""
+        programs = {
+            keeper.program.name: process(keeper.child.pid, keeper.restarts)
+            for keeper in self.keepers
+            if keeper.child is not None
+        }
+        plan.write(self.folder, plan.PROCESSES_FILE, Processes(process(os.getpid(), 0), programs))
+
+    def say(self, kind: str, text: str = "") -> None:
+        """One line to the starter, if it still listens."""
+        try:
+            os.write(sys.stdout.fileno(), msgspec.json.encode(Said(kind, text)) + b"\n")
+        except BrokenPipeError:
+            return
+
+
+def process(pid: int, restarts: int) -> Process:
+    """A process of ours as it is written down."""
+    return Process(pid, plan.started_ticks(pid) or 0, restarts)
+
+
+def main(folder: Path, lock: Path) -> None:
+    """Run the plan in ``folder``; when it ends, remove the folder and the lock."""
+    told = plan.read_plan(folder)
+    if told is None:
+        raise SystemExit(f"{folder}: no plan to run")
+    supervisor = Supervisor(folder, told)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, supervisor.end)
+    try:
+        supervisor.run()
+    except Ended:
+        pass
+    finally:
+        try:
+            supervisor.stop()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,71 @@
+"""A real control plane for tests: fixtures and builders that other packages' tests use too.
+
+    from tests.localkube.cluster import cluster  # noqa: F401  a fixture
+
+`cluster` is one for the whole session; who stops programs or needs other flags starts an own one with
+`a_cluster`. The programs must be there already (`make kube`): a test builds nothing. Without them a test is
+skipped and says so, but in CI it fails.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpufleet.localkube import binaries
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options, needed_programs
+from gpufleet.localkube.downloading import DownloadError
+from gpufleet.localkube.errors import ProgramsMissingError
+from gpufleet.localkube.progress import Silent
+from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
+
+KUBERNETES = os.environ.get("GPUFLEET_TEST_KUBERNETES", DEFAULT_KUBERNETES)
+"""The version that tests run on; `make test-kube VERSION=...` sets it."""
+
+
+def refuse_download(*_: object) -> None:
+    """A test fetches nothing."""
+    raise DownloadError("tests download nothing")
+
+
+def refuse_build(*_: object) -> None:
+    """A test builds nothing."""
+    raise ProgramsMissingError("tests build nothing")
+
+
+@cache
+def program(name: str, kubernetes: str = KUBERNETES) -> Path:
+    """The path of a program of the control plane; skips the test, or fails it in CI, without it."""
+    makers = binaries.Makers(download=refuse_download, build=refuse_build)
+    try:
+        wanted = {name: release_of(name, kubernetes)}
+        return binaries.find(wanted, Silent(), makers=makers)[name].path
+    except ProgramsMissingError:
+        reason = f"there is no {name} of Kubernetes {kubernetes}: make kube VERSION={kubernetes}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+def all_programs(options: Options) -> Mapping[str, Path]:
+    """The paths of what a cluster of these options needs."""
+    return {name: program(name, options.kubernetes) for name in needed_programs(options)}
+
+
+@contextmanager
+def a_cluster(folder: Path, name: str = "test", options: Options | None = None) -> Iterator[LocalCluster]:
+    """A cluster of one's own below ``folder``, gone at the end of the block."""
+    chosen = options or Options(kubernetes=KUBERNETES)
+    with LocalCluster.start(folder / name, name, all_programs(chosen), chosen) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One cluster for all tests of a session; a test leaves no objects of the cluster's scope behind."""
+    with a_cluster(tmp_path_factory.mktemp("clusters")) as running:
+        yield running
