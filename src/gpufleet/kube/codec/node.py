@@ -1,0 +1,212 @@
+"""A node and its GPUs, from the Node, its NodeDevices and its CSINode.
+
+Where a NodeDevices object tells what GPUs there are, it is believed, down to health and sharing
+mode. Where there is none, the kubelet's count is all that is known: so many whole GPUs, without ids
+to write into a grant, so that shares of them are refused. Either way GPUs are devices and never
+counted a second time among the other resources.
+"""
+
+from collections.abc import Iterable
+
+from gpufleet.kube.codec.field_path import inside, of_object
+from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects import node as wire
+from gpufleet.kube.objects import node_devices as report
+from gpufleet.kube.objects.storage import CsiNode
+from gpufleet.model import gpu_model
+from gpufleet.model.device import UNKNOWN_MODEL, Device, Serves
+from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
+from gpufleet.model.label_syntax import is_subdomain
+from gpufleet.model.node import Node
+from gpufleet.model.quantity import MAXIMUM_INT64, ZERO, Quantity, parse_quantity
+from gpufleet.model.resource_names import CPU, EPHEMERAL_STORAGE, GPU_RESOURCES, MEMORY
+from gpufleet.model.resources import Resources
+from gpufleet.model.taint import Taint
+
+PODS = "pods"
+MAXIMUM_DEVICES = 1024
+MAXIMUM_MEMORY_MIB = 2**31 - 1
+# Labels in which feature discovery tells what GPUs a node has; AMD's and NVIDIA's names.
+MODEL_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
+MEMORY_LABELS = ("nvidia.com/gpu.memory",)
+# A device that is only counted: no GPU is called so, and a grant never names it.
+ANONYMOUS = "anonymous-"
+
+_SERVES = {
+    report.WHOLE: Serves.WHOLE,
+    report.SHARES: Serves.SHARE,
+    report.MIXED: Serves.ANY,
+    # Instances are counted as extended resources of their own.
+    report.MIG: Serves.NOTHING,
+    report.NOTHING: Serves.NOTHING,
+}
+
+
+def read_node(node: wire.Node, devices: report.NodeDevices | None = None, csi: CsiNode | None = None) -> Node:
+    """The node as the engine sees it. Raises ObjectError for what cannot be."""
+    with of_object("node", node.metadata.name):
+        _check_name(node.metadata.name)
+        amounts = _amounts(node.status.allocatable)
+        return Node(
+            name=NodeName(node.metadata.name),
+            allocatable=_allocatable(amounts),
+            devices=_counted_devices(node, amounts) if devices is None else read_devices(devices),
+            labels=node.metadata.labels,
+            taints=_taints(node.spec.taints),
+            unschedulable=node.spec.unschedulable,
+            features=tuple(sorted(set(node.status.declared_features))),
+            volume_limits=() if csi is None else _volume_limits(csi),
+        )
+
+
+def read_devices(devices: report.NodeDevices) -> tuple[Device, ...]:
+    """The GPUs of a report. Raises ObjectError for what cannot be: it is then not used at all."""
+    with of_object("NodeDevices", devices.metadata.name):
+        reported = devices.spec.devices
+        if len(reported) > MAXIMUM_DEVICES:
+            problem = f"{len(reported)} devices"
+            raise ObjectError(problem, field="spec.devices", expected=f"at most {MAXIMUM_DEVICES}")
+        _check_once(device.id for device in reported)
+        found = []
+        for position, device in enumerate(reported):
+            with inside(f"spec.devices[{position}]"):
+                found.append(_device(device))
+        return tuple(found)
+
+
+def is_anonymous(device: DeviceId) -> bool:
+    """True for a device that is only counted, because nobody told its id."""
+    return device.startswith(ANONYMOUS)
+
+
+def _check_name(name: str) -> None:
+    if not is_subdomain(name):
+        raise ObjectError("not a node's name", field="metadata.name", value=name, expected="a DNS name")
+
+
+def _amounts(written: dict[str, str]) -> dict[str, Quantity]:
+    amounts = {}
+    for name, text in written.items():
+        field = f"status.allocatable[{name}]"
+        amount = parse_quantity(text, field=field)
+        if amount < ZERO:
+            raise InputError("a negative amount", field=field, value=text, expected="0 or more")
+        amounts[name] = amount
+    return amounts
+
+
+def _allocatable(amounts: dict[str, Quantity]) -> Resources:
+    named = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS, *GPU_RESOURCES)
+    counted = {name: _counted(name, amount) for name, amount in amounts.items()}
+    return Resources(
+        cpu_milli=counted.get(CPU, 0),
+        memory_bytes=counted.get(MEMORY, 0),
+        ephemeral_storage_bytes=counted.get(EPHEMERAL_STORAGE, 0),
+        pods=counted.get(PODS, 0),
+        other=tuple(sorted((name, count) for name, count in counted.items() if name not in named and count)),
+    )
+
+
+def _counted(name: str, amount: Quantity) -> int:
+    """In 64 bits: what is beyond them is as good as endless on both sides."""
+    return min(amount.milli_value() if name == CPU else amount.value(), MAXIMUM_INT64)
+
+
+def _counted_devices(node: wire.Node, amounts: dict[str, Quantity]) -> tuple[Device, ...]:
+    """Whole GPUs of which only the number is known, of the model that labels tell."""
+    count = sum(amounts.get(name, ZERO).value() for name in GPU_RESOURCES)
+    if count > MAXIMUM_DEVICES:
+        problem = "too many GPUs for one node"
+        raise InputError(
+            problem, field="status.allocatable", value=count, expected=f"at most {MAXIMUM_DEVICES}"
+        )
+    labels = node.metadata.labels
+    model = _model(next((labels[key] for key in MODEL_LABELS if key in labels), ""))
+    memory_mib = next((_plain_mib(labels[key]) for key in MEMORY_LABELS if key in labels), None)
+    return tuple(
+        Device(DeviceId(f"{ANONYMOUS}{position}"), model, memory_mib, serves=Serves.WHOLE)
+        for position in range(count)
+    )
+
+
+def _plain_mib(text: str) -> int | None:
+    """A label is a hint: what is no number tells nothing."""
+    plain = text.isascii() and text.isdecimal() and len(text) <= 10
+    return int(text) if plain and 0 < int(text) <= MAXIMUM_MEMORY_MIB else None
+
+
+def _model(text: str) -> GpuModelName:
+    if not text:
+        return UNKNOWN_MODEL
+    known = gpu_model.find(text)
+    return GpuModelName(text) if known is None else known.name
+
+
+def _check_once(ids: Iterable[str]) -> None:
+    seen = set()
+    for position, device in enumerate(ids):
+        if device in seen:
+            field = f"spec.devices[{position}].id"
+            raise ObjectError("the same device twice", field=field, value=device, expected="each GPU once")
+        seen.add(device)
+
+
+def _device(device: report.ReportedDevice) -> Device:
+    if not device.id or device.id.startswith(ANONYMOUS):
+        raise InputError("not a device's id", field="id", value=device.id, expected="the GPU's UUID")
+    serves = _SERVES.get(device.sharing)
+    if serves is None:
+        expected = ", ".join(report.SHARING_MODES)
+        raise InputError("unknown", field="sharing", value=device.sharing, expected=expected)
+    if device.health not in report.HEALTH_STATES:
+        expected = ", ".join(report.HEALTH_STATES)
+        raise InputError("unknown", field="health", value=device.health, expected=expected)
+    return Device(
+        id=DeviceId(device.id),
+        model=_model(device.model),
+        memory_mib=_memory(device),
+        link_group=_at_least_zero(device.link_group, "linkGroup"),
+        numa_node=None if device.numa_node is None else _at_least_zero(device.numa_node, "numaNode"),
+        serves=serves,
+        healthy=device.health == report.HEALTHY,
+    )
+
+
+def _memory(device: report.ReportedDevice) -> int | None:
+    if device.usable_memory_mib is None:
+        return None if device.memory_mib is None else _memory_mib(device.memory_mib, "memoryMiB")
+    usable = _memory_mib(device.usable_memory_mib, "usableMemoryMiB")
+    if device.memory_mib is not None and usable > device.memory_mib:
+        expected = f"at most memoryMiB, {device.memory_mib}"
+        raise InputError("more than there is", field="usableMemoryMiB", value=usable, expected=expected)
+    return usable
+
+
+def _memory_mib(amount: int, field: str) -> int:
+    if not 0 < amount <= MAXIMUM_MEMORY_MIB:
+        raise InputError("out of range", field=field, value=amount, expected=f"1 to {MAXIMUM_MEMORY_MIB}")
+    return amount
+
+
+def _at_least_zero(number: int, field: str) -> int:
+    if not 0 <= number < 2**31:
+        raise InputError("out of range", field=field, value=number, expected="0 or more")
+    return number
+
+
+def _taints(taints: tuple[wire.Taint, ...]) -> tuple[Taint, ...]:
+    found = []
+    for position, taint in enumerate(taints):
+        with inside(f"spec.taints[{position}]"):
+            found.append(Taint(taint.key, taint.value, taint.effect))
+    return tuple(found)
+
+
+def _volume_limits(csi: CsiNode) -> tuple[tuple[str, int], ...]:
+    limits = {
+        driver.name: driver.allocatable.count
+        for driver in csi.spec.drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+    return tuple(sorted(limits.items()))

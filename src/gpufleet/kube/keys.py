@@ -1,0 +1,120 @@
+"""Labels, annotations and resources that people and other projects write and we read.
+
+One name, one constant: the documents (``docs/pod-inputs.md``) list the same table, and a test holds
+the two together. What each means is said by the module of ``codec`` that reads it. Our own keys
+exist only where nobody had one.
+"""
+
+SCHEDULER_NAME = "gpufleet"
+
+# Written by our scheduler alone; an admission policy keeps everybody else away.
+GRANT = "gpufleet.io/grant"
+
+# Part of a namespace's labels: our admission policy completes pods there, and where its work queues.
+MANAGED = "gpufleet.io/managed"
+
+GPU_FRACTION = "gpufleet.io/gpu-fraction"
+GPU_MEMORY = "gpufleet.io/gpu-memory"
+# The kubelet's slot for one share of one GPU (extended resource).
+GPU_SHARE = "gpufleet.io/gpu-share"
+# The taint of pools in which whole GPUs and shares mix.
+SHARED_POOL_TAINT = "gpufleet.io/shared"
+
+KAI_FRACTION = "gpu-fraction"
+KAI_MEMORY = "gpu-memory"
+KAI_DEVICES = "gpu-fraction-num-devices"
+KAI_CONTAINER = "gpu-fraction-container-name"
+
+HAMI_MEMORY = "nvidia.com/gpumem"
+HAMI_MEMORY_PERCENT = "nvidia.com/gpumem-percentage"
+HAMI_CORES = "nvidia.com/gpucores"
+HAMI_PRIORITY = "nvidia.com/priority"
+HAMI_USE_MODEL = "nvidia.com/use-gputype"
+HAMI_AVOID_MODEL = "nvidia.com/nouse-gputype"
+
+VOLCANO_NUMBER = "volcano.sh/vgpu-number"
+VOLCANO_MEMORY = "volcano.sh/vgpu-memory"
+VOLCANO_MEMORY_PERCENT = "volcano.sh/vgpu-memory-percentage"
+VOLCANO_CORES = "volcano.sh/vgpu-cores"
+
+# Resources that describe a share of a GPU and are no devices by themselves.
+SHARE_RESOURCES = (
+    HAMI_MEMORY,
+    HAMI_MEMORY_PERCENT,
+    HAMI_CORES,
+    HAMI_PRIORITY,
+    VOLCANO_NUMBER,
+    VOLCANO_MEMORY,
+    VOLCANO_MEMORY_PERCENT,
+    VOLCANO_CORES,
+)
+
+# Queues; the first that a pod has counts.
+QUEUE = "gpufleet.io/queue"
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+KAI_QUEUE = "kai.scheduler/queue"
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+VOLCANO_QUEUE_SHORT = "volcano.sh/queue-name"
+QUEUE_KEYS = (QUEUE, KUEUE_QUEUE, KAI_QUEUE, VOLCANO_QUEUE, VOLCANO_QUEUE_SHORT)
+
+# Gangs.
+GANG = "gpufleet.io/gang"
+GANG_MIN_MEMBERS = "gpufleet.io/gang-min-members"
+GANG_ROLE = "gpufleet.io/gang-role"
+PLUGINS_POD_GROUP = "scheduling.x-k8s.io/pod-group"
+# Written by scheduler-plugins before 0.24 and still found.
+PLUGINS_POD_GROUP_OLD = "pod-group.scheduling.sigs.k8s.io"
+VOLCANO_GROUP = "scheduling.k8s.io/group-name"
+VOLCANO_GROUP_MINIMUM = "scheduling.volcano.sh/group-min-member"
+VOLCANO_TASK = "volcano.sh/task-spec"
+KAI_GROUP = "pod-group-name"
+KAI_SUBGROUP = "kai.scheduler/subgroup-name"
+KAI_MINIMUM = "kai.scheduler/batch-min-member"
+KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
+KUEUE_GROUP_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+
+# Labels that controllers put on the pods they make.
+JOB_SET = "jobset.sigs.k8s.io/jobset-name"
+JOB_SET_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"
+LEADER_WORKER_SET_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+LEADER_WORKER_SET_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
+LEADER_WORKER_SET_SIZE = "leaderworkerset.sigs.k8s.io/size"
+TRAINING_JOB = "training.kubeflow.org/job-name"
+TRAINING_ROLE = "training.kubeflow.org/replica-type"
+RAY_CLUSTER = "ray.io/cluster"
+RAY_GROUP = "ray.io/group"
+RAY_NODE_TYPE = "ray.io/node-type"
+
+# What storage controllers write on claims.
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+
+POD_ANNOTATIONS = frozenset(
+    {
+        GRANT,
+        GPU_FRACTION,
+        GPU_MEMORY,
+        KAI_FRACTION,
+        KAI_MEMORY,
+        KAI_DEVICES,
+        KAI_CONTAINER,
+        HAMI_USE_MODEL,
+        HAMI_AVOID_MODEL,
+        *QUEUE_KEYS,
+        GANG,
+        GANG_MIN_MEMBERS,
+        GANG_ROLE,
+        VOLCANO_GROUP,
+        VOLCANO_GROUP_MINIMUM,
+        VOLCANO_TASK,
+        KAI_GROUP,
+        KAI_MINIMUM,
+        KUEUE_GROUP,
+        KUEUE_GROUP_TOTAL,
+        LEADER_WORKER_SET_SIZE,
+    }
+)
+"""All annotations of pods that anybody here reads; the others are not kept in memory."""

@@ -1,0 +1,34 @@
+"""How important pods are, and how many of them may be disturbed at once."""
+
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.selectors import LabelSelector
+from gpufleet.kube.objects.structure import Structure
+
+
+class PriorityClass(Structure, frozen=True):
+    """A priority by name."""
+
+    metadata: Metadata
+    value: int
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+class PodDisruptionBudgetSpec(Structure, frozen=True):
+    """Whose pods are protected."""
+
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(Structure, frozen=True):
+    """How many of them may go now."""
+
+    disruptions_allowed: int = 0
+
+
+class PodDisruptionBudget(Structure, frozen=True):
+    """A limit on how many pods are taken away at once."""
+
+    metadata: Metadata
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

@@ -1,0 +1,63 @@
+"""A node as far as scheduling reads it.
+
+A node that is not ready is tainted by the node controller, so conditions tell people only.
+"""
+
+import msgspec
+
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.structure import Structure
+
+READY = "Ready"
+
+
+class Taint(Structure, frozen=True):
+    """A taint; since when it is there is not the scheduler's business."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(Structure, frozen=True):
+    """What people set on a node."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeCondition(Structure, frozen=True):
+    """A condition of a node."""
+
+    type: str
+    status: str
+    reason: str = ""
+
+
+class NodeStatus(Structure, frozen=True):
+    """What the kubelet reports; of the conditions only whether the node is ready."""
+
+    allocatable: dict[str, str] = msgspec.field(default_factory=dict)
+    declared_features: tuple[str, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.conditions:
+            kept = tuple(condition for condition in self.conditions if condition.type == READY)
+            msgspec.structs.force_setattr(self, "conditions", kept)
+
+
+class NodeMetadata(Metadata, frozen=True):
+    """A node's metadata without its annotations: they grow large, and none is read."""
+
+    def __post_init__(self) -> None:
+        if self.annotations:
+            msgspec.structs.force_setattr(self, "annotations", {})
+
+
+class Node(Structure, frozen=True):
+    """A node."""
+
+    metadata: NodeMetadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()

@@ -1,0 +1,78 @@
+"""NodeDevices: what GPUs a node really has, and who really holds them.
+
+Written by the node's agent alone (by ``gpufleet up`` for simulated nodes), cluster-scoped, named as
+the node. ``manifests`` holds the definition that the API server checks; a field of ``spec``, as
+in CSINode and ResourceSlice, because all of it is one writer's report.
+"""
+
+import msgspec
+
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.structure import Structure
+
+# Sharing modes: what a device is used for.
+WHOLE = "whole"
+SHARES = "shares"
+MIXED = "mixed"
+MIG = "mig"
+NOTHING = "nothing"
+SHARING_MODES = (WHOLE, SHARES, MIXED, MIG, NOTHING)
+
+HEALTHY = "healthy"
+UNHEALTHY = "unhealthy"
+UNKNOWN = "unknown"
+HEALTH_STATES = (HEALTHY, UNHEALTHY, UNKNOWN)
+
+
+class MigInstance(Structure, frozen=True):
+    """A MIG instance: its profile ("1g.10gb") and first memory slice."""
+
+    profile: str
+    start: int
+
+
+class ReportedDevice(Structure, frozen=True):
+    """One GPU. ``usable_memory_mib`` is the total minus what is reserved.
+
+    ``health`` unknown means that nobody can tell: nothing new is placed there.
+    """
+
+    id: str
+    vendor: str = ""
+    model: str = ""
+    memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
+    usable_memory_mib: int | None = msgspec.field(default=None, name="usableMemoryMiB")
+    numa_node: int | None = None
+    link_group: int = 0
+    sharing: str = WHOLE
+    mig_instances: tuple[MigInstance, ...] = ()
+    health: str = HEALTHY
+    health_reason: str = ""
+
+
+class Holder(Structure, frozen=True):
+    """Who holds a device or a part of it. Without ``pod_uid`` it is somebody foreign."""
+
+    device: str
+    pod_uid: str = msgspec.field(default="", name="podUID")
+    kind: str = WHOLE
+    gpu_milli: int = 1000
+    memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
+    mig_profile: str | None = None
+    mig_start: int | None = None
+    foreign: str = ""
+
+
+class NodeDevicesSpec(Structure, frozen=True):
+    """The report. ``boot_id`` changes with each boot: MIG layouts do not survive one."""
+
+    boot_id: str = msgspec.field(default="", name="bootID")
+    devices: tuple[ReportedDevice, ...] = ()
+    holders: tuple[Holder, ...] = ()
+
+
+class NodeDevices(Structure, frozen=True):
+    """A node's GPUs and who holds them."""
+
+    metadata: Metadata
+    spec: NodeDevicesSpec

@@ -1,0 +1,303 @@
+"""A pod as far as scheduling reads it.
+
+Pods are the hot path: a fleet lists tens of thousands. While one is decoded, what nobody reads is
+dropped and what many pods have alike (containers, tolerations, affinity) is kept once.
+"""
+
+import msgspec
+
+from gpufleet.kube.objects.metadata import PodMetadata
+from gpufleet.kube.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
+from gpufleet.kube.objects.structure import Shared, Structure
+
+MAXIMUM_SHARED = 10_000
+
+SUCCEEDED = "Succeeded"
+FAILED = "Failed"
+POD_SCHEDULED = "PodScheduled"
+DISRUPTION_TARGET = "DisruptionTarget"
+# The conditions of a pod that are a scheduler's business.
+CONDITIONS = (POD_SCHEDULED, DISRUPTION_TARGET)
+ALWAYS = "Always"
+
+
+class ContainerResources(Structure, frozen=True):
+    """Amounts by resource name."""
+
+    requests: dict[str, str] = msgspec.field(default_factory=dict)
+    limits: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ContainerPort(Structure, frozen=True):
+    """A port; only one of the host's is a matter for scheduling."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
+class VolumeMount(Structure, frozen=True):
+    """How a volume is mounted, as far as a node must know how to do it."""
+
+    bind_mount_options: tuple[str, ...] = ()
+
+
+class RestartRule(Structure, frozen=True):
+    """What the end of a container brings about."""
+
+    action: str = ""
+
+
+class Container(Structure, frozen=True):
+    """A container or init container; an init container that restarts always is a sidecar."""
+
+    name: str
+    resources: ContainerResources = ContainerResources()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = ()
+
+    @property
+    def restartable(self) -> bool:
+        """True for a sidecar, where this is an init container."""
+        return self.restart_policy == ALWAYS
+
+
+class PreferredNodeTerm(Structure, frozen=True):
+    """A wish about the node, with its weight."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Structure, frozen=True):
+    """Which nodes may be used, and which had better be."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[PreferredNodeTerm, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinityTerm(Structure, frozen=True):
+    """Pods in whose domain this one wants, or does not want, to be."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Structure, frozen=True):
+    """A wish about neighbours, with its weight."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Structure, frozen=True):
+    """Affinity to, or against, other pods."""
+
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(
+        default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Structure, frozen=True):
+    """All three kinds of affinity."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Structure, frozen=True):
+    """Which taints are put up with; for how long is not the scheduler's business."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class TopologySpreadConstraint(Structure, frozen=True):
+    """How evenly pods must be spread."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = ""
+    node_taints_policy: str = ""
+    match_label_keys: tuple[str, ...] = ()
+
+
+class ClaimSource(Structure, frozen=True):
+    """A volume that is a PersistentVolumeClaim."""
+
+    claim_name: str
+
+
+class Present(Structure, frozen=True):
+    """A part of which it matters only that it is there."""
+
+
+class InTreeDisk(Structure, frozen=True):
+    """A disk of a cloud, written into the pod; one of the names is set, by kind of disk."""
+
+    pd_name: str = ""
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    disk_name: str = ""
+    read_only: bool = False
+
+
+class Volume(Structure, frozen=True):
+    """A volume of the pod, if it is of a kind that decides where the pod may run."""
+
+    name: str
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Present | None = None
+    gce_persistent_disk: InTreeDisk | None = None
+    aws_elastic_block_store: InTreeDisk | None = None
+    azure_disk: InTreeDisk | None = None
+    cinder: InTreeDisk | None = None
+
+    @property
+    def decides(self) -> bool:
+        """True if the volume has a say in where the pod may run."""
+        claimed = self.persistent_volume_claim is not None or self.ephemeral is not None
+        disks = (self.gce_persistent_disk, self.aws_elastic_block_store, self.azure_disk, self.cinder)
+        return claimed or any(disk is not None for disk in disks)
+
+
+class SchedulingGate(Structure, frozen=True):
+    """Something that must happen before the pod may be scheduled."""
+
+    name: str
+
+
+class ResourceClaimUse(Structure, frozen=True):
+    """A claim of devices by dynamic resource allocation."""
+
+    name: str
+
+
+class SchedulingGroup(Structure, frozen=True):
+    """The PodGroup of Kubernetes 1.36 and later that the pod belongs to."""
+
+    pod_group_name: str | None = None
+
+
+class WorkloadReference(Structure, frozen=True):
+    """How Kubernetes 1.35 named the group: a template of a Workload, and perhaps a replica."""
+
+    name: str
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
+class PodOperatingSystem(Structure, frozen=True):
+    """The operating system of the pod's containers."""
+
+    name: str = ""
+
+
+_CONTAINERS = Shared(MAXIMUM_SHARED)
+_TOLERATIONS = Shared(MAXIMUM_SHARED)
+_AFFINITY = Shared(MAXIMUM_SHARED)
+_SPREAD = Shared(MAXIMUM_SHARED)
+
+
+class PodSpec(Structure, frozen=True):
+    """What is asked for a pod."""
+
+    containers: tuple[Container, ...]
+    init_containers: tuple[Container, ...] = ()
+    scheduler_name: str = ""
+    node_name: str = ""
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    overhead: dict[str, str] = msgspec.field(default_factory=dict)
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[ResourceClaimUse, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
+    host_network: bool = False
+    host_users: bool | None = None
+    os: PodOperatingSystem | None = None
+    resources: ContainerResources | None = None
+
+    def __post_init__(self) -> None:
+        keep = msgspec.structs.force_setattr
+        keep(self, "containers", _CONTAINERS.one(self.containers))
+        if self.init_containers:
+            keep(self, "init_containers", _CONTAINERS.one(self.init_containers))
+        if self.tolerations:
+            keep(self, "tolerations", _TOLERATIONS.one(self.tolerations))
+        if self.affinity is not None:
+            keep(self, "affinity", _AFFINITY.one(self.affinity))
+        if self.topology_spread_constraints:
+            keep(self, "topology_spread_constraints", _SPREAD.one(self.topology_spread_constraints))
+        if self.volumes:
+            keep(self, "volumes", tuple(volume for volume in self.volumes if volume.decides))
+
+
+class PodCondition(Structure, frozen=True):
+    """A condition of a pod."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatus(Structure, frozen=True):
+    """What is so; of the conditions those that are a scheduler's business."""
+
+    phase: str = ""
+    reason: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    nominated_node_name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.conditions:
+            kept = tuple(condition for condition in self.conditions if condition.type in CONDITIONS)
+            msgspec.structs.force_setattr(self, "conditions", kept)
+
+
+class Pod(Structure, frozen=True):
+    """A pod."""
+
+    metadata: PodMetadata
+    spec: PodSpec
+    status: PodStatus = PodStatus()
+
+    @property
+    def terminal(self) -> bool:
+        """True if all its containers ended for good: its room is free."""
+        return self.status.phase in {SUCCEEDED, FAILED}
+
+    @property
+    def gated(self) -> bool:
+        """True while somebody else has not yet said that it may be scheduled."""
+        return bool(self.spec.scheduling_gates)
+
+    def condition(self, kind: str) -> PodCondition | None:
+        """The condition of this type; None if there is none."""
+        return next((condition for condition in self.status.conditions if condition.type == kind), None)
