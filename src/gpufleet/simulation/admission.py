@@ -1,0 +1,83 @@
+"""The admission policies that gpufleet installs, as the simulated server applies them.
+
+The guard keeps everyone but the scheduler from writing a grant; the fence refuses a Binding of an
+older epoch than the Lease's. As a real policy does, the fence sees a Lease some milliseconds late.
+"""
+
+from typing import Any
+
+import msgspec
+
+from gpufleet.simulation.object_store import ObjectStore
+from gpufleet.simulation.refusal import JsonObject, forbidden
+
+GRANT = "gpufleet.io/grant"
+SCHEDULER_USER = "system:serviceaccount:gpufleet-system:gpufleet-scheduler"
+LEASE_NAMESPACE = "gpufleet-system"
+LEASE_NAME = "gpufleet-scheduler"
+LEASES = ("coordination.k8s.io", "leases")
+
+
+class Policies(msgspec.Struct):
+    """Which policies are installed. ``fence_lag_s``: how late the fence learns of a new Lease."""
+
+    guard: bool = True
+    fence: bool = True
+    fence_lag_s: float = 0.002
+    scheduler_users: frozenset[str] = frozenset({SCHEDULER_USER})
+
+    def check_pod(self, new: JsonObject, old: JsonObject | None, user: str) -> None:
+        """The guard on pods and their subresources: the grant stays as it was."""
+        if not self.guard or user in self.scheduler_users:
+            return
+        before = _grant(old["metadata"]) if old is not None else None
+        if _grant(new["metadata"]) != before:
+            raise _denied("pods", new, "gpufleet-grant-guard", f"only the scheduler may write {GRANT}")
+
+    def check_binding(self, binding: JsonObject, user: str, store: ObjectStore, now_s: float) -> None:
+        """The guard and the fence on Bindings."""
+        grant = _grant(binding["metadata"])
+        if self.guard and grant is not None and user not in self.scheduler_users:
+            raise _denied("pods", binding, "gpufleet-grant-guard", f"only the scheduler may write {GRANT}")
+        if not self.fence or grant is None:
+            return
+        epoch = read_epoch(grant)
+        if epoch is None:
+            raise _denied("pods", binding, "gpufleet-epoch-fence", "the grant names no epoch")
+        current = self._lease_epoch(store, now_s)
+        if current is None or epoch < current:
+            words = f"epoch {epoch} is over, the leader's is {current}"
+            raise _denied("pods", binding, "gpufleet-epoch-fence", words)
+
+    def _lease_epoch(self, store: ObjectStore, now_s: float) -> int | None:
+        """leaseTransitions as the policy sees them now; None where there is no Lease."""
+        for written in reversed(store.since(LEASES, 0, store.revision)):
+            if written.name == (LEASE_NAMESPACE, LEASE_NAME) and written.at_s + self.fence_lag_s <= now_s:
+                return None if written.value is None else lease_epoch(written.value)
+        return None
+
+
+def lease_epoch(lease: JsonObject) -> int:
+    """The epoch of a Lease: how often it changed hands."""
+    transitions: int = (lease.get("spec") or {}).get("leaseTransitions") or 0
+    return transitions
+
+
+def read_epoch(grant: str) -> int | None:
+    """The epoch of a grant's text, None where it names none."""
+    try:
+        value: Any = msgspec.json.decode(grant)
+    except msgspec.DecodeError:
+        return None
+    epoch = value.get("epoch") if isinstance(value, dict) else None
+    return epoch if isinstance(epoch, int) and not isinstance(epoch, bool) else None
+
+
+def _grant(metadata: JsonObject) -> str | None:
+    found: str | None = (metadata.get("annotations") or {}).get(GRANT)
+    return found
+
+
+def _denied(plural: str, value: JsonObject, policy: str, words: str) -> Exception:
+    told = f"ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: {words}"
+    return forbidden("", plural, value["metadata"].get("name") or "", told)

@@ -1,0 +1,19 @@
+"""What can go wrong with a simulated run itself; what the simulated world suffers is no error of ours."""
+
+from gpufleet.model.errors import InputError, InternalError
+
+
+class SimulationError(InternalError):
+    """The run cannot go on: the code under test, or the simulation, is wrong."""
+
+
+class DeadlockError(SimulationError):
+    """Nothing is ready and nothing will ever be: every task waits for another."""
+
+
+class LivelockError(SimulationError):
+    """So many callbacks ran without time going on that they will not end."""
+
+
+class ScenarioError(InputError):
+    """The run that was asked for cannot be put together: no such fault, no such seed."""
