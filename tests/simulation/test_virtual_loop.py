@@ -60,7 +60,7 @@ def test_a_deadlock_tells_where_each_task_waits() -> None:
     async def work(_: VirtualLoop) -> None:
         await waits_for_nobody()
 
-    with pytest.raises(DeadlockError, match="waits_for_nobody|wait line"):
+    with pytest.raises(DeadlockError, match="wait line"):
         run(work)
 
 
@@ -99,11 +99,14 @@ def test_cancelling_a_group_walks_its_tasks_in_the_same_order_every_time() -> No
             await asyncio.sleep(1)
             raise KeyError
 
-        with pytest.raises(ExceptionGroup):
+        async def group_of_many() -> None:
             async with asyncio.TaskGroup() as group:
                 for number in range(50):
                     group.create_task(waits(number))
                 group.create_task(fails())
+
+        with pytest.raises(ExceptionGroup):
+            await group_of_many()
         return ended
 
     assert run(work) == run(work) == list(range(50))

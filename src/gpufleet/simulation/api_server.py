@@ -160,7 +160,9 @@ class ApiServer:
         if namespace is None:
             raise not_found("", "namespaces", target.namespace)
         if "deletionTimestamp" in namespace["metadata"]:
-            words = f"unable to create new content in namespace {target.namespace} because it is being terminated"
+            words = (
+                f"unable to create new content in namespace {target.namespace} because it is being terminated"
+            )
             raise forbidden(kind.group, kind.plural, name, words)
 
     def _settle_priority(self, pod: JsonObject) -> None:
@@ -246,9 +248,7 @@ class ApiServer:
         options = deletion.read_options(body, target)
         return self.delete(kind, (target.namespace, target.name), options, user)
 
-    def delete(
-        self, kind: ObjectKind, name: Name, options: deletion.DeleteOptions, user: str
-    ) -> JsonObject:
+    def delete(self, kind: ObjectKind, name: Name, options: deletion.DeleteOptions, user: str) -> JsonObject:
         """Delete, or begin to. Raises Refusal."""
         old = self.store.get(kind.key, name)
         if old is None:
@@ -319,5 +319,3 @@ def refused(refusal: Refusal) -> Response:
     if refusal.retry_after_s is not None:
         headers["retry-after"] = str(refusal.retry_after_s)
     return Response(refusal.code, headers, encode(refusal.status()))
-
-

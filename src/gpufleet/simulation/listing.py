@@ -45,7 +45,7 @@ class ContinueToken(msgspec.Struct, frozen=True):
 
 
 def predicate_of(kind: ObjectKind, target: Target) -> Predicate | None:
-    """Both selectors and a name in the URL as one test. Raises Refusal (400)."""
+    """Both selectors as one test, None where there are none. Raises Refusal (400)."""
     tests = [
         test
         for test in (
@@ -60,10 +60,9 @@ def predicate_of(kind: ObjectKind, target: Target) -> Predicate | None:
 
 
 def get(store: ObjectStore, kind: ObjectKind, target: Target, seen: int) -> JsonObject:
-    """One object. ``resourceVersion=0`` takes what this server happens to know."""
+    """One object. ``resourceVersion=0`` takes what this server happens to know. Raises Refusal."""
     name = (target.namespace, target.name)
-    revision = _read_revision(store, target, seen)
-    value = store.one_at_revision(kind.key, name, revision)
+    value = store.one_at_revision(kind.key, name, _read_revision(store, target, seen))
     if value is None:
         raise not_found(kind.group, kind.plural, target.name)
     return value
@@ -84,7 +83,7 @@ def list_objects(store: ObjectStore, kind: ObjectKind, target: Target, seen: int
     """A page of objects. Raises Refusal: 400, 410 on a token whose history is gone, 422, 504."""
     predicate = predicate_of(kind, target)
     limit = target.number("limit") or 0
-    start, revision = _page_start(store, kind, target, seen)
+    start, revision = _page_start(store, target, seen)
     found = (
         (name, value)
         for name, value in store.at_revision(kind.key, revision)
@@ -121,19 +120,13 @@ def _token_key(name: Name, target: Target) -> str:
     return name[1] if target.namespace or not name[0] else f"{name[0]}/{name[1]}"
 
 
-def _page_start(store: ObjectStore, kind: ObjectKind, target: Target, seen: int) -> tuple[str, int]:
+def _page_start(store: ObjectStore, target: Target, seen: int) -> tuple[str, int]:
     text = target.options.get("continue", "")
     match = target.options.get("resourceVersionMatch", "")
     if text:
         if target.options.get("resourceVersion", "") not in {"", "0"}:
             raise bad_request("specifying resource version is not allowed when using continue")
-        token = _decode_token(text)
-        if token.rv == LATEST:
-            return token.start, store.revision
-        if token.rv < store.compacted:
-            carry_on = _encode_token(ContinueToken(token.v, LATEST, token.start))
-            raise expired(CONTINUE_TOO_OLD, carry_on)
-        return token.start, token.rv
+        return _continued(store, _decode_token(text))
     if match and not target.options.get("resourceVersion"):
         words = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
         cause = Cause("FieldValueForbidden", "resourceVersionMatch", words)
@@ -147,6 +140,14 @@ def _page_start(store: ObjectStore, kind: ObjectKind, target: Target, seen: int)
             raise too_large_revision(asked, store.revision)
         return "", asked
     return "", _read_revision(store, target, seen)
+
+
+def _continued(store: ObjectStore, token: ContinueToken) -> tuple[str, int]:
+    if token.rv == LATEST:
+        return token.start, store.revision
+    if token.rv < store.compacted:
+        raise expired(CONTINUE_TOO_OLD, _encode_token(ContinueToken(token.v, LATEST, token.start)))
+    return token.start, token.rv
 
 
 def _encode_token(token: ContinueToken) -> str:
@@ -178,7 +179,8 @@ def _discovered(kinds: dict[tuple[str, str, str], ObjectKind], path: str) -> Any
             groups[group].append(version)
     parts = path.split("/")
     if path == "apis":
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(*one) for one in groups.items()]}
+        listed = [_group(*one) for one in groups.items()]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
     if parts[0] == "apis" and len(parts) == 2 and parts[1] in groups:
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1], groups[parts[1]])}
     wanted = ("", parts[1]) if parts[0] == "api" and len(parts) == 2 else tuple(parts[1:])
@@ -186,11 +188,10 @@ def _discovered(kinds: dict[tuple[str, str, str], ObjectKind], path: str) -> Any
     if not found:
         raise unknown_path()
     resources = [{"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced} for kind in found]
-    group_version = "/".join(filter(None, wanted))
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": group_version,
+        "groupVersion": "/".join(filter(None, wanted)),
         "resources": resources,
     }
 

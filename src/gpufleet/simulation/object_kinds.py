@@ -34,10 +34,6 @@ class ObjectKind(msgspec.Struct, frozen=True):
         return self.group, self.plural
 
 
-def _plain(group: str, version: str, plural: str, kind: str, **rules: bool) -> ObjectKind:
-    return ObjectKind(group, (version,), plural, kind, **rules)
-
-
 def custom(group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> ObjectKind:
     """A kind as a CustomResourceDefinition with a status subresource makes it."""
     return ObjectKind(group, (version,), plural, kind, namespaced, unconditional=False, custom=True)
@@ -48,8 +44,8 @@ RESOURCE = "resource.k8s.io"
 SCHEDULING = "scheduling.k8s.io"
 
 BUILT_IN = (
-    _plain("", "v1", "pods", "Pod", returns_deleted=True),
-    _plain("", "v1", "nodes", "Node", namespaced=False, keeps_status=True),
+    ObjectKind("", ("v1",), "pods", "Pod", returns_deleted=True),
+    ObjectKind("", ("v1",), "nodes", "Node", namespaced=False, keeps_status=True),
     ObjectKind("", ("v1",), "namespaces", "Namespace", False, returns_deleted=True, initial_phase="Active"),
     ObjectKind(
         "",
@@ -68,19 +64,31 @@ BUILT_IN = (
         returns_deleted=True,
         initial_phase="Pending",
     ),
-    _plain("", "v1", "configmaps", "ConfigMap", status=False),
-    _plain("", "v1", "services", "Service", returns_deleted=True),
-    _plain("", "v1", "events", "Event", status=False, put_creates=True),
-    _plain("events.k8s.io", "v1", "events", "Event", status=False, put_creates=True),
-    _plain("coordination.k8s.io", "v1", "leases", "Lease", status=False, unconditional=False, put_creates=True),
-    _plain("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", unconditional=False),
-    _plain(SCHEDULING, "v1", "priorityclasses", "PriorityClass", namespaced=False, status=False),
+    ObjectKind("", ("v1",), "configmaps", "ConfigMap", status=False),
+    ObjectKind("", ("v1",), "services", "Service", returns_deleted=True),
+    ObjectKind("", ("v1",), "events", "Event", status=False, put_creates=True),
+    ObjectKind("events.k8s.io", ("v1",), "events", "Event", status=False, put_creates=True),
+    ObjectKind(
+        "coordination.k8s.io", ("v1",), "leases", "Lease", status=False, unconditional=False, put_creates=True
+    ),
+    ObjectKind("policy", ("v1",), "poddisruptionbudgets", "PodDisruptionBudget", unconditional=False),
+    ObjectKind(SCHEDULING, ("v1",), "priorityclasses", "PriorityClass", namespaced=False, status=False),
     ObjectKind(SCHEDULING, ("v1beta1", "v1alpha2"), "podgroups", "PodGroup", unconditional=False),
-    ObjectKind(SCHEDULING, ("v1beta1", "v1alpha2"), "workloads", "Workload", status=False, unconditional=False),
-    _plain(STORAGE, "v1", "storageclasses", "StorageClass", namespaced=False, status=False, returns_deleted=True),
-    _plain(
+    ObjectKind(
+        SCHEDULING, ("v1beta1", "v1alpha2"), "workloads", "Workload", status=False, unconditional=False
+    ),
+    ObjectKind(
         STORAGE,
-        "v1",
+        ("v1",),
+        "storageclasses",
+        "StorageClass",
+        namespaced=False,
+        status=False,
+        returns_deleted=True,
+    ),
+    ObjectKind(
+        STORAGE,
+        ("v1",),
         "csinodes",
         "CSINode",
         namespaced=False,
@@ -88,9 +96,9 @@ BUILT_IN = (
         returns_deleted=True,
         unconditional=False,
     ),
-    _plain(
+    ObjectKind(
         STORAGE,
-        "v1",
+        ("v1",),
         "csidrivers",
         "CSIDriver",
         namespaced=False,
@@ -98,25 +106,47 @@ BUILT_IN = (
         returns_deleted=True,
         unconditional=False,
     ),
-    _plain(STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity", status=False, unconditional=False),
-    _plain(
+    ObjectKind(
+        STORAGE, ("v1",), "csistoragecapacities", "CSIStorageCapacity", status=False, unconditional=False
+    ),
+    ObjectKind(
         STORAGE,
-        "v1",
+        ("v1",),
         "volumeattachments",
         "VolumeAttachment",
         namespaced=False,
         returns_deleted=True,
         unconditional=False,
     ),
-    _plain(RESOURCE, "v1", "resourceclaims", "ResourceClaim", returns_deleted=True),
-    _plain(RESOURCE, "v1", "resourceslices", "ResourceSlice", namespaced=False, status=False, returns_deleted=True),
-    _plain(RESOURCE, "v1", "deviceclasses", "DeviceClass", namespaced=False, status=False, returns_deleted=True),
-    _plain("batch", "v1", "jobs", "Job"),
-    _plain("apps", "v1", "replicasets", "ReplicaSet"),
-    _plain("apps", "v1", "statefulsets", "StatefulSet"),
-    _plain("apps", "v1", "deployments", "Deployment"),
-    _plain(
-        "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+    ObjectKind(RESOURCE, ("v1",), "resourceclaims", "ResourceClaim", returns_deleted=True),
+    ObjectKind(
+        RESOURCE,
+        ("v1",),
+        "resourceslices",
+        "ResourceSlice",
+        namespaced=False,
+        status=False,
+        returns_deleted=True,
+    ),
+    ObjectKind(
+        RESOURCE,
+        ("v1",),
+        "deviceclasses",
+        "DeviceClass",
+        namespaced=False,
+        status=False,
+        returns_deleted=True,
+    ),
+    ObjectKind("batch", ("v1",), "jobs", "Job"),
+    ObjectKind("apps", ("v1",), "replicasets", "ReplicaSet"),
+    ObjectKind("apps", ("v1",), "statefulsets", "StatefulSet"),
+    ObjectKind("apps", ("v1",), "deployments", "Deployment"),
+    ObjectKind(
+        "apiextensions.k8s.io",
+        ("v1",),
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
     ),
 )
 

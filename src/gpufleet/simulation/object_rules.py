@@ -17,9 +17,7 @@ NAME_LENGTH = 253
 ANNOTATIONS_BYTES = 256 * 1024
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 GENERATED_BASE_LENGTH = 63 - 5
-CHANGED = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
+CHANGED = "the object has been modified; please apply your changes to the latest version and try again"
 SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
@@ -43,9 +41,7 @@ def read_body(body: bytes, kind: ObjectKind, target: Target) -> JsonObject:
             f"the API version in the data ({said}) does not match the expected API version ({group_version})"
         )
     if value.setdefault("kind", kind.kind) != kind.kind:
-        raise bad_request(
-            f'{value["kind"]} in version "{target.version}" cannot be handled as a {kind.kind}'
-        )
+        raise bad_request(f'{value["kind"]} in version "{target.version}" cannot be handled as a {kind.kind}')
     metadata = value.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request("json: cannot unmarshal metadata into an object's metadata")

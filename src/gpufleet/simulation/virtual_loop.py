@@ -68,14 +68,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._callbacks: deque[tuple[asyncio.Handle, SimulatedProcess | None]] = deque()
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle, SimulatedProcess | None]] = []
         self._at_this_instant = 0
-        self.set_task_factory(self._make_task)
+        self.set_task_factory(self._make_task)  # type: ignore[arg-type]
         self.set_exception_handler(self._keep)
 
     def time(self) -> float:
         """Virtual seconds since the loop began."""
         return self._now_s
 
-    def call_soon(  # type: ignore[override]
+    def call_soon(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
         """Run after what is ready already."""
@@ -84,13 +84,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._callbacks.append((handle, context.get(CURRENT)))
         return handle
 
-    def call_later(  # type: ignore[override]
+    def call_later(
         self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Run after so many virtual seconds."""
         return self.call_at(self._now_s + delay, callback, *args, context=context)
 
-    def call_at(  # type: ignore[override]
+    def call_at(
         self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Run at a virtual time."""
@@ -100,13 +100,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, tie, next(self._numbers), handle, context.get(CURRENT)))
         return handle
 
-    def call_soon_threadsafe(  # type: ignore[override]
+    def call_soon_threadsafe(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
         """As ``call_soon``: there are no threads."""
         return self.call_soon(callback, *args, context=context)
 
-    def run_in_executor(self, *_: object, **__: object) -> NoReturn:  # type: ignore[override]
+    def run_in_executor(self, *_: object, **__: object) -> NoReturn:
         """Refused: a thread takes machine time, and its order is chance."""
         raise SimulationError("a simulated run may not use threads")
 
@@ -171,8 +171,7 @@ def _place(task: asyncio.Task[Any]) -> str:
     awaited: Any = task.get_coro()
     place = "not begun"
     while awaited is not None and (frame := getattr(awaited, "cr_frame", None)) is not None:
-        place = f"{frame.f_code.co_qualname if hasattr(frame.f_code, 'co_qualname') else frame.f_code.co_name} \
-line {frame.f_lineno}"
+        place = f"{frame.f_code.co_qualname} line {frame.f_lineno}"
         awaited = awaited.cr_await
     return place
 
