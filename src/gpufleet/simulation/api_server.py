@@ -18,11 +18,14 @@ from gpufleet.simulation.admission import Policies
 from gpufleet.simulation.object_kinds import BUILT_IN, CUSTOM, ObjectKind
 from gpufleet.simulation.object_store import KindKey, Name, ObjectStore
 from gpufleet.simulation.refusal import (
+    Cause,
     JsonObject,
+    NoSuchPath,
     Refusal,
     already_exists,
     bad_request,
     forbidden,
+    invalid,
     method_not_allowed,
     not_found,
     unknown_path,
@@ -89,7 +92,7 @@ class ApiServer:
         """The whole answer to anything but a watch. ``seen``: the last revision this server knows of."""
         try:
             response = self._answer(request, user, self.store.revision if seen is None else seen)
-        except Refusal as refusal:
+        except (Refusal, NoSuchPath) as refusal:
             response = refused(refusal)
         self.note(request, user, response.status)
         return response
@@ -102,14 +105,18 @@ class ApiServer:
     def kind_at(self, target: Target | None) -> ObjectKind:
         """The kind of a URL. Raises Refusal."""
         kind = self.kinds.get((target.group, target.version, target.plural)) if target is not None else None
-        if kind is None:
-            raise unknown_path()
-        return kind
+        if kind is not None:
+            return kind
+        if target is None or not any(found[:2] == (target.group, target.version) for found in self.kinds):
+            raise NoSuchPath
+        raise unknown_path()
 
     def _answer(self, request: Request, user: str, seen: int) -> Response:
         target = read_target(request.target)
         if target is None:
             return listing.discover(self.kinds, request.target)
+        if target.plural == "bindings" and request.method == "POST":
+            target = _bound_pod(target, request.body)
         kind = self.kind_at(target)
         verb: Callable[[], tuple[int, bytes]] | None = {
             "GET": lambda: self._read(kind, target, seen),
@@ -196,7 +203,10 @@ class ApiServer:
         old = self.store.get(kind.key, (target.namespace, target.name))
         if request.content_type in APPLY_PATCHES:
             if "fieldManager" not in target.options:
-                raise bad_request("PatchOptions.meta.k8s.io is invalid: fieldManager: Required value")
+                cause = Cause(
+                    "FieldValueRequired", "fieldManager", "Required value: is required for apply patch"
+                )
+                raise invalid("meta.k8s.io", "PatchOptions", "", cause)
             if old is None and not target.subresource:
                 return 201, encode(self._create(kind, target, request.body, user))
         if old is None:
@@ -254,12 +264,12 @@ class ApiServer:
         if old is None:
             raise not_found(kind.group, kind.plural, name[1])
         options.check(old, kind)
-        left = deletion.left_of(old, kind, options, self.clock.now())
-        if left is not None:
-            if left == old:
-                return old
-            return self.write(kind, name, left, user, dry_run=options.dry_run)
-        gone = old
+        gone = deletion.marked(old, kind, options, self.clock.now())
+        if gone != old:
+            # A write of its own, even where the object vanishes with the next.
+            gone = self.write(kind, name, gone, user, dry_run=options.dry_run)
+        if not deletion.is_over(gone):
+            return gone
         if not options.dry_run:
             gone = self.store.put(kind.key, name, None, at_s=self.clock.monotonic_s(), user=user)
         return gone if kind.returns_deleted else success(200, old, kind)
@@ -271,6 +281,12 @@ class ApiServer:
         if dry_run:
             return value
         return self.store.put(kind.key, name, value, at_s=self.clock.monotonic_s(), user=user)
+
+
+def _bound_pod(target: Target, body: bytes) -> Target:
+    """The older URL of a Binding names no pod; the Binding does."""
+    name = (_decode(body).get("metadata") or {}).get("name") or ""
+    return msgspec.structs.replace(target, plural="pods", name=name, subresource="binding")
 
 
 def _check_replaceable(kind: ObjectKind, target: Target) -> None:
@@ -313,8 +329,10 @@ def success(code: int, gone: JsonObject | None = None, kind: ObjectKind | None =
     return {**status, "details": details}
 
 
-def refused(refusal: Refusal) -> Response:
+def refused(refusal: Refusal | NoSuchPath) -> Response:
     """A refusal as an answer."""
+    if isinstance(refusal, NoSuchPath):
+        return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
     headers = dict(JSON_HEADERS)
     if refusal.retry_after_s is not None:
         headers["retry-after"] = str(refusal.retry_after_s)

@@ -59,20 +59,21 @@ def options_of(said: JsonObject, *, dry_run: bool = False, grace_s: int | None =
     )
 
 
-def left_of(old: JsonObject, kind: ObjectKind, options: DeleteOptions, now: datetime) -> JsonObject | None:
-    """What a deletion leaves for now: an object that is ending, or None where it is gone."""
+def marked(old: JsonObject, kind: ObjectKind, options: DeleteOptions, now: datetime) -> JsonObject:
+    """The object as its deletion marks it; the same where it is marked already, or needs no mark."""
     finalizers = bool(old["metadata"].get("finalizers"))
     ending = "deletionTimestamp" in old["metadata"]
     if kind.key != ("", "pods"):
-        if not finalizers:
-            return None
-        return old if ending else pod_rules.being_deleted(old, 0, now)
+        return pod_rules.being_deleted(old, 0, now) if finalizers and not ending else old
     had_s = old["metadata"].get("deletionGracePeriodSeconds") if ending else None
     if ending and had_s and (options.grace_s is None or options.grace_s >= had_s):
         return old
-    grace_s = 0 if ending and not had_s else pod_rules.grace_period_s(old, options.grace_s)
-    if grace_s == 0 and not finalizers:
-        return None
-    if ending and had_s == grace_s:
+    if ending and not had_s:
         return old
-    return pod_rules.being_deleted(old, grace_s, now)
+    return pod_rules.being_deleted(old, pod_rules.grace_period_s(old, options.grace_s), now)
+
+
+def is_over(marked_object: JsonObject) -> bool:
+    """Whether nothing holds the object any more: no finalizer, no grace."""
+    metadata = marked_object["metadata"]
+    return not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")

@@ -60,6 +60,14 @@ def _take_from_budget(server: "ApiServer", pod: JsonObject, user: str, *, dry_ru
         )
     name, budget = budgets[0]
     status = budget.get("status") or {}
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in pod["status"].get("conditions") or []
+    )
+    enough = status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0
+    policy = budget["spec"].get("unhealthyPodEvictionPolicy")
+    if not ready and (policy == "AlwaysAllow" or enough):
+        return
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         words = f"The disruption budget {name[1]} is still being processed by the server."
         raise too_many_requests(NOT_NOW, 10, [{"reason": "DisruptionBudget", "message": words}])

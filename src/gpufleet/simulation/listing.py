@@ -15,12 +15,12 @@ from gpufleet.simulation.object_store import Name, ObjectStore
 from gpufleet.simulation.refusal import (
     Cause,
     JsonObject,
+    NoSuchPath,
     bad_request,
     expired,
     invalid,
     not_found,
     too_large_revision,
-    unknown_path,
 )
 from gpufleet.simulation.request_target import Target
 
@@ -186,7 +186,7 @@ def _discovered(kinds: dict[tuple[str, str, str], ObjectKind], path: str) -> Any
     wanted = ("", parts[1]) if parts[0] == "api" and len(parts) == 2 else tuple(parts[1:])
     found = [kind for where, kind in kinds.items() if where[:2] == wanted and parts[0] in {"api", "apis"}]
     if not found:
-        raise unknown_path()
+        raise NoSuchPath
     resources = [{"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced} for kind in found]
     return {
         "kind": "APIResourceList",

@@ -15,7 +15,7 @@ from gpufleet.kube.transport import Request, Response, ResponseStream, Transport
 from gpufleet.simulation import watching
 from gpufleet.simulation.api_server import JSON_HEADERS, ApiServer, refused
 from gpufleet.simulation.process import CURRENT
-from gpufleet.simulation.refusal import Refusal
+from gpufleet.simulation.refusal import NoSuchPath, Refusal
 from gpufleet.simulation.request_target import read_target
 
 
@@ -86,7 +86,7 @@ class SimulatedTransport:
                 answer = self.server.answer(request, self.user, self.seen())
                 return SimulatedStream(answer.status, answer.headers, _once(answer.body), self)
             asked = watching.read_watch(self.server, target)
-        except Refusal as refusal:
+        except (Refusal, NoSuchPath) as refusal:
             answer = refused(refusal)
             self.server.note(request, self.user, answer.status)
             return SimulatedStream(answer.status, answer.headers, _once(answer.body), self)

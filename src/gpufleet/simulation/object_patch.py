@@ -80,12 +80,16 @@ def _merge_list(before: list[Any], patch: list[Any], path: str) -> list[Any]:
     if merge_key is None:
         return patch
     merged = {item.get(merge_key): item for item in before}
+    added: dict[Any, Any] = {}
     for item in patch:
         key = item.get(merge_key)
         if item.get("$patch") == "delete":
             merged.pop(key, None)
         elif item.get("$patch") == "replace":
             merged = {}
+        elif key in merged:
+            merged[key] = strategic_merge(merged[key], item, path)
         else:
-            merged[key] = strategic_merge(merged.get(key) or {}, item, path)
-    return list(merged.values())
+            added[key] = strategic_merge({}, item, path)
+    # New items stand first, as the server orders them.
+    return [*added.values(), *merged.values()]

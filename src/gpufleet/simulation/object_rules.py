@@ -9,7 +9,14 @@ import msgspec
 
 from gpufleet.simulation import pod_rules
 from gpufleet.simulation.object_kinds import ObjectKind
-from gpufleet.simulation.refusal import Cause, JsonObject, bad_request, conflict, invalid
+from gpufleet.simulation.refusal import (
+    Cause,
+    JsonObject,
+    bad_request,
+    conflict,
+    invalid,
+    precondition_failed,
+)
 from gpufleet.simulation.request_target import Target
 
 NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -18,6 +25,19 @@ ANNOTATIONS_BYTES = 256 * 1024
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 GENERATED_BASE_LENGTH = 63 - 5
 CHANGED = "the object has been modified; please apply your changes to the latest version and try again"
+WITHOUT_GENERATION = {
+    "nodes",
+    "namespaces",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "services",
+    "volumeattachments",
+    "resourceclaims",
+}
+PROTECTED = {
+    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
+    "persistentvolumes": "kubernetes.io/pv-protection",
+}
 SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
@@ -98,8 +118,10 @@ def prepare_new(value: JsonObject, kind: ObjectKind, random: Random, now: dateti
         metadata.pop(field, None)
     metadata["uid"] = str(UUID(int=random.getrandbits(128), version=4))
     metadata["creationTimestamp"] = timestamp(now)
-    if kind.status and kind.plural != "nodes":
+    if kind.status and kind.plural not in WITHOUT_GENERATION:
         metadata["generation"] = 1
+    if kind.plural in PROTECTED:
+        metadata["finalizers"] = [*(metadata.get("finalizers") or []), PROTECTED[kind.plural]]
     if kind.status and not kind.keeps_status:
         value.pop("status", None)
     if kind.initial_phase:
@@ -151,8 +173,9 @@ def _check_versions(metadata: JsonObject, before: JsonObject, kind: ObjectKind, 
         if patched:
             words = f'Invalid value: "{uid}": field is immutable'
             raise invalid(group, kind.kind, name, Cause("FieldValueInvalid", "metadata.uid", words))
-        words = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
-        raise conflict(group, plural, name, words)
+        raise conflict(
+            group, plural, name, precondition_failed(kind.plural, before, "UID", uid, before["uid"])
+        )
     version = metadata.get("resourceVersion") or ""
     if version and version != before["resourceVersion"]:
         raise conflict(group, plural, name, CHANGED)
@@ -171,7 +194,7 @@ def _check_finalizers(new: JsonObject, old: JsonObject, kind: ObjectKind) -> Non
     if added:
         words = (
             "Forbidden: no new finalizers can be added if the object is being deleted, "
-            f"found new finalizers {added}"
+            f"found new finalizers []string{{{', '.join(f'{chr(34)}{name}{chr(34)}' for name in added)}}}"
         )
         cause = Cause("FieldValueForbidden", "metadata.finalizers", words)
         raise invalid(kind.group, kind.kind, old["metadata"]["name"], cause)

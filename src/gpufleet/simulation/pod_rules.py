@@ -8,7 +8,16 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.simulation.refusal import Cause, JsonObject, Refusal, bad_request, conflict, invalid, unreadable
+from gpufleet.simulation.refusal import (
+    Cause,
+    JsonObject,
+    Refusal,
+    bad_request,
+    conflict,
+    invalid,
+    precondition_failed,
+    unreadable,
+)
 
 DEFAULTS = {
     "restartPolicy": "Always",
@@ -39,7 +48,7 @@ def prepare_new(pod: JsonObject, now: datetime) -> None:
         spec.setdefault(field, value)
     for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
         _complete_requests(container, name)
-    status: JsonObject = {"phase": "Pending", "qosClass": "BestEffort"}
+    status: JsonObject = {"phase": "Pending", "qosClass": _quality(spec)}
     if spec.get("schedulingGates"):
         message = "Scheduling is blocked due to non-empty scheduling gates"
         status["conditions"] = [
@@ -53,6 +62,25 @@ def prepare_new(pod: JsonObject, now: datetime) -> None:
             }
         ]
     pod["status"] = status
+
+
+def _quality(spec: JsonObject) -> str:
+    """Guaranteed where every container limits CPU and memory to what it requests."""
+    resources = [one["resources"] for one in [*spec["containers"], *(spec.get("initContainers") or [])]]
+    counted = [
+        (field.get(kind) or {}).get(name)
+        for field in resources
+        for kind in ("requests", "limits")
+        for name in ("cpu", "memory")
+    ]
+    if not any(counted):
+        return "BestEffort"
+    alike = all(
+        (field.get("requests") or {}).get(name) == (field.get("limits") or {}).get(name)
+        for field in resources
+        for name in ("cpu", "memory")
+    )
+    return "Guaranteed" if all(counted) and alike else "Burstable"
 
 
 def _complete_requests(container: JsonObject, pod_name: str) -> None:
@@ -84,7 +112,8 @@ def check_changed(new: JsonObject, old: JsonObject) -> None:
     name = old["metadata"]["name"]
     if added:
         words = f"Forbidden: only deletion is allowed, but found new scheduling gate '{min(added)}'"
-        cause = Cause("FieldValueForbidden", "spec.schedulingGates", words)
+        place = next(i for i, gate in enumerate(new["spec"]["schedulingGates"]) if gate["name"] in added)
+        cause = Cause("FieldValueForbidden", f"spec.schedulingGates[{place}].name", words)
         raise invalid("", "Pod", name, cause)
     mutable = MUTABLE | (MUTABLE_WHILE_GATED if old["spec"].get("schedulingGates") else set())
     if _frozen(new["spec"], mutable) != _frozen(old["spec"], mutable):
@@ -146,8 +175,7 @@ def bind(pod: JsonObject, order: BindingOrder, now: datetime) -> JsonObject:
         (order.resource_version, metadata["resourceVersion"], "ResourceVersion"),
     ):
         if asked and asked != found:
-            words = f"Precondition failed: {field} in precondition: {asked}, {field} in object meta: {found}"
-            raise conflict("", "pods", name, words)
+            raise conflict("", "pods", name, precondition_failed("pods", metadata, field, asked, found))
     if "deletionTimestamp" in metadata:
         raise _not_bound(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
@@ -155,8 +183,9 @@ def bind(pod: JsonObject, order: BindingOrder, now: datetime) -> JsonObject:
         raise _not_bound(name, f'pod {name} is already assigned to node "{node}"')
     if pod["spec"].get("schedulingGates"):
         raise _not_bound(name, f"pod {name} has non-empty .spec.schedulingGates")
-    annotations = {**(metadata.get("annotations") or {}), **order.annotations}
-    changed = {**metadata, "annotations": annotations}
+    changed = dict(metadata)
+    if order.annotations:
+        changed["annotations"] = {**(metadata.get("annotations") or {}), **order.annotations}
     if order.labels:
         changed["labels"] = {**(metadata.get("labels") or {}), **order.labels}
     status = {field: value for field, value in pod["status"].items() if field != "nominatedNodeName"}
@@ -183,7 +212,9 @@ def with_condition(
         new["reason"] = reason
     if message:
         new["message"] = message
-    return [condition for condition in conditions if condition["type"] != kind] + [new]
+    if old is None:
+        return [*conditions, new]
+    return [new if condition is old else condition for condition in conditions]
 
 
 def grace_period_s(pod: JsonObject, asked_s: int | None) -> int:

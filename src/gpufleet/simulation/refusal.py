@@ -74,8 +74,12 @@ def forbidden(group: str, plural: str, name: str, words: str) -> Refusal:
     )
 
 
+class NoSuchPath(Exception):  # noqa: N818 - an answer of the simulated server, not an error of ours
+    """404 in plain words: the server has no such group or version."""
+
+
 def unknown_path() -> Refusal:
-    """404: no such resource is served at all."""
+    """404: the version has no such resource."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
 
 
@@ -108,6 +112,16 @@ def conflict(group: str, plural: str, name: str, words: str) -> Refusal:
         "Conflict",
         f'Operation cannot be fulfilled on {_qualified(group, plural)} "{name}": {words}',
         _details(group, plural, name),
+    )
+
+
+def precondition_failed(plural: str, metadata: JsonObject, field: str, asked: str, found: str) -> str:
+    """What a failed precondition says, storage key and all."""
+    place = "/".join(filter(None, (plural, metadata.get("namespace"), metadata["name"])))
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: {field} in precondition: {asked}, "
+        f"{field} in object meta: {found}"
     )
 
 
