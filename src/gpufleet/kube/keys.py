@@ -79,9 +79,11 @@ JOB_SET_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"
 LEADER_WORKER_SET_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 LEADER_WORKER_SET_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
-LEADER_WORKER_SET_SIZE = "leaderworkerset.sigs.k8s.io/size"
+# On the LeaderWorkerSet: its workers come only when their leader has a node.
+LEADER_WORKER_SET_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 TRAINING_JOB = "training.kubeflow.org/job-name"
 TRAINING_ROLE = "training.kubeflow.org/replica-type"
+MPI_ROLE = "training.kubeflow.org/job-role"
 RAY_CLUSTER = "ray.io/cluster"
 RAY_GROUP = "ray.io/group"
 RAY_NODE_TYPE = "ray.io/node-type"
@@ -114,7 +116,6 @@ POD_ANNOTATIONS = frozenset(
         KAI_MINIMUM,
         KUEUE_GROUP,
         KUEUE_GROUP_TOTAL,
-        LEADER_WORKER_SET_SIZE,
     }
 )
 """All annotations of pods that anybody here reads; the others are not kept in memory."""

@@ -26,6 +26,7 @@ class WaitReason(enum.Enum):
     CLAIM_UNBOUND = "PersistentVolumeClaimUnbound"
     CLASS_MISSING = "StorageClassMissing"
     VOLUME_MISSING = "PersistentVolumeMissing"
+    GROUP_MISSING = "PodGroupMissing"
 
 
 class Wait(msgspec.Struct, frozen=True):

@@ -157,6 +157,7 @@ class InTreeDisk(Structure, frozen=True):
     pd_name: str = ""
     volume_id: str = msgspec.field(default="", name="volumeID")
     disk_name: str = ""
+    disk_uri: str = msgspec.field(default="", name="diskURI")
     read_only: bool = False
 
 

@@ -1,0 +1,13 @@
+"""Whole numbers in annotations and labels, where nobody checked them before."""
+
+from gpufleet.model.errors import InputError
+
+MAXIMUM_COUNT = 1_000_000
+
+
+def read_count(text: str, field: str, most: int = MAXIMUM_COUNT) -> int:
+    """A number from 1 up, in plain digits: what else Python's ``int`` would take is refused."""
+    plain = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    if not plain or not 0 < int(text) <= most:
+        raise InputError("not a count", field=field, value=text, expected=f"a whole number from 1 to {most}")
+    return int(text)

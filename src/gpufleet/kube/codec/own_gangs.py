@@ -1,0 +1,69 @@
+"""Gangs that pods ask for where nobody else's words exist: ours, and a minimum among an owner's pods.
+
+``gpufleet.io/gang: NAME`` gathers the pods of a namespace that carry the same name. The size is
+``gpufleet.io/gang-min-members``; without it, a Job's or a StatefulSet's own number of pods. Volcano
+and KAI also write a bare minimum on the pods of one controller.
+"""
+
+from gpufleet.kube import keys, resources
+from gpufleet.kube.codec.counts import read_count
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.gang_terms import GangTerms, Membership
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.waits import Wait, WaitReason
+from gpufleet.kube.objects.metadata import OwnerReference
+from gpufleet.kube.objects.owners import Job, StatefulSet
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import GangName
+
+PARALLEL = "Parallel"
+BARE_MINIMUMS = (keys.VOLCANO_GROUP_MINIMUM, keys.KAI_MINIMUM)
+
+
+def own_gang(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
+    """The gang of our own annotation or label."""
+    minimum = _said(pod, keys.GANG_MIN_MEMBERS)
+    field = f"metadata.annotations[{keys.GANG_MIN_MEMBERS}]"
+    size = _size_of_controller(pod, field, lookup) if minimum is None else read_count(minimum, field)
+    if isinstance(size, Wait):
+        return size
+    path = GangName(f"gang/{pod.metadata.namespace}/{name}")
+    return Membership(path, GangTerms(size, field=field), _said(pod, keys.GANG_ROLE) or "")
+
+
+def alone_with_a_minimum(pod: Pod, controller: OwnerReference) -> Membership | None:
+    """The gang of all pods of one controller, where Volcano's or KAI's bare minimum asks for it."""
+    for key in BARE_MINIMUMS:
+        text = _said(pod, key)
+        if text is not None:
+            field = f"metadata.annotations[{key}]"
+            path = f"{controller.kind.lower()}/{pod.metadata.namespace}/{controller.name}"
+            return Membership(GangName(path), GangTerms(read_count(text, field), field=field))
+    return None
+
+
+def _size_of_controller(pod: Pod, field: str, lookup: Lookup) -> int | Wait:
+    controller = pod.metadata.controller
+    namespace = pod.metadata.namespace
+    if controller is not None and controller.kind == "Job":
+        job: Job | None = lookup.find(resources.JOBS, controller.name, namespace)
+        return _missing(controller) if job is None else job.spec.at_once
+    if controller is not None and controller.kind == "StatefulSet":
+        found: StatefulSet | None = lookup.find(resources.STATEFUL_SETS, controller.name, namespace)
+        if found is None:
+            return _missing(controller)
+        if found.spec.pod_management_policy != PARALLEL:
+            problem = f"StatefulSet {harmless(controller.name)} starts its pods one after the other"
+            raise InputError(problem, field="podManagementPolicy", expected=PARALLEL)
+        return 1 if found.spec.replicas is None else found.spec.replicas
+    raise InputError("a gang without its size", field=field, expected="how many pods must start together")
+
+
+def _missing(controller: OwnerReference) -> Wait:
+    message = f"its owner, {harmless(controller.kind)} {harmless(controller.name)}, is not there"
+    return Wait(WaitReason.GROUP_MISSING, message)
+
+
+def _said(pod: Pod, key: str) -> str | None:
+    return pod.metadata.annotations.get(key, pod.metadata.labels.get(key))
