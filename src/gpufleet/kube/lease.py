@@ -1,0 +1,248 @@
+"""Who leads: one holder of a Lease at a time, as client-go's leader election agrees on it.
+
+Whether another's Lease has run out is judged by our own monotonic clock: how long we have seen it
+unchanged. The times written in it are for people and may be wrong by hours. Every hold has an
+epoch of its own (``leaseTransitions``), by which a fence tells the writes of an old leader.
+
+What a leader does with its epoch is the scheduler's business; here is only how it is taken, kept
+and given back.
+"""
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+
+from gpufleet.kube.answer import decode
+from gpufleet.kube.backoff import ONE_TRY
+from gpufleet.kube.client import Client
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.outcome import OutcomeUnknown
+from gpufleet.kube.resources import LEASES
+from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
+
+
+class LeadershipLost(KubeError):
+    """The Lease is another's, or could not be renewed in time: write nothing more."""
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The part of a Lease that leaders write."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class LeaseMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Which version of which Lease."""
+
+    name: str = ""
+    resource_version: str = ""
+
+
+class LeaseObject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A Lease, as read and as written (a merge patch, so that other fields stay)."""
+
+    metadata: LeaseMeta = LeaseMeta()
+    spec: LeaseSpec = LeaseSpec()
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """The times of a Lease; the defaults are those of Kubernetes' own components.
+
+    Others wait ``duration_s`` after our last renewal before they take over; we stop after
+    ``renew_limit_s`` without one, so that there are seconds in which nobody leads rather than two.
+    """
+
+    duration_s: int = 15
+    renew_limit_s: float = 10.0
+    retry_s: float = 2.0
+
+
+TERMS = Terms()
+_DECODER = msgspec.json.Decoder(LeaseObject)
+
+
+def micro_time(moment: datetime) -> str:
+    """A moment as Kubernetes' MicroTime writes it: UTC, always six digits."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Lease:
+    """One candidate's view of a Lease, and its hold if it has one.
+
+    ``identity`` must be unique to this process: a restarted one is another candidate.
+    """
+
+    def __init__(
+        self, client: Client, name: str, *, namespace: str, identity: str, terms: Terms = TERMS
+    ) -> None:
+        self._client = client
+        self._clock = client.clock
+        self._name = name
+        self._namespace = namespace
+        self._identity = identity
+        self._terms = terms
+        self._seen: LeaseObject | None = None
+        self._seen_since_s = 0.0
+        self._epoch: int | None = None
+        self._valid_until_s = 0.0
+        self._problem = "this process did not run"
+        self.holder = ""
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of our hold; None if we have none. Grows with every new holder."""
+        return self._epoch
+
+    def holds(self) -> bool:
+        """Whether we may act as the leader at this moment; False as soon as renewals are late."""
+        return self._epoch is not None and self._clock.monotonic_s() < self._valid_until_s
+
+    async def acquire(self, *, least_epoch: int = 1) -> int:
+        """Wait until the Lease is ours; the epoch, at least ``least_epoch``.
+
+        A Lease that was deleted begins to count anew, so who knows of an epoch already in use
+        says so. Failures of the world are waited out.
+        """
+        while True:
+            try:
+                # A hold that took longer to get would be over before it began.
+                async with asyncio.timeout(self._terms.renew_limit_s):
+                    epoch = await self.try_acquire(least_epoch=least_epoch)
+            except (KubeError, TimeoutError):
+                epoch = None
+            if epoch is not None:
+                return epoch
+            await self._clock.sleep(self._terms.retry_s * self._client.jitter.uniform(1.0, 1.2))
+
+    async def try_acquire(self, *, least_epoch: int = 1) -> int | None:
+        """Take the Lease if it is free or has run out; the epoch, or None if another holds it.
+
+        Raises StatusError and TransportError; after an unknown outcome the next try finds out.
+        """
+        asked_at_s = self._clock.monotonic_s()
+        try:
+            seen = await self._read()
+        except NotFound:
+            return await self._create(asked_at_s, least_epoch)
+        if seen.spec.holder_identity == self._identity and seen.spec.lease_transitions is not None:
+            # Written by us in a try whose outcome we did not hear.
+            wanted = LeaseSpec(renew_time=self._now())
+        elif self._has_run_out(seen):
+            wanted = self._hold_spec(max((seen.spec.lease_transitions or 0) + 1, least_epoch))
+        else:
+            return None
+        try:
+            written = await self._patch(wanted, seen)
+        except (Conflict, NotFound):
+            return None
+        return self._hold(written, asked_at_s)
+
+    async def keep(self) -> None:
+        """Renew until cancelled.
+
+        Raises LeadershipLost when the hold is over: at the latest ``renew_limit_s`` after the last
+        renewal, and so before anybody else can have it.
+        """
+        while True:
+            await self._clock.sleep(self._terms.retry_s)
+            try:
+                if self.holds():
+                    async with asyncio.timeout_at(self._valid_until_s):
+                        await self._renew()
+            except LeadershipLost:
+                self._epoch = None
+                raise
+            except (KubeError, TimeoutError) as error:
+                self._problem = str(error) or "no answer in time"
+            if not self.holds():
+                self._epoch = None
+                limit_s = self._terms.renew_limit_s
+                raise LeadershipLost(f"the Lease was not renewed for {limit_s:.0f} s: {self._problem}")
+
+    async def release(self) -> None:
+        """Give the Lease back, so that the next leader need not wait. Raises KubeError.
+
+        Call it when nothing of ours can write any more; without a hold it does nothing.
+        """
+        if self._epoch is None or self._seen is None:
+            return
+        self._epoch = None
+        spec = LeaseSpec(holder_identity="", lease_duration_seconds=1, renew_time=self._now())
+        try:
+            await self._patch(spec, self._seen)
+        except (Conflict, NotFound):
+            return
+
+    async def _renew(self) -> None:
+        asked_at_s = self._clock.monotonic_s()
+        assert self._seen is not None  # noqa: S101  (who holds has seen it)
+        try:
+            written = await self._patch(LeaseSpec(renew_time=self._now()), self._seen)
+        except (Conflict, OutcomeUnknown):
+            # Perhaps our own renewal that we did not hear of, or somebody put a label on it.
+            seen = await self._read()
+            self._check_still_ours(seen)
+            written = await self._patch(LeaseSpec(renew_time=self._now()), seen)
+        except NotFound as error:
+            raise LeadershipLost("the Lease was deleted") from error
+        self._check_still_ours(written)
+        self._hold(written, asked_at_s)
+
+    def _check_still_ours(self, seen: LeaseObject) -> None:
+        if seen.spec.holder_identity != self._identity or seen.spec.lease_transitions != self._epoch:
+            raise LeadershipLost(f"the Lease is held by {seen.spec.holder_identity!r} now")
+
+    async def _create(self, asked_at_s: float, epoch: int) -> int | None:
+        body = LeaseObject(LeaseMeta(name=self._name), self._hold_spec(epoch))
+        try:
+            answer = await self._client.create(
+                LEASES, body, name=self._name, namespace=self._namespace, patience=ONE_TRY
+            )
+        except AlreadyExists:
+            return None
+        return self._hold(self._saw(decode(answer, _DECODER)), asked_at_s)
+
+    def _hold_spec(self, epoch: int) -> LeaseSpec:
+        now = self._now()
+        return LeaseSpec(self._identity, self._terms.duration_s, now, now, epoch)
+
+    def _hold(self, written: LeaseObject, asked_at_s: float) -> int | None:
+        """The hold counts from before we asked: the server may have renewed it right then."""
+        self._epoch = written.spec.lease_transitions
+        self._valid_until_s = asked_at_s + self._terms.renew_limit_s
+        self._problem = "this process did not run"
+        return self._epoch
+
+    async def _read(self) -> LeaseObject:
+        answer = await self._client.get(LEASES, self._name, namespace=self._namespace, patience=ONE_TRY)
+        return self._saw(decode(answer, _DECODER))
+
+    async def _patch(self, spec: LeaseSpec, seen: LeaseObject) -> LeaseObject:
+        """Conflict unless the Lease is still as we saw it."""
+        version = LeaseMeta(resource_version=seen.metadata.resource_version)
+        answer = await self._client.patch(
+            LEASES, self._name, LeaseObject(version, spec), namespace=self._namespace, patience=ONE_TRY
+        )
+        return self._saw(decode(answer, _DECODER))
+
+    def _saw(self, found: LeaseObject) -> LeaseObject:
+        """Remember since when it looks like this."""
+        if self._seen is None or self._seen.metadata.resource_version != found.metadata.resource_version:
+            self._seen_since_s = self._clock.monotonic_s()
+        self._seen = found
+        self.holder = found.spec.holder_identity or ""
+        return found
+
+    def _has_run_out(self, seen: LeaseObject) -> bool:
+        if not seen.spec.holder_identity:
+            return True
+        duration_s = seen.spec.lease_duration_seconds or self._terms.duration_s
+        return self._clock.monotonic_s() - self._seen_since_s >= duration_s
+
+    def _now(self) -> str:
+        return micro_time(self._clock.now())
