@@ -21,6 +21,10 @@ from gpufleet.model.errors import InputError, WorldError
 COMMANDS = {
     "replay": "Replay a trace of tasks on a fleet and report how well policies place them.",
     "rerun": "Run a saved event log again and check that every decision is the same.",
+    "up": "Start a real Kubernetes control plane with simulated GPU nodes on this machine.",
+    "down": "End a local cluster and remove everything of it.",
+    "kubeconfig": "Print where the kubeconfig of a local cluster is.",
+    "status": "Show the local clusters and whether their programs run.",
 }
 
 

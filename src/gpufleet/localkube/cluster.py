@@ -26,10 +26,10 @@ from gpufleet.localkube import child, control_plane, kubeconfig, plan
 from gpufleet.localkube.api import Api, tls_context
 from gpufleet.localkube.certificates import Authority
 from gpufleet.localkube.child import Child
-from gpufleet.localkube.control_plane import KUBECONFIG, Options
+from gpufleet.localkube.control_plane import KUBECONFIG, Component, Options
 from gpufleet.localkube.errors import ClusterError, ProgramFailedError
 from gpufleet.localkube.folders import lock_of, try_lock
-from gpufleet.localkube.plan import KEEP, Plan, Processes, Said
+from gpufleet.localkube.plan import FURNISHED, KEEP, Plan, Processes, Said
 from gpufleet.localkube.ports import LOOPBACK, HeldPort
 
 SERVICE_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -64,8 +64,11 @@ class LocalCluster:
         binaries: Mapping[str, Path],
         options: Options | None = None,
         say: Say = say_nothing,
+        components: Sequence[Component] = (),
     ) -> "LocalCluster":
         """Start a cluster in ``folder``, which must not exist, and return when it takes pods.
+
+        ``components`` are programs of ours that its supervisor runs too, from `furnished` on.
 
         Raises ClusterError if the folder is taken and ProgramFailedError, with the end of a log, if a program
         does not come up; nothing is left then.
@@ -76,7 +79,7 @@ class LocalCluster:
             raise ClusterError(f"the cluster {name} is running, or another command is just at it")
         port = HeldPort()
         try:
-            told = _made(folder, name, port.number, binaries, chosen)
+            told = _made(folder, name, port.number, binaries, chosen, components)
             supervisor = _spawned(folder, (lock, port.fileno()))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -180,13 +183,21 @@ class LocalCluster:
             f"the end of its log, {log}:\n{child.log_tail(log)}"
         )
 
+    def furnished(self) -> None:
+        """All is in the cluster that shall be there: its components may start."""
+        self._tell(FURNISHED)
+
     def keep(self) -> None:
         """From now on the cluster lives until `persistent.remove`, whatever becomes of this process."""
-        if self._supervisor is not None and self._supervisor.stdin is not None:
-            self._supervisor.stdin.write(KEEP)
-            self._supervisor.stdin.close()
-            if self._supervisor.stdout is not None:
-                self._supervisor.stdout.close()
+        self._tell(KEEP)
+
+    def _tell(self, message: bytes) -> None:
+        if self._supervisor is None or self._supervisor.stdin is None:
+            raise ClusterError(f"the cluster {self.name} belongs to another process")
+        try:
+            self._supervisor.stdin.write(message)
+        except BrokenPipeError as error:
+            raise ClusterError(f"the supervisor of the cluster {self.name} is gone") from error
 
     def stop(self) -> None:
         """End every program and remove the folder; returns when all of it is gone."""
@@ -195,13 +206,23 @@ class LocalCluster:
         _let_go(self._supervisor)
 
 
-def _made(folder: Path, name: str, port: int, binaries: Mapping[str, Path], options: Options) -> Plan:
+def _made(
+    folder: Path,
+    name: str,
+    port: int,
+    binaries: Mapping[str, Path],
+    options: Options,
+    components: Sequence[Component],
+) -> Plan:
     """The new cluster's folder with all that its supervisor needs."""
     try:
-        control_plane.prepare(folder, name, port)
+        users = {one.name: (one.user, one.groups) for one in components}
+        control_plane.prepare(folder, name, port, users)
     except FileExistsError as error:
         raise ClusterError(f"{folder} exists already; remove it or choose another name") from error
-    told = Plan(name, options.kubernetes, port, control_plane.programs(binaries, port, options))
+    programs = control_plane.programs(binaries, port, options)
+    ours = tuple(one.program for one in components)
+    told = Plan(name, options.kubernetes, port, (*programs, *ours))
     plan.write(folder, plan.PLAN_FILE, told)
     return told
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpufleet.localkube import features, kubeconfig
 from gpufleet.localkube.certificates import Authority, Identity, new_key, write_private
 from gpufleet.localkube.folders import PRIVATE
-from gpufleet.localkube.plan import LOGS, Program
+from gpufleet.localkube.plan import LOGS, Program, Stage
 from gpufleet.localkube.ports import LOOPBACK
 from gpufleet.localkube.releases import DEFAULT_KUBERNETES
 
@@ -54,7 +54,26 @@ class Options:
     durable: bool = False
 
 
-def prepare(folder: Path, name: str, port: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A program of ours that runs with the cluster, as this user, with NAME.kubeconfig in its folder."""
+
+    name: str
+    command: tuple[str, ...]
+    user: str
+    groups: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> Program:
+        """What its supervisor is told."""
+        return Program(self.name, self.command, Stage.FURNISHED)
+
+
+Users = Mapping[str, tuple[str, tuple[str, ...]]]
+"""User and groups by program."""
+
+
+def prepare(folder: Path, name: str, port: int, users: Users) -> None:
     """Make the folder of a new cluster with its keys and the kubeconfigs of its users."""
     (folder / LOGS).mkdir(parents=True, mode=PRIVATE)
     folder.chmod(PRIVATE)
@@ -68,7 +87,7 @@ def prepare(folder: Path, name: str, port: int) -> None:
     url = f"https://{LOOPBACK}:{port}"
     certificate = authority.identity.certificate
     kubeconfig.write(folder / KUBECONFIG, f"gpufleet-{name}", url, certificate, administrator)
-    for program, (user, groups) in CLIENTS.items():
+    for program, (user, groups) in {**CLIENTS, **users}.items():
         identity = authority.client(user, groups)
         kubeconfig.write(folder / f"{program}.kubeconfig", f"gpufleet-{name}", url, certificate, identity)
 
@@ -78,10 +97,10 @@ def programs(binaries: Mapping[str, Path], port: int, options: Options) -> tuple
     found = [
         _program("etcd", binaries, _etcd(options), options),
         _program("kube-apiserver", binaries, _api_server(port, options), options),
-        _program("kube-controller-manager", binaries, _controllers(options), options, waits_for_api=True),
+        _program("kube-controller-manager", binaries, _controllers(options), options, after=Stage.API_READY),
     ]
     if options.simulated_nodes:
-        found.append(_program("kwok", binaries, KWOK_FLAGS, options, waits_for_api=True))
+        found.append(_program("kwok", binaries, KWOK_FLAGS, options, after=Stage.API_READY))
     return tuple(found)
 
 
@@ -105,10 +124,10 @@ def _program(
     flags: tuple[str, ...],
     options: Options,
     *,
-    waits_for_api: bool = False,
+    after: Stage = Stage.NOTHING,
 ) -> Program:
     command = (str(binaries[name]), *flags, *options.flags.get(name, ()))
-    return Program(name, command, waits_for_api)
+    return Program(name, command, after)
 
 
 def _etcd(options: Options) -> tuple[str, ...]:

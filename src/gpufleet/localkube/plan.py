@@ -4,6 +4,7 @@ Passed as JSON between three processes: whoever starts a cluster, its `superviso
 look at it or end it.
 """
 
+import enum
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,21 +13,29 @@ import msgspec
 PLAN_FILE = "plan.json"
 PROCESSES_FILE = "processes.json"
 LOGS = "logs"
+
+# What the starter says through the leash: the cluster is furnished; it shall live on without the starter.
+FURNISHED = b"furnished\n"
 KEEP = b"keep\n"
 
 Value = TypeVar("Value", bound=msgspec.Struct)
 
 
-class Program(msgspec.Struct, frozen=True):
-    """One program to be run in the cluster's folder.
+class Stage(enum.IntEnum):
+    """What has to be before a program is started."""
 
-    ``waits_for_api`` says that it is started when the API server is ready. ``environment`` is added
-    to the supervisor's own.
-    """
+    NOTHING = 0
+    API_READY = 1
+    FURNISHED = 2
+    """The starter has put everything into the cluster that shall be in it."""
+
+
+class Program(msgspec.Struct, frozen=True):
+    """One program to be run in the cluster's folder; ``environment`` is added to the supervisor's own."""
 
     name: str
     command: tuple[str, ...]
-    waits_for_api: bool = False
+    after: Stage = Stage.NOTHING
     environment: dict[str, str] = {}
 
 

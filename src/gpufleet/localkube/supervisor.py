@@ -21,7 +21,7 @@ from gpufleet.localkube import child, plan
 from gpufleet.localkube.api import Api, tls_context
 from gpufleet.localkube.child import Child
 from gpufleet.localkube.errors import ClusterError, ProgramFailedError
-from gpufleet.localkube.plan import Plan, Process, Processes, Program, Said
+from gpufleet.localkube.plan import Plan, Process, Processes, Program, Said, Stage
 
 LOOK_EVERY_S = 0.1
 REST_S = 0.5
@@ -85,9 +85,9 @@ class Supervisor:
     def run(self) -> None:
         """Start everything, report, and stay until the end is asked for."""
         try:
-            self.start(waiting_for_api=False)
+            self.start(Stage.NOTHING)
             self.wait_for_api()
-            self.start(waiting_for_api=True)
+            self.start(Stage.API_READY)
         except ProgramFailedError as error:
             self.say("failed", str(error))
             return
@@ -97,10 +97,10 @@ class Supervisor:
             if sum(keeper.revive() for keeper in self.keepers):
                 self.write_down()
 
-    def start(self, *, waiting_for_api: bool) -> None:
-        """Start the programs that wait, or do not wait, for the API server."""
+    def start(self, stage: Stage) -> None:
+        """Start the programs whose time has come."""
         for keeper in self.keepers:
-            if keeper.program.waits_for_api == waiting_for_api:
+            if keeper.program.after is stage:
                 keeper.start()
                 self.say("started", keeper.program.name)
         self.write_down()
@@ -131,12 +131,19 @@ class Supervisor:
         watched = [] if self.leash is None else [self.leash]
         readable, _, _ = select.select(watched, [], [], wait_s)
         if readable:
-            heard = os.read(readable[0], len(plan.KEEP))
-            if heard != plan.KEEP:
-                raise Ended
-            self.leash = None
+            self.listen(os.read(readable[0], 100))
         if self.ended:
             raise Ended
+
+    def listen(self, heard: bytes) -> None:
+        """Do what the starter says; it may say several things at once, and saying nothing ends it all."""
+        if not heard:
+            raise Ended
+        for said in heard.splitlines(keepends=True):
+            if said == plan.FURNISHED:
+                self.start(Stage.FURNISHED)
+            elif said == plan.KEEP:
+                self.leash = None
 
     def end(self, *_: object) -> None:
         """A signal asks for the end; `pause` carries it out."""

@@ -1,0 +1,52 @@
+"""``gpufleet up``: a real Kubernetes control plane with simulated GPU nodes on this machine.
+
+What is for a shell (the export line) goes to standard output, all else to standard error, so that
+``eval "$(gpufleet up)"`` works.
+"""
+
+import shlex
+from pathlib import Path
+
+import click
+
+DEFAULT_NAME = "local"
+
+
+@click.command(name="up")
+@click.option("--name", default=DEFAULT_NAME, show_default=True, help="Name of the cluster; several may run.")
+@click.option("--nodes", type=click.IntRange(0, 10_000), default=20, show_default=True, help="Simulated nodes.")
+@click.option(
+    "--gpus-per-node", type=click.IntRange(0, 64), default=8, show_default=True, help="GPUs of each node."
+)
+@click.option("--gpu-model", default="H100-80GB", show_default=True, help="Model of the GPUs.")
+@click.option(
+    "--kubernetes", metavar="VERSION", help="Version of Kubernetes.  [default: the one that gpufleet is tested on]"
+)
+@click.option(
+    "--binaries",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder with kube-apiserver and the others, instead of finding, fetching or building them.",
+)
+def command(
+    name: str, nodes: int, gpus_per_node: int, gpu_model: str, kubernetes: str | None, binaries: Path | None
+) -> None:
+    """Start a real Kubernetes control plane with simulated GPU nodes on this machine.
+
+    Prints the line that points kubectl to it; your ~/.kube/config is not touched. `gpufleet down` removes
+    everything again.
+    """
+    from gpufleet.localkube import up
+    from gpufleet.localkube.progress import ToPerson
+    from gpufleet.localkube.releases import DEFAULT_KUBERNETES
+    from gpufleet.localkube.simulated_nodes import SimulatedNodes
+    from gpufleet.localkube.simulated_nodes import gpu_model as find_model
+
+    request = up.Request(
+        name=name,
+        kubernetes=kubernetes or DEFAULT_KUBERNETES,
+        nodes=SimulatedNodes(nodes, gpus_per_node, find_model(gpu_model)),
+        binaries=binaries,
+    )
+    cluster = up.up(request, ToPerson("up: "))
+    click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")

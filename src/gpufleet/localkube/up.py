@@ -1,0 +1,75 @@
+"""Everything `gpufleet up` does, in order: find the programs, start the control plane, furnish it, let it live.
+
+If anything fails or the person presses Ctrl-C, nothing is left. ``cli.up`` reads the options and prints;
+`components` says which of our own programs run along.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpufleet.localkube import binaries, manifests, persistent, simulated_nodes
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Component, Options, needed_programs
+from gpufleet.localkube.folders import cluster_folder, is_locked, lock_of
+from gpufleet.localkube.progress import Progress
+from gpufleet.localkube.releases import release_of
+from gpufleet.localkube.simulated_nodes import SimulatedNodes
+from gpufleet.model.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody wants: a cluster of this name and version with these nodes."""
+
+    name: str
+    kubernetes: str
+    nodes: SimulatedNodes
+    binaries: Path | None = None
+    components: Sequence[Component] = ()
+
+
+def up(request: Request, progress: Progress) -> LocalCluster:
+    """A cluster that lives on when this process ends.
+
+    InputError if one of this name runs already, ClusterError with the way out if it cannot be had.
+    """
+    folder = cluster_folder(request.name)
+    if is_locked(lock_of(folder)):
+        raise InputError(
+            "a local cluster of this name is running",
+            field="--name",
+            value=request.name,
+            expected=f"another name, or `gpufleet down --name {request.name}` first",
+        )
+    if persistent.remove_left_over(request.name):
+        progress.say(f"removed what a cluster {request.name} left behind that ended without `gpufleet down`")
+    options = Options(kubernetes=request.kubernetes, durable=True)
+    wanted = {name: release_of(name, request.kubernetes) for name in (*needed_programs(options), "kubectl")}
+    found = binaries.find(wanted, progress, request.binaries)
+    progress.say(binaries.sentence(found))
+    begun_s = time.monotonic()
+    paths = binaries.paths(found)
+    cluster = LocalCluster.start(folder, request.name, paths, options, progress.say, request.components)
+    try:
+        _furnish(cluster, request, progress)
+        cluster.furnished()
+        cluster.keep()
+    except BaseException:
+        cluster.stop()
+        raise
+    progress.say(f"ready after {time.monotonic() - begun_s:.1f} s: Kubernetes {cluster.kubernetes} at {cluster.url}")
+    return cluster
+
+
+def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> None:
+    with cluster.api() as api:
+        unknown = manifests.install(api)
+    if unknown:
+        progress.say(f"not installed, because Kubernetes {request.kubernetes} does not know it: {', '.join(unknown)}")
+    nodes = request.nodes
+    with progress.during(f"creating {nodes.count} nodes", lambda: ""):
+        simulated_nodes.create(cluster, nodes)
+    each = f"with {nodes.gpus_per_node} x {nodes.model.name} each" if nodes.gpus_per_node else "without a GPU"
+    progress.say(f"{nodes.count} simulated nodes {each}")
