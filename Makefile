@@ -42,11 +42,23 @@ demo: setup ## Replay a production trace of 1,213 GPU nodes and write a report
 
 # The tests stand last, so that their closing line is the last one to be read.
 .PHONY: test
-test: lint docs pytest ## Check everything: style, types, layers, documents, tests
+test: lint docs kube pytest ## Check everything: style, types, layers, documents, tests
 
 .PHONY: pytest
 pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for some of them)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: kube
+kube: setup ## Fill the cache with the programs of a control plane (VERSION=1.36.3 for others)
+	@$(BIN)/python -m gpufleet.localkube.fill_cache $(VERSION)
+
+.PHONY: test-kube
+test-kube: kube ## Run the tests of the local control plane on another Kubernetes (VERSION=1.36.3)
+	@GPUFLEET_TEST_KUBERNETES=$(VERSION) $(BIN)/python -m pytest tests/localkube
+
+.PHONY: kube-pin
+kube-pin: setup ## Pin the Go modules of another Kubernetes (VERSION=1.36.3; needs Go)
+	@$(BIN)/python -m gpufleet.localkube.pin_modules $(VERSION)
 
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers

@@ -23,7 +23,7 @@ from gpufleet.localkube.errors import ProgramsMissingError
 from gpufleet.localkube.progress import Silent
 from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
 
-KUBERNETES = os.environ.get("GPUFLEET_TEST_KUBERNETES", DEFAULT_KUBERNETES)
+KUBERNETES = os.environ.get("GPUFLEET_TEST_KUBERNETES") or DEFAULT_KUBERNETES
 """The version that tests run on; `make test-kube VERSION=...` sets it."""
 
 

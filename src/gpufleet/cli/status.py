@@ -20,5 +20,5 @@ def command() -> None:
         click.echo(f"{name}: {kubernetes} at {state.url}, logs in {state.folder / 'logs'}")
         for program, pid, restarts, alive in state.programs:
             how = f"runs as process {pid}" if alive else "is down and will be started again"
-            again = f", started again {restarts} times" if restarts else ""
+            again = f", restarts: {restarts}" if restarts else ""
             click.echo(f"  {program} {how}{again}")

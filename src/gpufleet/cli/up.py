@@ -14,13 +14,17 @@ DEFAULT_NAME = "local"
 
 @click.command(name="up")
 @click.option("--name", default=DEFAULT_NAME, show_default=True, help="Name of the cluster; several may run.")
-@click.option("--nodes", type=click.IntRange(0, 10_000), default=20, show_default=True, help="Simulated nodes.")
+@click.option(
+    "--nodes", type=click.IntRange(0, 10_000), default=20, show_default=True, help="Simulated nodes."
+)
 @click.option(
     "--gpus-per-node", type=click.IntRange(0, 64), default=8, show_default=True, help="GPUs of each node."
 )
 @click.option("--gpu-model", default="H100-80GB", show_default=True, help="Model of the GPUs.")
 @click.option(
-    "--kubernetes", metavar="VERSION", help="Version of Kubernetes.  [default: the one that gpufleet is tested on]"
+    "--kubernetes",
+    metavar="VERSION",
+    help="Version of Kubernetes.  [default: the one that gpufleet is tested on]",
 )
 @click.option(
     "--binaries",

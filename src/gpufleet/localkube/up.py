@@ -1,7 +1,6 @@
-"""Everything `gpufleet up` does, in order: find the programs, start the control plane, furnish it, let it live.
+"""Everything `gpufleet up` does: find the programs, start the control plane, furnish it, let it live.
 
-If anything fails or the person presses Ctrl-C, nothing is left. ``cli.up`` reads the options and prints;
-`components` says which of our own programs run along.
+If anything fails or the person presses Ctrl-C, nothing is left. ``cli.up`` reads the options and prints.
 """
 
 import time
@@ -59,7 +58,9 @@ def up(request: Request, progress: Progress) -> LocalCluster:
     except BaseException:
         cluster.stop()
         raise
-    progress.say(f"ready after {time.monotonic() - begun_s:.1f} s: Kubernetes {cluster.kubernetes} at {cluster.url}")
+    progress.say(
+        f"ready after {time.monotonic() - begun_s:.1f} s: Kubernetes {cluster.kubernetes} at {cluster.url}"
+    )
     return cluster
 
 
@@ -67,7 +68,9 @@ def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> Non
     with cluster.api() as api:
         unknown = manifests.install(api)
     if unknown:
-        progress.say(f"not installed, because Kubernetes {request.kubernetes} does not know it: {', '.join(unknown)}")
+        progress.say(
+            f"not installed, because Kubernetes {request.kubernetes} does not know it: {', '.join(unknown)}"
+        )
     nodes = request.nodes
     with progress.during(f"creating {nodes.count} nodes", lambda: ""):
         simulated_nodes.create(cluster, nodes)

@@ -1,0 +1,265 @@
+"""Where the programs of a control plane come from: the order, the checks, and what is said."""
+
+import hashlib
+import http.server
+import io
+import json
+import os
+import tarfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpufleet.localkube import binaries, downloading, releases
+from gpufleet.localkube.binaries import Makers, Source
+from gpufleet.localkube.downloading import DownloadError, Sites
+from gpufleet.localkube.errors import ProgramsMissingError
+from gpufleet.localkube.progress import Progress, Silent
+from gpufleet.localkube.releases import Release
+from gpufleet.model.errors import InputError
+
+KUBERNETES = releases.kubernetes("1.37.0")
+WANTED = {"kube-apiserver": KUBERNETES}
+
+
+def put(folder: Path, program: str, version: str = "1.37.0") -> Path:
+    """A program that says which version it is of."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / program
+    path.write_text(f"#!/bin/sh\necho Kubernetes v{version}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the programs of this machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.delenv(binaries.FOLDER_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "gpufleet" / "kube" / "1.37.0"
+
+
+def source(folder: Path | None, makers: Makers) -> Source:
+    """Where kube-apiserver was found."""
+    return binaries.find(WANTED, Silent(), folder, makers)["kube-apiserver"].source
+
+
+def never(*_: object) -> None:
+    """A way that must not be taken."""
+    pytest.fail("nothing had to be made")
+
+
+def unreachable(*_: object) -> None:
+    """A download without a network."""
+    raise DownloadError("no network")
+
+
+def making(release: Release, programs: Sequence[str], folder: Path, progress: Progress) -> None:
+    """A build or download that works."""
+    progress.say("made")
+    for program in programs:
+        put(folder, program, release.version)
+
+
+def test_the_users_folder_goes_before_all_others(tmp_path: Path, cache: Path) -> None:
+    for folder in (tmp_path / "mine", tmp_path / "path", cache):
+        put(folder, "kube-apiserver")
+    found = binaries.find(WANTED, Silent(), tmp_path / "mine", Makers(never, never))["kube-apiserver"]
+    assert (found.path, found.source) == (tmp_path / "mine" / "kube-apiserver", Source.FOLDER)
+
+
+def test_the_environment_may_name_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "mine", "kube-apiserver")
+    monkeypatch.setenv(binaries.FOLDER_VARIABLE, str(tmp_path / "mine"))
+    assert source(None, Makers(never, never)) is Source.FOLDER
+
+
+def test_another_version_in_the_users_folder_is_refused(tmp_path: Path) -> None:
+    put(tmp_path / "mine", "kube-apiserver", "1.36.3")
+    with pytest.raises(InputError, match=r"found '1\.36\.3'; expected 1\.37\.0, or --kubernetes"):
+        binaries.find(WANTED, Silent(), tmp_path / "mine", Makers(never, never))
+
+
+def test_path_goes_before_the_cache(tmp_path: Path, cache: Path) -> None:
+    put(tmp_path / "path", "kube-apiserver")
+    put(cache, "kube-apiserver")
+    assert source(None, Makers(never, never)) is Source.PATH
+
+
+def test_another_version_on_path_is_passed_over(tmp_path: Path, cache: Path) -> None:
+    put(tmp_path / "path", "kube-apiserver", "1.37.1")
+    put(cache, "kube-apiserver")
+    assert source(None, Makers(never, never)) is Source.CACHE
+
+
+def test_a_download_goes_before_a_build_and_fills_the_cache(cache: Path) -> None:
+    found = binaries.find(WANTED, Silent(), None, Makers(making, never))["kube-apiserver"]
+    assert (found.path, found.source) == (cache / "kube-apiserver", Source.DOWNLOAD)
+    assert source(None, Makers(never, never)) is Source.CACHE
+
+
+def test_without_a_network_it_is_built(cache: Path) -> None:
+    found = binaries.find(WANTED, Silent(), None, Makers(unreachable, making))["kube-apiserver"]
+    assert (found.path, found.source) == (cache / "kube-apiserver", Source.BUILD)
+
+
+def test_only_what_is_missing_is_made(cache: Path) -> None:
+    put(cache, "kube-apiserver")
+    asked: list[str] = []
+
+    def note(release: Release, programs: Sequence[str], folder: Path, progress: Progress) -> None:
+        asked.extend(programs)
+        making(release, programs, folder, progress)
+
+    wanted = {"kube-apiserver": KUBERNETES, "kubectl": KUBERNETES, "etcd": releases.etcd()}
+    binaries.find(wanted, Silent(), None, Makers(note, never))
+    assert asked == ["kubectl", "etcd"]
+
+
+def test_two_commands_at_once_make_it_once() -> None:
+    made: list[str] = []
+    begun = threading.Barrier(2)
+
+    def slow(release: Release, programs: Sequence[str], folder: Path, progress: Progress) -> None:
+        made.extend(programs)
+        making(release, programs, folder, progress)
+
+    def run() -> None:
+        begun.wait()
+        binaries.find(WANTED, Silent(), None, Makers(slow, never))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == ["kube-apiserver"]
+
+
+def test_what_was_used_is_said(tmp_path: Path, cache: Path) -> None:
+    put(tmp_path / "mine", "kube-apiserver")
+    put(cache, "kubectl")
+    wanted = {"kube-apiserver": KUBERNETES, "kubectl": KUBERNETES}
+    found = binaries.find(wanted, Silent(), tmp_path / "mine", Makers(never, never))
+    assert binaries.sentence(found) == (
+        f"kube-apiserver from your folder ({tmp_path / 'mine'}); kubectl from cache ({cache})"
+    )
+
+
+def test_a_version_that_is_not_pinned_names_those_that_are() -> None:
+    other = releases.kubernetes("1.99.0")
+    with pytest.raises(ProgramsMissingError, match=r"1\.37\.0, 1\.36\.3, .*make kube-pin VERSION=1\.99\.0"):
+        binaries.find({"kubectl": other}, Silent(), None, Makers(download=unreachable))
+
+
+@pytest.mark.parametrize("text", ["1.37", "v1.37.0", "1.37.x", "", "1.37.0-rc.1", "1.37.0.0"])
+def test_what_is_no_version_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--kubernetes: no version of Kubernetes"):
+        releases.kubernetes(text)
+
+
+class Site(http.server.SimpleHTTPRequestHandler):
+    """A project's download site: the files that the test put there."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a site; `sites` has its address."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+
+    def handler(*arguments: object) -> Site:
+        return Site(*arguments, directory=str(folder))  # type: ignore[arg-type]
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        (folder / "port").write_text(str(server.server_port), encoding="utf-8")
+        yield folder
+        server.shutdown()
+        thread.join()
+
+
+def sites(site: Path) -> Sites:
+    """The addresses of all projects, on our site."""
+    url = f"http://127.0.0.1:{(site / 'port').read_text(encoding='utf-8')}"
+    return Sites(f"{url}/kubernetes", f"{url}/etcd", f"{url}/kwok", f"{url}/kwok-releases")
+
+
+def machine() -> str:
+    """This machine in the words of Go."""
+    return downloading.ARCHITECTURES[os.uname().machine]
+
+
+def publish(path: Path, content: bytes) -> str:
+    """Put a file onto the site and return its checksum."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_kubernetes_is_checked_against_the_checksum_beside_it(site: Path, tmp_path: Path) -> None:
+    path = site / "kubernetes" / "v1.37.0" / "bin" / "linux" / machine() / "kubectl"
+    checksum = publish(path, b"the program")
+    publish(path.with_name("kubectl.sha256"), checksum.encode())
+    downloading.download(KUBERNETES, ["kubectl"], tmp_path, Silent(), sites(site))
+    assert (tmp_path / "kubectl").read_bytes() == b"the program"
+    assert os.access(tmp_path / "kubectl", os.X_OK)
+
+
+def test_what_is_not_what_was_published_is_thrown_away(site: Path, tmp_path: Path) -> None:
+    path = site / "kubernetes" / "v1.37.0" / "bin" / "linux" / machine() / "kubectl"
+    publish(path, b"something else")
+    publish(path.with_name("kubectl.sha256"), hashlib.sha256(b"the program").hexdigest().encode())
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(DownloadError, match="is not what its project published"):
+        downloading.download(KUBERNETES, ["kubectl"], target, Silent(), sites(site))
+    assert list(target.iterdir()) == []
+
+
+def test_etcd_is_taken_out_of_its_archive(site: Path, tmp_path: Path) -> None:
+    release = releases.etcd()
+    name = f"etcd-v{release.version}-linux-{machine()}"
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        member = tarfile.TarInfo(f"{name}/etcd")
+        member.size = 4
+        archive.addfile(member, io.BytesIO(b"etcd"))
+    checksum = publish(site / "etcd" / f"v{release.version}" / f"{name}.tar.gz", packed.getvalue())
+    listing = f"{'0' * 64}  other.tar.gz\n{checksum}  {name}.tar.gz\n"
+    publish(site / "etcd" / f"v{release.version}" / "SHA256SUMS", listing.encode())
+    downloading.download(release, ["etcd"], tmp_path, Silent(), sites(site))
+    assert (tmp_path / "etcd").read_bytes() == b"etcd"
+
+
+@pytest.mark.parametrize("with_digest", [True, False])
+def test_kwok_is_checked_against_its_releases_page(site: Path, tmp_path: Path, with_digest: bool) -> None:
+    release = releases.kwok()
+    asset = f"kwok-linux-{machine()}"
+    checksum = publish(site / "kwok" / f"v{release.version}" / asset, b"kwok")
+    listed = {"name": asset, "digest": f"sha256:{checksum}"} if with_digest else {"name": asset}
+    publish(site / "kwok-releases" / f"v{release.version}", json.dumps({"assets": [listed]}).encode())
+    if with_digest:
+        downloading.download(release, ["kwok"], tmp_path, Silent(), sites(site))
+        assert (tmp_path / "kwok").read_bytes() == b"kwok"
+    else:
+        with pytest.raises(DownloadError, match="publishes no checksum"):
+            downloading.download(release, ["kwok"], tmp_path, Silent(), sites(site))
+
+
+def test_a_release_that_is_not_there_is_told_with_its_address(site: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        DownloadError, match=r"/v1\.37\.0/.*/kubectl\.sha256 cannot be fetched: File not found"
+    ):
+        downloading.download(KUBERNETES, ["kubectl"], tmp_path, Silent(), sites(site))
