@@ -43,15 +43,13 @@ class Options:
     """What a control plane shall be like.
 
     ``feature_gates`` are added to those that gpufleet needs; ``flags`` are added to a program's command
-    line, by its name, and win over ours. ``simulated_nodes`` starts KWOK. ``durable`` makes etcd wait for the
-    disk at each write, which a cluster that is thrown away anyway does not need.
+    line, by its name, and win over ours. ``simulated_nodes`` starts KWOK.
     """
 
     kubernetes: str = DEFAULT_KUBERNETES
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     simulated_nodes: bool = True
-    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ def prepare(folder: Path, name: str, port: int, users: Users) -> None:
 def programs(binaries: Mapping[str, Path], port: int, options: Options) -> tuple[Program, ...]:
     """The programs in the order of their start; ``binaries`` has the path of each by its name."""
     found = [
-        _program("etcd", binaries, _etcd(options), options),
+        _program("etcd", binaries, _etcd(), options),
         _program("kube-apiserver", binaries, _api_server(port, options), options),
         _program("kube-controller-manager", binaries, _controllers(options), options, after=Stage.API_READY),
     ]
@@ -130,8 +128,8 @@ def _program(
     return Program(name, command, after)
 
 
-def _etcd(options: Options) -> tuple[str, ...]:
-    flags = (
+def _etcd() -> tuple[str, ...]:
+    return (
         "--name=local",
         "--data-dir=etcd",
         f"--listen-client-urls={ETCD_SOCKET}",
@@ -140,8 +138,9 @@ def _etcd(options: Options) -> tuple[str, ...]:
         f"--initial-advertise-peer-urls={PEER_SOCKET}",
         f"--initial-cluster=local={PEER_SOCKET}",
         "--log-level=warn",
+        # A local cluster does not outlive a power cut anyway.
+        "--unsafe-no-fsync",
     )
-    return flags if options.durable else (*flags, "--unsafe-no-fsync")
 
 
 def _api_server(port: int, options: Options) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         )
     if persistent.remove_left_over(request.name):
         progress.say(f"removed what a cluster {request.name} left behind that ended without `gpufleet down`")
-    options = Options(kubernetes=request.kubernetes, durable=True)
+    options = Options(kubernetes=request.kubernetes)
     wanted = {name: release_of(name, request.kubernetes) for name in (*needed_programs(options), "kubectl")}
     found = binaries.find(wanted, progress, request.binaries)
     progress.say(binaries.sentence(found))
