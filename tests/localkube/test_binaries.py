@@ -149,7 +149,7 @@ def test_what_was_used_is_said(tmp_path: Path, cache: Path) -> None:
     wanted = {"kube-apiserver": KUBERNETES, "kubectl": KUBERNETES}
     found = binaries.find(wanted, Silent(), tmp_path / "mine", Makers(never, never))
     assert binaries.sentence(found) == (
-        f"kube-apiserver from your folder ({tmp_path / 'mine'}); kubectl from cache ({cache})"
+        f"kube-apiserver from your folder ({tmp_path / 'mine'}); kubectl from the cache ({cache})"
     )
 
 

@@ -37,9 +37,9 @@ class Source(enum.Enum):
 
     FOLDER = "your folder"
     PATH = "PATH"
-    CACHE = "cache"
-    DOWNLOAD = "official download"
-    BUILD = "built from Go modules"
+    CACHE = "the cache"
+    DOWNLOAD = "the official download"
+    BUILD = "a build of Go modules"
 
 
 @dataclass(frozen=True, slots=True)
