@@ -14,6 +14,7 @@ from gpufleet.localkube import persistent, plan
 from gpufleet.localkube.child import start
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options
+from gpufleet.localkube.errors import ProgramFailedError
 from gpufleet.localkube.folders import is_locked, lock_of, try_lock
 from gpufleet.localkube.plan import Process, Processes
 from gpufleet.localkube.ports import HeldPort
@@ -121,6 +122,40 @@ def test_a_component_of_ours_starts_when_all_is_there_and_goes_with_the_cluster(
         assert (running.folder / "ours.kubeconfig").exists()
         its = running.pid("ours")
     assert not alive(its)
+
+
+HOLDING = """
+import subprocess, sys, time
+kind = "apiVersion: coordination.k8s.io/v1, kind: Lease"
+lease = "{" + kind + ", metadata: {name: ours}, spec: {holderIdentity: me}}"
+kubectl = [sys.argv[1], "--kubeconfig=ours.kubeconfig", "create", "-f-"]
+subprocess.run(kubectl, input=lease, text=True, check=True)
+time.sleep(1000)
+"""
+
+
+def test_a_component_is_waited_for_until_it_holds_its_lease(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", HOLDING, str(program("kubectl")))
+    component = Component("ours", command, "ours", ("system:masters",), lease=("default", "ours"))
+    options = Options(kubernetes=KUBERNETES)
+    programs = all_programs(options)
+    with LocalCluster.start(tmp_path / "c", "c", programs, options, components=[component]) as running:
+        running.furnished()
+        running.await_component(component)
+        with running.api() as api:
+            lease = api.call("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/ours")
+        assert lease["spec"]["holderIdentity"] == "me"
+
+
+def test_a_component_that_ends_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", "raise SystemExit('no such option')")
+    component = Component("ours", command, "ours", lease=("default", "ours"))
+    options = Options(kubernetes=KUBERNETES)
+    programs = all_programs(options)
+    with LocalCluster.start(tmp_path / "c", "c", programs, options, components=[component]) as running:
+        running.furnished()
+        with pytest.raises(ProgramFailedError, match=r"(?s)ours ended while .*no such option"):
+            running.await_component(component)
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a/b", "..", "a" * 41, "a b"])

@@ -5,11 +5,18 @@ What is for a shell (the export line) goes to standard output, all else to stand
 """
 
 import shlex
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from gpufleet.localkube.control_plane import Component
+
 DEFAULT_NAME = "local"
+NAMESPACE = "gpufleet-system"
+SCHEDULER_ACCOUNT = "gpufleet-scheduler"
 
 
 @click.command(name="up")
@@ -32,8 +39,15 @@ DEFAULT_NAME = "local"
     metavar="DIR",
     help="Folder with kube-apiserver and the others, instead of finding, fetching or building them.",
 )
+@click.option("--no-scheduler", is_flag=True, help="Leave gpufleet's scheduler out, to run one yourself.")
 def command(
-    name: str, nodes: int, gpus_per_node: int, gpu_model: str, kubernetes: str | None, binaries: Path | None
+    name: str,
+    nodes: int,
+    gpus_per_node: int,
+    gpu_model: str,
+    kubernetes: str | None,
+    binaries: Path | None,
+    no_scheduler: bool,
 ) -> None:
     """Start a real Kubernetes control plane with simulated GPU nodes on this machine.
 
@@ -51,6 +65,24 @@ def command(
         kubernetes=kubernetes or DEFAULT_KUBERNETES,
         nodes=SimulatedNodes(nodes, gpus_per_node, find_model(gpu_model)),
         binaries=binaries,
+        components=() if no_scheduler else components(),
     )
     cluster = up.up(request, ToPerson("up: "))
     click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+
+
+def components() -> "tuple[Component, ...]":
+    """Our own programs that run with a cluster, each under the name it has inside a real one."""
+    from gpufleet.cli.main import COMMANDS
+    from gpufleet.localkube.control_plane import Component
+
+    if "scheduler" not in COMMANDS:
+        return ()
+    scheduler = Component(
+        name="scheduler",
+        command=(sys.executable, "-m", "gpufleet", "scheduler", "--kubeconfig=scheduler.kubeconfig"),
+        user=f"system:serviceaccount:{NAMESPACE}:{SCHEDULER_ACCOUNT}",
+        groups=("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"),
+        lease=(NAMESPACE, SCHEDULER_ACCOUNT),
+    )
+    return (scheduler,)

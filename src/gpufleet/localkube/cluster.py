@@ -34,6 +34,9 @@ from gpufleet.localkube.ports import LOOPBACK, HeldPort
 
 SERVICE_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 SERVICE_ACCOUNT_WAIT_S = 30.0
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
+# A scheduler that runs for the first time compiles its kernels.
+COMPONENT_WAIT_S = 180.0
 LOOK_EVERY_S = 0.05
 END_WAIT_S = 60.0
 SUPERVISOR_LOG = "supervisor.log"
@@ -187,6 +190,28 @@ class LocalCluster:
         """All is in the cluster that shall be there: its components may start."""
         self._tell(FURNISHED)
 
+    def await_component(self, component: Component) -> None:
+        """Return when a component holds its lease; ProgramFailedError if it ends or takes too long."""
+        if component.lease is None:
+            return
+        path = LEASE.format(*component.lease)
+        log = self.folder / plan.LOGS / f"{component.name}.log"
+        limit_s = time.monotonic() + COMPONENT_WAIT_S
+        with self.api() as api:
+            while not _is_held(*api.request("GET", path)):
+                written = self.processes()
+                its = None if written is None else written.programs.get(component.name)
+                if its is not None and its.restarts:
+                    what = "ended while it was starting"
+                elif time.monotonic() > limit_s:
+                    what = f"was not at work within {COMPONENT_WAIT_S:.0f} s"
+                else:
+                    time.sleep(LOOK_EVERY_S)
+                    continue
+                raise ProgramFailedError(
+                    f"{component.name} {what}; the end of its log, {log}:\n{child.log_tail(log)}"
+                )
+
     def keep(self) -> None:
         """From now on the cluster lives until `persistent.remove`, whatever becomes of this process."""
         self._tell(KEEP)
@@ -270,6 +295,11 @@ def _let_go(supervisor: subprocess.Popen[bytes]) -> None:
         supervisor.kill()
         supervisor.wait()
         raise ClusterError("the cluster's supervisor did not end and was killed") from None
+
+
+def _is_held(status: int, body: bytes) -> bool:
+    """Whether this answer is a lease that somebody holds."""
+    return status == 200 and bool(msgspec.json.decode(body)["spec"].get("holderIdentity"))
 
 
 def wait_for_exit(pid: int, wait_s: float) -> bool:

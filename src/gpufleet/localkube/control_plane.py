@@ -54,12 +54,16 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A program of ours that runs with the cluster, as this user, with NAME.kubeconfig in its folder."""
+    """A program of ours that runs with the cluster, as this user, with NAME.kubeconfig in its folder.
+
+    ``lease`` (namespace, name) is one that it holds when it is at work; without one nobody waits for it.
+    """
 
     name: str
     command: tuple[str, ...]
     user: str
     groups: tuple[str, ...] = ()
+    lease: tuple[str, str] | None = None
 
     @property
     def program(self) -> Program:

@@ -54,6 +54,9 @@ def up(request: Request, progress: Progress) -> LocalCluster:
     try:
         _furnish(cluster, request, progress)
         cluster.furnished()
+        for component in request.components:
+            with progress.during(f"waiting for {component.name} to be at work", lambda: ""):
+                cluster.await_component(component)
         cluster.keep()
     except BaseException:
         cluster.stop()
