@@ -1,0 +1,194 @@
+"""Who else lives in a cluster: kubelets that run what is bound, controllers that make pods anew.
+
+They act on the server directly, as other users with connections of their own: faults are the
+scheduler's. Everything they do comes a little later than its cause, by the seed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from gpufleet.kube.transport import Request
+from gpufleet.simulation import pod_facts
+from gpufleet.simulation.api_server import ApiServer
+from gpufleet.simulation.history import NODE_DEVICES, PODS
+from gpufleet.simulation.object_store import Written
+from gpufleet.simulation.refusal import JsonObject, Refusal
+
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+RUNS_FOR = "simulation.gpufleet.io/runs-for-s"
+STARTS_WITHIN_S = (0.05, 0.8)
+ENDS_WITHIN_S = (0.1, 2.0)
+REPLACES_WITHIN_S = (0.2, 1.5)
+
+
+class Workload(msgspec.Struct):
+    """Pods that a controller keeps at a number: those that vanish or fail are made anew."""
+
+    name: str
+    template: JsonObject
+    replicas: int
+    made: int = 0
+
+
+class Actors:
+    """All kubelets and controllers of one simulated cluster."""
+
+    def __init__(self, server: ApiServer, random: Random) -> None:
+        self.server = server
+        self.workloads: dict[str, Workload] = {}
+        self.rejects: Callable[[JsonObject], str] = lambda _: ""
+        """The reason for which a kubelet rejects a bound pod, "" to run it."""
+        self._random = random
+        self._regarded: set[tuple[str, str]] = set()
+
+    async def run(self) -> None:
+        """Act on every write, for ever."""
+        cursor = 0
+        while True:
+            waiting = self.server.store.next_write()
+            revision = self.server.store.revision
+            for written in self.server.store.since(PODS, cursor, revision):
+                self._regard(written)
+            cursor = revision
+            await waiting
+
+    def add_workload(self, workload: Workload) -> None:
+        """Make the pods of a workload and keep their number."""
+        self.workloads[workload.name] = workload
+        for _ in range(workload.replicas):
+            self._make(workload)
+
+    def ask(self, user: str, method: str, target: str, body: object = None, content_type: str = MERGE) -> int:
+        """One request; returns its code. A refusal is the world's way, not a mistake."""
+        raw = b"" if body is None else msgspec.json.encode(body)
+        return self.server.answer(Request(method, target, raw, content_type), user).status
+
+    def _regard(self, written: Written) -> None:
+        pod = written.value
+        if pod is None or pod_facts.is_over(pod):
+            self._release(written.latest)
+            self._replace(written)
+            return
+        if pod_facts.node_of(pod) and "deletionTimestamp" in pod["metadata"]:
+            self._later(ENDS_WITHIN_S, (pod, "end"), self._end, pod)
+        elif pod_facts.node_of(pod) and pod["status"].get("phase") == "Pending":
+            self._later(STARTS_WITHIN_S, (pod, "start"), self._start, pod)
+
+    def _later(
+        self,
+        within_s: tuple[float, float],
+        once: tuple[JsonObject, str],
+        act: Callable[[JsonObject], None],
+        pod: JsonObject,
+    ) -> None:
+        key = once[0]["metadata"]["uid"], once[1]
+        if key not in self._regarded:
+            self._regarded.add(key)
+            asyncio.get_running_loop().call_later(self._random.uniform(*within_s), act, pod)
+
+    def _current(self, pod: JsonObject) -> JsonObject | None:
+        """The same pod as it is now, None where it is gone or another took its name."""
+        now = self.server.store.get(PODS, _name(pod))
+        return now if now is not None and now["metadata"]["uid"] == pod["metadata"]["uid"] else None
+
+    def _start(self, pod: JsonObject) -> None:
+        now = self._current(pod)
+        if now is None or pod_facts.is_over(now) or "deletionTimestamp" in now["metadata"]:
+            return
+        reason = self.rejects(now)
+        status: JsonObject = {"phase": "Failed", "reason": reason} if reason else {"phase": "Running"}
+        if not reason:
+            status["conditions"] = [{"type": "Ready", "status": "True"}]
+            self._report(pod_facts.node_of(now), now, held=True)
+        self.ask(_kubelet(now), "PATCH", f"{_path(now)}/status", {"status": status}, STRATEGIC)
+        runs_for_s = pod_facts.annotations(now).get(RUNS_FOR)
+        if not reason and runs_for_s is not None:
+            asyncio.get_running_loop().call_later(float(runs_for_s), self._succeed, pod)
+
+    def _succeed(self, pod: JsonObject) -> None:
+        now = self._current(pod)
+        if now is not None and not pod_facts.is_over(now):
+            self.ask(
+                _kubelet(now), "PATCH", f"{_path(now)}/status", {"status": {"phase": "Succeeded"}}, STRATEGIC
+            )
+
+    def _end(self, pod: JsonObject) -> None:
+        if (now := self._current(pod)) is not None:
+            body = {"gracePeriodSeconds": 0, "preconditions": {"uid": now["metadata"]["uid"]}}
+            self.ask(_kubelet(now), "DELETE", _path(now), body)
+
+    def _release(self, pod: JsonObject) -> None:
+        if pod_facts.node_of(pod):
+            self._report(pod_facts.node_of(pod), pod, held=False)
+
+    def _report(self, node: str, pod: JsonObject, *, held: bool) -> None:
+        """Say in the node's NodeDevices who holds what: what the grant says, as no kubelet errs here."""
+        report = self.server.store.get(NODE_DEVICES, ("", node))
+        if report is None:
+            return
+        uid = pod["metadata"]["uid"]
+        before = report["spec"].get("holders") or []
+        holders = [holder for holder in before if holder.get("podUID") != uid]
+        if held:
+            for one in pod_facts.grant_of(pod)[1]:
+                kind = "whole" if one.gpu_milli >= 1000 else "share"
+                holder = {"device": one.device, "podUID": uid, "kind": kind, "gpuMilli": one.gpu_milli}
+                holders.append({**holder, "memoryMiB": one.memory_mib} if one.memory_mib else holder)
+        if holders != before:
+            target = f"/apis/gpufleet.io/v1alpha1/nodedevices/{node}"
+            self.ask(f"system:node:{node}", "PATCH", target, {
+                "metadata": {"resourceVersion": report["metadata"]["resourceVersion"]},
+                "spec": {"holders": holders},
+            })  # fmt: skip
+
+    def _replace(self, written: Written) -> None:
+        """A controller's pod that ended without success is made anew, and a failed one cleared away."""
+        pod = written.latest
+        workload = self.workloads.get(pod["metadata"].get("labels", {}).get("workload", ""))
+        failed = pod.get("status", {}).get("phase") == "Failed"
+        if workload is None or pod["status"].get("phase") == "Succeeded":
+            return
+        if (pod["metadata"]["uid"], "replaced") in self._regarded:
+            return
+        self._regarded.add((pod["metadata"]["uid"], "replaced"))
+        loop = asyncio.get_running_loop()
+        delay_s = self._random.uniform(*REPLACES_WITHIN_S)
+        if failed and written.value is not None:
+            loop.call_later(delay_s, self.ask, "system:controller", "DELETE", _path(pod))
+        loop.call_later(delay_s, self._make, workload)
+
+    def _make(self, workload: Workload) -> None:
+        workload.made += 1
+        metadata = dict(workload.template["metadata"])
+        metadata["name"] = f"{workload.name}-{workload.made}"
+        metadata["labels"] = {**metadata.get("labels", {}), "workload": workload.name}
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "name": workload.name,
+                "uid": f"owner-{workload.name}",
+                "controller": True,
+            }
+        ]
+        try:
+            self.server.add({**workload.template, "metadata": metadata}, user="system:controller")
+        except Refusal:
+            asyncio.get_running_loop().call_later(1.0, self._make, workload)
+
+
+def _name(pod: JsonObject) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _path(pod: JsonObject) -> str:
+    namespace, name = _name(pod)
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def _kubelet(pod: JsonObject) -> str:
+    return f"system:node:{pod_facts.node_of(pod)}"

@@ -1,0 +1,130 @@
+"""A small cluster from a seed: nodes with GPUs, single pods, shares, gangs, some of them too large."""
+
+from random import Random
+from typing import Any
+
+import msgspec
+
+from gpufleet.simulation.actors import RUNS_FOR, Actors, Workload
+from gpufleet.simulation.api_server import ApiServer
+from gpufleet.simulation.pod_facts import FRACTION, GANG, GANG_MIN, GPU
+from gpufleet.simulation.refusal import JsonObject
+
+NAMESPACE = "team-a"
+USER = "system:users:someone"
+SHARE_SLOT = "gpufleet.io/gpu-share"
+MODELS = ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3")
+MEMORY_MIB = 81_920
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """How much of what. The defaults fill about three quarters of the cluster."""
+
+    nodes: int = 4
+    gpus_per_node: int = 4
+    single_pods: int = 8
+    workloads: int = 3
+    gangs: int = 2
+    too_large_pods: int = 1
+    arrive_within_s: float = 20.0
+    scheduler_name: str = "gpufleet"
+
+
+def build(server: ApiServer, recipe: Recipe, random: Random) -> None:
+    """Namespaces and nodes, as they are before a scheduler starts."""
+    for name in (NAMESPACE, "gpufleet-system"):
+        server.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for number in range(recipe.nodes):
+        add_node(server, f"node-{number}", recipe.gpus_per_node, random.choice(MODELS))
+
+
+def add_node(server: ApiServer, name: str, gpus: int, model: str) -> None:
+    """A ready node and its NodeDevices: the first half of its GPUs serve whole, the rest shares too."""
+    amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(gpus), SHARE_SLOT: str(10 * gpus)}
+    labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": model}
+    server.add(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "status": {
+                "capacity": amounts,
+                "allocatable": amounts,
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+    )
+    devices = [
+        {
+            "id": f"GPU-{name}-{index}",
+            "vendor": "nvidia",
+            "model": model,
+            "memoryMiB": MEMORY_MIB,
+            "usableMemoryMiB": MEMORY_MIB,
+            "sharing": "mixed",
+            "health": "healthy",
+        }
+        for index in range(gpus)
+    ]
+    server.add(
+        {
+            "apiVersion": "gpufleet.io/v1alpha1",
+            "kind": "NodeDevices",
+            "metadata": {"name": name},
+            "spec": {"bootID": f"boot-{name}", "devices": devices, "holders": []},
+        }
+    )
+
+
+def pod(name: str, gpus: float, recipe: Recipe, **annotations: str) -> JsonObject:
+    """A pod that asks for whole GPUs, or for a share where ``gpus`` is below one."""
+    limits: dict[str, Any] = {"cpu": "2", "memory": "8Gi"}
+    notes = {key.replace("__", "/"): value for key, value in annotations.items()}
+    if 0 < gpus < 1:
+        notes[FRACTION] = str(gpus)
+        limits[SHARE_SLOT] = "1"
+    elif gpus:
+        limits[GPU] = str(int(gpus))
+    container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+    metadata: JsonObject = {"name": name, "namespace": NAMESPACE, "annotations": notes}
+    spec = {"schedulerName": recipe.scheduler_name, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def gang_template(name: str, members: int, gpus: int, recipe: Recipe) -> JsonObject:
+    """The pods of a gang that needs all its members."""
+    template = pod(name, gpus, recipe)
+    template["metadata"]["annotations"] |= {GANG: name, GANG_MIN: str(members)}
+    return template
+
+
+def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, JsonObject | Workload]]:
+    """What users ask for, and when: bare pods, workloads under a controller, gangs."""
+    found: list[tuple[float, JsonObject | Workload]] = []
+
+    def at_s() -> float:
+        return random.uniform(0.0, recipe.arrive_within_s)
+
+    for number in range(recipe.single_pods):
+        one = pod(f"single-{number}", random.choice((0.0, 0.25, 0.5, 1.0)), recipe)
+        if random.random() < 0.5:
+            one["metadata"]["annotations"][RUNS_FOR] = str(random.randint(5, 40))
+        found.append((at_s(), one))
+    for number in range(recipe.workloads):
+        template = pod(f"set-{number}", random.choice((0.5, 1.0)), recipe)
+        found.append((at_s(), Workload(f"set-{number}", template, random.randint(1, 2))))
+    for number in range(recipe.gangs):
+        members = random.randint(2, 3)
+        template = gang_template(f"gang-{number}", members, random.randint(1, 2), recipe)
+        found.append((at_s(), Workload(f"gang-{number}", template, members)))
+    for number in range(recipe.too_large_pods):
+        found.append((at_s(), pod(f"huge-{number}", recipe.gpus_per_node + 1, recipe)))
+    return found
+
+
+def ask_for(actors: Actors, wish: "JsonObject | Workload") -> None:
+    """Create a pod, or hand a workload to its controller."""
+    if isinstance(wish, Workload):
+        actors.add_workload(wish)
+    else:
+        actors.server.add(wish, USER)

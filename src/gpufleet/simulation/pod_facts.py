@@ -1,0 +1,126 @@
+"""What the judge reads from a pod, on its own: node, needs, grant, gang.
+
+Deliberately another reading than the scheduler's codec: a mistake there is not repeated here. It
+knows the pods that scenarios make; whoever has fields that it does not know is not judged by them.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+from gpufleet.simulation.refusal import JsonObject
+
+GPU = "nvidia.com/gpu"
+GANG = "gpufleet.io/gang"
+GANG_MIN = "gpufleet.io/gang-min-members"
+FRACTION = "gpufleet.io/gpu-fraction"
+GRANT = "gpufleet.io/grant"
+TERMINAL = {"Succeeded", "Failed"}
+UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What a pod takes of a node. ``gpu_milli`` is below 1000 for a share, else whole devices."""
+
+    cpu_milli: int
+    memory_bytes: int
+    gpu_milli: int
+
+    def within(self, free: "Needs") -> bool:
+        """Whether CPU and memory fit."""
+        return self.cpu_milli <= free.cpu_milli and self.memory_bytes <= free.memory_bytes
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """One device of a grant."""
+
+    device: str
+    gpu_milli: int
+    memory_mib: int
+
+
+def annotations(value: JsonObject) -> dict[str, str]:
+    """The annotations of an object."""
+    found: dict[str, str] = value["metadata"].get("annotations") or {}
+    return found
+
+
+def node_of(pod: JsonObject) -> str:
+    """The node, "" for none."""
+    name: str = (pod.get("spec") or {}).get("nodeName") or ""
+    return name
+
+
+def is_over(pod: JsonObject) -> bool:
+    """Whether the pod has ended and holds nothing any more."""
+    return (pod.get("status") or {}).get("phase") in TERMINAL
+
+
+def condition(pod: JsonObject, kind: str) -> JsonObject | None:
+    """A condition by its type."""
+    conditions: list[JsonObject] = (pod.get("status") or {}).get("conditions") or []
+    return next((found for found in conditions if found["type"] == kind), None)
+
+
+def grant_of(pod: JsonObject) -> tuple[int | None, tuple[Granted, ...]]:
+    """Epoch and devices of the grant; None and nothing where there is none that can be read.
+
+    A device that several containers name is held once: containers of one pod may hand it on.
+    """
+    text = annotations(pod).get(GRANT)
+    if text is None:
+        return None, ()
+    try:
+        value: Any = json.loads(text)
+        devices = {
+            (device["id"], device.get("migStart")): Granted(
+                device["id"], device.get("gpuMilli", 1000), device.get("memoryMiB") or 0
+            )
+            for container in (value.get("containers") or {}).values()
+            for device in container
+        }
+        return int(value["epoch"]), tuple(devices.values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, ()
+
+
+def needs_of(pod: JsonObject) -> Needs:
+    """The requests of all containers together."""
+    cpu = memory = gpus = 0
+    for container in pod["spec"]["containers"]:
+        requests = (container.get("resources") or {}).get("requests") or {}
+        cpu += milli(requests.get("cpu", "0"))
+        memory += amount(requests.get("memory", "0"))
+        gpus += 1000 * int(requests.get(GPU, 0))
+    fraction = annotations(pod).get(FRACTION)
+    if fraction is not None:
+        gpus += round(1000 * float(fraction))
+    return Needs(cpu, memory, gpus)
+
+
+def milli(text: str) -> int:
+    """CPU in thousandths."""
+    return int(text[:-1]) if text.endswith("m") else 1000 * int(text)
+
+
+def amount(text: str) -> int:
+    """Bytes, in the units that scenarios write."""
+    digits = text.rstrip("kMGTi")
+    return int(digits) * UNITS[text[len(digits) :]]
+
+
+def gang_of(pod: JsonObject) -> tuple[str, int] | None:
+    """The gang (namespace/name) and the members it needs, None for a pod that stands alone."""
+    found = annotations(pod)
+    labels = pod["metadata"].get("labels") or {}
+    name, minimum = (found.get(key) or labels.get(key) for key in (GANG, GANG_MIN))
+    if not name or not minimum or not minimum.isdecimal():
+        return None
+    return f"{pod['metadata'].get('namespace', '')}/{name}", int(minimum)
+
+
+def is_controlled(pod: JsonObject) -> bool:
+    """Whether somebody makes the pod anew when it is gone."""
+    owners = pod["metadata"].get("ownerReferences") or []
+    return any(owner.get("controller") for owner in owners)

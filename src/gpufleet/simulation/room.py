@@ -1,0 +1,92 @@
+"""How much room a cluster has left, counted anew from its objects by the judge."""
+
+import msgspec
+
+from gpufleet.simulation import pod_facts
+from gpufleet.simulation.history import NODE_DEVICES, NODES, PODS, History
+from gpufleet.simulation.pod_facts import GPU, Needs
+from gpufleet.simulation.refusal import JsonObject
+
+
+class NodeRoom(msgspec.Struct):
+    """What is left of one node: CPU, memory, and thousandths of each device (None: devices unnamed)."""
+
+    labels: dict[str, str]
+    cpu_milli: int
+    memory_bytes: int
+    pods: int
+    devices: dict[str, int]
+    unnamed_gpus: int
+
+    def take(self, pod: JsonObject) -> None:
+        """Count a pod that is bound here."""
+        needs = pod_facts.needs_of(pod)
+        self.cpu_milli -= needs.cpu_milli
+        self.memory_bytes -= needs.memory_bytes
+        self.pods -= 1
+        granted = pod_facts.grant_of(pod)[1]
+        for device in granted:
+            self.devices[device.device] = self.devices.get(device.device, 0) - device.gpu_milli
+        if not granted:
+            self.unnamed_gpus -= needs.gpu_milli // 1000
+
+    def fits(self, pod: JsonObject) -> bool:
+        """Whether a waiting pod could be bound here."""
+        needs = pod_facts.needs_of(pod)
+        selector = (pod["spec"].get("nodeSelector") or {}).items()
+        return (
+            self.pods > 0
+            and needs.within(Needs(self.cpu_milli, self.memory_bytes, 0))
+            and all(self.labels.get(key) == value for key, value in selector)
+            and self._has_gpus(needs.gpu_milli)
+        )
+
+    def place(self, pod: JsonObject) -> None:
+        """Count a pod as if it were bound here: shares where they fit tightest."""
+        needs = pod_facts.needs_of(pod)
+        self.cpu_milli -= needs.cpu_milli
+        self.memory_bytes -= needs.memory_bytes
+        self.pods -= 1
+        left = needs.gpu_milli
+        for device in sorted(self.devices, key=lambda name: self.devices[name]):
+            part = min(1000, left)
+            if left and self.devices[device] >= part:
+                self.devices[device] -= part
+                left -= part
+        self.unnamed_gpus -= left // 1000
+
+    def _has_gpus(self, gpu_milli: int) -> bool:
+        if gpu_milli == 0:
+            return True
+        if not self.devices:
+            return gpu_milli % 1000 == 0 and self.unnamed_gpus >= gpu_milli // 1000
+        if gpu_milli < 1000:
+            return any(free >= gpu_milli for free in self.devices.values())
+        return sum(free >= 1000 for free in self.devices.values()) >= gpu_milli // 1000
+
+
+def rooms_of(history: History) -> dict[str, NodeRoom]:
+    """The room of every node that takes pods, as the run left it."""
+    reports = history.final(NODE_DEVICES)
+    rooms = {
+        name: _empty(node, reports.get(("", name)))
+        for (_, name), node in history.final(NODES).items()
+        if not node["spec"].get("unschedulable") and not node["spec"].get("taints")
+    }
+    for pod in history.final(PODS).values():
+        if pod_facts.node_of(pod) in rooms and not pod_facts.is_over(pod):
+            rooms[pod_facts.node_of(pod)].take(pod)
+    return rooms
+
+
+def _empty(node: JsonObject, report: JsonObject | None) -> NodeRoom:
+    allocatable = node["status"]["allocatable"]
+    devices = (report or {"spec": {}})["spec"].get("devices") or []
+    return NodeRoom(
+        node["metadata"].get("labels") or {},
+        pod_facts.milli(allocatable["cpu"]),
+        pod_facts.amount(allocatable["memory"]),
+        int(allocatable.get("pods", "110")),
+        {device["id"]: 1000 for device in devices if device.get("health", "healthy") == "healthy"},
+        int(allocatable.get(GPU, 0)),
+    )

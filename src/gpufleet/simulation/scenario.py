@@ -1,0 +1,245 @@
+"""One run from a seed: a cluster, its users, scheduler processes, and the faults that were asked for.
+
+Faults start after a while and end; then everything is left alone until the world should have settled,
+and the judge reads the history. The same seed gives the same run, byte for byte: ``Outcome.digest``.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from gpufleet.kube.clock import Clock
+from gpufleet.kube.transport import Transport
+from gpufleet.simulation import cluster_recipe, history, invariants, virtual_loop
+from gpufleet.simulation.actors import Actors
+from gpufleet.simulation.admission import SCHEDULER_USER, Policies
+from gpufleet.simulation.api_server import ApiServer
+from gpufleet.simulation.cluster_recipe import Recipe
+from gpufleet.simulation.faults.interference import Fault, FaultyTransport
+from gpufleet.simulation.history import History, Rules
+from gpufleet.simulation.invariants import Broken
+from gpufleet.simulation.network import Delays, SimulatedTransport
+from gpufleet.simulation.process import SimulatedProcess
+from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop
+
+RESTART_WITHIN_S = (0.5, 5.0)
+
+
+class Scheduler(Protocol):
+    """How a scheduler process is started; it runs until it is cancelled or ends by itself."""
+
+    def __call__(
+        self, identity: str, transport: Transport, clock: Clock, random: Random, /
+    ) -> Awaitable[None]:
+        """Run."""
+        ...
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How a run goes. Faults act from ``faults_from_s`` for ``faults_last_s``; then there is calm."""
+
+    recipe: Recipe = Recipe()
+    schedulers: int = 1
+    faults_from_s: float = 5.0
+    faults_last_s: float = 60.0
+    calm_s: float = 240.0
+    gang_deadline_s: float = 600.0
+    settle_s: float = 120.0
+    delays: Delays = Delays()
+    policies: bool = True
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a run."""
+
+    seed: int
+    faults: tuple[str, ...]
+    broken: tuple[Broken, ...]
+    digest: str
+    bound: int
+    waiting: int
+    virtual_s: float
+    restarts: int
+    happened: tuple[str, ...]
+    history: History
+
+    @property
+    def held(self) -> bool:
+        """Whether every promise held."""
+        return not self.broken
+
+
+class SchedulerProcess:
+    """One replica: started, killed, paused and started again, each time as a new process."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.world = world
+        self.number = number
+        self.starts = 0
+        self.clock = VirtualClock(world.loop)
+        self.process = SimulatedProcess("", world.loop)
+        self.task: asyncio.Task[None] | None = None
+        self.start()
+
+    @property
+    def identity(self) -> str:
+        """A name that no other start of any replica had."""
+        return f"scheduler-{self.number}-{self.starts}"
+
+    def start(self) -> None:
+        """A new process with nothing of the old one."""
+        self.starts += 1
+        self.process = SimulatedProcess(self.identity, self.world.loop)
+        # Drawn here, so that what a process does moves nobody else's chance.
+        random = Random(f"{self.world.seed}/{self.identity}")
+        way = SimulatedTransport(self.world.server, SCHEDULER_USER, random, self.world.plan.delays)
+        transport = FaultyTransport(way, self.world.faults, self)
+        work = self.world.scheduler(self.identity, transport, self.clock, random)
+        self.task = self.process.start(_as_coroutine(work))
+        self.task.add_done_callback(self._ended)
+
+    def kill(self) -> None:
+        """SIGKILL, and a supervisor that starts it anew."""
+        self.world.tell(f"{self.identity} is killed")
+        self.process.kill()
+        self._restart()
+
+    def _restart(self) -> None:
+        delay_s = self.world.random.uniform(*RESTART_WITHIN_S)
+        self.world.loop.call_later(delay_s, self.start, context=self.world.loop.own_context)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A process that ends by itself, as one that lost its leadership does, is started anew."""
+        if self.world.over or not self.process.alive or task is not self.task:
+            return
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.world.tell(f"{self.identity} ends: {error!r}")
+        else:
+            self.world.tell(f"{self.identity} ends")
+        self._restart()
+
+
+async def _as_coroutine(work: Awaitable[None]) -> None:
+    await work
+
+
+class World:
+    """What faults may lay hands on."""
+
+    def __init__(
+        self, loop: VirtualLoop, seed: int, plan: Plan, scheduler: Scheduler, faults: Sequence[Fault]
+    ) -> None:
+        self.loop = loop
+        self.seed = seed
+        self.plan = plan
+        self.random = Random(f"{seed}/world")
+        self.clock = VirtualClock(loop)
+        self.policies = Policies(guard=plan.policies, fence=plan.policies)
+        self.server = ApiServer(self.clock, Random(f"{seed}/server"), self.policies)
+        self.actors = Actors(self.server, Random(f"{seed}/actors"))
+        self.scheduler = scheduler
+        self.faults = tuple(faults)
+        self.processes: list[SchedulerProcess] = []
+        self.poisoned: set[str] = set()
+        self.happened: list[str] = []
+        self.over = False
+
+    def tell(self, words: str) -> None:
+        """Write down what a fault did, for the story of a failing run."""
+        self.happened.append(f"{self.loop.time():9.3f} s  {words}")
+
+    def leader(self) -> SchedulerProcess | None:
+        """The replica that the Lease names, None where it names none that runs."""
+        lease = self.server.store.get(history.LEASES, ("gpufleet-system", "gpufleet-scheduler"))
+        holder = (lease or {}).get("spec", {}).get("holderIdentity") or ""
+        return next((one for one in self.processes if one.identity in holder), None)
+
+    async def run(self) -> Outcome:
+        """The whole run."""
+        cluster_recipe.build(self.server, self.plan.recipe, self.random)
+        for fault in self.faults:
+            await fault.prepare(self)
+        acting = self.loop.create_task(self.actors.run())
+        self.processes.extend(SchedulerProcess(self, number) for number in range(self.plan.schedulers))
+        for at_s, wish in cluster_recipe.arrivals(self.plan.recipe, self.random):
+            self.loop.call_later(at_s, cluster_recipe.ask_for, self.actors, wish)
+        await asyncio.sleep(self.plan.faults_from_s)
+        driving = [self.loop.create_task(fault.drive(self)) for fault in self.faults]
+        for fault in self.faults:
+            fault.active = True
+        await asyncio.sleep(self.plan.faults_last_s)
+        for fault in self.faults:
+            fault.active = False
+            await fault.undo(self)
+        for task in driving:
+            task.cancel()
+        await asyncio.gather(*driving, return_exceptions=True)
+        _raise_first(driving)
+        calm_since_s = max(self.loop.time(), self.plan.recipe.arrive_within_s)
+        await asyncio.sleep(self.plan.calm_s)
+        self.over = True
+        acting.cancel()
+        return self._judge(calm_since_s)
+
+    def _judge(self, calm_since_s: float) -> Outcome:
+        rules = Rules(
+            scheduler_name=self.plan.recipe.scheduler_name,
+            scheduler_users=frozenset({SCHEDULER_USER}),
+            gang_deadline_s=self.plan.gang_deadline_s,
+            settle_s=self.plan.settle_s,
+            calm_since_s=calm_since_s,
+            poisoned=frozenset(self.poisoned),
+        )
+        found = history.of_server(self.server, rules)
+        pods = found.final(history.PODS).values()
+        return Outcome(
+            self.seed,
+            tuple(fault.name for fault in self.faults),
+            tuple(invariants.judge(found)),
+            _digest(found),
+            sum(bool(pod["spec"].get("nodeName")) for pod in pods),
+            sum(not pod["spec"].get("nodeName") for pod in pods),
+            self.loop.time(),
+            sum(one.starts - 1 for one in self.processes),
+            tuple(self.happened),
+            found,
+        )
+
+
+def _raise_first(tasks: Sequence["asyncio.Task[None]"]) -> None:
+    """A fault that failed makes the run worthless."""
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
+def _digest(found: History) -> str:
+    """The whole history as one number: equal runs have equal digests."""
+    digest = hashlib.sha256()
+    for written in found.writes:
+        digest.update(msgspec.json.encode((written.revision, written.at_s, written.name, written.value)))
+    for request in found.requests:
+        digest.update(msgspec.json.encode((request.at_s, request.method, request.target, request.code)))
+    return digest.hexdigest()
+
+
+def run_scenario(
+    scheduler: Scheduler,
+    seed: int,
+    make_faults: Callable[[Random], Sequence[Fault]] = lambda _: (),
+    plan: Plan | None = None,
+) -> Outcome:
+    """Run a scheduler through one seed. Raises SimulationError where the run itself fails."""
+    chosen = Plan() if plan is None else plan
+
+    async def work(loop: VirtualLoop) -> Outcome:
+        faults = make_faults(Random(f"{seed}/faults"))
+        needed = max([chosen.schedulers, *(fault.schedulers for fault in faults)])
+        fitted = msgspec.structs.replace(chosen, schedulers=needed)
+        return await World(loop, seed, fitted, scheduler, faults).run()
+
+    return virtual_loop.run(work, seed)
