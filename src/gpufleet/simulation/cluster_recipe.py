@@ -117,8 +117,10 @@ def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, JsonObject | W
         members = random.randint(2, 3)
         template = gang_template(f"gang-{number}", members, random.randint(1, 2), recipe)
         found.append((at_s(), Workload(f"gang-{number}", template, members)))
-    for number in range(recipe.too_large_pods):
-        found.append((at_s(), pod(f"huge-{number}", recipe.gpus_per_node + 1, recipe)))
+    found.extend(
+        (at_s(), pod(f"huge-{number}", recipe.gpus_per_node + 1, recipe))
+        for number in range(recipe.too_large_pods)
+    )
     return found
 
 

@@ -71,12 +71,17 @@ def rooms_of(history: History) -> dict[str, NodeRoom]:
     rooms = {
         name: _empty(node, reports.get(("", name)))
         for (_, name), node in history.final(NODES).items()
-        if not node["spec"].get("unschedulable") and not node["spec"].get("taints")
+        if not _is_closed(node)
     }
     for pod in history.final(PODS).values():
         if pod_facts.node_of(pod) in rooms and not pod_facts.is_over(pod):
             rooms[pod_facts.node_of(pod)].take(pod)
     return rooms
+
+
+def _is_closed(node: JsonObject) -> bool:
+    spec = node.get("spec") or {}
+    return bool(spec.get("unschedulable") or spec.get("taints"))
 
 
 def _empty(node: JsonObject, report: JsonObject | None) -> NodeRoom:

@@ -64,6 +64,7 @@ class Outcome(msgspec.Struct, frozen=True):
     waiting: int
     virtual_s: float
     restarts: int
+    acted: dict[str, int]
     happened: tuple[str, ...]
     history: History
 
@@ -205,6 +206,7 @@ class World:
             sum(not pod["spec"].get("nodeName") for pod in pods),
             self.loop.time(),
             sum(one.starts - 1 for one in self.processes),
+            {fault.name: fault.acted for fault in self.faults},
             tuple(self.happened),
             found,
         )
@@ -239,7 +241,8 @@ def run_scenario(
     async def work(loop: VirtualLoop) -> Outcome:
         faults = make_faults(Random(f"{seed}/faults"))
         needed = max([chosen.schedulers, *(fault.schedulers for fault in faults)])
-        fitted = msgspec.structs.replace(chosen, schedulers=needed)
+        lasts_s = max([chosen.faults_last_s, *(fault.lasts_s for fault in faults)])
+        fitted = msgspec.structs.replace(chosen, schedulers=needed, faults_last_s=lasts_s)
         return await World(loop, seed, fitted, scheduler, faults).run()
 
     return virtual_loop.run(work, seed)

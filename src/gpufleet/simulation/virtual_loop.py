@@ -68,6 +68,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._callbacks: deque[tuple[asyncio.Handle, SimulatedProcess | None]] = deque()
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle, SimulatedProcess | None]] = []
         self._at_this_instant = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
         self.set_exception_handler(self._keep)
 
@@ -118,7 +119,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], context: Context | None = None
     ) -> asyncio.Task[Any]:
         context = copy_context() if context is None else context
-        return VirtualTask(next(self._numbers), context.get(CURRENT), work, loop=loop, context=context)
+        task = VirtualTask(next(self._numbers), context.get(CURRENT), work, loop=loop, context=context)
+        # asyncio keeps tasks weakly; those of a killed process must not vanish in the middle of a run.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _keep(self, _: asyncio.AbstractEventLoop, trouble: dict[str, Any]) -> None:
         """A callback or a task failed and nobody waits for it: the run has to fail too."""

@@ -6,6 +6,7 @@ real server.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -20,15 +21,24 @@ if TYPE_CHECKING:
 class Fault:
     """A fault that does nothing: each one overrides what it disturbs.
 
-    ``active`` is True while it may act. ``schedulers`` is how many replicas it needs.
+    ``active`` is True while it may act. ``schedulers`` is how many replicas it needs, ``lasts_s`` how
+    long at least it has to act, ``acted`` how often it did: a fault that never acted proves nothing.
     """
 
     name = ""
     schedulers = 1
+    lasts_s = 0.0
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.active = False
+        self.acted = 0
+
+    def chance(self, probability: float) -> bool:
+        """Whether it acts this time."""
+        acts = self.active and self.random.random() < probability
+        self.acted += acts
+        return acts
 
     async def prepare(self, world: "World") -> None:
         """Before the schedulers start."""
@@ -39,8 +49,17 @@ class Fault:
     async def undo(self, world: "World") -> None:
         """Make the world whole again."""
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    def rewrite(self, request: Request) -> Request:
+        """What becomes of a request on its way."""
+        return request
+
+    async def before_call(
+        self,
+        request: Request,
+        owner: "SchedulerProcess | None",
+    ) -> Response | None:
         """In place of a request: an answer, or TransportError; None lets it pass."""
+        return None
 
     async def after_call(
         self, request: Request, response: Response, owner: "SchedulerProcess | None"
@@ -48,8 +67,12 @@ class Fault:
         """What becomes of an answer."""
         return response
 
-    async def before_open(self, request: Request) -> Response | None:
-        """In place of a watch: an answer, or TransportError; None lets it pass."""
+    async def before_open(
+        self,
+        request: Request,
+    ) -> Response | ResponseStream | None:
+        """In place of a watch: an answer, another watch, or TransportError; None lets it pass."""
+        return None
 
     def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """What becomes of the lines of a watch."""
@@ -70,6 +93,8 @@ class FaultyTransport:
         """The answer, as far as faults let it be."""
         async with _in_time(timeout_s):
             for fault in self._faults:
+                if fault.active:
+                    request = fault.rewrite(request)
                 if fault.active and (answer := await fault.before_call(request, self._owner)) is not None:
                     return answer
         response = await self._inner.call(request, timeout_s=timeout_s)
@@ -83,8 +108,11 @@ class FaultyTransport:
         """A watch that faults may cut, hush and change."""
         async with _in_time(timeout_s):
             for fault in self._faults:
-                if fault.active and (answer := await fault.before_open(request)) is not None:
+                answer = await fault.before_open(request) if fault.active else None
+                if isinstance(answer, Response):
                     return AnsweredStream(answer)
+                if answer is not None:
+                    return FaultyStream(answer, self._faults)
         return FaultyStream(await self._inner.open(request, timeout_s=timeout_s), self._faults)
 
     async def close(self) -> None:
@@ -92,21 +120,14 @@ class FaultyTransport:
         await self._inner.close()
 
 
-class _in_time:  # noqa: N801 - reads as the statement that it is
+@asynccontextmanager
+async def _in_time(timeout_s: float) -> AsyncIterator[None]:
     """A fault that keeps a request waiting is cut off by the request's own time limit."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout = asyncio.timeout(timeout_s)
-        self._timeout_s = timeout_s
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        try:
-            await self._timeout.__aexit__(*error)  # type: ignore[arg-type]
-        except TimeoutError as late:
-            raise TransportError(f"no answer within {self._timeout_s} s", reached=True) from late
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError as late:
+        raise TransportError(f"no answer within {timeout_s} s", reached=True) from late
 
 
 class AnsweredStream:
@@ -133,17 +154,48 @@ class FaultyStream:
         self.headers = inner.headers
         self._inner = inner
         self._faults = faults
+        self._closed = asyncio.Event()
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The chunks after all faults."""
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The chunks after all faults; a fault that hushes a watch does not keep it from being closed."""
         found = self._inner.chunks()
         for fault in self._faults:
             found = fault.chunks(found)
-        return found
+        closing = asyncio.ensure_future(self._closed.wait())
+        try:
+            while not self._closed.is_set():
+                getting = asyncio.ensure_future(_next(found))
+                await asyncio.wait([getting, closing], return_when=asyncio.FIRST_COMPLETED)
+                if not getting.done():
+                    getting.cancel()
+                    await asyncio.wait([getting])
+                    return
+                chunk = getting.result()
+                if chunk is None:
+                    return
+                yield chunk
+        finally:
+            closing.cancel()
 
     async def close(self) -> None:
         """Stop listening."""
+        self._closed.set()
         await self._inner.close()
+
+
+async def _next(found: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(found, None)
+
+
+async def whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a watch, one at a time, wherever its chunks were cut."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+    if rest:
+        yield rest
 
 
 def status(code: int, reason: str, message: str, retry_after_s: int = 0) -> Response:
