@@ -143,6 +143,12 @@ def test_two_commands_at_once_make_it_once() -> None:
     assert made == ["kube-apiserver"]
 
 
+def test_what_a_killed_command_left_is_removed(cache: Path) -> None:
+    put(cache / ".building-1234", "kube-apiserver")
+    binaries.find(WANTED, Silent(), None, Makers(making, never))
+    assert [path.name for path in cache.iterdir()] == ["kube-apiserver"]
+
+
 def test_what_was_used_is_said(tmp_path: Path, cache: Path) -> None:
     put(tmp_path / "mine", "kube-apiserver")
     put(cache, "kubectl")

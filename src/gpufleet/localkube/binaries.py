@@ -154,6 +154,7 @@ def _make(release: Release, programs: Sequence[str], progress: Progress, makers:
         if not lacking:
             # Another command made them while this one waited for the lock.
             return Source.CACHE
+        _remove_unfinished(folder)
         try:
             makers.download(release, lacking, folder, progress)
         except DownloadError as failure:
@@ -166,6 +167,13 @@ def _make(release: Release, programs: Sequence[str], progress: Progress, makers:
     if lacking:
         raise ProgramsMissingError(f"{', '.join(lacking)} {release.version} did not come into {folder}")
     return source
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What a killed command left; nobody else is at it, because the lock is ours."""
+    for prefix in (building.UNFINISHED, downloading.UNFINISHED):
+        for left in folder.glob(f"{prefix}*"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _lacking(folder: Path, programs: Iterable[str]) -> list[str]:

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpufleet.localkube.child import dying_with
 from gpufleet.localkube.errors import ProgramsMissingError
 from gpufleet.localkube.progress import Progress
 from gpufleet.localkube.releases import Release, pinned_kubernetes_versions
 from gpufleet.localkube.toolchain import find_go
 
 NICENESS = 5
+UNFINISHED = ".building-"
 LINES_SHOWN = 15
 
 
@@ -32,7 +34,7 @@ def build(release: Release, programs: Sequence[str], folder: Path, progress: Pro
             f"`make kube-pin VERSION={release.version}`"
         )
     go = find_go(progress)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as name:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=UNFINISHED) as name:
         beside = Path(name)
         for file in ("go.mod", "go.sum"):
             shutil.copy(release.pinned / file, beside)
@@ -60,7 +62,13 @@ def _run(command: Sequence[str], folder: Path, lines: list[str], release: Releas
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly"}
     (folder / "bin").mkdir(exist_ok=True)
     with subprocess.Popen(
-        command, cwd=folder, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        command,
+        cwd=folder,
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=dying_with(os.getpid()),  # noqa: PLW1509  one system call, nothing that can lock
     ) as running:
         reader = threading.Thread(target=lambda: lines.extend(running.stderr or ()))
         reader.start()

@@ -80,14 +80,16 @@ def start(
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_dying_with(parent),  # noqa: PLW1509  one system call, nothing that can lock
+                preexec_fn=dying_with(parent),  # noqa: PLW1509  one system call, nothing that can lock
             )
         except OSError as error:
             raise ProgramFailedError(f"{name} could not be started: {error}") from error
     return Child(name, process, log)
 
 
-def _dying_with(parent: int) -> Callable[[], None]:
+def dying_with(parent: int) -> Callable[[], None]:
+    """What a new process does first so that the kernel kills it when ``parent`` ends."""
+
     def ask() -> None:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:

@@ -30,6 +30,7 @@ ETCD_SITE = "https://github.com/etcd-io/etcd/releases/download"
 KWOK_SITE = "https://github.com/kubernetes-sigs/kwok/releases/download"
 KWOK_RELEASES = "https://api.github.com/repos/kubernetes-sigs/kwok/releases/tags"
 EXECUTABLE = 0o755
+UNFINISHED = ".downloading-"
 
 
 class DownloadError(ClusterError):
@@ -62,7 +63,7 @@ def download(
     machine = ARCHITECTURES.get(platform.machine())
     if machine is None:
         raise DownloadError(f"there are no official binaries for {platform.machine()}")
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".downloading-") as name:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=UNFINISHED) as name:
         beside = Path(name)
         for program in programs:
             path = _fetch_program(release, program, machine, beside, progress, sites or Sites())
