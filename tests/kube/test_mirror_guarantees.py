@@ -135,6 +135,35 @@ class MirrorMachine(RuleBasedStateMachine):
             self.wait(1.0)
         self.server.put(name, 1)
 
+    @rule(
+        removed=st.lists(NAMES, max_size=3),
+        put=st.lists(NAMES, max_size=3),
+        forgotten=st.booleans(),
+        replays=st.booleans(),
+    )
+    def change_unseen(self, removed: list[str], put: list[str], *, forgotten: bool, replays: bool) -> None:
+        self.fall_silent()
+        for name in removed:
+            self.server.remove(name)
+        for name in put:
+            self.server.put(name, 2)
+        self.server.revision += 1
+        if forgotten:
+            self.server.compact()
+        self.server.replays = replays
+        self.wait(2 * SILENCE_S)
+
+    @rule(name=NAMES)
+    def list_from_a_lagging_server(self, name: str) -> None:
+        before = self.server.revision
+        self.server.put(name, 3)
+        self.wait(1.0)
+        self.fall_silent()
+        self.server.visible = before
+        self.server.compacted = before + 1
+        self.wait(2 * SILENCE_S)
+        self.server.visible = None
+
     @rule()
     def write_another_kind(self) -> None:
         self.server.revision += 1
@@ -218,5 +247,5 @@ class MirrorMachine(RuleBasedStateMachine):
             self.loop.close()
 
 
-MirrorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+MirrorMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=20, deadline=None)
 test_mirror_keeps_its_promises = MirrorMachine.TestCase
