@@ -55,6 +55,7 @@ class Holder(Structure, frozen=True):
 
     device: str
     pod_uid: str = msgspec.field(default="", name="podUID")
+    container: str = ""
     kind: str = WHOLE
     gpu_milli: int = 1000
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
@@ -67,6 +68,7 @@ class NodeDevicesSpec(Structure, frozen=True):
     """The report. ``boot_id`` changes with each boot: MIG layouts do not survive one."""
 
     boot_id: str = msgspec.field(default="", name="bootID")
+    driver: str = ""
     devices: tuple[ReportedDevice, ...] = ()
     holders: tuple[Holder, ...] = ()
 
