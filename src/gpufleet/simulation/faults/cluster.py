@@ -30,11 +30,12 @@ class ServerDown(Fault):
         raise TransportError("connection refused", reached=False)
 
     async def before_open(self, request: Request) -> Response | ResponseStream | None:
+        self.acted += 1
         raise TransportError("connection refused", reached=False)
 
     async def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for line in lines:
-            if self.active:
+            if self.chance(1.0):
                 raise TransportError("connection reset by peer", reached=True)
             yield line
 

@@ -38,14 +38,14 @@ class WatchGone(Fault):
     name = "watch-410-status"
 
     async def before_open(self, request: Request) -> Response | ResponseStream | None:
-        if self.chance(0.5):
+        if self.chance(0.7):
             return status(410, "Expired", "The resourceVersion for the provided watch is too old.")
         return None
 
     async def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for line in whole_lines(lines):
             yield line
-            if self.active and self.random.random() < 0.1:
+            if self.active and self.random.random() < 0.4:
                 # The server ends the watch in order, so that it is asked for again.
                 return
 
@@ -90,7 +90,7 @@ class WatchSilent(Fault):
 
     async def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for line in whole_lines(lines):
-            if self.chance(0.05):
+            if self.chance(0.2):
                 await asyncio.Event().wait()
             yield line
 
@@ -136,10 +136,10 @@ class LaggingServer(Fault):
         return None
 
     async def before_open(self, request: Request) -> Response | ResponseStream | None:
-        return await self._way.open(request, timeout_s=30) if self.chance(0.5) else None
+        return await self._way.open(request, timeout_s=30) if self.chance(0.8) else None
 
     async def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for line in whole_lines(lines):
             yield line
-            if self.active and self.random.random() < 0.15:
+            if self.active and self.random.random() < 0.4:
                 return
