@@ -5,6 +5,7 @@ every place where the promise broke. A check that found nothing to look at says 
 break each promise on purpose to see that its check can fail.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -19,7 +20,7 @@ from gpufleet.simulation.room import rooms_of
 REQUESTS_PER_OBJECT = 60
 REQUESTS_PER_S = 40
 BINDS_PER_POD = 25
-WAITING_REASONS = {"Unschedulable", "SchedulingGated", "SchedulerError"}
+REASON = re.compile(r"[A-Z][A-Za-z]+")
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -313,7 +314,7 @@ def conditions_tell_the_truth(history: History) -> Iterator[Broken]:
             problem = "is said not to be scheduled and has a node"
         elif told["status"] == "True" and not node_of(pod):
             problem = "is said to be scheduled and has no node"
-        elif told["status"] == "False" and told.get("reason") not in WAITING_REASONS:
+        elif told["status"] == "False" and not REASON.fullmatch(told.get("reason") or ""):
             problem = f"has the reason {told.get('reason')!r}"
         elif told["status"] == "False" and (not message or "nan" in message.lower().split()):
             problem = f"is told {message!r}"

@@ -178,10 +178,14 @@ class GangMemberRefused(Fault):
     name = "gang-member-refused"
 
     async def prepare(self, world: "World") -> None:
-        refusing = self.random.choice(sorted(name for _, name in world.server.store.all(NODES)))
+        refusing: list[str] = []
 
         def rejects(pod: JsonObject) -> str:
-            bad = self.active and pod_facts.node_of(pod) == refusing and pod_facts.gang_of(pod) is not None
+            if not self.active or pod_facts.gang_of(pod) is None:
+                return ""
+            # The node of the first member that starts while the fault lasts.
+            refusing[:] = refusing or [pod_facts.node_of(pod)]
+            bad = pod_facts.node_of(pod) in refusing
             self.acted += bad
             return "OutOfcpu" if bad else ""
 
@@ -199,8 +203,10 @@ class PoisonObject(Fault):
             pod = cluster_recipe.pod(f"poison-{number}", 0.5, recipe)
             pod["metadata"]["annotations"][pod_facts.FRACTION] = fraction
             world.poisoned.add(world.server.add(pod, USER)["metadata"]["uid"])
-        crooked = world.server.add(cluster_recipe.pod("poison-crooked", 1, recipe), USER)
-        world.poisoned.add(crooked["metadata"]["uid"])
+        crooked = cluster_recipe.pod("poison-crooked", 1, recipe)
+        crooked["metadata"] |= {"uid": "poison-crooked", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        crooked["status"] = {"phase": "Pending"}
+        world.poisoned.add("poison-crooked")
         spec = {**crooked["spec"], "nodeSelector": ["not", "a", "map"], "tolerations": {"not": "a list"}}
         self._store(world, PODS, "team-a", {**crooked, "spec": spec})
         node = {"metadata": {"name": "poison-node", "uid": "poison-node"}, "apiVersion": "v1", "kind": "Node"}
