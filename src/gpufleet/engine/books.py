@@ -9,15 +9,18 @@ import heapq
 from gpufleet.engine import layout
 from gpufleet.engine.domains import Domains
 from gpufleet.engine.fleet import Fleet
-from gpufleet.engine.gangs import Gangs, Members
+from gpufleet.engine.gangs import Gangs
 from gpufleet.engine.layout import PodState
+from gpufleet.engine.members import Members
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_state import PolicyState
+from gpufleet.engine.related_places import RelatedPlaces
+from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import TableStore
 from gpufleet.engine.trial import Trial
-from gpufleet.engine.waiting import LineKey, QueueOrder, WaitingRoom
+from gpufleet.engine.waiting import Line, LineKey, QueueOrder, WaitingRoom
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid
 
@@ -34,35 +37,58 @@ class Books:
         self.shapes = ShapeBook(self.store, self.fleet)
         self.pods = PodBook(self.store, self.fleet, self.shapes)
         self.domains = Domains(self.fleet)
-        self.gangs = Gangs(self.store, self.shapes, self.pods, self.domains)
         self.waiting = WaitingRoom(order)
         self.policy = PolicyState(policy, seed, self.fleet)
+        self.neighbours = Neighbours(self.store, self.fleet, self.shapes, self.pods)
+        self.related = RelatedPlaces(self.store, self.shapes, self.pods, self.policy, self.neighbours)
+        self.gangs = Gangs(self.store, self.shapes, self.pods, self.domains, self.neighbours)
         self.room_freed = False
         self.sequence_by_row: dict[int, int] = {}
         self._short_gangs: dict[GangName, None] = {}
+        self._unknown_gangs: dict[GangName, None] = {}
         self._backoff: list[tuple[int, int, int]] = []
         self._refusals_by_uid: dict[PodUid, int] = {}
 
     def trial(self) -> Trial:
         """A trial on the state as it is."""
-        return Trial(self.store, self.shapes, self.pods, self.policy.tables)
+        return Trial(self.store, self.shapes, self.pods, self.policy.tables, self.related)
 
     def enqueue(self, row: int) -> None:
         """A pod takes its turn, alone or with its gang."""
         pod = self.pods.pod_at(row)
         if pod.gang is not None:
-            self.gangs.members(pod.gang).waiting[row] = None
+            self.gangs.members(pod.gang).wait(row, pod.role)
             self.regard_gang(pod.gang)
             return
-        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
-        key = LineKey(pod.queue, pod.priority, shape_row)
-        self.waiting.put(key, row, pod.created_at_us, self.sequence_by_row[row])
+        self.waiting.put(self.line_of(row), row, pod.created_at_us, self.sequence_by_row[row])
+
+    def line_of(self, row: int) -> LineKey:
+        """The line in which a pod without a gang waits, or would wait.
+
+        That of its shape, or, where pods that look like it were set apart, theirs.
+        """
+        pod = self.pods.pod_at(row)
+        key = LineKey(pod.queue, pod.priority, int(self.store.tables.pods[layout.POD_SHAPE, row]))
+        if self.neighbours.is_active:
+            apart = key._replace(apart=self.neighbours.looks(row))
+            if apart in self.waiting.lines:
+                return apart
+        return key
+
+    def set_apart(self, line: Line) -> None:
+        """The first pod of a line is kept out by others' anti-affinity alone, which does not hold for
+        those behind it that look different: it waits in a line of its own kind.
+        """
+        looks = self.neighbours.looks(line.waiting[0][2])
+        self.waiting.move_first(line, line.key._replace(apart=looks))
 
     def regard_gang(self, name: GangName) -> None:
         """A gang's members changed: if enough of them wait it takes (or takes again) its turn."""
         members = self.gangs.members(name)
         gang = members.gang
         if gang is None:
+            if members.waiting and not members.told_unknown:
+                self._unknown_gangs[name] = None
             return
         if not members.ready:
             self.withdraw_gang(gang)
@@ -83,6 +109,14 @@ class Books:
         self._short_gangs.clear()
         return [members for members in short if members.waiting and not members.ready]
 
+    def take_unknown_gangs(self) -> list[tuple[GangName, Members]]:
+        """Gangs that pods name and nobody has described, and of which that was not told yet."""
+        unknown = [
+            (name, self.gangs.by_name[name]) for name in self._unknown_gangs if name in self.gangs.by_name
+        ]
+        self._unknown_gangs.clear()
+        return [(name, members) for name, members in unknown if members.gang is None and members.waiting]
+
     def withdraw_gang(self, gang: Gang) -> None:
         """A gang leaves its line: it changed, ended, lacks members, or wants no more."""
         members = self.gangs.members(gang.name)
@@ -99,15 +133,15 @@ class Books:
         self.waiting.take_out(row)
         if pod.gang is not None:
             members = self.gangs.members(pod.gang)
-            members.waiting.pop(row, None)
-            members.placed[row] = None
+            members.place(row, pod.role)
+        self.neighbours.settled(row)
 
     def unplaced(self, row: int) -> None:
         """A pod lost its place, for its gang too."""
         pod = self.pods.pod_at(row)
         self.room_freed = True
         if pod.gang is not None:
-            self.gangs.members(pod.gang).placed.pop(row, None)
+            self.gangs.members(pod.gang).displace(row)
             self.regard_gang(pod.gang)
 
     def leave(self, row: int) -> None:
@@ -115,18 +149,25 @@ class Books:
         pod = self.pods.pod_at(row)
         if self.pods.node_row(row) is not None:
             self.room_freed = True
-        self.waiting.take_out(row)
+        elif self.neighbours.is_active and self.pods.is_on_lost_node(pod.uid):
+            # Nothing of the fleet, but perhaps a claim.
+            self.room_freed = True
+        self.withdraw(row)
         self.sequence_by_row.pop(row, None)
         self._refusals_by_uid.pop(pod.uid, None)
+
+    def withdraw(self, row: int) -> None:
+        """A pod leaves its line and its gang."""
+        pod = self.pods.pod_at(row)
+        self.waiting.take_out(row)
         if pod.gang is None:
-            shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
-            line = self.waiting.lines.get(LineKey(pod.queue, pod.priority, shape_row))
+            line = self.waiting.lines.get(self.line_of(row))
             if line is not None:
                 self.waiting.trim(line)
             return
         members = self.gangs.members(pod.gang)
         members.waiting.pop(row, None)
-        members.placed.pop(row, None)
+        members.displace(row)
         self.regard_gang(pod.gang)
         self.gangs.drop_if_empty(pod.gang)
 

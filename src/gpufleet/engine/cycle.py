@@ -11,20 +11,21 @@ import heapq
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.errors import BrokenInvariantError
-from gpufleet.engine.gangs import Members
 from gpufleet.engine.hot_kernels import best_node_by_handle, place_pod_by_handle
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
     Evict,
+    GangUnknown,
     GangUnschedulable,
     Unschedulable,
     Verdict,
 )
+from gpufleet.engine.members import Members
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.verdict import judge
 from gpufleet.engine.victims import VictimSearch
-from gpufleet.engine.waiting import Line
+from gpufleet.engine.waiting import Line, LineKey, Looks
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.shape import Shape
 
@@ -39,8 +40,9 @@ class Cycle:
         self.books = books
         self.victims = victims
         self.instructions: list[AnyInstruction] = []
-        self._verdicts: dict[int, tuple[Shape, Verdict]] = {}
-        self._verdicts_at_change = layout.NOT_SET
+        self._verdicts: dict[tuple[int, Looks], tuple[Shape, Verdict]] = {}
+        self._verdicts_at = (layout.NOT_SET, layout.NOT_SET)
+        self._hopeful_gangs: dict[int, dict[LineKey, None]] = {}
 
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Decide everything that can be decided now."""
@@ -49,6 +51,7 @@ class Cycle:
         if self.books.room_freed:
             self.books.room_freed = False
             self._wake_who_may_fit()
+        self._wake_who_hoped()
         self._serve_queues()
         self._tell_who_waits()
         return self.instructions
@@ -56,11 +59,43 @@ class Cycle:
     def _wake_who_may_fit(self) -> None:
         waiting = self.books.waiting
         for shape_row in list(waiting.parked_by_shape):
-            if self._fits_somewhere(shape_row):
-                for key in list(waiting.parked_by_shape[shape_row]):
-                    waiting.wake(key)
+            self._wake_lines(shape_row)
         for key in list(waiting.parked_gangs):
             waiting.wake(key)
+
+    def _wake_lines(self, shape_row: int) -> bool:
+        """Wake the lines of a shape whose first pod may run now; False if there is none."""
+        waiting = self.books.waiting
+        woken = False
+        if shape_row in waiting.parked_by_shape and self._fits_somewhere(shape_row):
+            for key in list(waiting.parked_by_shape[shape_row]):
+                if not self.books.neighbours.is_watchful or self._may_run(key):
+                    waiting.wake(key)
+                    woken = True
+        return woken
+
+    def _may_run(self, key: LineKey) -> bool:
+        """True if the first pod of a line fits among its neighbours.
+
+        Where a line was not set apart, others' anti-affinity does not count: those behind the first
+        may look different.
+        """
+        line = self.books.waiting.lines[key]
+        if not self.books.waiting.trim(line):
+            return False
+        row = line.waiting[0][2]
+        return len(self.books.related.feasible(row, others=bool(key.apart))) > 0
+
+    def _wake_who_hoped(self) -> bool:
+        """Wake those to whom a pod that was just placed may have opened a place; False for nobody."""
+        woken = False
+        for shape_row in self.books.neighbours.take_stirred():
+            woken |= self._wake_lines(shape_row)
+            for key in self._hopeful_gangs.pop(shape_row, ()):
+                if key in self.books.waiting.parked_gangs:
+                    self.books.waiting.wake(key)
+                    woken = True
+        return woken
 
     def _fits_somewhere(self, shape_row: int) -> bool:
         slot = self.books.shapes.slot(shape_row)
@@ -78,12 +113,16 @@ class Cycle:
         while turns:
             _, name, line = heapq.heappop(turns)
             served = self._serve_gang(line) if line.key.gang is not None else self._serve_pod(line)
-            if served or not waiting.queue(name).strict:
+            if self._wake_who_hoped():
+                turns.clear()
+                for woken in waiting.queues_with_work():
+                    self._offer_queue(turns, woken)
+            elif served or not waiting.queue(name).strict:
                 self._offer_queue(turns, name)
 
     def _offer_queue(self, turns: list[Turn], name: QueueName) -> None:
         """A queue with work takes its turn. Its first line stays the first until it is served: what
-        is done for other queues neither adds to this one nor takes from it.
+        is done for other queues neither adds to this one nor takes from it, unless somebody hoped for it.
         """
         waiting = self.books.waiting
         line = waiting.first(name)
@@ -95,6 +134,8 @@ class Cycle:
         """Place the first pod of a line; otherwise park the line."""
         books = self.books
         row = line.waiting[0][2]
+        if books.neighbours.is_watchful and books.neighbours.concerns(row):
+            return self._serve_related(line, row)
         shape_row = line.key.shape_row
         slot = books.shapes.slot(shape_row)
         books.pods.make_journal_room(1, books.pods.pod_at(row).shape.gpu.count)
@@ -108,6 +149,21 @@ class Cycle:
         self._bind(row)
         books.waiting.advance(line)
         return True
+
+    def _serve_related(self, line: Line, row: int) -> bool:
+        """The same for a pod whose place depends on its neighbours."""
+        books = self.books
+        if books.related.place(row):
+            self._bind(row)
+            books.waiting.advance(line)
+            return True
+        barred = not line.key.apart and books.neighbours.is_barred_somewhere(row)
+        if barred and len(books.related.feasible(row, others=False)):
+            books.set_apart(line)
+            return True
+        self._seek_victims(row)
+        books.waiting.park(line)
+        return False
 
     def _seek_victims(self, row: int) -> None:
         pod = self.books.pods.pod_at(row)
@@ -124,12 +180,21 @@ class Cycle:
         for row in attempt.placed:
             self._bind(row)
         if members.waiting and not members.told and not attempt.placed:
-            self._tell_gang(members, attempt.placeable, attempt.verdict)
+            self._tell_gang(members, attempt.placeable, attempt.verdict, attempt.role)
         if members.waiting:
+            self._note_hopes(line.key, members)
             books.waiting.park(line, holds_back=members.missing > 0)
         elif members.gang is not None:
             books.withdraw_gang(members.gang)
         return members.missing == 0
+
+    def _note_hopes(self, key: LineKey, members: Members) -> None:
+        """A gang is parked: remember by which shapes a pod that comes may wake it."""
+        if self.books.neighbours.is_active:
+            for row in members.waiting:
+                if self.books.neighbours.hopes(row):
+                    shape_row = int(self.books.store.tables.pods[layout.POD_SHAPE, row])
+                    self._hopeful_gangs.setdefault(shape_row, {})[key] = None
 
     def _bind(self, row: int) -> None:
         books = self.books
@@ -143,9 +208,10 @@ class Cycle:
         if len(devices) != len(ids):
             raise BrokenInvariantError(f"pod {books.pods.pod_at(row).uid} got a device without id")
         node = books.fleet.node_at(node_row)
-        self.instructions.append(Bind(books.pods.pod_at(row).uid, node.name, devices))
+        volumes = books.neighbours.volumes_of(row)
+        self.instructions.append(Bind(books.pods.pod_at(row).uid, node.name, devices, volumes))
 
-    def _tell_gang(self, members: Members, placeable: int, verdict: Verdict | None) -> None:
+    def _tell_gang(self, members: Members, placeable: int, verdict: Verdict | None, role: str) -> None:
         if members.gang is None:
             return
         members.told = members.told or verdict is not None
@@ -157,12 +223,16 @@ class Cycle:
                 arrived=len(members.waiting) + len(members.placed),
                 placeable=placeable,
                 verdict=verdict,
+                role=role,
             )
         )
 
     def _tell_who_waits(self) -> None:
         for members in self.books.take_short_gangs():
-            self._tell_gang(members, len(members.placed), None)
+            self._tell_gang(members, len(members.placed), None, members.short_role)
+        for name, members in self.books.take_unknown_gangs():
+            members.told_unknown = True
+            self.instructions.append(GangUnknown(name, len(members.waiting) + len(members.placed)))
         waiting = self.books.waiting
         for key in waiting.take_untold():
             line = waiting.lines.get(key)
@@ -174,23 +244,26 @@ class Cycle:
             for sequence, row in line.untold:
                 if waiting.is_waiting(sequence, row):
                     pod = self.books.pods.pod_at(row)
-                    verdict = self.verdict(line.key.shape_row)
+                    verdict = self.verdict(row)
                     self.instructions.append(Unschedulable(pod.uid, verdict))
             line.untold.clear()
 
-    def verdict(self, shape_row: int) -> Verdict:
-        """Why the shape fits nowhere as of now."""
-        tables = self.books.store.tables
-        head = int(tables.counters[layout.COUNTER_CHANGES])
-        if head != self._verdicts_at_change:
+    def verdict(self, row: int) -> Verdict:
+        """Why a waiting pod fits nowhere as of now."""
+        tables, neighbours = self.books.store.tables, self.books.neighbours
+        shape_row = int(tables.pods[layout.POD_SHAPE, row])
+        at = (int(tables.counters[layout.COUNTER_CHANGES]), neighbours.changes)
+        if at != self._verdicts_at:
             self._verdicts.clear()
-            self._verdicts_at_change = head
+            self._verdicts_at = at
         shape = self.books.shapes.shape_at(shape_row)
-        known = self._verdicts.get(shape_row)
+        looks: Looks = neighbours.looks(row) if neighbours.is_watchful else ()
+        known = self._verdicts.get((shape_row, looks))
         # A row may have been given to another shape while no node changed.
         if known is not None and known[0] == shape:
             return known[1]
         slot = self.books.shapes.slot(shape_row)
-        verdict = judge(tables, self.books.shapes.rankings, self.books.fleet, slot)
-        self._verdicts[shape_row] = (shape, verdict)
+        reasons = neighbours.reasons_beyond_room(row)
+        verdict = judge(tables, self.books.shapes.rankings, self.books.fleet, slot, reasons)
+        self._verdicts[shape_row, looks] = (shape, verdict)
         return verdict

@@ -86,17 +86,22 @@ class Domains:
         that is listed may still turn out too small for all of them together.
         """
         depth = self._depth_by_level[level]
-        column = self._domain_by_row[depth]
-        count = self._paths[depth].bound
-        room = np.zeros(count, np.int64)
-        held = np.zeros(count, np.int64)
-        for places, wanted in wishes:
-            rows = min(len(column), len(places))
-            found = np.zeros(count, np.int64)
-            inside = column[:rows] != NO_DOMAIN
-            np.add.at(found, column[:rows][inside], places[:rows][inside])
-            room += found
-            held += np.minimum(found, wanted)
-        candidates = np.flatnonzero(held >= least)
-        order = np.lexsort((candidates, room[candidates], -held[candidates]))
-        return [int(domain) for domain in candidates[order]]
+        return domains_with_room(self._domain_by_row[depth], self._paths[depth].bound, wishes, least)
+
+
+def domains_with_room(
+    domain_by_row: npt.NDArray[np.integer], count: int, wishes: list[tuple[Int64Array, int]], least: int
+) -> list[int]:
+    """``Domains.with_room`` for any division of the node rows into ``count`` domains."""
+    room = np.zeros(count, np.int64)
+    held = np.zeros(count, np.int64)
+    for places, wanted in wishes:
+        rows = min(len(domain_by_row), len(places))
+        found = np.zeros(count, np.int64)
+        inside = domain_by_row[:rows] != NO_DOMAIN
+        np.add.at(found, domain_by_row[:rows][inside], places[:rows][inside])
+        room += found
+        held += np.minimum(found, wanted)
+    candidates = np.flatnonzero(held >= least)
+    order = np.lexsort((candidates, room[candidates], -held[candidates]))
+    return [int(domain) for domain in candidates[order]]

@@ -1,8 +1,8 @@
-"""Which nodes a shape accepts and which accept it: selectors, affinity, taints and cordons.
+"""Which nodes a shape accepts and which accept it: selectors, affinity, taints, cordons, features.
 
 The answer is a set of reasons a node, worked out for all nodes at once when a shape is first seen
 (``labels_by_column``) and for one node when that node's labels or taints change. Amounts are
-``fit``'s business.
+``fit``'s business, what other pods decide is that of ``relations``.
 """
 
 import operator
@@ -14,7 +14,7 @@ from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.reason import Reason
 from gpufleet.engine.tables import BoolArray, Int64Array
 from gpufleet.model.identifiers import NodeName
-from gpufleet.model.labels import NodeTerm, Operator
+from gpufleet.model.labels import NodeAffinity, NodeTerm, Operator
 from gpufleet.model.node import Node
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint, untolerated
@@ -32,6 +32,10 @@ def node_reasons(shape: Shape, node: Node) -> int:
     selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
     if not (selected and shape.affinity.accepts(node.labels, node.name)):
         found |= Reason.SELECTOR
+    if not all(one.accepts(node.labels, node.name) for one in shape.volume_affinities):
+        found |= Reason.VOLUME_AFFINITY
+    if not declares(node, shape.features):
+        found |= Reason.FEATURE
     return int(found)
 
 
@@ -39,6 +43,10 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
     """The same for every node row at once; rows without a node hold any value."""
     reasons = np.zeros(fleet.row_count, np.int64)
     reasons[~selected_nodes(shape, fleet)] |= int(Reason.SELECTOR)
+    for affinity in shape.volume_affinities:
+        reasons[~nodes_of_affinity(affinity, fleet)] |= int(Reason.VOLUME_AFFINITY)
+    if shape.features:
+        reasons[~declaring_nodes(shape.features, fleet)] |= int(Reason.FEATURE)
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
     cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else int(Reason.CORDONED)
     for row, node in enumerate(fleet.nodes):
@@ -60,11 +68,29 @@ def selected_nodes(shape: Shape, fleet: Fleet) -> BoolArray:
     for key, wanted in shape.node_selector:
         selected &= fleet.labels.where(key, partial(operator.eq, wanted), rows)
     if shape.affinity.terms is not None:
-        any_term = np.zeros(rows, np.bool_)
-        for term in shape.affinity.terms:
-            any_term |= nodes_of_term(term, fleet)
-        selected &= any_term
+        selected &= nodes_of_affinity(shape.affinity, fleet)
     return selected
+
+
+def nodes_of_affinity(affinity: NodeAffinity, fleet: Fleet) -> BoolArray:
+    """For each node row, whether one of the affinity's terms accepts it; without terms, all are accepted."""
+    if affinity.terms is None:
+        return np.ones(fleet.row_count, np.bool_)
+    any_term = np.zeros(fleet.row_count, np.bool_)
+    for term in affinity.terms:
+        any_term |= nodes_of_term(term, fleet)
+    return any_term
+
+
+def declares(node: Node, features: tuple[str, ...]) -> bool:
+    """True if the node declares every one of the features."""
+    return not features or set(features) <= set(node.features)
+
+
+def declaring_nodes(features: tuple[str, ...], fleet: Fleet) -> BoolArray:
+    """For each node row, whether it declares every one of the features."""
+    verdicts = (node is not None and declares(node, features) for node in fleet.nodes)
+    return np.fromiter(verdicts, np.bool_, fleet.row_count)
 
 
 def nodes_of_term(term: NodeTerm, fleet: Fleet) -> BoolArray:

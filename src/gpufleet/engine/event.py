@@ -41,7 +41,7 @@ class DeviceSet(Event, frozen=True, tag="device-set"):
 
 
 class PodAdded(Event, frozen=True, tag="pod-added"):
-    """A pod wants to run."""
+    """A pod wants to run. One that is known already is replaced and keeps its turn and its place."""
 
     pod: Pod
 
@@ -99,6 +99,19 @@ class TopologySet(Event, frozen=True, tag="topology-set"):
     topology: Topology
 
 
+class NamespaceSet(Event, frozen=True, tag="namespace-set"):
+    """A namespace appeared or has other labels; terms select namespaces by them."""
+
+    name: str
+    labels: dict[str, str] = {}
+
+
+class NamespaceRemoved(Event, frozen=True, tag="namespace-removed"):
+    """A namespace is gone; what is left in it counts as in a namespace without labels."""
+
+    name: str
+
+
 class TargetWorkloadSet(Event, frozen=True, tag="target-workload-set"):
     """The workload that fragmentation is measured against: (shape, how many of it)."""
 
@@ -124,6 +137,8 @@ AnyEvent = (
     | QueueSet
     | QueueRemoved
     | TopologySet
+    | NamespaceSet
+    | NamespaceRemoved
     | TargetWorkloadSet
     | LessonLearned
 )

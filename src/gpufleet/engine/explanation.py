@@ -6,7 +6,7 @@ the sentence a person reads first is the one that matters.
 
 from collections.abc import Callable
 
-from gpufleet.engine.instruction import GangUnschedulable, Verdict
+from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, Verdict
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import GpuRequest, Shape
@@ -15,6 +15,8 @@ WORDS = {
     "cordoned": "cordoned (unschedulable)",
     "taint": "tainted, and the pod does not tolerate it",
     "selector": "not selected by the pod's node selector or affinity",
+    "volume-affinity": "where the pod's volumes cannot be used",
+    "feature": "without a feature that the pod needs",
     "no-gpu": "without GPUs",
     "gpu-model": "without the GPU model asked for",
     "gpu-sharing": "whose GPUs do not serve this kind of request",
@@ -29,6 +31,14 @@ WORDS = {
     "storage": "short of local storage",
     "other-resource": "short of another resource",
     "domain": "outside of the gang's topology domain",
+    "ports": "with a port taken that the pod wants",
+    "volume-in-use": "ruled out because another pod uses a claim that is for one pod at a time",
+    "volume-limit": "that cannot attach more volumes",
+    "volume-unbound": "without a volume for the pod's claim, and where none can be provisioned",
+    "spread": "where the pod would break its topology spread",
+    "pod-affinity": "away from the pods that the pod must be near",
+    "pod-anti-affinity": "near pods that the pod must keep away from",
+    "others-anti-affinity": "near pods that keep this pod away",
 }
 
 
@@ -42,6 +52,22 @@ def gibibytes(amount: int) -> str:
     mebibytes = amount / MEBIBYTE
     return f"{mebibytes / 1024:.4g} GiB" if mebibytes >= 1024 else f"{mebibytes:.4g} MiB"
 
+
+BARS = {
+    "ports": "a port is taken",
+    "volume-in-use": "another pod uses the claim",
+    "volume-limit": "no more volumes can be attached",
+    "spread": "the pods would be spread too unevenly",
+    "pod-anti-affinity": "pods run that this one must keep away from",
+    "others-anti-affinity": "pods run that keep this one away",
+}
+"""What other pods have against a pod on the nearest node."""
+
+UNMET = {
+    "pod-affinity": "it can run once a pod that it must be near runs where there is room",
+    "volume-unbound": "it can run once there is a volume for its claim where there is room",
+}
+"""What must come, not end, before a pod can run."""
 
 MISSING: dict[str, Callable[[int], str]] = {
     "gpus": lambda count: f"{count} free GPU{'s' if count > 1 else ''}",
@@ -90,18 +116,31 @@ def way_out(verdict: Verdict) -> str:
     """The nearest way out."""
     near = verdict.nearest
     if near is None:
+        unmet = [words for name, words in UNMET.items() if name in verdict.all_reasons]
+        if unmet:
+            return unmet[0]
         return "no node would do even if it were empty of other work"
     missing = " and ".join(
         MISSING[name](amount) if name in MISSING else f"{amount} of {name}"
         for name, amount in near.short.items()
     )
     others = f" (and {near.equals - 1} more like it)" if near.equals > 1 else ""
-    return f"nearest is {near.node}{others}, which lacks {missing}"
+    lacks = [f"which lacks {missing}"] if missing else []
+    bars = " and ".join(BARS[name] for name in near.barred_by)
+    barred = [f"where {bars}"] if bars else []
+    return f"nearest is {near.node}{others}, {' and '.join(lacks + barred)}"
+
+
+def explain_unknown_gang(said: GangUnknown) -> str:
+    """Why members of a gang that nobody described wait."""
+    pods = "pod waits" if said.arrived == 1 else "pods wait"
+    return f"nobody has described gang {said.gang}; {said.arrived} {pods} for it to be created"
 
 
 def explain_gang(said: GangUnschedulable, shape: Shape | None) -> str:
     """Why a gang cannot start; ``shape`` is that of the first member that does not fit."""
-    head = f"gang {said.gang} needs {said.min_members} members at once: "
+    role = f", and it is short of members with the role {said.role}" if said.role else ""
+    head = f"gang {said.gang} needs {said.min_members} members at once{role}: "
     if said.verdict is None or shape is None:
         return head + f"{said.arrived} have arrived"
     return head + f"{said.placeable} would fit; the next one {explain(said.verdict, shape)}"

@@ -18,6 +18,7 @@ from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
+from gpufleet.model.taint import Taint
 
 
 class Fleet:
@@ -32,6 +33,8 @@ class Fleet:
         self.device_row_by_id: dict[DeviceId, int] = {}
         self.model_codes: dict[GpuModelName, int] = {}
         self._resource_names: Numbering[str] = Numbering()
+        self.description_changes = 0
+        self.soft_taint_sets: dict[tuple[Taint, ...], int] = {}
         self._free_rows: list[int] = []
         self._free_device_ranges: dict[int, list[int]] = {}
 
@@ -104,8 +107,7 @@ class Fleet:
         else:
             self._drop_devices(row)
         old = self.nodes[row]
-        self.labels.replace(row, old.labels if old is not None else {}, node.labels)
-        self.nodes[row] = node
+        self._describe(row, node)
         self._write_host(row, node)
         if old is not None:
             self.drop_amounts(old.allocatable)
@@ -114,15 +116,30 @@ class Fleet:
 
     def relabel(self, row: int, node: Node) -> None:
         """Take over labels, taints and cordon of a node whose amounts did not change."""
-        self.labels.replace(row, self.node_at(row).labels, node.labels)
+        self._describe(row, node)
+
+    def _describe(self, row: int, node: Node | None) -> None:
+        """A row stands for this node from now on: everything about it but its amounts.
+
+        ``description_changes`` counts these, for those who keep what follows from descriptions;
+        ``soft_taint_sets`` are the taints of nodes that ask to be avoided, with their nodes counted.
+        """
+        old = self.nodes[row]
+        self.labels.replace(row, {} if old is None else old.labels, {} if node is None else node.labels)
         self.nodes[row] = node
+        self.description_changes += 1
+        for known, nodes in ((old, -1), (node, 1)):
+            if known is not None and not all(taint.repels for taint in known.taints):
+                count = self.soft_taint_sets.get(known.taints, 0) + nodes
+                self.soft_taint_sets[known.taints] = count
+                if not count:
+                    del self.soft_taint_sets[known.taints]
 
     def remove(self, row: int) -> None:
         """Forget a node on which nothing is booked any more."""
         node = self.node_at(row)
         self._drop_devices(row)
-        self.labels.replace(row, node.labels, {})
-        self.nodes[row] = None
+        self._describe(row, None)
         self.drop_amounts(node.allocatable)
         del self.row_by_name[node.name]
         self.store.tables.nodes[:, row] = 0

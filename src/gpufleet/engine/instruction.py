@@ -12,12 +12,17 @@ class Instruction(msgspec.Struct, frozen=True, gc=False, tag_field="instruction"
     """Anything the engine can ask of its shell."""
 
 
-class Bind(Instruction, frozen=True, tag="bind"):
-    """Put this pod on this node, on these devices."""
+class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
+    """Put this pod on this node, on these devices.
+
+    ``volumes`` says for each claim that is bound with the pod which volume it gets, "" for one that
+    is to be provisioned on this node.
+    """
 
     uid: PodUid
     node: NodeName
     devices: tuple[DeviceId, ...] = ()
+    volumes: tuple[tuple[str, str], ...] = ()
 
 
 class Evict(Instruction, frozen=True, tag="evict"):
@@ -28,16 +33,18 @@ class Evict(Instruction, frozen=True, tag="evict"):
     reason: str
 
 
-class Nearest(msgspec.Struct, frozen=True):
+class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The node that comes closest, and what is missing there.
 
     ``short`` names each resource and by how much it is short ("gpus", "gpu_milli", "cpu_milli",
-    "memory_bytes", ...); ``equals`` counts the nodes where exactly the same is missing.
+    "memory_bytes", ...); ``equals`` counts the nodes that are as close. ``barred_by`` names what other
+    pods have against the pod there ("ports", "pod-anti-affinity", ...).
     """
 
     node: NodeName
     short: dict[str, int]
     equals: int
+    barred_by: tuple[str, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -60,11 +67,12 @@ class Unschedulable(Instruction, frozen=True, tag="unschedulable"):
     verdict: Verdict
 
 
-class GangUnschedulable(Instruction, frozen=True, tag="gang-unschedulable"):
+class GangUnschedulable(Instruction, frozen=True, tag="gang-unschedulable", omit_defaults=True):
     """This gang cannot start now.
 
     ``placeable`` of its ``min_members`` would fit; ``verdict`` is that of the first member that
-    does not, None while too few members have arrived.
+    does not, None while too few members have arrived. ``role`` names the role that is short of
+    members or of room, "" where it is the gang as a whole.
     """
 
     gang: GangName
@@ -72,6 +80,14 @@ class GangUnschedulable(Instruction, frozen=True, tag="gang-unschedulable"):
     arrived: int
     placeable: int
     verdict: Verdict | None
+    role: str = ""
+
+
+class GangUnknown(Instruction, frozen=True, tag="gang-unknown"):
+    """Pods name a gang that nobody has described; they wait until somebody does. Told once a gang."""
+
+    gang: GangName
+    arrived: int
 
 
 class Rejected(Instruction, frozen=True, tag="rejected"):
@@ -91,4 +107,6 @@ class Learn(Instruction, frozen=True, tag="learn"):
     """Call ``Engine.study`` when convenient, and hand the event it returns to the next step."""
 
 
-AnyInstruction = Learn | Bind | Evict | Unschedulable | GangUnschedulable | Rejected | RequeueAfter
+AnyInstruction = (
+    Learn | Bind | Evict | Unschedulable | GangUnschedulable | GangUnknown | Rejected | RequeueAfter
+)

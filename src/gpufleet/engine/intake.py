@@ -16,6 +16,7 @@ from gpufleet.engine.errors import EventError
 from gpufleet.engine.layout import PodState
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
 
 ENTRY_COUNT_MAX = 1_000_000_000
 """Fragmentation is a sum of counts times thousandths of GPUs, in 64 bits."""
@@ -40,6 +41,8 @@ class Intake:
             event.QueueSet: self._queue_set,
             event.QueueRemoved: self._queue_removed,
             event.TopologySet: self._topology_set,
+            event.NamespaceSet: self._namespace_set,
+            event.NamespaceRemoved: self._namespace_removed,
             event.TargetWorkloadSet: self._target_workload_set,
             event.LessonLearned: self._lesson_learned,
         }
@@ -48,6 +51,7 @@ class Intake:
         """Apply one event that happened at (or was heard of by) this engine time."""
         self.at_us = at_us
         self._handlers[type(happened)](happened)
+        self.books.neighbours.follow_moves()
 
     def _node_set(self, happened: event.NodeSet) -> None:
         books, node = self.books, happened.node
@@ -79,6 +83,9 @@ class Intake:
         self.books.pods.lose_node(happened.name)
         self.books.domains.remove(row)
         self.books.policy.fleet_changed()
+        if self.books.neighbours.is_active:
+            # A domain may be gone, and with it what kept others out.
+            self.books.room_freed = True
 
     def _device_set(self, happened: event.DeviceSet) -> None:
         row = self.books.fleet.row_by_name.get(happened.node)
@@ -99,19 +106,54 @@ class Intake:
 
     def _pod_added(self, happened: event.PodAdded) -> None:
         books, pod = self.books, happened.pod
-        if pod.uid in books.pods.row_by_uid:
+        known = books.pods.row_by_uid.get(pod.uid)
+        if known is not None:
+            self._describe_anew(known, pod)
             return
-        row = books.pods.add(pod)
-        books.sequence_by_row[row] = books.waiting.next_sequence()
+        row = self._new_pod(pod)
         books.policy.arrived(pod.shape)
         books.enqueue(row)
+
+    def _new_pod(self, pod: Pod) -> int:
+        books = self.books
+        row = books.pods.add(pod)
+        books.sequence_by_row[row] = books.waiting.next_sequence()
+        books.neighbours.add(row)
+        return row
+
+    def _describe_anew(self, row: int, pod: Pod) -> None:
+        """A known pod has another content: it keeps its turn if it waits, and its place if it has one."""
+        books = self.books
+        known = books.pods.pod_at(row)
+        if known == pod:
+            return
+        check_shape(pod.shape)
+        state = books.pods.state(row)
+        stays = known.gang is not None and known.gang == pod.gang
+        if not stays:
+            books.withdraw(row)
+        else:
+            books.waiting.take_out(row)
+        books.neighbours.redescribe(row)
+        books.pods.describe(row, pod)
+        books.neighbours.add(row)
+        books.neighbours.follow(row)
+        if state is PodState.WAITING:
+            books.enqueue(row)
+        elif state in {PodState.ASSUMED, PodState.BOUND}:
+            # What it held, or what others saw in it, may have been in somebody's way.
+            books.room_freed = True
+            books.placed(row)
+            if pod.gang is not None:
+                books.regard_gang(pod.gang)
 
     def _pod_bound(self, happened: event.PodBound) -> None:
         books, pod = self.books, happened.pod
         row = books.pods.row_by_uid.get(pod.uid)
         if row is None:
-            row = books.pods.add(pod)
-            books.sequence_by_row[row] = books.waiting.next_sequence()
+            row = self._new_pod(pod)
+        else:
+            self._describe_anew(row, pod)
         node_row = books.fleet.row_by_name.get(happened.node)
         booked = books.pods.node_row(row)
         if booked is not None:
@@ -151,6 +193,7 @@ class Intake:
         row = self.books.pods.row_by_uid.get(uid)
         if row is not None:
             self.books.leave(row)
+            self.books.neighbours.forget(row)
             self.books.pods.remove(uid)
 
     def _gang_set(self, happened: event.GangSet) -> None:
@@ -162,10 +205,12 @@ class Intake:
                 value=gang.min_members,
                 expected="1 or more",
             )
+        for role, minimum in gang.role_minimums:
+            check_range(minimum, 0, ENTRY_COUNT_MAX, f"gang {gang.name}: role_minimums: {role}")
         members = books.gangs.members(gang.name)
         if members.gang is not None:
             books.withdraw_gang(members.gang)
-        members.gang = gang
+        members.describe(gang)
         books.regard_gang(gang.name)
 
     def _gang_removed(self, happened: event.GangRemoved) -> None:
@@ -174,7 +219,8 @@ class Intake:
         if members is None or members.gang is None:
             return
         books.withdraw_gang(members.gang)
-        members.gang = None
+        members.describe(None)
+        books.regard_gang(happened.name)
         books.gangs.drop_if_empty(happened.name)
 
     def _queue_set(self, happened: event.QueueSet) -> None:
@@ -186,6 +232,13 @@ class Intake:
     def _topology_set(self, happened: event.TopologySet) -> None:
         self.books.domains.set_topology(happened.topology)
         self.books.room_freed = True
+
+    def _namespace_set(self, happened: event.NamespaceSet) -> None:
+        self.books.neighbours.set_namespace(happened.name, happened.labels)
+        self.books.room_freed = True
+
+    def _namespace_removed(self, happened: event.NamespaceRemoved) -> None:
+        self._namespace_set(event.NamespaceSet(happened.name))
 
     def _target_workload_set(self, happened: event.TargetWorkloadSet) -> None:
         for number, (shape, count) in enumerate(happened.entries):

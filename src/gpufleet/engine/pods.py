@@ -34,6 +34,8 @@ class PodBook:
         self.on_lost_node: dict[NodeName, dict[PodUid, tuple[DeviceId | None, ...]]] = {}
         self._lost_node_by_uid: dict[PodUid, NodeName] = {}
         self._stated_ids: dict[int, tuple[DeviceId | None, ...]] = {}
+        self.notes_moves = False
+        self.moved: list[int] = []
         self._free_rows: list[int] = []
 
     def pod_at(self, row: int) -> Pod:
@@ -80,6 +82,21 @@ class PodBook:
         self._free_rows.append(row)
         return row
 
+    def describe(self, row: int, pod: Pod) -> None:
+        """Take over another description of a known pod; one that has a place is booked there anew."""
+        before = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        shape = self.shapes.hold(pod.shape)
+        node, state = self.node_row(row), self.state(row)
+        ids = self.device_ids(row)
+        if node is not None:
+            self.unbook(row, state)
+        self.pods[row] = pod
+        self.store.make_journal_room(1)
+        journal.write(self.store.tables, layout.TABLE_PODS, row, layout.POD_SHAPE, shape)
+        if node is not None:
+            self.book(row, node, ids, state)
+        self.shapes.drop(before)
+
     def node_row(self, row: int) -> int | None:
         """The row of the node a pod is booked on."""
         node = int(self.store.tables.pods[layout.POD_NODE, row])
@@ -104,6 +121,12 @@ class PodBook:
         """Note that a pod now sits on its node (its place was written by a kernel)."""
         node = int(self.store.tables.pods[layout.POD_NODE, row])
         self.on_node.setdefault(node, {})[row] = None
+        self._note_move(row)
+
+    def _note_move(self, row: int) -> None:
+        """The pod's place changed: where ``notes_moves`` is set, somebody follows that."""
+        if self.notes_moves:
+            self.moved.append(row)
 
     def book(self, row: int, node: int, ids: tuple[DeviceId | None, ...], state: PodState) -> None:
         """Book a pod on a node and devices that somebody else decided."""
@@ -160,6 +183,7 @@ class PodBook:
         release_by_handle(self.store.handle, row, int(state))
         self._stated_ids.pop(row, None)
         del self.on_node[node][row]
+        self._note_move(row)
 
     def mark(self, row: int, state: PodState) -> None:
         """Set a pod's state without moving it."""
@@ -181,6 +205,7 @@ class PodBook:
         uid = self.pod_at(row).uid
         self.on_lost_node.setdefault(name, {})[uid] = ids
         self._lost_node_by_uid[uid] = name
+        self._note_move(row)
 
     def ids_on_lost_node(self, uid: PodUid, name: NodeName) -> tuple[DeviceId | None, ...]:
         """The devices that a pod holds on this lost node; none if it is not booked there."""
@@ -193,6 +218,8 @@ class PodBook:
             del self.on_lost_node[name][uid]
             if not self.on_lost_node[name]:
                 del self.on_lost_node[name]
+            if uid in self.row_by_uid:
+                self._note_move(self.row_by_uid[uid])
 
     def put_node(self, node: Node) -> int:
         """Write a new or changed node and book again what runs on it."""

@@ -1,6 +1,7 @@
 """Why a node cannot take a pod: one bit a reason, in the order in which they are told.
 
-``fit`` finds the bits, ``verdict`` counts nodes by them and ``explanation`` puts them into words.
+``eligibility``, ``fit`` and ``relations`` find the bits, ``verdict`` counts nodes by them and
+``explanation`` puts them into words. The order is that of kube-scheduler's filters.
 A node that fails for several reasons is counted once, under the lowest bit, and listed under all.
 """
 
@@ -13,20 +14,30 @@ class Reason(enum.IntFlag):
     CORDONED = 1 << 0
     TAINT = 1 << 1
     SELECTOR = 1 << 2
-    NO_GPU = 1 << 3
-    GPU_MODEL = 1 << 4
-    GPU_SHARING = 1 << 5
-    GPU_SICK = 1 << 6
-    GPU_COUNT = 1 << 7
-    GPU_BUSY = 1 << 8
-    GPU_FRAGMENTED = 1 << 9
-    GPU_MEMORY = 1 << 10
-    CPU = 1 << 11
-    MEMORY = 1 << 12
-    PODS = 1 << 13
-    STORAGE = 1 << 14
-    OTHER_RESOURCE = 1 << 15
-    DOMAIN = 1 << 16
+    VOLUME_AFFINITY = 1 << 3
+    FEATURE = 1 << 4
+    NO_GPU = 1 << 5
+    GPU_MODEL = 1 << 6
+    GPU_SHARING = 1 << 7
+    GPU_SICK = 1 << 8
+    GPU_COUNT = 1 << 9
+    GPU_BUSY = 1 << 10
+    GPU_FRAGMENTED = 1 << 11
+    GPU_MEMORY = 1 << 12
+    CPU = 1 << 13
+    MEMORY = 1 << 14
+    PODS = 1 << 15
+    STORAGE = 1 << 16
+    OTHER_RESOURCE = 1 << 17
+    DOMAIN = 1 << 18
+    PORTS = 1 << 19
+    VOLUME_IN_USE = 1 << 20
+    VOLUME_LIMIT = 1 << 21
+    VOLUME_UNBOUND = 1 << 22
+    SPREAD = 1 << 23
+    POD_AFFINITY = 1 << 24
+    POD_ANTI_AFFINITY = 1 << 25
+    OTHERS_ANTI_AFFINITY = 1 << 26
 
 
 GPU_SHORT = Reason.GPU_BUSY | Reason.GPU_FRAGMENTED | Reason.GPU_MEMORY
@@ -34,6 +45,16 @@ GPU_SHORT = Reason.GPU_BUSY | Reason.GPU_FRAGMENTED | Reason.GPU_MEMORY
 
 HOST_SHORT = Reason.CPU | Reason.MEMORY | Reason.PODS | Reason.STORAGE | Reason.OTHER_RESOURCE
 """Reasons that pass when a running pod ends, as far as the host goes."""
+
+NEIGHBOURS = (
+    Reason.PORTS
+    | Reason.VOLUME_IN_USE
+    | Reason.VOLUME_LIMIT
+    | Reason.SPREAD
+    | Reason.POD_ANTI_AFFINITY
+    | Reason.OTHERS_ANTI_AFFINITY
+)
+"""Reasons that pass when other pods end (``relations``)."""
 
 # Plain integers, which is what the kernels can read.
 NO_GPU = int(Reason.NO_GPU)

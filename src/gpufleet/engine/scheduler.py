@@ -14,7 +14,7 @@ from gpufleet.engine.errors import EventError
 from gpufleet.engine.event import Event, LessonLearned
 from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected, RequeueAfter, Verdict
 from gpufleet.engine.intake import Intake
-from gpufleet.engine.layout import POD_SHAPE, PodState
+from gpufleet.engine.layout import PodState
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.victims import NoVictims, VictimSearch
 from gpufleet.engine.waiting import PriorityOrder, QueueOrder
@@ -77,4 +77,4 @@ class Engine:
         row = self.books.pods.row_by_uid.get(uid)
         if row is None or self.books.pods.state(row) not in {PodState.WAITING, PodState.BACKOFF}:
             return None
-        return self._cycle.verdict(int(self.books.store.tables.pods[POD_SHAPE, row]))
+        return self._cycle.verdict(row)

@@ -13,6 +13,7 @@ from gpufleet.engine.eligibility import fleet_reasons, node_reasons
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.handle import Handle
 from gpufleet.engine.ranking import Rankings, empty_rankings
+from gpufleet.engine.relations.asks import asks_anything
 from gpufleet.engine.tables import Int64Array, TableStore
 from gpufleet.model.shape import GpuRequest, Shape
 
@@ -32,6 +33,7 @@ class ShapeBook:
         self.shapes: list[Shape | None] = []
         self.row_by_shape: dict[Shape, int] = {}
         self._pods: list[int] = []
+        self._asks: list[bool] = []
         self._idle_rows: dict[int, None] = {}
         self._free_rows: list[int] = []
         self._handle = Handle()
@@ -49,6 +51,10 @@ class ShapeBook:
         if shape is None:
             raise KeyError(row)
         return shape
+
+    def asks_anything(self, row: int) -> bool:
+        """True if pods of the shape ask something of other pods, or prefer some nodes."""
+        return self._asks[row]
 
     def hold(self, shape: Shape) -> int:
         """The row of a shape for one more pod."""
@@ -87,6 +93,8 @@ class ShapeBook:
             row = len(self.shapes)
             self.shapes.append(shape)
             self._pods.append(0)
+            self._asks.append(False)
+        self._asks[row] = asks_anything(shape)
         self.row_by_shape[shape] = row
         self._write(row, shape)
         return row

@@ -2,7 +2,7 @@
 
 Gangs use it to place all members or none, victim searches to prove that an eviction helps. Every
 write goes through the journal, so leaving the ``with`` block without ``keep`` restores the state
-whatever was done inside.
+whatever was done inside. What neighbours count follows the places, there and back.
 """
 
 from types import TracebackType
@@ -15,6 +15,7 @@ from gpufleet.engine.layout import PodState
 from gpufleet.engine.placing import release
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy_tables import PolicyTables
+from gpufleet.engine.related_places import RelatedPlaces
 from gpufleet.engine.search import NO_NODES, place_members
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import Int64Array, TableStore
@@ -24,17 +25,27 @@ from gpufleet.model.identifiers import PodUid
 class Trial:
     """A span of writes that is undone at its end unless ``keep`` was called."""
 
-    def __init__(self, store: TableStore, shapes: ShapeBook, pods: PodBook, policy: PolicyTables) -> None:
+    def __init__(
+        self,
+        store: TableStore,
+        shapes: ShapeBook,
+        pods: PodBook,
+        policy: PolicyTables,
+        related: RelatedPlaces,
+    ) -> None:
         self.store = store
         self.shapes = shapes
         self.pods = pods
         self.policy = policy
+        self.related = related
         self.mark = 0
         self.kept = False
+        self._moved: dict[int, None] = {}
 
     def __enter__(self) -> Self:
         self.mark = self.store.mark()
         self.kept = False
+        self._moved.clear()
         return self
 
     def __exit__(
@@ -44,7 +55,7 @@ class Trial:
         traceback: TracebackType | None,
     ) -> None:
         if not self.kept:
-            journal.undo(self.store.tables, self.mark)
+            self.undo()
 
     def keep(self) -> None:
         """What was done stays."""
@@ -53,6 +64,16 @@ class Trial:
     def undo(self) -> None:
         """Back to the beginning of the trial, to try something else."""
         journal.undo(self.store.tables, self.mark)
+        for row in self._moved:
+            self.related.neighbours.follow(row)
+        self._moved.clear()
+
+    def _follow(self, rows: list[int]) -> None:
+        """The places of these pods may have changed."""
+        if self.related.neighbours.is_active:
+            for row in rows:
+                self._moved[row] = None
+                self.related.neighbours.follow(row)
 
     def release(self, uid: PodUid) -> None:
         """See the fleet without this pod; one that holds nothing of the fleet changes nothing."""
@@ -61,13 +82,14 @@ class Trial:
             return
         self.pods.make_journal_room(1, self.store.tables.pod_devices.shape[1])
         release(self.store.tables, row, int(PodState.WAITING))
+        self._follow([row])
 
     def place(self, shape_row: int, rows: list[int], nodes: Int64Array = NO_NODES) -> int:
         """Place waiting pods of one shape, on these nodes only if any are given; how many fit."""
         slot = self.shapes.slot(shape_row)
         count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape_row])
         self.pods.make_journal_room(len(rows), count)
-        return place_members(
+        placed = place_members(
             self.store.tables,
             self.shapes.rankings,
             self.policy,
@@ -75,11 +97,23 @@ class Trial:
             np.array(rows, np.int64),
             nodes,
         )
+        self._follow(rows[:placed])
+        return placed
+
+    def place_related(self, row: int, nodes: Int64Array = NO_NODES) -> bool:
+        """Place one waiting pod where its neighbours allow it; False if there is no such place."""
+        placed = self.related.place(row, nodes)
+        if placed:
+            self._moved[row] = None
+        return placed
 
     def place_pod(self, uid: PodUid) -> bool:
         """Place one waiting pod; False if it fits nowhere, or has a place already."""
         row = self.pods.row_by_uid[uid]
         if self.pods.node_row(row) is not None:
             return False
+        neighbours = self.related.neighbours
+        if neighbours.is_watchful and neighbours.concerns(row):
+            return self.place_related(row)
         shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
         return self.place(shape_row, [row]) == 1

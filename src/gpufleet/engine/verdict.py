@@ -11,11 +11,15 @@ from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.instruction import Nearest, Verdict
 from gpufleet.engine.ranking import Rankings
-from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, Reason
+from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, NEIGHBOURS, Reason
 from gpufleet.engine.tables import Int64Array, Tables
 
 ONLY_ROOM = int(GPU_SHORT | HOST_SHORT)
 """Reasons that go away when enough of what runs there ends."""
+
+BY_NEIGHBOURS = int(NEIGHBOURS)
+PASSING = ONLY_ROOM | BY_NEIGHBOURS
+"""Reasons that go away when the right pods end."""
 
 REASONS = len(Reason)
 NAMES = tuple((one.name or "").lower().replace("_", "-") for one in Reason)
@@ -65,6 +69,18 @@ def distance(tables: Tables, shape: int, node: int) -> int:
 
 
 @leaf
+def bars(found: int) -> int:
+    """How far the other pods on a node make it; each thing they have against the pod weighs more than
+    the lack of any one resource.
+    """
+    far = 0
+    for bit in range(REASONS):
+        if found & BY_NEIGHBOURS & (1 << bit) != 0:
+            far += 2 * PERMILLE
+    return far
+
+
+@leaf
 def count_bits(counts: Int64Array, found: int) -> None:
     """Count one node's reasons."""
     first = True
@@ -77,11 +93,18 @@ def count_bits(counts: Int64Array, found: int) -> None:
 
 
 @kernel
-def survey(tables: Tables, rankings: Rankings, slot: int, counts: Int64Array, nearest: Int64Array) -> None:
+def survey(
+    tables: Tables,
+    rankings: Rankings,
+    slot: int,
+    beyond_room: Int64Array,
+    counts: Int64Array,
+    nearest: Int64Array,
+) -> None:
     """Count the nodes by reason, and find the nearest node that lacks nothing but room.
 
     ``counts[FIRST, bit]`` has each node once, under its lowest reason, ``counts[EVERY, bit]`` under
-    each of its reasons.
+    each of its reasons. ``beyond_room`` has further reasons by node row, or is empty.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
     closest = -1
@@ -91,10 +114,12 @@ def survey(tables: Tables, rankings: Rankings, slot: int, counts: Int64Array, ne
         if tables.nodes[layout.NODE_PRESENT, node] == 0:
             continue
         found = rankings.refused[slot, node] | fit.reasons_against(tables, shape, node)
+        if node < len(beyond_room):
+            found |= beyond_room[node]
         count_bits(counts, found)
-        if found == 0 or found & ~ONLY_ROOM != 0:
+        if found == 0 or found & ~PASSING != 0:
             continue
-        far = distance(tables, shape, node)
+        far = distance(tables, shape, node) + bars(found)
         if closest == -1 or far < closest:
             closest = far
             nearest[NEAREST_NODE] = node
@@ -123,11 +148,18 @@ def shortage(tables: Tables, fleet: Fleet, shape: int, node: int) -> dict[str, i
     return short
 
 
-def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int) -> Verdict:
-    """Why the slot's shape fits on no node now."""
+def barred_by(found: int) -> tuple[str, ...]:
+    """The names of what other pods have against the pod."""
+    return tuple(NAMES[bit] for bit in range(REASONS) if found & BY_NEIGHBOURS & (1 << bit))
+
+
+def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int, beyond_room: Int64Array) -> Verdict:
+    """Why the slot's shape fits on no node now; ``beyond_room`` has the reasons of neighbours by node
+    row, or is empty where there are none.
+    """
     counts = np.zeros((2, REASONS), np.int64)
     near = np.zeros(NEAREST_COLUMNS, np.int64)
-    survey(tables, rankings, slot, counts, near)
+    survey(tables, rankings, slot, beyond_room, counts, near)
     nearest = None
     if near[NEAREST_NODE] != layout.NOT_SET:
         node = int(near[NEAREST_NODE])
@@ -136,5 +168,6 @@ def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int) -> Verdic
             node=fleet.node_at(node).name,
             short=shortage(tables, fleet, shape, node),
             equals=int(near[NEAREST_EQUALS]),
+            barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
         )
     return Verdict(len(fleet.row_by_name), named(counts[FIRST]), named(counts[EVERY]), nearest)

@@ -1,10 +1,10 @@
 """Work that waits, in the order of its turn.
 
 A queue holds *lines*: pods of one priority and one shape, oldest first, or one gang. Pods of a
-line are interchangeable, so when the first cannot run the whole line is parked, and nothing in it
-is looked at until room was freed that its shape could use: a hundred thousand waiting pods cost
-what their few distinct shapes cost. ``cycle`` takes the heads; which queue goes first is asked of
-a ``QueueOrder``.
+line are interchangeable (but for their labels, see ``LineKey.apart``), so when the first cannot
+run the whole line is parked, and nothing in it is looked at until room was freed that its shape
+could use: a hundred thousand waiting pods cost what their few distinct shapes cost. ``cycle`` takes
+the heads; which queue goes first is asked of a ``QueueOrder``.
 
 Entries of heaps are dropped when they come up, not when their pod leaves. A heap that is mostly
 such entries is swept, so that work which comes and goes behind a blocked head costs no memory.
@@ -18,6 +18,9 @@ from gpufleet.model.identifiers import GangName, QueueName
 from gpufleet.model.queue import Queue
 
 Group = TypeVar("Group")
+
+Looks = tuple[()] | tuple[str, tuple[tuple[str, str], ...]]
+"""What other pods' selectors see of a pod, or nothing where that does not matter."""
 
 SWEEP_FIRST = 64
 """A heap of fewer entries is not worth sweeping."""
@@ -51,12 +54,17 @@ class PriorityOrder:
 
 
 class LineKey(NamedTuple):
-    """What the workloads of a line have in common."""
+    """What the workloads of a line have in common.
+
+    ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
+    it does.
+    """
 
     queue: QueueName
     priority: int
     shape_row: int
     gang: GangName | None = None
+    apart: Looks = ()
 
 
 @dataclass(slots=True)
@@ -72,7 +80,7 @@ class Line:
     waiting: list[tuple[int, int, int]] = field(default_factory=list)
     parked: bool = False
     holds_back: bool = False
-    untold: list[tuple[int, int]] = field(default_factory=list)
+    untold: dict[tuple[int, int], None] = field(default_factory=dict)
     offered: Head | None = None
     sweep_at: int = SWEEP_FIRST
 
@@ -112,7 +120,7 @@ class WaitingRoom:
         if line is None:
             line = self.lines[key] = Line(key)
         heapq.heappush(line.waiting, (created_at_us, sequence, pod_row))
-        line.untold.append((sequence, pod_row))
+        line.untold[sequence, pod_row] = None
         self._untold[key] = None
         self._sequence_by_row[pod_row] = sequence
         if len(line.waiting) > line.sweep_at or len(line.untold) > line.sweep_at:
@@ -124,7 +132,7 @@ class WaitingRoom:
         """Drop every entry that no longer stands for a waiting pod."""
         line.waiting = [entry for entry in line.waiting if self.is_waiting(entry[1], entry[2])]
         heapq.heapify(line.waiting)
-        line.untold = [entry for entry in line.untold if self.is_waiting(*entry)]
+        line.untold = {entry: None for entry in line.untold if self.is_waiting(*entry)}
         line.sweep_at = max(SWEEP_FIRST, 2 * len(line.waiting))
 
     def take_out(self, pod_row: int) -> None:
@@ -177,6 +185,16 @@ class WaitingRoom:
         line.offered = None
         if self.trim(line):
             self._offer(line)
+
+    def move_first(self, line: Line, key: LineKey) -> None:
+        """The first workload of the line goes to the line of this key, and is told there if at all."""
+        created_at_us, sequence, pod_row = line.waiting[0]
+        was_told = (sequence, pod_row) not in line.untold
+        line.untold.pop((sequence, pod_row), None)
+        self.advance(line)
+        self.put(key, pod_row, created_at_us, sequence)
+        if was_told:
+            self.lines[key].untold.pop((sequence, pod_row), None)
 
     def park(self, line: Line, *, holds_back: bool = True) -> None:
         """The line cannot run until room is freed.

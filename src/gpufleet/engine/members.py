@@ -1,0 +1,101 @@
+"""The pods of one gang, and what it still lacks.
+
+A gang starts when its minimum, and that of every role, can be placed at once. Once it has started,
+its minimum binds only as far as there are members: members that are left over when others have ended
+need not wait for a minimum that can no longer come together, and members that come again after a
+failure join those that run. A gang of which nobody runs any more begins anew. ``gangs`` tries to place
+the members.
+"""
+
+from dataclasses import dataclass, field
+
+from gpufleet.model.gang import Gang
+
+
+@dataclass(slots=True)
+class Members:
+    """The members by row, in the order in which they came; each with its role.
+
+    ``gang`` is None while pods name a gang that nobody has described.
+    """
+
+    gang: Gang | None = None
+    waiting: dict[int, str] = field(default_factory=dict)
+    placed: dict[int, str] = field(default_factory=dict)
+    sequence: int = 0
+    started: bool = False
+    told: bool = False
+    told_short: bool = False
+    told_unknown: bool = False
+
+    def describe(self, gang: Gang | None) -> None:
+        """The gang is this from now on; None: nobody describes it any more."""
+        self.gang = gang
+        self.told_unknown = False
+        self.started = self.is_whole
+
+    def wait(self, row: int, role: str) -> None:
+        """A member waits."""
+        self.waiting[row] = role
+
+    def place(self, row: int, role: str) -> None:
+        """A member has its place."""
+        self.waiting.pop(row, None)
+        self.placed[row] = role
+        self.started = self.started or self.is_whole
+
+    def displace(self, row: int) -> None:
+        """A member has no place any more, if it had one."""
+        self.placed.pop(row, None)
+        self.started = self.started and bool(self.placed)
+
+    def lacking_by_role(self) -> dict[str, int]:
+        """How many members of each role are short of its minimum; roles that have it are left out."""
+        if self.gang is None:
+            return {}
+        running = list(self.placed.values())
+        lacking = {role: minimum - running.count(role) for role, minimum in self.gang.role_minimums}
+        return {role: count for role, count in lacking.items() if count > 0}
+
+    @property
+    def lacking(self) -> int:
+        """How many members are short of the minimum of the gang and of all its roles together."""
+        if self.gang is None:
+            return 0
+        by_role = sum(self.lacking_by_role().values())
+        return max(0, self.gang.min_members - len(self.placed), by_role)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the gang has its minimum."""
+        return self.gang is not None and self.lacking == 0
+
+    @property
+    def missing_by_role(self) -> dict[str, int]:
+        """How many members of each role must be placed together with the next one."""
+        lacking = self.lacking_by_role()
+        if not self.started:
+            return lacking
+        waiting = list(self.waiting.values())
+        return {role: min(count, waiting.count(role)) for role, count in lacking.items()}
+
+    @property
+    def missing(self) -> int:
+        """How many members must be placed together."""
+        return min(self.lacking, len(self.waiting)) if self.started else self.lacking
+
+    @property
+    def short_role(self) -> str:
+        """A role of which too few members have come, "" if there is none."""
+        waiting = list(self.waiting.values())
+        for role, count in self.missing_by_role.items():
+            if waiting.count(role) < count:
+                return role
+        return ""
+
+    @property
+    def ready(self) -> bool:
+        """True if enough members have arrived to try."""
+        if self.gang is None or len(self.waiting) < max(1, self.missing):
+            return False
+        return not self.gang.role_minimums or not self.short_role

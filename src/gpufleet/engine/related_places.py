@@ -1,0 +1,75 @@
+"""A place for a pod that other pods, volumes or its own preferences tie down.
+
+``relations.neighbours`` says which nodes are ruled out and how much the pod prefers the others; the
+ordinary kernels choose among the nodes it prefers most. Costs one pass over the nodes a pod.
+"""
+
+import numpy as np
+
+from gpufleet.engine import layout
+from gpufleet.engine.hot_kernels import best_node_by_handle, place_pod_by_handle
+from gpufleet.engine.pods import PodBook
+from gpufleet.engine.policy_state import PolicyState
+from gpufleet.engine.relations.neighbours import Neighbours
+from gpufleet.engine.search import NO_NODES
+from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.tables import Int64Array, TableStore
+
+
+class RelatedPlaces:
+    """Finds places that agree with the neighbours, and keeps the neighbours informed."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        shapes: ShapeBook,
+        pods: PodBook,
+        policy: PolicyState,
+        neighbours: Neighbours,
+    ) -> None:
+        self.store = store
+        self.shapes = shapes
+        self.pods = pods
+        self.policy = policy
+        self.neighbours = neighbours
+
+    def feasible(self, row: int, within: Int64Array = NO_NODES, *, others: bool = True) -> Int64Array:
+        """The nodes that would take the pod now, ascending, among those of ``within`` if any are given.
+
+        ``others`` False leaves out the anti-affinity of pods already placed.
+        """
+        slot = self.shapes.slot(int(self.store.tables.pods[layout.POD_SHAPE, row]))
+        # Also brings the scores up to date.
+        best = best_node_by_handle(self.store.handle, self.shapes.rankings_handle, self.policy.handle, slot)
+        if best == layout.NOT_SET:
+            return NO_NODES
+        reasons = self.neighbours.reasons(row, others=others)
+        welcome = self.shapes.rankings.scores[slot, : len(reasons)] != layout.INFEASIBLE
+        welcome &= reasons == 0
+        if len(within):
+            return within[welcome[within]]
+        return np.flatnonzero(welcome).astype(np.int64)
+
+    def place(self, row: int, within: Int64Array = NO_NODES) -> bool:
+        """Book the pod on the best of the nodes it prefers most; False if none would take it."""
+        nodes = self.feasible(row, within)
+        if not len(nodes):
+            return False
+        slot = self.shapes.slot(int(self.store.tables.pods[layout.POD_SHAPE, row]))
+        self.pods.make_journal_room(1, self.pods.pod_at(row).shape.gpu.count)
+        for candidates in self._by_preference(row, nodes):
+            node = place_pod_by_handle(
+                self.store.handle, self.shapes.rankings_handle, self.policy.handle, slot, row, candidates
+            )
+            if node != layout.NOT_SET:
+                self.neighbours.choose_volumes(row, node)
+                self.neighbours.follow(row)
+                return True
+        return False
+
+    def _by_preference(self, row: int, nodes: Int64Array) -> list[Int64Array]:
+        """The nodes in groups that the pod prefers equally, the best group first."""
+        if not self.neighbours.prefers(row):
+            return [nodes]
+        liking = self.neighbours.preference(row, nodes)
+        return [nodes[liking == value] for value in np.unique(liking)[::-1]]

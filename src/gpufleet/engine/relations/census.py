@@ -1,0 +1,189 @@
+"""Who is where, counted through the selectors that known pods use.
+
+Pods of one namespace with the same labels look the same to every selector: they are one *guise*. A
+selector is judged once a guise, not once a pod, and then kept as a count by node: a placement
+costs as many additions as there are selections that select its guise.
+"""
+
+from dataclasses import dataclass, field
+
+from gpufleet.model.labels import LabelSelector
+from gpufleet.model.pod_affinity import NamespaceScope
+
+Criterion = tuple[NamespaceScope, LabelSelector | None]
+Labels = tuple[tuple[str, str], ...]
+CountByNode = dict[int, int]
+
+IDLE_GUISES_MAX = 4096
+"""Guises without a placed pod that are remembered, because the next pod often has one of them."""
+
+
+@dataclass(slots=True, eq=False)
+class Selection:
+    """Pods that meet every criterion, counted by node while they have a place.
+
+    ``barriers`` counts, by topology key and node, the placed pods whose required anti-affinity keeps
+    the selected pods out of their domain. ``hopefuls`` counts the waiting shapes (by row) to which one
+    more pod of this selection may open a place.
+    """
+
+    criteria: tuple[Criterion, ...]
+    users: int = 0
+    pods_by_node: CountByNode = field(default_factory=dict)
+    barriers: dict[str, CountByNode] = field(default_factory=dict)
+    hopefuls: dict[int, int] = field(default_factory=dict)
+
+    def selects(self, namespace: str, namespace_labels: dict[str, str], labels: dict[str, str]) -> bool:
+        """True if a pod with these labels in this namespace meets every criterion."""
+        return all(
+            selector is not None and scope.accepts(namespace, namespace_labels) and selector.accepts(labels)
+            for scope, selector in self.criteria
+        )
+
+    def namespaces(self) -> tuple[str, ...] | None:
+        """The only namespaces in which it can select anything, None if it selects them by label."""
+        scope = self.criteria[0][0]
+        return scope.names if scope.selector is None else None
+
+
+@dataclass(slots=True, eq=False)
+class Guise:
+    """Pods that no selector can tell apart, with the selections that select them."""
+
+    namespace: str
+    labels: Labels
+    selections: dict[Selection, None] = field(default_factory=dict)
+    pods_by_node: CountByNode = field(default_factory=dict)
+
+    @property
+    def is_barred_somewhere(self) -> bool:
+        """True if the anti-affinity of some placed pod selects it."""
+        return any(selection.barriers for selection in self.selections)
+
+
+class Census:
+    """Every guise and every selection in use, matched with each other."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.barrier_count = 0
+        self._selections: dict[tuple[Criterion, ...], Selection] = {}
+        self._by_namespace: dict[str, dict[Selection, None]] = {}
+        self._by_labels_of_namespace: dict[Selection, None] = {}
+        self._guises: dict[str, dict[Labels, Guise]] = {}
+        self._idle: dict[Guise, None] = {}
+
+    def hold(self, criteria: tuple[Criterion, ...]) -> Selection:
+        """The selection of these criteria, for one more user."""
+        selection = self._selections.get(criteria)
+        if selection is None:
+            selection = self._selections[criteria] = Selection(criteria)
+            self._index(selection)
+            for guise in self._guises_in(selection.namespaces()):
+                self._match(guise, selection)
+        selection.users += 1
+        return selection
+
+    def drop(self, selection: Selection) -> None:
+        """One user less."""
+        selection.users -= 1
+        if selection.users:
+            return
+        del self._selections[selection.criteria]
+        names = selection.namespaces()
+        if names is None:
+            del self._by_labels_of_namespace[selection]
+        for name in dict.fromkeys(names or ()):
+            del self._by_namespace[name][selection]
+            if not self._by_namespace[name]:
+                del self._by_namespace[name]
+        for guise in self._guises_in(names):
+            guise.selections.pop(selection, None)
+
+    def _index(self, selection: Selection) -> None:
+        names = selection.namespaces()
+        if names is None:
+            self._by_labels_of_namespace[selection] = None
+        for name in names or ():
+            self._by_namespace.setdefault(name, {})[selection] = None
+
+    def _guises_in(self, names: tuple[str, ...] | None) -> list[Guise]:
+        """The guises of some namespaces, None for all of them."""
+        chosen = self._guises if names is None else dict.fromkeys(names)
+        return [guise for name in chosen for guise in self._guises.get(name, {}).values()]
+
+    def _match(self, guise: Guise, selection: Selection) -> None:
+        """Count the guise's pods in the selection, or no longer, as their labels are now."""
+        labels = self.namespaces.get(guise.namespace, {})
+        selected = selection.selects(guise.namespace, labels, dict(guise.labels))
+        if selected == (selection in guise.selections):
+            return
+        if selected:
+            guise.selections[selection] = None
+        else:
+            del guise.selections[selection]
+        for node, pods in guise.pods_by_node.items():
+            add(selection.pods_by_node, node, pods if selected else -pods)
+
+    def guise(self, namespace: str, labels: Labels) -> Guise:
+        """The guise of a pod with these labels."""
+        group = self._guises.setdefault(namespace, {})
+        guise = group.get(labels)
+        if guise is None:
+            guise = group[labels] = Guise(namespace, labels)
+            named = self._by_namespace.get(namespace, {})
+            for selection in (*named, *self._by_labels_of_namespace):
+                self._match(guise, selection)
+            self._rest(guise)
+        return guise
+
+    def _rest(self, guise: Guise) -> None:
+        """A guise without a placed pod is remembered for a while."""
+        self._idle[guise] = None
+        if len(self._idle) > IDLE_GUISES_MAX:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            del self._guises[oldest.namespace][oldest.labels]
+            if not self._guises[oldest.namespace]:
+                del self._guises[oldest.namespace]
+
+    def count(self, guise: Guise, node: int, pods: int) -> None:
+        """So many more (or fewer) pods of the guise have their place on the node."""
+        add(guise.pods_by_node, node, pods)
+        for selection in guise.selections:
+            add(selection.pods_by_node, node, pods)
+        if guise.pods_by_node:
+            self._idle.pop(guise, None)
+        else:
+            self._rest(guise)
+
+    def raise_barrier(self, selection: Selection, topology_key: str, node: int, pods: int) -> None:
+        """So many more (or fewer) pods on the node keep the selected pods out of its domain."""
+        holders = selection.barriers.setdefault(topology_key, {})
+        add(holders, node, pods)
+        self.barrier_count += pods
+        if not holders:
+            del selection.barriers[topology_key]
+
+    def set_namespace(self, name: str, labels: dict[str, str]) -> None:
+        """A namespace has these labels now."""
+        if labels:
+            self.namespaces[name] = labels
+        else:
+            self.namespaces.pop(name, None)
+        named = self._by_namespace.get(name, {})
+        for guise in self._guises.get(name, {}).values():
+            for selection in (*named, *self._by_labels_of_namespace):
+                self._match(guise, selection)
+
+    def forget_pods(self) -> None:
+        """Nobody asks for anything any more: no guise needs to be known."""
+        self._guises.clear()
+        self._idle.clear()
+
+
+def add(counts: CountByNode, node: int, pods: int) -> None:
+    """Add to a count, and drop it at 0."""
+    counts[node] = counts.get(node, 0) + pods
+    if not counts[node]:
+        del counts[node]
