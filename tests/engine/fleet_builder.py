@@ -28,6 +28,7 @@ from gpufleet.model.labels import NodeAffinity
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
+from gpufleet.model.relations import NO_RELATIONS, Relations
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import ANYWHERE, GpuRequest, Shape
 from gpufleet.model.taint import Taint, Toleration
@@ -73,6 +74,8 @@ def node(
     taints: tuple[Taint, ...] = (),
     cordoned: bool = False,
     other: tuple[tuple[str, int], ...] = (),
+    features: tuple[str, ...] = (),
+    volume_limits: tuple[tuple[str, int], ...] = (),
 ) -> Node:
     """A node with ``gpus`` devices named NAME/0, NAME/1 and so on."""
     if devices is None:
@@ -87,7 +90,7 @@ def node(
             for index in range(gpus)
         )
     allocatable = Resources(cpu_milli, memory_bytes, pods, other=other)
-    return Node(NodeName(name), allocatable, devices, labels or {}, taints, cordoned)
+    return Node(NodeName(name), allocatable, devices, labels or {}, taints, cordoned, features, volume_limits)
 
 
 def shape(
@@ -102,11 +105,23 @@ def shape(
     selector: tuple[tuple[str, str], ...] = (),
     affinity: NodeAffinity = ANYWHERE,
     tolerations: tuple[Toleration, ...] = (),
+    volume_affinities: tuple[NodeAffinity, ...] = (),
+    features: tuple[str, ...] = (),
+    relations: Relations = NO_RELATIONS,
 ) -> Shape:
     """What a pod needs: one core, one GiB, and whole GPUs unless ``milli`` says less."""
     accepted = tuple(GpuModelName(model) for model in models)
     gpu = GpuRequest(gpus, milli, memory_mib, accepted) if gpus else GpuRequest()
-    return Shape(Resources(cpu_milli, memory_bytes, other=other), gpu, selector, affinity, tolerations)
+    return Shape(
+        Resources(cpu_milli, memory_bytes, other=other),
+        gpu,
+        selector,
+        affinity,
+        tolerations,
+        volume_affinities,
+        features,
+        relations,
+    )
 
 
 def share(milli: int, memory_mib: int | None = None, *, cpu_milli: int = 1000) -> Shape:
@@ -122,6 +137,9 @@ def pod(
     priority: int = 0,
     gang: str | None = None,
     created_at_us: int = 0,
+    namespace: str = "",
+    labels: tuple[tuple[str, str], ...] = (),
+    role: str = "",
 ) -> Pod:
     """A pod, CPU-only unless ``needs`` says more."""
     return Pod(
@@ -131,6 +149,9 @@ def pod(
         priority=priority,
         gang=None if gang is None else GangName(gang),
         created_at_us=created_at_us,
+        namespace=namespace,
+        labels=labels,
+        role=role,
     )
 
 
@@ -140,11 +161,17 @@ def members(gang_name: str, count: int, needs: Shape | None = None) -> list[Pod]
 
 
 def gang(
-    name: str, min_members: int, *, level: str | None = None, priority: int = 0, queue: str = DEFAULT_QUEUE
+    name: str,
+    min_members: int,
+    *,
+    level: str | None = None,
+    priority: int = 0,
+    queue: str = DEFAULT_QUEUE,
+    roles: tuple[tuple[str, int], ...] = (),
 ) -> Gang:
     """A gang, anywhere in the fleet unless a topology level is required."""
     required = None if level is None else TopologyLevelName(level)
-    return Gang(GangName(name), min_members, QueueName(queue), priority, required)
+    return Gang(GangName(name), min_members, QueueName(queue), priority, required, role_minimums=roles)
 
 
 def topology(*levels: str) -> Topology:
@@ -208,6 +235,10 @@ class Story:
     def queue(self, name: str, *, priority: int = 0, strict: bool = False) -> list[AnyInstruction]:
         """A queue appears or changes."""
         return self.happen(event.QueueSet(Queue(QueueName(name), priority, strict)))
+
+    def namespace(self, name: str, **labels: str) -> list[AnyInstruction]:
+        """A namespace appears or has other labels."""
+        return self.happen(event.NamespaceSet(name, labels))
 
     def levels(self, *levels: str) -> list[AnyInstruction]:
         """The topology is set."""

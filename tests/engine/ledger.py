@@ -5,18 +5,30 @@ each step it checks the decisions one by one as they were made, and then that th
 say the same. A check's name says the rule; its message names the pod.
 """
 
+import msgspec
+
 from gpufleet.engine import event
-from gpufleet.engine.instruction import AnyInstruction, Bind, Rejected, RequeueAfter, Unschedulable
+from gpufleet.engine.instruction import (
+    AnyInstruction,
+    Bind,
+    GangUnknown,
+    Rejected,
+    RequeueAfter,
+    Unschedulable,
+)
 from gpufleet.engine.layout import PodState
+from gpufleet.engine.reason import Reason
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
+from gpufleet.model.relations import NO_RELATIONS
 from gpufleet.model.topology import Topology
 from tests.engine.books_check import check_node, check_rankings
 from tests.engine.plain_fleet import PlainNode
+from tests.engine.plain_neighbours import Placed, PlainNeighbours
 
 FIRST_PAUSE_US = 1_000_000
 LONGEST_PAUSE_US = 60_000_000
@@ -40,6 +52,10 @@ class Ledger:
         self.gangs: dict[GangName, Gang] = {}
         self.queues: dict[QueueName, Queue] = {}
         self.topology = Topology()
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.volumes: dict[PodUid, tuple[tuple[str, str], ...]] = {}
+        self.started: set[GangName] = set()
+        self.told_unknown: set[GangName] = set()
         self.arrival: dict[PodUid, int] = {}
         self.told: set[PodUid] = set()
 
@@ -62,6 +78,7 @@ class Ledger:
         self._check_arrays(plain)
         self._check_gangs(bound, plain)
         self._check_turns(bound)
+        self._check_neighbours()
         self._check_no_room_is_left_unused(plain)
         self._check_everyone_knows_why(said)
         return said
@@ -80,8 +97,7 @@ class Ledger:
         if isinstance(happened, event.GangSet):
             return happened.gang.min_members < 1
         if isinstance(happened, event.PodAdded):
-            gpu = happened.pod.shape.gpu
-            return happened.pod.uid not in self.pods and not 0 <= gpu.gpu_milli <= 1000
+            return not 0 <= happened.pod.shape.gpu.gpu_milli <= 1000
         return False
 
     def _apply(self, happened: event.Event) -> None:
@@ -93,9 +109,7 @@ class Ledger:
             case event.DeviceSet(name, device):
                 node = self.nodes[name]
                 devices = tuple(device if one.id == device.id else one for one in node.devices)
-                self.nodes[name] = Node(
-                    name, node.allocatable, devices, node.labels, node.taints, node.unschedulable
-                )
+                self.nodes[name] = msgspec.structs.replace(node, devices=devices)
             case event.PodAdded(pod):
                 self._know(pod)
             case event.PodBound(pod, name, devices):
@@ -107,8 +121,15 @@ class Ledger:
                 self._forget(uid)
             case event.GangSet(gang):
                 self.gangs[gang.name] = gang
+                self.started.discard(gang.name)
+                self.told_unknown.discard(gang.name)
             case event.GangRemoved(name):
-                self.gangs.pop(name, None)
+                if self.gangs.pop(name, None) is not None:
+                    self.told_unknown.discard(name)
+            case event.NamespaceSet(name, labels):
+                self.namespaces[name] = labels
+            case event.NamespaceRemoved(name):
+                self.namespaces.pop(name, None)
             case event.QueueSet(queue):
                 self.queues[queue.name] = queue
             case event.QueueRemoved(name):
@@ -118,11 +139,13 @@ class Ledger:
 
     def _know(self, pod: Pod) -> None:
         if pod.uid not in self.pods:
-            self.pods[pod.uid] = pod
             self.arrival[pod.uid] = len(self.arrival)
+        self.pods[pod.uid] = pod
 
     def _turns_out_to_run(self, uid: PodUid, name: NodeName, devices: tuple[DeviceId | None, ...]) -> None:
         known = self.place.get(uid)
+        if known is None or known[0] != name:
+            self.volumes.pop(uid, None)
         if known is None or known[0] != name or devices:
             self.place[uid] = (name, devices)
         self.confirmed.add(uid)
@@ -132,13 +155,14 @@ class Ledger:
         if uid not in self.place or uid in self.confirmed:
             return
         del self.place[uid]
+        self.volumes.pop(uid, None)
         times = self.refusals.get(uid, 0)
         self.refusals[uid] = times + 1
         self.pause_end_us[uid] = self.at_us + min(LONGEST_PAUSE_US, FIRST_PAUSE_US * 2**times)
         self.told.discard(uid)
 
     def _forget(self, uid: PodUid) -> None:
-        for known in (self.pods, self.place, self.pause_end_us, self.refusals):
+        for known in (self.pods, self.place, self.pause_end_us, self.refusals, self.volumes):
             known.pop(uid, None)
         self.confirmed.discard(uid)
         self.told.discard(uid)
@@ -155,6 +179,13 @@ class Ledger:
         return [
             pod for uid, pod in self.pods.items() if uid not in self.place and uid not in self.pause_end_us
         ]
+
+    def neighbours(self) -> PlainNeighbours:
+        """Who is where as of now, the plain way."""
+        placed = [
+            Placed(self.pods[uid], name, self.volumes.get(uid, ())) for uid, (name, _) in self.place.items()
+        ]
+        return PlainNeighbours(self.nodes, placed, self.namespaces)
 
     def _held(self, uid: PodUid) -> tuple[DeviceId, ...]:
         """Devices that a pod is booked on; for those without known id, what the engine took instead."""
@@ -209,6 +240,14 @@ class Ledger:
             assert len(set(one.devices)) == len(one.devices) == pod.shape.gpu.count
             assert set(one.devices) <= set(place.fitting_devices(pod.shape)), one
             self._check_domain(pod, one.node)
+            neighbours = self.neighbours()
+            against = neighbours.reasons(pod, self.nodes[one.node])
+            assert not against, f"{one.uid} is bound to {one.node} against {against}"
+            ways = neighbours.assignments(pod, self.nodes[one.node])
+            most = max(sum(bool(volume) for _, volume in way) for way in ways)
+            assert one.volumes in ways
+            assert sum(bool(volume) for _, volume in one.volumes) == most, "a volume that is there is used"
+            self.volumes[one.uid] = one.volumes
             place.take(pod.shape, one.devices)
             self.place[one.uid] = (one.node, one.devices)
             bound.append(pod)
@@ -258,17 +297,35 @@ class Ledger:
 
     def _check_gangs(self, bound: list[Pod], plain: dict[NodeName, PlainNode]) -> None:
         """No decision leaves a gang short of its minimum (I3), and none waits that could start."""
+        neighbours = self.neighbours()
         for name, gang in self.gangs.items():
             members = [pod for pod in self.pods.values() if pod.gang == name]
-            running = sum(pod.uid in self.place for pod in members)
-            if any(pod.gang == name for pod in bound):
-                assert running >= gang.min_members, f"{name} runs with {running} members"
-                continue
+            running = [pod for pod in members if pod.uid in self.place]
             waiting = [pod for pod in self.waiting() if pod.gang == name]
-            missing = max(1, gang.min_members - running)
+            just_bound = [pod for pod in bound if pod.gang == name]
+            if len(running) == len(just_bound):
+                self.started.discard(name)
+            roles = [pod.role for pod in running]
+            lacking = sum(max(0, least - roles.count(role)) for role, least in gang.role_minimums)
+            lacking = max(0, gang.min_members - len(running), lacking)
+            if just_bound:
+                enough = lacking == 0 or (name in self.started and not waiting)
+                assert enough, f"{name} runs with {len(running)} members and lacks {lacking}"
+            if lacking == 0:
+                self.started.add(name)
+            if not running:
+                self.started.discard(name)
+            if just_bound or gang.role_minimums:
+                continue
+            missing = max(1, min(lacking, len(waiting)) if name in self.started else lacking)
             anywhere = gang.required_level is None and not self._is_strict(gang.queue)
-            if anywhere and len(waiting) >= missing and len({pod.shape for pod in waiting}) == 1:
-                room = sum(_places(place, waiting[0], missing) for place in plain.values())
+            alike = len({pod.shape for pod in waiting}) == 1 and waiting[0].shape.relations == NO_RELATIONS
+            if anywhere and alike and len(waiting) >= missing:
+                room = sum(
+                    _places(place, waiting[0], missing)
+                    for place in plain.values()
+                    if not any(neighbours.reasons(pod, place.node) for pod in waiting)
+                )
                 assert room < missing, f"{name} waits, and {room} of {missing} members would fit"
 
     def _check_turns(self, bound: list[Pod]) -> None:
@@ -283,15 +340,30 @@ class Ledger:
                 if strict:
                     passed = later and pod.queue == waiting.queue
                 else:
-                    passed = later and pod.shape == waiting.shape
+                    alike = (pod.namespace, pod.labels) == (waiting.namespace, waiting.labels)
+                    passed = later and alike and pod.shape == waiting.shape
                 assert not passed, f"{pod.uid} has passed over {waiting.uid}"
 
     def _check_no_room_is_left_unused(self, plain: dict[NodeName, PlainNode]) -> None:
         """A pod waits only if it fits nowhere, or stands behind the head of a strict queue."""
+        neighbours = self.neighbours()
         for pod in self.waiting():
             if pod.gang is None and not self._is_behind(pod):
                 fits = [name for name, one in plain.items() if one.accepts(pod.shape) and one.fits(pod.shape)]
+                fits = [name for name in fits if not neighbours.reasons(pod, self.nodes[name])]
                 assert not fits, f"{pod.uid} waits and fits on {fits}"
+
+    def _check_neighbours(self) -> None:
+        """What the engine has against each waiting pod on each node is what the plain rules say."""
+        books = self.engine.books
+        neighbours = self.neighbours()
+        for pod in self.waiting():
+            found = books.neighbours.reasons(books.pods.row_by_uid[pod.uid])
+            for name, row in books.fleet.row_by_name.items():
+                expected = neighbours.reasons(pod, self.nodes[name])
+                assert Reason(int(found[row])) == expected, f"{pod.uid} on {name}"
+            for uid, chosen in self.volumes.items():
+                assert books.neighbours.volumes_of(books.pods.row_by_uid[uid]) == chosen
 
     def _is_behind(self, pod: Pod) -> bool:
         """True if others of a strict queue may be the reason that a pod waits; of gangs any may."""
@@ -308,6 +380,14 @@ class Ledger:
         for pod in self.waiting():
             if pod.gang is None and not self._is_strict(pod.queue):
                 assert pod.uid in self.told, f"{pod.uid} does not know why it waits"
+        known = {pod.gang for uid, pod in self.pods.items() if uid not in self.pause_end_us}
+        self.told_unknown &= {name for name in known if name is not None}
+        for one in said:
+            if isinstance(one, GangUnknown):
+                assert one.gang not in self.told_unknown, f"{one.gang} is told twice that nobody knows it"
+                self.told_unknown.add(one.gang)
+        named = {pod.gang for pod in self.waiting() if pod.gang is not None}
+        assert named - set(self.gangs) <= self.told_unknown
         self.told -= set(self.place)
         wakes_us = [one.at_us for one in said if isinstance(one, RequeueAfter)]
         if self.pause_end_us:

@@ -99,7 +99,9 @@ class PlainNode:
             return False
         labels = self.node.labels
         selected = all(labels.get(key) == value for key, value in shape.node_selector)
-        return selected and shape.affinity.accepts(labels, self.node.name)
+        reachable = all(one.accepts(labels, self.node.name) for one in shape.volume_affinities)
+        declared = all(feature in self.node.features for feature in shape.features)
+        return selected and reachable and declared and shape.affinity.accepts(labels, self.node.name)
 
     def has_host_room(self, shape: Shape) -> bool:
         """True if every host resource that is asked for suffices."""

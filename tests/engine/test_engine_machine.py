@@ -12,20 +12,37 @@ from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
 from gpufleet.engine.policy import POLICIES
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import Device, Serves
+from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint, Toleration
+from gpufleet.model.volumes import Attachment
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, share, topology
 from tests.engine.ledger import Ledger
+from tests.engine.relation_builder import (
+    app,
+    asking,
+    claim,
+    in_zone,
+    on_node,
+    preferred,
+    prefers_zone,
+    related,
+    spread,
+    term,
+    volume,
+)
 
+Looks = tuple[str, tuple[tuple[str, str], ...]]
 NODES = ("n0", "n1", "n2", "n3")
 GANGS = ("g0", "g1", "g2")
 QUEUES = ("default", "strict", "late")
 TAINT = Taint("gpu")
+SOFT_TAINT = Taint("slow", effect="PreferNoSchedule")
 SHAPES = (
     shape(),
     shape(cpu_milli=3000),
@@ -41,15 +58,48 @@ SHAPES = (
     shape(2, milli=400),
     shape(other=(("example.com/nic", 1),)),
 )
+BOTH = (term("a"), term("a", "b", key="rack"))
+NAMED = related("a", affinity=(term("a"),))
+RELATED_SHAPES = (
+    asking(ports=(HostPort(80),)),
+    asking(ports=(HostPort(80, address="10.0.0.1"), HostPort(53, "UDP"))),
+    asking("a", affinity=(term("a"),)),
+    asking("a", affinity=(term("b", key="host"),)),
+    asking("a", gpus=1, affinity=BOTH),
+    asking("b", affinity=(term("a", namespace_labels={"team": "x"}, namespaces=()),)),
+    asking("a", anti_affinity=(term("a", key="host"),)),
+    asking("b", gpus=1, anti_affinity=(term("a", namespace_labels={"team": "x"}),)),
+    asking("b", anti_affinity=(term("b", namespaces=("", "other")), term("a", key="rack"))),
+    asking("a", spread=(spread("a"),)),
+    asking("a", spread=(spread("a", "b", key="host", max_skew=2), spread("b"))),
+    asking("b", spread=(spread("b", min_domains=3, honor_taints=True, honor_affinity=False),)),
+    asking("b", spread=(spread("a", required=False),), preferred=(preferred(-5, term("a")),)),
+    shape(affinity=prefers_zone("x"), features=("fast",)),
+    asking(attachments=(Attachment("disk", "v1"), Attachment("disk", "v2"))),
+    asking(attachments=(Attachment("disk", "v2"), Attachment("net", "v3"))),
+    asking(exclusive=("only",)),
+    asking(unbound=(claim("c1", volume("p1", on_node("n0")), volume("p2")),)),
+    asking(unbound=(claim("c1", volume("p2")), claim("c2", volume("p1"), volume("p2")))),
+    asking(
+        unbound=(
+            claim("c3", volume("p1"), provision=(in_zone("x"),)),
+            claim("c4", volume("p3", in_zone("y")), volume("p1"), provision=()),
+        )
+    ),
+    shape(volume_affinities=(in_zone("x"),), relations=NAMED),
+)
+LOOKS = tuple((space, labels) for space in ("", "other") for labels in ((), *map(app, "ab")))
 
 nodes = st.builds(
-    lambda name, gpus, model, cpu, labels, taints, cordoned, serves, memory, other: node(
+    lambda name, gpus, model, cpu, labels, taints, cordoned, serves, memory, other, described: node(
         name,
         gpus,
         model=model,
         cpu_milli=cpu,
         pods=8,
-        labels=labels,
+        labels=labels | {"host": name},
+        features=described[0],
+        volume_limits=described[1],
         taints=taints,
         cordoned=cordoned,
         serves=serves,
@@ -61,14 +111,26 @@ nodes = st.builds(
     st.sampled_from((0, 1, 2, 4, 4)),
     st.sampled_from(("A100", "A100", "T4")),
     st.sampled_from((2000, 8000, 16_000)),
-    st.sampled_from(({}, {"block": "x", "rack": "a"}, {"block": "x", "rack": "b"}, {"rack": "a"})),
-    st.sampled_from((*[()] * 7, (TAINT,))),
+    st.sampled_from(
+        (
+            {},
+            {"block": "x", "rack": "a", "zone": "x"},
+            {"block": "x", "rack": "b", "zone": "y"},
+            {"rack": "a", "zone": "x"},
+            {"rack": "b", "zone": "z"},
+        )
+    ),
+    st.sampled_from((*[()] * 7, (TAINT,), (SOFT_TAINT,))),
     st.sampled_from((*[False] * 7, True)),
     st.sampled_from((Serves.ANY, Serves.ANY, Serves.WHOLE, Serves.SHARE)),
     st.sampled_from((40_000, 40_000, None)),
     st.sampled_from(((), (("example.com/nic", 1),))),
+    st.sampled_from((((), ()), (("fast",), (("disk", 1),)), (("fast", "new"), (("disk", 2), ("net", 0))))),
 )
-shapes = st.sampled_from(SHAPES)
+ALL_SHAPES = (*SHAPES, *RELATED_SHAPES, *RELATED_SHAPES)
+# By number: what Hypothesis would print of the shapes themselves is too long for it.
+shapes = st.integers(0, len(ALL_SHAPES) - 1).map(ALL_SHAPES.__getitem__)
+looks = st.sampled_from(LOOKS)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -104,8 +166,13 @@ class EngineMachine(RuleBasedStateMachine):
             event.TopologySet(topology("block", "rack")),
             event.GangSet(gang("g0", 2)),
             event.GangSet(gang("g1", 3, level="rack")),
-            event.NodeSet(node("n0", 4, cpu_milli=16_000, pods=8, labels={"block": "x", "rack": "a"})),
-            event.NodeSet(node("n1", 4, cpu_milli=16_000, pods=8, labels={"block": "x", "rack": "b"})),
+            *(
+                event.NodeSet(node(name, 4, cpu_milli=16_000, pods=8, labels={"block": "x"} | labels))
+                for name, labels in (
+                    ("n0", {"rack": "a", "zone": "x", "host": "n0"}),
+                    ("n1", {"rack": "b", "zone": "y", "host": "n1"}),
+                )
+            ),
         )
 
     @rule()
@@ -113,10 +180,21 @@ class EngineMachine(RuleBasedStateMachine):
         if self.policy.learns:
             self.happen(self.engine.study())
 
-    def new_pod(self, needs: Shape, queue: str, priority: int, gang_name: str | None) -> Pod:
+    def new_pod(
+        self, needs: Shape, queue: str, priority: int, gang_name: str | None, looks: Looks, role: str = ""
+    ) -> Pod:
         """A pod nobody has seen."""
         self.pods_made += 1
-        return pod(f"p{self.pods_made}", needs, queue=queue, priority=priority, gang=gang_name)
+        return pod(
+            f"p{self.pods_made}",
+            needs,
+            queue=queue,
+            priority=priority,
+            gang=gang_name,
+            namespace=looks[0],
+            labels=looks[1],
+            role=role,
+        )
 
     def known(self, index: int) -> PodUid:
         """Some pod that is there, or nobody."""
@@ -159,14 +237,20 @@ class EngineMachine(RuleBasedStateMachine):
         count=st.integers(1, 6),
         queue=st.sampled_from(QUEUES),
         priority=st.integers(0, 2),
+        looks=st.lists(looks, min_size=6, max_size=6),
     )
-    def pods_arrive(self, needs: Shape, count: int, queue: str, priority: int) -> None:
-        pods = [self.new_pod(needs, queue, priority, None) for _ in range(count)]
+    def pods_arrive(self, needs: Shape, count: int, queue: str, priority: int, looks: list[Looks]) -> None:
+        pods = [self.new_pod(needs, queue, priority, None, looks[number]) for number in range(count)]
         self.happen(*(event.PodAdded(one) for one in pods))
 
-    @rule(needs=st.lists(shapes, min_size=1, max_size=4), name=st.sampled_from(GANGS))
-    def members_arrive(self, needs: list[Shape], name: str) -> None:
-        pods = [self.new_pod(one, "default", 0, name) for one in needs]
+    @rule(
+        needs=st.lists(
+            st.tuples(shapes, looks, st.sampled_from(("", "lead", "work"))), min_size=1, max_size=4
+        ),
+        name=st.sampled_from(GANGS),
+    )
+    def members_arrive(self, needs: list[tuple[Shape, Looks, str]], name: str) -> None:
+        pods = [self.new_pod(one, "default", 0, name, looks, role) for one, looks, role in needs]
         self.happen(*(event.PodAdded(one) for one in pods))
 
     @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4))
@@ -183,6 +267,38 @@ class EngineMachine(RuleBasedStateMachine):
         if known is not None:
             self.happen(event.PodAdded(known))
 
+    @rule(
+        index=st.integers(0, 400),
+        needs=st.none() | shapes,
+        looks=looks,
+        name=st.sampled_from((None, None, *GANGS)),
+        priority=st.integers(0, 2),
+    )
+    def pod_is_described_anew(
+        self, index: int, needs: Shape | None, looks: Looks, name: str | None, priority: int
+    ) -> None:
+        known = self.ledger.pods.get(self.known(index))
+        if known is not None:
+            self.happen(
+                event.PodAdded(
+                    msgspec.structs.replace(
+                        known,
+                        shape=needs or known.shape,
+                        namespace=looks[0],
+                        labels=looks[1],
+                        gang=known.gang if index % 2 or name is None else GangName(name),
+                        priority=priority,
+                    )
+                )
+            )
+
+    @rule(
+        name=st.sampled_from(("", "other")),
+        labels=st.sampled_from(({}, {"team": "x"}, {"team": "y"})),
+    )
+    def namespace_set(self, name: str, labels: dict[str, str]) -> None:
+        self.happen(event.NamespaceSet(name, labels) if labels else event.NamespaceRemoved(name))
+
     @rule(index=st.integers(0, 400))
     def bind_confirmed(self, index: int) -> None:
         uid = self.running(index)
@@ -194,10 +310,14 @@ class EngineMachine(RuleBasedStateMachine):
         index=st.integers(0, 400),
         name=st.sampled_from(NODES),
         held=st.lists(st.sampled_from((None, 0, 1, 2, 3)), max_size=2, unique=True),
+        needs=shapes,
+        looks=looks,
     )
-    def pod_turns_out_to_run(self, index: int, name: str, held: list[int | None]) -> None:
+    def pod_turns_out_to_run(
+        self, index: int, name: str, held: list[int | None], needs: Shape, looks: Looks
+    ) -> None:
         known = self.ledger.pods.get(self.known(index)) if index % 2 else None
-        one = known or self.new_pod(SHAPES[index % len(SHAPES)], "default", 0, None)
+        one = known or self.new_pod(needs, "default", 0, None, looks)
         devices = tuple(None if number is None else DeviceId(f"{name}/{number}") for number in held)
         self.happen(event.PodBound(one, NodeName(name), devices[: one.shape.gpu.count]))
 
@@ -211,9 +331,19 @@ class EngineMachine(RuleBasedStateMachine):
         level=st.sampled_from((None, None, "block", "rack", "room")),
         priority=st.integers(0, 2),
         queue=st.sampled_from(QUEUES),
+        roles=st.sampled_from(((), (), (), (("lead", 1),), (("lead", 1), ("work", 2)))),
     )
-    def gang_set(self, name: str, least: int, level: str | None, priority: int, queue: str) -> None:
-        self.happen(event.GangSet(gang(name, least, level=level, priority=priority, queue=queue)))
+    def gang_set(
+        self,
+        name: str,
+        least: int,
+        level: str | None,
+        priority: int,
+        queue: str,
+        roles: tuple[tuple[str, int], ...],
+    ) -> None:
+        one = gang(name, least, level=level, priority=priority, queue=queue, roles=roles)
+        self.happen(event.GangSet(one))
 
     @rule(name=st.sampled_from(GANGS))
     def gang_removed(self, name: str) -> None:

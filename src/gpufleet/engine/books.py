@@ -143,6 +143,7 @@ class Books:
         if pod.gang is not None:
             self.gangs.members(pod.gang).displace(row)
             self.regard_gang(pod.gang)
+            self.gangs.drop_if_empty(pod.gang)
 
     def leave(self, row: int) -> None:
         """A pod goes for good: out of its line and its gang."""
