@@ -59,6 +59,7 @@ SHAPES = (
     shape(other=(("example.com/nic", 1),)),
 )
 BOTH = (term("a"), term("a", "b", key="rack"))
+SHARED_CLAIM = claim("c1", volume("p1", on_node("n0")), volume("p2"))
 NAMED = related("a", affinity=(term("a"),))
 RELATED_SHAPES = (
     asking(ports=(HostPort(80),)),
@@ -78,8 +79,8 @@ RELATED_SHAPES = (
     asking(attachments=(Attachment("disk", "v1"), Attachment("disk", "v2"))),
     asking(attachments=(Attachment("disk", "v2"), Attachment("net", "v3"))),
     asking(exclusive=("only",)),
-    asking(unbound=(claim("c1", volume("p1", on_node("n0")), volume("p2")),)),
-    asking(unbound=(claim("c1", volume("p2")), claim("c2", volume("p1"), volume("p2")))),
+    asking(unbound=(SHARED_CLAIM,)),
+    asking(unbound=(SHARED_CLAIM, claim("c2", volume("p1"), volume("p2")))),
     asking(
         unbound=(
             claim("c3", volume("p1"), provision=(in_zone("x"),)),

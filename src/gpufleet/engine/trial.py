@@ -16,6 +16,7 @@ from gpufleet.engine.placing import release
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.related_places import RelatedPlaces
+from gpufleet.engine.relations.unbound_claims import Choice
 from gpufleet.engine.search import NO_NODES, place_members
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import Int64Array, TableStore
@@ -40,7 +41,7 @@ class Trial:
         self.related = related
         self.mark = 0
         self.kept = False
-        self._moved: dict[int, None] = {}
+        self._moved: dict[int, Choice | None] = {}
 
     def __enter__(self) -> Self:
         self.mark = self.store.mark()
@@ -64,16 +65,18 @@ class Trial:
     def undo(self) -> None:
         """Back to the beginning of the trial, to try something else."""
         journal.undo(self.store.tables, self.mark)
-        for row in self._moved:
+        for row, choice in self._moved.items():
             self.related.neighbours.follow(row)
+            self.related.neighbours.choose_again(row, choice)
         self._moved.clear()
 
     def _follow(self, rows: list[int]) -> None:
         """The places of these pods may have changed."""
-        if self.related.neighbours.is_active:
+        neighbours = self.related.neighbours
+        if neighbours.is_active:
             for row in rows:
-                self._moved[row] = None
-                self.related.neighbours.follow(row)
+                self._moved.setdefault(row, neighbours.choice_of(row))
+                neighbours.follow(row)
 
     def release(self, uid: PodUid) -> None:
         """See the fleet without this pod; one that holds nothing of the fleet changes nothing."""
@@ -104,7 +107,7 @@ class Trial:
         """Place one waiting pod where its neighbours allow it; False if there is no such place."""
         placed = self.related.place(row, nodes)
         if placed:
-            self._moved[row] = None
+            self._moved.setdefault(row, None)
         return placed
 
     def place_pod(self, uid: PodUid) -> bool:

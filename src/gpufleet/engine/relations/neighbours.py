@@ -315,6 +315,19 @@ class Neighbours:
             self.claims.keep(row, Choice(self.fleet.node_at(node).name, volumes))
             self.changes += 1
 
+    def choice_of(self, row: int) -> Choice | None:
+        """The volumes chosen for a pod and the node they were chosen for."""
+        return self.claims.choice_by_row.get(row)
+
+    def choose_again(self, row: int, choice: Choice | None) -> None:
+        """A pod is back where it was: exactly what was chosen with that place holds again."""
+        if choice == self.choice_of(row):
+            return
+        self.changes += 1
+        self.claims.drop(row)
+        if choice is not None:
+            self.claims.keep(row, choice)
+
     def volumes_of(self, row: int) -> Volumes:
         """The volumes chosen for a pod."""
         choice = self.claims.choice_by_row.get(row)
