@@ -280,11 +280,16 @@ class EngineMachine(RuleBasedStateMachine):
     ) -> None:
         known = self.ledger.pods.get(self.known(index))
         if known is not None:
+            content = needs or known.shape
+            if known.uid in self.ledger.place:
+                content = msgspec.structs.replace(
+                    content, gpu=known.shape.gpu
+                )  # a running pod keeps its GPUs
             self.happen(
                 event.PodAdded(
                     msgspec.structs.replace(
                         known,
-                        shape=needs or known.shape,
+                        shape=content,
                         namespace=looks[0],
                         labels=looks[1],
                         gang=known.gang if index % 2 or name is None else GangName(name),
