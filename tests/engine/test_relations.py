@@ -1,28 +1,21 @@
 """The rules by which pods decide about each other's places, one by one, as Kubernetes documents them."""
 
 from gpufleet.engine import event
-from gpufleet.engine.instruction import Bind
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.model.shape import Shape
-from gpufleet.model.taint import Taint, Toleration
-from gpufleet.model.volumes import Attachment
+from gpufleet.model.taint import Taint
 from tests.engine.fleet_builder import Story, node, placed, pod, refused, shape
 from tests.engine.relation_builder import (
     HOST,
     ZONE,
     app,
     asking,
-    claim,
     in_zone,
-    on_node,
-    preferred,
-    prefers_zone,
     related,
     spread,
     term,
-    volume,
     zoned,
 )
 
@@ -333,162 +326,6 @@ def test_pods_of_other_namespaces_are_not_counted() -> None:
     told.run_on(of("a", "web", namespace="other"), "n0")
     told.run_on(of("b", "web", namespace="other"), "n0")
     assert sorted(spread_out(told, 2)) == ["x", "y"]
-
-
-# Volumes.
-
-
-def test_a_node_attaches_no_more_volumes_than_it_can() -> None:
-    told = Story()
-    told.nodes(node("n", volume_limits=(("disk", 2),)))
-    said = told.arrive(
-        *(pod(f"p{number}", asking(attachments=(Attachment("disk", f"v{number}"),))) for number in range(3))
-    )
-    assert placed(said) == ["p0", "p1"]
-    assert told.explain("p2") == {"volume-limit": 1}
-    assert placed(told.arrive(pod("shares", asking(attachments=(Attachment("disk", "v0"),))))) == ["shares"]
-    assert placed(told.arrive(pod("other", asking(attachments=(Attachment("net", "v9"),))))) == ["other"]
-    assert placed(told.depart("p0")) == [], "its volume is still used by another pod"
-    assert placed(told.depart("shares")) == ["p2"]
-
-
-def test_a_claim_for_one_pod_is_used_by_one_pod_in_the_whole_cluster() -> None:
-    told = Story()
-    told.nodes(*zoned("x", "y"))
-    needs = asking(exclusive=("team/data",))
-    said = told.arrive(pod("a", needs), pod("b", needs))
-    assert placed(said) == ["a"]
-    assert told.explain("b") == {"volume-in-use": 2}
-    assert placed(told.depart("a")) == ["b"]
-
-
-def test_a_claim_is_held_on_a_node_that_nobody_knows() -> None:
-    told = Story()
-    told.nodes(*zoned("x"))
-    needs = asking(exclusive=("team/data",))
-    told.run_on(pod("theirs", needs), "nowhere")
-    assert refused(told.arrive(pod("p", needs))) == ["p"]
-    assert placed(told.depart("theirs")) == ["p"]
-
-
-def bound_volumes(told: Story) -> dict[str, tuple[tuple[str, str], ...]]:
-    """The volumes chosen for each pod."""
-    return {one.uid: one.volumes for one in told.said if isinstance(one, Bind)}
-
-
-def test_an_unbound_claim_takes_its_pod_to_a_volume() -> None:
-    told = Story()
-    told.nodes(*zoned("x", "y"))
-    told.arrive(pod("p", asking(unbound=(claim("data", volume("pv", in_zone("y"))),))))
-    assert place_of(told, "p") == "n1"
-    assert bound_volumes(told) == {"p": (("data", "pv"),)}
-
-
-def test_a_volume_that_was_given_away_is_not_given_again() -> None:
-    told = Story()
-    told.nodes(*zoned("x"))
-    said = told.arrive(
-        pod("a", asking(unbound=(claim("a", volume("pv")),))),
-        pod("b", asking(unbound=(claim("b", volume("pv")),))),
-    )
-    assert placed(said) == ["a"]
-    assert told.explain("b") == {"volume-unbound": 1}
-    assert placed(told.refuse("a")) == ["b"], "a bind that failed gives the volume back"
-
-
-def test_claims_of_a_pod_get_volumes_of_their_own_even_if_one_must_step_aside() -> None:
-    told = Story()
-    told.nodes(*zoned("x"))
-    greedy, picky = claim("greedy", volume("pv1"), volume("pv2")), claim("picky", volume("pv1"))
-    told.arrive(pod("p", asking(unbound=(greedy, picky))))
-    assert bound_volumes(told)["p"] == (("greedy", "pv2"), ("picky", "pv1"))
-    assert refused(
-        told.arrive(pod("q", asking(unbound=(claim("one", volume("pv3")), claim("two", volume("pv3"))))))
-    ) == ["q"]
-
-
-def test_what_has_no_volume_is_provisioned_where_that_is_possible() -> None:
-    told = Story()
-    told.nodes(*zoned("x", "y"))
-    anywhere = claim("new", provision=(in_zone("y"),))
-    told.arrive(pod("p", asking(unbound=(anywhere,))))
-    assert (place_of(told, "p"), bound_volumes(told)["p"]) == ("n1", (("new", ""),))
-    assert refused(told.arrive(pod("q", asking(unbound=(claim("none"),))))) == ["q"]
-
-
-def test_pods_with_one_claim_go_where_its_volume_is() -> None:
-    told = Story()
-    told.nodes(*zoned("x", "y", gpus=1))
-    shared = claim("data", volume("local", on_node("n0")), volume("far", on_node("n1")))
-    told.arrive(*(pod(uid, asking(gpus=1, unbound=(shared,))) for uid in "ab"))
-    assert bound_volumes(told) == {"a": (("data", "local"),)}
-    assert told.explain("b") == {"gpu-busy": 1, "volume-unbound": 1}
-    fresh = claim("fresh", provision=(in_zone("y", "x"),))
-    told.arrive(*(pod(uid, asking(unbound=(fresh,))) for uid in "cd"))
-    assert place_of(told, "c") == place_of(told, "d")
-
-
-# What a node must have.
-
-
-def test_a_pod_goes_where_its_volumes_can_be_used_and_its_features_are_declared() -> None:
-    told = Story()
-    told.nodes(*zoned("x", "y"))
-    told.arrive(pod("p", shape(volume_affinities=(in_zone("y"),))))
-    assert place_of(told, "p") == "n1"
-    assert refused(told.arrive(pod("q", shape(volume_affinities=(in_zone("y"), in_zone("x")))))) == ["q"]
-    assert told.explain("q") == {"volume-affinity": 2}
-    assert refused(told.arrive(pod("r", shape(features=("fast", "new"))))) == ["r"]
-    assert told.explain("r") == {"feature": 2}
-    assert placed(told.nodes(node("n2", features=("fast", "new", "other")))) == ["r"]
-
-
-# Preferences.
-
-
-def test_preferred_node_affinity_outweighs_packing() -> None:
-    told = Story()
-    told.nodes(*zoned("x", "y"))
-    told.run_on(pod("there", shape(1)), "n0", "n0/0")
-    told.arrive(pod("packs", shape(1)), pod("prefers", shape(1, affinity=prefers_zone("y"))))
-    assert (place_of(told, "packs"), place_of(told, "prefers")) == ("n0", "n1")
-
-
-def test_a_preference_that_cannot_be_met_forbids_nothing() -> None:
-    told = Story()
-    told.nodes(*zoned("x"))
-    assert placed(told.arrive(pod("p", shape(affinity=prefers_zone("y"))))) == ["p"]
-
-
-def test_a_taint_that_asks_to_be_avoided_is_avoided_while_there_is_room_elsewhere() -> None:
-    told = Story()
-    slow = Taint("slow", effect="PreferNoSchedule")
-    told.nodes(node("slow", 1, taints=(slow,)), node("fast", 1))
-    told.run_on(pod("there"), "slow")
-    tolerant = shape(tolerations=(Toleration("slow", "Exists"),))
-    told.arrive(pod("a", shape(1)), pod("b", shape(1)), pod("c", tolerant))
-    assert [place_of(told, uid) for uid in "abc"] == ["fast", "slow", "slow"]
-
-
-def test_pods_go_near_whom_they_like_and_away_from_whom_they_do_not() -> None:
-    told = Story()
-    told.nodes(*zoned("x", "y", "z"))
-    told.run_on(of("db", "db"), "n1")
-    told.run_on(of("noisy", "noisy"), "n0")
-    told.arrive(pod("near", asking(preferred=(preferred(10, term("db")),))))
-    told.arrive(pod("away", asking(preferred=(preferred(-10, term("noisy")), preferred(-10, term("db"))))))
-    assert (place_of(told, "near"), place_of(told, "away")) == ("n1", "n2")
-
-
-def test_spread_that_is_not_required_is_sought() -> None:
-    told = Story()
-    told.nodes(*zoned("x", "y", "z"))
-    assert sorted(spread_out(told, 6, required=False)) == ["x", "x", "y", "y", "z", "z"]
-    told.lose("n1", "n2")
-    assert (
-        len(placed(told.arrive(of("late", "web", asking("web", spread=(spread("web", required=False),))))))
-        == 1
-    )
 
 
 # Telling why.
