@@ -10,10 +10,13 @@ import msgspec
 import pytest
 
 from gpufleet.engine import event
+from gpufleet.engine.instruction import AnyInstruction, Bind, Rejected
 from gpufleet.engine.policy import POLICIES
 from gpufleet.model.identifiers import NodeName, PodUid
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, pod, topology
 from tests.engine.random_fleets import odd_node, odd_shape
+from tests.engine.relation_builder import app
+from tests.engine.test_neighbours import any_claim, any_shape
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,13 +32,19 @@ def tell(policy: str, seed: int) -> Story:
     )
     for number in range(12):
         one = odd_node(chance, f"n{number}")
-        told.nodes(msgspec.structs.replace(one, labels={"rack": f"r{number % 3}", "host": one.name}))
+        labels = {"rack": f"r{number % 3}", "host": one.name, "zone": "xyz"[number % 3]}
+        told.nodes(msgspec.structs.replace(one, labels=labels))
+    claims = [any_claim(chance, f"c{number}") for number in range(5)]
+    told.namespace("other", team="x", stage="late")
     for number in range(120):
         told.at_us += chance.choice((0, 1, SECOND_US))
         told.arrive(pod(f"p{number}", chance.choice(needs), queue=chance.choice("ab"), priority=number % 3))
+        space, own = chance.choice(("", "other")), chance.choice("abc")
+        asks = any_shape(chance, space, own, claims)
+        told.arrive(pod(f"r{number}", asks, namespace=space, labels=app(own)))
         if number % 10 == 0:
             told.gangs(gang(f"g{number}", 2, level=chance.choice((None, "rack"))))
-            told.arrive(*members(f"g{number}", 3, chance.choice(needs)))
+            told.arrive(*members(f"g{number}", 3, chance.choice((*needs, asks))))
         bound = sorted(told.binds)
         if bound:
             uid = PodUid(chance.choice(bound))
@@ -91,4 +100,7 @@ def test_events_survive_the_log_unchanged() -> None:
     told = tell("fgd", 3)
     events = [one for _, events in told.told for one in events]
     assert msgspec.json.decode(msgspec.json.encode(events), type=list[event.AnyEvent]) == events
+    said = [one for one in told.said if not isinstance(one, Rejected)]
+    assert msgspec.json.decode(msgspec.json.encode(said), type=list[AnyInstruction]) == said
+    assert any(isinstance(one, Bind) and one.volumes for one in said)
     assert NodeName("n0") in {one.node.name for one in events if isinstance(one, event.NodeSet)}
