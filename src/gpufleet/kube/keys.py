@@ -86,13 +86,11 @@ TRAINING_ROLE = "training.kubeflow.org/replica-type"
 MPI_ROLE = "training.kubeflow.org/job-role"
 RAY_CLUSTER = "ray.io/cluster"
 RAY_GROUP = "ray.io/group"
-RAY_NODE_TYPE = "ray.io/node-type"
 
 # What storage controllers write on claims.
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
-MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
 POD_ANNOTATIONS = frozenset(
     {

@@ -1,0 +1,18 @@
+"""Every key that we read from pods is explained to those who write them."""
+
+import pytest
+
+from gpufleet.kube import keys
+from tests.house.project import ROOT
+
+# Written and read by storage controllers and our own manifests, not by people on pods.
+NOT_OF_PODS = {"BIND_COMPLETED", "SELECTED_NODE", "BETA_STORAGE_CLASS"}
+NAMES = [
+    name for name, value in vars(keys).items() if name.isupper() and isinstance(value, str) and "/" in value
+]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_OF_PODS])
+def test_key_is_documented(name: str) -> None:
+    page = (ROOT / "docs" / "pod-inputs.md").read_text(encoding="utf-8")
+    assert f"`{getattr(keys, name)}`" in page or f"`{getattr(keys, name)}:" in page
