@@ -1,0 +1,198 @@
+"""Carrying out binds: one write each, repeated only where that cannot bind a pod twice.
+
+A Binding carries the pod's uid, so it cannot hit a namesake, and the server refuses a second one
+for a pod that has a node. What is not known is read back. While the outcome is open the room stays
+booked and only the very same Binding is sent again: a late arrival of the first then does no harm.
+After ``GIVE_UP_S``, which is longer than a server works on a request, the room is given back.
+"""
+
+import asyncio
+import enum
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from gpufleet.kube.client import Client
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.outcome import OutcomeUnknown
+from gpufleet.kube.resources import PODS
+from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRequests
+from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.scheduler.errors import LeadershipLostError
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, VolumeTask
+from gpufleet.scheduler.wire_text import PodName
+
+LOG = logging.getLogger(__name__)
+GIVE_UP_S = 90.0
+PAUSE_FIRST_S = 0.2
+PAUSE_MOST_S = 5.0
+
+
+class Outcome(enum.Enum):
+    """What came of a bind."""
+
+    BOUND = "bound"
+    REFUSED = "refused"
+    FENCED = "fenced"
+    GONE = "gone"
+    TAKEN = "taken"
+    GAVE_UP = "gave-up"
+    NO_VOLUME = "no-volume"
+
+
+class BindTask(msgspec.Struct, frozen=True):
+    """A pod, the place decided for it, and the annotations that travel with the Binding."""
+
+    pod: PodName
+    node: NodeName
+    devices: tuple[DeviceId, ...] = ()
+    annotations: dict[str, str] = {}
+    volumes: tuple[VolumeTask, ...] = ()
+
+
+class BindResult(msgspec.Struct, frozen=True):
+    """What came of a task, with the server's words where it refused."""
+
+    task: BindTask
+    outcome: Outcome
+    words: str = ""
+
+
+class _PodAsBound(msgspec.Struct):
+    """What is read back of a pod."""
+
+    class Meta(msgspec.Struct):
+        uid: str = ""
+        annotations: dict[str, str] = {}
+
+    class Spec(msgspec.Struct, rename="camel"):
+        node_name: str = ""
+
+    metadata: Meta
+    spec: Spec
+
+
+_READ_BACK = msgspec.json.Decoder(_PodAsBound)
+
+
+class Binder:
+    """Workers that carry out binds until they are cancelled; results go to ``tell``."""
+
+    def __init__(
+        self,
+        client: Client,
+        volumes: VolumeBinder,
+        metrics: Metrics,
+        tell: Callable[[BindResult], None],
+        *,
+        at_once: int,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self.client = client
+        self.may_write = may_write
+        self.volumes = volumes
+        self.metrics = metrics
+        self.tell = tell
+        self.at_once = at_once
+        self._tasks: asyncio.Queue[BindTask] = asyncio.Queue()
+        self._busy = 0
+
+    @property
+    def backlog(self) -> int:
+        """Binds not finished yet."""
+        return self._tasks.qsize() + self._busy
+
+    def submit(self, task: BindTask) -> None:
+        """Have a bind carried out, after those submitted before."""
+        self._tasks.put_nowait(task)
+
+    async def run(self) -> None:
+        """Carry out binds, several at a time."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.at_once):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            task = await self._tasks.get()
+            self._busy += 1
+            began_s = self.client.clock.monotonic_s()
+            try:
+                result = await self._carry_out(task)
+            finally:
+                self._busy -= 1
+            self.metrics.bind_seconds.observe(self.client.clock.monotonic_s() - began_s)
+            self.metrics.binds.labels(result.outcome.value).inc()
+            if result.outcome is not Outcome.BOUND:
+                LOG.warning(
+                    "a bind did not happen",
+                    extra={"pod": str(task.pod), "outcome": result.outcome.value, "answer": result.words},
+                )
+            self.tell(result)
+
+    async def _carry_out(self, task: BindTask) -> BindResult:
+        if task.volumes:
+            try:
+                await self.volumes.prepare(task.pod, task.node, task.volumes)
+            except VolumeProblemError as problem:
+                return BindResult(task, Outcome.NO_VOLUME, str(problem))
+        give_up_at_s = self.client.clock.monotonic_s() + GIVE_UP_S
+        pause_s = PAUSE_FIRST_S
+        while True:
+            result, words = await self._try(task)
+            if result is not None:
+                return BindResult(task, result, words)
+            if self.client.clock.monotonic_s() + pause_s > give_up_at_s:
+                return BindResult(task, Outcome.GAVE_UP, words)
+            await self.client.clock.sleep(pause_s * (0.5 + self.client.jitter.random()))
+            pause_s = min(PAUSE_MOST_S, 2 * pause_s)
+
+    async def _try(self, task: BindTask) -> tuple[Outcome | None, str]:
+        """Send the Binding once; None where it is worth sending again."""
+        if not self.may_write():
+            raise LeadershipLostError("leadership is no longer certain, so nothing more is bound")
+        try:
+            await self.client.bind(
+                task.pod.name,
+                namespace=task.pod.namespace,
+                uid=task.pod.uid,
+                node=task.node,
+                annotations=task.annotations,
+            )
+        except OutcomeUnknown as unknown:
+            return await self._read_back(task, str(unknown))
+        except NotFound as answer:
+            return Outcome.GONE, str(answer)
+        except (TooManyRequests, ServerFailure) as answer:
+            return None, str(answer)
+        except StatusError as answer:
+            known, _ = await self._read_back(task, str(answer))
+            return known or refusal(answer), str(answer)
+        except KubeError as problem:
+            return None, str(problem)
+        return Outcome.BOUND, ""
+
+    async def _read_back(self, task: BindTask, words: str) -> tuple[Outcome | None, str]:
+        """What the server has of the pod now; None where it has no node yet or nothing is known."""
+        try:
+            body = await self.client.get(PODS, task.pod.name, namespace=task.pod.namespace)
+            pod = _READ_BACK.decode(body)
+        except NotFound:
+            return Outcome.GONE, words
+        except (KubeError, msgspec.DecodeError):
+            return None, words
+        if pod.metadata.uid != task.pod.uid:
+            return Outcome.GONE, words
+        if not pod.spec.node_name:
+            return None, words
+        ours = pod.spec.node_name == task.node and all(
+            pod.metadata.annotations.get(key) == value for key, value in task.annotations.items()
+        )
+        return (Outcome.BOUND if ours else Outcome.TAKEN), words
+
+
+def refusal(answer: StatusError) -> Outcome:
+    """What kind of no a definite answer is."""
+    return Outcome.FENCED if "epoch" in answer.message else Outcome.REFUSED

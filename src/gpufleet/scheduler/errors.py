@@ -1,0 +1,15 @@
+"""The live scheduler's errors, in the kinds of ``model.errors``."""
+
+from gpufleet.model.errors import InternalError, WorldError
+
+
+class LeadershipLostError(WorldError):
+    """Another process leads, or ours could not renew its Lease in time: no more writes."""
+
+
+class FenceMissingError(WorldError):
+    """The API server does not refuse Bindings of an older leader: the admission policy is absent."""
+
+
+class StuckError(InternalError):
+    """A part of the scheduler stopped that must not stop."""

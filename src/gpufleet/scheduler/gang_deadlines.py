@@ -1,0 +1,130 @@
+"""Gangs that are bound in part and cannot be completed: what is taken back, and when.
+
+A bound pod cannot be unbound. So when a gang still lacks members at its deadline, those that have a
+controller are marked with the condition DisruptionTarget and evicted: the controller makes them anew
+and the gang starts again, whole. A bare pod would be lost for good, so it stays, with the reason,
+unless its group asks for deletion. The deadline counts from the time at which the API server noted
+the first member as scheduled; it is turned into our own monotonic time once, when the gang is first
+seen short, so that a jump of the wall clock moves no deadline.
+"""
+
+import asyncio
+import datetime as dt
+import logging
+
+import msgspec
+
+from gpufleet.kube.client import Client, PatchType
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.resources import PODS
+from gpufleet.kube.status import Conflict, NotFound, TooManyRequests
+from gpufleet.model.identifiers import GangName
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.wire_text import Condition, PodName, condition_patch
+
+LOG = logging.getLogger(__name__)
+REASON = "GangIncomplete"
+TRY_AGAIN_S = 15.0
+
+
+class BoundMember(msgspec.Struct, frozen=True):
+    """A member that has a node, and what may be done with it."""
+
+    pod: PodName
+    controlled: bool
+    may_be_deleted: bool = False
+
+
+class HalfBound(msgspec.Struct, frozen=True):
+    """A gang of which some members have a node, but fewer than it needs."""
+
+    gang: GangName
+    min_members: int
+    members: tuple[BoundMember, ...]
+    since: dt.datetime
+    deadline_s: float
+
+
+class _Watch(msgspec.Struct):
+    due_s: float
+    told: bool = False
+
+
+class GangDeadlines:
+    """Watches gangs that are half bound and takes them back past their deadline."""
+
+    def __init__(self, client: Client, reporter: Reporter, metrics: Metrics) -> None:
+        self.client = client
+        self.reporter = reporter
+        self.metrics = metrics
+        self._watches: dict[GangName, _Watch] = {}
+        self._tasks: asyncio.Queue[tuple[HalfBound, BoundMember]] = asyncio.Queue()
+
+    def regard(self, gangs: list[HalfBound]) -> None:
+        """These gangs, and no others, are half bound now."""
+        now_s, now = self.client.clock.monotonic_s(), self.client.clock.now()
+        names = {gang.gang for gang in gangs}
+        for name in [name for name in self._watches if name not in names]:
+            del self._watches[name]
+        for gang in gangs:
+            watch = self._watches.get(gang.gang)
+            if watch is None:
+                elapsed_s = (now - gang.since).total_seconds()
+                left_s = min(gang.deadline_s, max(0.0, gang.deadline_s - elapsed_s))
+                watch = self._watches[gang.gang] = _Watch(now_s + left_s)
+            if watch.due_s <= now_s:
+                self._take_back(gang, first=not watch.told)
+                watch.told = True
+                watch.due_s = now_s + TRY_AGAIN_S
+
+    def next_due_s(self) -> float | None:
+        """When the next deadline passes."""
+        return min((watch.due_s for watch in self._watches.values()), default=None)
+
+    def _take_back(self, gang: HalfBound, *, first: bool) -> None:
+        bound = len(gang.members)
+        note = f"gang {gang.gang} has {bound} of {gang.min_members} members placed past its deadline"
+        for member in gang.members:
+            if member.controlled or member.may_be_deleted:
+                self._tasks.put_nowait((gang, member))
+            elif first:
+                way_out = "it stays, because no controller would replace it; delete it to free its room"
+                self.reporter.warns(member.pod, REASON, f"{note}; {way_out}")
+
+    async def run(self) -> None:
+        """Carry out evictions until cancelled."""
+        while True:
+            gang, member = await self._tasks.get()
+            outcome = await self._evict(gang, member)
+            self.metrics.evictions.labels("gang-incomplete", outcome).inc()
+            LOG.info(
+                "a member of an incomplete gang was taken back",
+                extra={"pod": str(member.pod), "gang": gang.gang, "outcome": outcome},
+            )
+
+    async def _evict(self, gang: HalfBound, member: BoundMember) -> str:
+        pod = member.pod
+        message = f"gang {gang.gang} could not place all of its {gang.min_members} members in time"
+        condition = Condition("DisruptionTarget", "True", REASON, message, self.client.clock.now())
+        try:
+            if not member.controlled:
+                await self.client.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+                return "deleted"
+            await self.client.patch(
+                PODS,
+                pod.name,
+                condition_patch(pod, condition),
+                namespace=pod.namespace,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+            await self.client.evict(pod.name, namespace=pod.namespace, uid=pod.uid)
+        except (NotFound, Conflict):
+            return "gone"
+        except TooManyRequests:
+            return "budget-forbids"
+        except KubeError as problem:
+            LOG.warning("an eviction failed", extra={"pod": str(pod), "problem": str(problem)})
+            return "failed"
+        return "evicted"

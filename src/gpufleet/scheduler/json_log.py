@@ -1,0 +1,50 @@
+"""Logs as one JSON object a line, for machines, or as plain lines, for a terminal.
+
+Messages hold no secrets and no raw text of users: what comes from an object of the cluster goes
+through ``model.errors.printable`` before it gets here.
+"""
+
+import datetime as dt
+import logging
+import sys
+from typing import TextIO
+
+import msgspec
+
+_PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as JSON: time, level, logger, message, and whatever ``extra`` named."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
+        line: dict[str, object] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+class TerminalFormatter(logging.Formatter):
+    """A record as a short line for people, with what ``extra`` named behind it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line, and the trace of an exception below it."""
+        moment = dt.datetime.fromtimestamp(record.created).astimezone()
+        named = "  ".join(f"{key}={value}" for key, value in vars(record).items() if key not in _PLAIN)
+        line = f"{moment:%H:%M:%S} {record.levelname:7} {record.getMessage()}  {named}".rstrip()
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def set_up_logging(level: str, *, json: bool, stream: TextIO | None = None) -> None:
+    """Send all logs of this process to ``stream`` (stderr), in one of the two forms."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if json else TerminalFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,44 @@
+"""What the scheduler measures of itself, under names that follow Prometheus' conventions.
+
+Every figure is kept by the registry of one process and served by ``endpoint``. A series that has
+no value yet is absent: nothing is shown as 0 that was not counted.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+WAIT_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400)
+
+
+class Metrics:
+    """The scheduler's own metrics and the registry that holds them."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.rounds = self._counter("rounds", "Decision rounds")
+        self.round_seconds = self._histogram("round_seconds", "Time of a decision round", LATENCY_BUCKETS_S)
+        self.binds = self._counter("binds", "Bindings by their outcome", ("outcome",))
+        self.bind_seconds = self._histogram("bind_seconds", "Time of one Binding", LATENCY_BUCKETS_S)
+        self.wait_seconds = self._histogram(
+            "pod_wait_seconds", "Time from a pod's creation to its Binding", WAIT_BUCKETS_S
+        )
+        self.pods = self._gauge("pods", "Pods of this scheduler by state", ("state",))
+        self.unreadable = self._gauge("unreadable_objects", "Objects set aside as malformed", ("kind",))
+        self.evictions = self._counter("evictions", "Evictions by reason and outcome", ("reason", "outcome"))
+        self.reports_dropped = self._counter("reports_dropped", "Events not written, to keep memory bounded")
+        self.relists = self._counter("relists", "Lists made anew by kind of object", ("kind",))
+        self.watch_age_seconds = self._gauge(
+            "watch_age_seconds", "Time since a watch said anything", ("kind",)
+        )
+        self.leader = self._gauge("leader", "1 while this process leads")
+        self.epoch = self._gauge("epoch", "Number of the leadership under which this process writes")
+        self.rejections = self._counter("kubelet_rejections", "Pods that a kubelet turned away", ("reason",))
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+        return Counter(f"gpufleet_scheduler_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+        return Gauge(f"gpufleet_scheduler_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"gpufleet_scheduler_{name}", text, buckets=buckets, registry=self.registry)

@@ -1,0 +1,74 @@
+"""Nodes whose kubelet turns pods away although they should fit.
+
+A kubelet has the last word: it may reject a pod that was bound to its node (OutOfcpu,
+UnexpectedAdmissionError, ...). That pod is lost and its controller makes another, which would be
+placed on the same node again. So a node that rejected several pods in short time is left alone for
+a while, longer each time, and trusted again after that.
+"""
+
+import msgspec
+
+from gpufleet.kube.objects.pod import FAILED, Pod
+from gpufleet.model.identifiers import NodeName
+from gpufleet.model.taint import Taint
+
+DISTRUST = Taint(key="gpufleet.io/rejects-pods", effect="NoSchedule")
+"""Stands in the engine, not in the API, for a node that is left alone."""
+
+REJECTIONS_MAX = 3
+WINDOW_S = 600.0
+PAUSE_FIRST_S = 60.0
+PAUSE_MOST_S = 3600.0
+_REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "AdmissionFailed"})
+
+
+def rejection(pod: Pod) -> str | None:
+    """The kubelet's reason if it turned the pod away, None for any other end."""
+    reason = pod.status.reason
+    if pod.status.phase != FAILED or not (reason in _REASONS or reason.lower().startswith("outof")):
+        return None
+    return reason
+
+
+class _Record(msgspec.Struct):
+    rejected_at_s: list[float] = []
+    pause_s: float = PAUSE_FIRST_S
+    until_s: float = 0.0
+
+
+class NodeTrust:
+    """Counts rejections by node and says which nodes are left alone."""
+
+    def __init__(self) -> None:
+        self._records: dict[NodeName, _Record] = {}
+
+    def reject(self, node: NodeName, at_s: float) -> bool:
+        """A kubelet turned a pod away; True if its node is left alone from now on."""
+        record = self._records.setdefault(node, _Record())
+        record.rejected_at_s = [then for then in record.rejected_at_s if at_s - then < WINDOW_S] + [at_s]
+        if at_s < record.until_s or len(record.rejected_at_s) < REJECTIONS_MAX:
+            return False
+        record.rejected_at_s = []
+        record.until_s = at_s + record.pause_s
+        record.pause_s = min(PAUSE_MOST_S, 2 * record.pause_s)
+        return True
+
+    def distrusted(self, node: NodeName, at_s: float) -> bool:
+        """True while nothing new shall go to the node."""
+        record = self._records.get(node)
+        return record is not None and at_s < record.until_s
+
+    def regained(self, at_s: float) -> list[NodeName]:
+        """Nodes whose pause has ended, each told once."""
+        found = [name for name, record in self._records.items() if 0.0 < record.until_s <= at_s]
+        for name in found:
+            self._records[name].until_s = 0.0
+        return found
+
+    def next_regained_s(self) -> float | None:
+        """When the next pause ends."""
+        return min((record.until_s for record in self._records.values() if record.until_s), default=None)
+
+    def forget(self, node: NodeName) -> None:
+        """The node is gone."""
+        self._records.pop(node, None)

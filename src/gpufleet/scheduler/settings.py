@@ -1,0 +1,41 @@
+"""What can be set about the live scheduler, with defaults that suit a cluster of any size."""
+
+import msgspec
+
+SCHEDULER_NAME = "gpufleet"
+LEASE_NAMESPACE = "gpufleet-system"
+LEASE_NAME = "gpufleet-scheduler"
+
+
+class LeaseTimes(msgspec.Struct, frozen=True):
+    """How long leadership lasts unrenewed, until when it is renewed, and how often that is tried.
+
+    The defaults are those of kube-scheduler.
+    """
+
+    duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_s: float = 2.0
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """All settings. Times are in seconds.
+
+    ``identity`` names this process in the Lease. ``binds_at_once`` bounds the writes under way;
+    more of them do not make an API server faster. ``gang_deadline_s`` counts from the first
+    member's PodScheduled time. ``silent_watch_s`` is how long a watch may say nothing at all.
+    ``require_fence`` makes a leader wait until the API server refuses an older leader's Bindings;
+    without it two leaders at once are only kept apart by the Lease's clock.
+    """
+
+    identity: str
+    scheduler_name: str = SCHEDULER_NAME
+    lease_namespace: str = LEASE_NAMESPACE
+    lease_name: str = LEASE_NAME
+    lease: LeaseTimes = LeaseTimes()
+    binds_at_once: int = 32
+    reports_at_once: int = 8
+    gang_deadline_s: float = 600.0
+    silent_watch_s: float = 90.0
+    request_timeout_s: float = 30.0
+    require_fence: bool = True

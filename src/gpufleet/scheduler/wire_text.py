@@ -1,0 +1,94 @@
+"""What the scheduler writes about pods for people to read: Events and conditions, as bytes.
+
+``reporting`` says when and how often.
+"""
+
+import datetime as dt
+from typing import NamedTuple
+
+import msgspec
+
+from gpufleet.model.identifiers import PodUid
+
+NOTE_LENGTH_MAX = 1024
+"""The API server refuses longer notes."""
+
+
+class PodName(NamedTuple):
+    """A pod as the API names it."""
+
+    namespace: str
+    name: str
+    uid: PodUid
+
+    def __str__(self) -> str:
+        """The name as people write it."""
+        return f"{self.namespace}/{self.name}"
+
+
+def micro_time(moment: dt.datetime) -> str:
+    """A moment as Kubernetes' MicroTime."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def whole_time(moment: dt.datetime) -> str:
+    """A moment as Kubernetes' Time, which has whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class EventText(NamedTuple):
+    """What an Event says. ``kind`` is Normal or Warning, ``action`` what was tried."""
+
+    kind: str
+    reason: str
+    action: str
+    note: str
+
+
+def event(pod: PodName, said: EventText, instance: str, name: str, moment: dt.datetime) -> bytes:
+    """An Event of events.k8s.io/v1 about a pod."""
+    note = said.note if len(said.note) <= NOTE_LENGTH_MAX else said.note[: NOTE_LENGTH_MAX - 3] + "..."
+    return msgspec.json.encode(
+        {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "eventTime": micro_time(moment),
+            "reportingController": "gpufleet",
+            "reportingInstance": instance,
+            "type": said.kind,
+            "reason": said.reason,
+            "action": said.action,
+            "note": note,
+            "regarding": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "uid": pod.uid,
+            },
+        }
+    )
+
+
+class Condition(NamedTuple):
+    """A condition of a pod. ``since`` None keeps the time that is there."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: dt.datetime | None = None
+
+
+def condition_patch(pod: PodName, condition: Condition) -> bytes:
+    """A strategic merge patch that sets one condition of exactly this pod, by uid."""
+    written = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+    }
+    if condition.since is not None:
+        written["lastTransitionTime"] = whole_time(condition.since)
+    return msgspec.json.encode({"metadata": {"uid": pod.uid}, "status": {"conditions": [written]}})
