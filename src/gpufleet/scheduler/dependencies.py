@@ -7,13 +7,14 @@ remembered, those of objects that do not exist (yet) among them.
 
 from typing import NamedTuple
 
+from gpufleet.kube.resources import Kind
 from gpufleet.model.identifiers import PodUid
 
 
 class ObjectKey(NamedTuple):
     """An object by kind, namespace ("" for cluster-wide ones) and name ("" for all of the kind)."""
 
-    kind: str
+    kind: Kind
     namespace: str
     name: str
 

@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpufleet.kube.mirror import Change
+from gpufleet.kube.changes import Change
+from gpufleet.kube.resources import Kind
 
 
 class Seen(NamedTuple):
     """A change and the kind of object it is about."""
 
-    kind: str
+    kind: Kind
     change: Change[Any]
 
 
@@ -26,7 +27,7 @@ class Desk:
         self._pile: deque[Seen] = deque()
         self._bell = asyncio.Event()
 
-    def sink(self, kind: str) -> Callable[[Change[Any]], None]:
+    def sink(self, kind: Kind) -> Callable[[Change[Any]], None]:
         """Where the mirror of this kind puts its changes."""
 
         def put(change: Change[Any]) -> None:

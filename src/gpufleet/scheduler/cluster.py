@@ -1,0 +1,93 @@
+"""Our view of the cluster: one mirror for each kind that a decision may depend on.
+
+Mirrors put their changes on the ``desk``; whoever reads an object looks others up here and always
+finds the newest. Kinds that a cluster may not have installed are optional: they are empty then.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gpufleet.kube import resources
+from gpufleet.kube.client import Client
+from gpufleet.kube.mirror import Health, Mirror, Pace
+from gpufleet.kube.objects.namespace import Namespace
+from gpufleet.kube.objects.node import Node
+from gpufleet.kube.objects.node_devices import NodeDevices
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from gpufleet.kube.resources import Kind
+from gpufleet.scheduler.desk import Desk
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """A kind to mirror, and what its objects are read as."""
+
+    kind: Kind
+    type: type[Any]
+    optional: bool = False
+
+
+WATCHED = (
+    Watched(resources.PODS, Pod),
+    Watched(resources.NODES, Node),
+    Watched(resources.NAMESPACES, Namespace),
+    Watched(resources.NODE_DEVICES, NodeDevices, optional=True),
+    Watched(resources.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim),
+    Watched(resources.PERSISTENT_VOLUMES, PersistentVolume),
+    Watched(resources.STORAGE_CLASSES, StorageClass),
+    Watched(resources.CSI_NODES, CsiNode),
+    Watched(resources.CSI_DRIVERS, CsiDriver),
+    Watched(resources.CSI_STORAGE_CAPACITIES, CsiStorageCapacity),
+)
+
+
+class Cluster:
+    """The mirrors by kind."""
+
+    def __init__(self, client: Client, desk: Desk, watched: Iterable[Watched], pace: Pace) -> None:
+        self.mirrors: dict[Kind, Mirror[Any]] = {
+            one.kind: Mirror(
+                client,
+                one.kind,
+                msgspec.json.Decoder(one.type),
+                desk.sink(one.kind),
+                optional=one.optional,
+                pace=pace,
+            )
+            for one in watched
+        }
+
+    def find(self, kind: Kind, name: str, namespace: str = "") -> Any | None:
+        """An object as we last heard of it; None if there is none, or none that can be read."""
+        mirror = self.mirrors.get(kind)
+        return None if mirror is None else mirror.get(name, namespace)
+
+    def all(self, kind: Kind) -> Iterable[Any]:
+        """All objects of a kind."""
+        mirror = self.mirrors.get(kind)
+        return () if mirror is None else mirror.objects.values()
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for mirror in self.mirrors.values():
+                group.create_task(mirror.run())
+
+    async def wait_listed(self) -> None:
+        """Return when every kind was listed once."""
+        for mirror in self.mirrors.values():
+            await mirror.wait_listed()
+
+    def health(self) -> dict[Kind, Health]:
+        """How each mirror is doing."""
+        return {kind: mirror.health() for kind, mirror in self.mirrors.items()}

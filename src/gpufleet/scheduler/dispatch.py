@@ -1,0 +1,108 @@
+"""Carrying the engine's instructions out: each kind goes to the part that knows how.
+
+Binds go to ``binder``, words to people to ``reporting``, half-bound gangs to ``gang_deadlines``.
+Nothing here waits; what comes of a bind comes back through ``translation`` as an event.
+"""
+
+import logging
+from collections.abc import Callable
+
+from gpufleet.engine.explanation import explain, explain_gang
+from gpufleet.engine.instruction import (
+    AnyInstruction,
+    Bind,
+    Evict,
+    GangUnknown,
+    GangUnschedulable,
+    Rejected,
+    Unschedulable,
+)
+from gpufleet.kube.clock import Clock
+from gpufleet.model.errors import InternalError
+from gpufleet.model.identifiers import GangName, NodeName
+from gpufleet.scheduler.binder import Binder, BindTask
+from gpufleet.scheduler.delivery import Delivery
+from gpufleet.scheduler.gang_deadlines import GangDeadlines
+from gpufleet.scheduler.pods import Entry
+from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.translation import Translation
+from gpufleet.scheduler.volume_binder import VolumeTask
+from gpufleet.scheduler.wire_text import PodName
+
+LOG = logging.getLogger(__name__)
+UNSCHEDULABLE = "Unschedulable"
+
+
+class Dispatch:
+    """Hands instructions on."""
+
+    def __init__(
+        self,
+        translation: Translation,
+        delivery: Delivery,
+        binder: Binder,
+        reporter: Reporter,
+        deadlines: GangDeadlines,
+        clock: Clock,
+        epoch: int,
+    ) -> None:
+        self.translation = translation
+        self.delivery = delivery
+        self.binder = binder
+        self.reporter = reporter
+        self.deadlines = deadlines
+        self.clock = clock
+        self.epoch = epoch
+
+    def carry_out(self, instruction: AnyInstruction) -> None:
+        """Hand one instruction to the part that knows how."""
+        match instruction:
+            case Bind():
+                self._bind(instruction)
+            case Unschedulable(uid, verdict):
+                entry = self.translation.pods.waiting(uid)
+                if entry is not None and entry.model is not None:
+                    message = explain(verdict, entry.model.shape)
+                    self.reporter.waits(entry.name, UNSCHEDULABLE, message)
+            case GangUnschedulable():
+                self._tell_gang(instruction.gang, lambda entry: _gang_words(instruction, entry))
+            case GangUnknown(gang):
+                message = f"gang {gang} is not described: no object of that name says how large it is"
+                self._tell_gang(gang, lambda _: message)
+            case Rejected(subject, problem):
+                LOG.warning("the engine refused an event", extra={"subject": subject, "problem": problem})
+            case Evict():
+                raise InternalError("no victim search is set, but the engine asked for an eviction")
+            case _:
+                raise InternalError(f"an instruction nobody carries out: {type(instruction).__name__}")
+
+    def after_round(self) -> None:
+        """Look after what depends on the state as a whole."""
+        self.deadlines.regard(self.translation.half_bound())
+
+    def next_due_s(self) -> float | None:
+        """When a round is wanted even if nothing happens."""
+        dues = [self.deadlines.next_due_s(), self.translation.next_due_s()]
+        return min((due for due in dues if due is not None), default=None)
+
+    def _bind(self, bind: Bind) -> None:
+        entry = self.translation.pods.waiting(bind.uid)
+        if entry is None or entry.model is None:
+            raise InternalError(f"the engine bound pod {bind.uid}, which does not wait")
+        devices = self.translation.nodes.devices(bind.node, bind.devices)
+        annotations = self.delivery.annotations(entry.object, entry.model.shape.gpu, devices, self.epoch)
+        volumes = tuple(VolumeTask(claim, volume) for claim, volume in bind.volumes)
+        self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
+
+    def _tell_gang(self, gang: GangName, words: Callable[[Entry], str]) -> None:
+        for entry in self.translation.waiting_members(gang):
+            self.reporter.waits(entry.name, UNSCHEDULABLE, words(entry))
+
+
+def scheduled_note(pod: PodName, node: NodeName) -> str:
+    """What the Event of a bind says."""
+    return f"Successfully assigned {pod} to {node}"
+
+
+def _gang_words(said: GangUnschedulable, entry: Entry) -> str:
+    return explain_gang(said, None if entry.model is None else entry.model.shape)

@@ -1,0 +1,56 @@
+"""Seeing that an older leader can no longer bind, before the new one binds.
+
+The admission policy that guards grants compares the epoch of a Binding with the Lease. It follows
+the Lease within milliseconds, but how fast is the server's affair; so a new leader sends dry-run
+Bindings of the epoch before its own, of a pod that does not exist, until one is refused. Admission
+comes before the pod is looked up: an answer of "not found" means that the fence is not up yet.
+"""
+
+import logging
+
+from gpufleet.kube import keys
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.grant import write_grant
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.status import Forbidden, Invalid, NotFound
+from gpufleet.model.grant import Grant
+from gpufleet.scheduler.errors import FenceMissingError
+
+LOG = logging.getLogger(__name__)
+PROBE = "gpufleet-fence-probe"
+PAUSE_FIRST_S = 0.005
+PAUSE_MOST_S = 1.0
+GIVE_UP_S = 30.0
+
+
+async def wait_for_fence(client: Client, namespace: str, epoch: int) -> None:
+    """Return once a Binding of the epoch before this one is refused.
+
+    Raises FenceMissingError if that does not happen: the admission policy is not installed.
+    """
+    began_s = client.clock.monotonic_s()
+    pause_s = PAUSE_FIRST_S
+    while not await _refused(client, namespace, epoch - 1):
+        if client.clock.monotonic_s() - began_s > GIVE_UP_S:
+            raise FenceMissingError(
+                f"the API server does not refuse Bindings of epoch {epoch - 1} although the Lease is at "
+                f"{epoch}: install gpufleet's admission policies (the chart and `gpufleet up` do), or start "
+                "with --no-fence if only one scheduler can ever run"
+            )
+        await client.clock.sleep(pause_s)
+        pause_s = min(PAUSE_MOST_S, 2 * pause_s)
+
+
+async def _refused(client: Client, namespace: str, epoch: int) -> bool:
+    annotations = {keys.GRANT: write_grant(Grant(epoch))}
+    try:
+        await client.bind(
+            PROBE, namespace=namespace, uid="", node=PROBE, annotations=annotations, dry_run=True
+        )
+    except NotFound:
+        return False
+    except (Forbidden, Invalid) as answer:
+        return "epoch" in answer.message
+    except KubeError as problem:
+        LOG.warning("the fence could not be probed", extra={"problem": str(problem)})
+    return False

@@ -1,0 +1,64 @@
+"""The nodes as the engine was told of them, put together from Node, NodeDevices and CSINode.
+
+A node whose objects cannot be understood is left out of what is new: it keeps its last good reading
+while it runs pods, and is reported, with the field, until it is mended.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from gpufleet.engine.event import Event, NodeRemoved, NodeSet
+from gpufleet.kube import resources
+from gpufleet.kube.codec.node import read_node
+from gpufleet.kube.errors import ObjectError
+from gpufleet.model.device import Device
+from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.model.node import Node
+from gpufleet.scheduler.cluster import Cluster
+from gpufleet.scheduler.node_trust import DISTRUST, NodeTrust
+
+LOG = logging.getLogger(__name__)
+
+
+class NodeBook:
+    """What the engine knows of each node."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.trust = NodeTrust()
+        self.known: dict[NodeName, Node] = {}
+        self.problems: dict[NodeName, str] = {}
+
+    def regard(self, name: NodeName, at_s: float) -> list[Event]:
+        """One of a node's objects changed: what that means for the engine."""
+        written = self.cluster.find(resources.NODES, name)
+        if written is None:
+            self.problems.pop(name, None)
+            self.trust.forget(name)
+            return [] if self.known.pop(name, None) is None else [NodeRemoved(name)]
+        devices = self.cluster.find(resources.NODE_DEVICES, name)
+        csi = self.cluster.find(resources.CSI_NODES, name)
+        try:
+            node = read_node(written, devices, csi)
+        except ObjectError as problem:
+            self._report(name, str(problem))
+            return []
+        self.problems.pop(name, None)
+        if self.trust.distrusted(name, at_s):
+            node = msgspec.structs.replace(node, taints=(*node.taints, DISTRUST))
+        if self.known.get(name) == node:
+            return []
+        self.known[name] = node
+        return [NodeSet(node)]
+
+    def devices(self, name: NodeName, ids: Sequence[DeviceId]) -> list[Device]:
+        """The devices of a node by their ids, in the order of the ids."""
+        by_id = {device.id: device for device in self.known[name].devices}
+        return [by_id[one] for one in ids]
+
+    def _report(self, name: NodeName, problem: str) -> None:
+        if self.problems.get(name) != problem:
+            LOG.error("a node cannot be read", extra={"node": str(name), "problem": problem})
+        self.problems[name] = problem

@@ -1,0 +1,101 @@
+"""Decision rounds: what was seen goes to the engine, what it says is carried out.
+
+A round takes everything that lies on the ``desk`` and every result of earlier instructions, turns it
+into events (``translation``), takes one step of the engine and hands its instructions on
+(``dispatch``). It runs when something happened or when somebody asked to be woken, never in parallel
+with itself, and never waits for the network.
+"""
+
+import logging
+from collections.abc import Callable
+
+from gpufleet.engine.event import Event
+from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
+from gpufleet.engine.scheduler import Engine
+from gpufleet.kube.clock import Clock
+from gpufleet.scheduler.desk import Desk
+from gpufleet.scheduler.dispatch import Dispatch
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.translation import Translation
+
+LOG = logging.getLogger(__name__)
+IDLE_S = 5.0
+"""The longest time without a round, so that health can tell a stuck loop from an idle one."""
+
+Record = Callable[[int, tuple[Event, ...], list[AnyInstruction]], None]
+
+
+class Rounds:
+    """Runs rounds. ``record`` is given every step, for the event log."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        desk: Desk,
+        translation: Translation,
+        dispatch: Dispatch,
+        clock: Clock,
+        metrics: Metrics,
+        record: Record | None = None,
+    ) -> None:
+        self.engine = engine
+        self.desk = desk
+        self.translation = translation
+        self.dispatch = dispatch
+        self.clock = clock
+        self.metrics = metrics
+        self.record = record
+        self.turned_at_s = clock.monotonic_s()
+        self._epoch_us = int(clock.now().timestamp() * 1_000_000) - self._monotonic_us()
+        self._due_us: int | None = None
+
+    async def run(self) -> None:
+        """Take rounds until cancelled."""
+        while True:
+            await self.desk.wait(self._pause_s())
+            self.turn()
+
+    def turn(self) -> None:
+        """One round, now."""
+        began_s = self.clock.monotonic_s()
+        self._due_us = None
+        self._step(self.translation.take(self.desk.take()))
+        for wave in self.translation.waves():
+            self._step(wave)
+        self.dispatch.after_round()
+        self.turned_at_s = self.clock.monotonic_s()
+        self.metrics.rounds.inc()
+        self.metrics.round_seconds.observe(self.turned_at_s - began_s)
+
+    def _step(self, events: list[Event]) -> None:
+        learn = self._one_step(events)
+        if learn:
+            # What was learned is used from the next decision on; it cannot cause another lesson.
+            self._one_step([self.engine.study()])
+
+    def _one_step(self, events: list[Event]) -> bool:
+        at_us = max(self.engine.at_us, self._epoch_us + self._monotonic_us())
+        instructions = self.engine.step(at_us, events)
+        if self.record is not None:
+            self.record(at_us, tuple(events), instructions)
+        learn = False
+        for instruction in instructions:
+            if isinstance(instruction, RequeueAfter):
+                self._due_us = instruction.at_us
+            elif isinstance(instruction, Learn):
+                learn = True
+            else:
+                self.dispatch.carry_out(instruction)
+        return learn
+
+    def _monotonic_us(self) -> int:
+        return int(self.clock.monotonic_s() * 1_000_000)
+
+    def _pause_s(self) -> float:
+        pauses = [IDLE_S]
+        if self._due_us is not None:
+            pauses.append((self._due_us - self._epoch_us - self._monotonic_us()) / 1_000_000)
+        due_s = self.dispatch.next_due_s()
+        if due_s is not None:
+            pauses.append(due_s - self.clock.monotonic_s())
+        return max(0.0, min(pauses))

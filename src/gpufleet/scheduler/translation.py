@@ -1,0 +1,208 @@
+"""From changes of the cluster to events of the engine.
+
+Objects that others depend on come first, then nodes, then gangs, then pods: first those that ended,
+then those that have a node, then those that wait. So a decision never rests on half of what was seen
+together. Every object is read on its own: one that cannot be read harms only its owner.
+
+A new leader's first round must not give away what half-bound gangs need: the engine first gets the
+waiting members of those gangs (``take``), and all other waiting pods in a second wave (``waves``).
+"""
+
+import logging
+from collections import deque
+from typing import Any
+
+from gpufleet.engine.event import (
+    BindRefused,
+    Event,
+    NamespaceRemoved,
+    NamespaceSet,
+    PodAdded,
+    PodBound,
+    PodRemoved,
+)
+from gpufleet.kube import resources
+from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
+from gpufleet.kube.clock import Clock
+from gpufleet.kube.resources import Kind
+from gpufleet.model.identifiers import GangName, NodeName, PodUid
+from gpufleet.scheduler.binder import BindResult, Outcome
+from gpufleet.scheduler.cluster import Cluster
+from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
+from gpufleet.scheduler.desk import Desk, Seen
+from gpufleet.scheduler.gang_deadlines import HalfBound
+from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.node_trust import rejection
+from gpufleet.scheduler.nodes import NodeBook
+from gpufleet.scheduler.pods import Entry, Place, PodBook
+
+LOG = logging.getLogger(__name__)
+NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
+
+
+class Translation:
+    """Keeps what was told to the engine, and turns what is seen into what is new."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        desk: Desk,
+        dependencies: Dependencies,
+        nodes: NodeBook,
+        pods: PodBook,
+        gangs: GangBook,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self.cluster = cluster
+        self.desk = desk
+        self.dependencies = dependencies
+        self.nodes = nodes
+        self.pods = pods
+        self.gangs = gangs
+        self.clock = clock
+        self.metrics = metrics
+        self._results: deque[BindResult] = deque()
+        self._filled = False
+        self._later: list[Event] = []
+
+    def result(self, result: BindResult) -> None:
+        """What came of a bind; taken in with the next round."""
+        self._results.append(result)
+        self.desk.ring()
+
+    def take(self, seen: list[Seen]) -> list[Event]:
+        """The events for the next step."""
+        first: list[Event] = []
+        nodes: dict[NodeName, None] = dict.fromkeys(self.nodes.trust.regained(self.clock.monotonic_s()))
+        touched: dict[PodUid, None] = {}
+        pod_events: list[Event] = []
+        for kind, change in seen:
+            if kind == resources.PODS:
+                continue
+            key = self._key(kind, change)
+            if key is None:
+                continue
+            if kind in NODE_KINDS:
+                nodes[NodeName(key.name)] = None
+            elif kind == resources.NAMESPACES:
+                first.append(self._namespace(key.name))
+            touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        for result in self._take_results():
+            pod_events += result
+        for kind, change in seen:
+            if kind == resources.PODS:
+                pod_events += self._pod(change, nodes)
+        pod_events += self.pods.read_again(touched)
+        for name in nodes:
+            first += self.nodes.regard(name, self.clock.monotonic_s())
+            pod_events += self.pods.rebook(name)
+        gang_events = self.gangs.changes()
+        lasting = [event for event in pod_events if self._lasts(event)]
+        return [*first, *gang_events, *self._in_waves(sorted(lasting, key=_rank))]
+
+    def waves(self) -> list[list[Event]]:
+        """What the engine shall hear after it has decided on the events of ``take``."""
+        later, self._later = self._later, []
+        return [later] if later else []
+
+    def waiting_members(self, gang: GangName) -> list[Entry]:
+        """The members of a gang that wait."""
+        return [entry for entry in self.pods.members(gang) if entry.place is Place.WAITING]
+
+    def half_bound(self) -> list[HalfBound]:
+        """Gangs of which some members, but fewer than needed, have a node."""
+        return self.gangs.half_bound()
+
+    def next_due_s(self) -> float | None:
+        """When a round is wanted although nothing is seen."""
+        return self.nodes.trust.next_regained_s()
+
+    def _key(self, kind: Kind, change: Any) -> ObjectKey | None:
+        """The object that a change is about."""
+        match change:
+            case Appeared(found) | Changed(_, found) | Vanished(found):
+                return ObjectKey(kind, found.metadata.namespace, found.metadata.name)
+            case Unreadable(namespace, name, _, problem):
+                LOG.error(
+                    "an object cannot be read",
+                    extra={"kind": kind.plural, "object": f"{namespace}/{name}", "problem": problem},
+                )
+                return ObjectKey(kind, namespace, name)
+            case UnreadableGone(namespace, name, _):
+                return ObjectKey(kind, namespace, name)
+            case Listed():
+                return None
+        raise TypeError(change)
+
+    def _namespace(self, name: str) -> Event:
+        found = self.cluster.find(resources.NAMESPACES, name)
+        return NamespaceRemoved(name) if found is None else NamespaceSet(name, found.metadata.labels)
+
+    def _pod(self, change: Any, nodes: dict[NodeName, None]) -> list[Event]:
+        match change:
+            case Appeared(pod) | Changed(_, pod):
+                self._regard_rejection(change, nodes)
+                return self.pods.regard(pod)
+            case Vanished(pod):
+                return self.pods.leave(PodUid(pod.metadata.uid))
+            case _:
+                self._key(resources.PODS, change)
+                return []
+
+    def _regard_rejection(self, change: Any, nodes: dict[NodeName, None]) -> None:
+        """Count a pod that a kubelet has just turned away against its node."""
+        match change:
+            case Changed(before, pod) if not before.terminal and pod.spec.node_name:
+                reason = rejection(pod)
+                if reason is not None:
+                    name = NodeName(pod.spec.node_name)
+                    self.metrics.rejections.labels(reason).inc()
+                    if self.nodes.trust.reject(name, self.clock.monotonic_s()):
+                        LOG.warning("a node rejects pods and is left alone", extra={"node": str(name)})
+                        nodes[name] = None
+
+    def _take_results(self) -> list[list[Event]]:
+        found = []
+        while self._results:
+            found.append(self._result(self._results.popleft()))
+        return found
+
+    def _result(self, result: BindResult) -> list[Event]:
+        task = result.task
+        entry = self.pods.waiting(task.pod.uid)
+        if entry is None or entry.model is None:
+            # It has left, or the watch was faster than the answer.
+            return []
+        if result.outcome is Outcome.BOUND:
+            return [PodBound(entry.model, task.node, task.devices)]
+        return [BindRefused(task.pod.uid)]
+
+    def _lasts(self, event: Event) -> bool:
+        """False for what was overtaken by something seen in the same round: sorting would revive it."""
+        if isinstance(event, PodAdded):
+            entry = self.pods.waiting(event.pod.uid)
+            return entry is not None and entry.model is event.pod
+        return not isinstance(event, PodBound) or event.pod.uid in self.pods.entries
+
+    def _in_waves(self, events: list[Event]) -> list[Event]:
+        """All events now, but at the first time others than half-bound gangs' members later."""
+        if self._filled:
+            return events
+        self._filled = True
+        urgent = {half.gang for half in self.gangs.half_bound()}
+        if not urgent:
+            return events
+        now: list[Event] = []
+        for event in events:
+            waits = isinstance(event, PodAdded) and event.pod.gang not in urgent
+            (self._later if waits else now).append(event)
+        return now
+
+
+def _rank(event: Event) -> int:
+    """Those that ended, those that have a node, those that wait."""
+    if isinstance(event, PodRemoved):
+        return 0
+    return 1 if isinstance(event, PodBound) else 2
