@@ -19,7 +19,7 @@ from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRequests
 from gpufleet.model.identifiers import DeviceId, NodeName
-from gpufleet.scheduler.errors import LeadershipLostError
+from gpufleet.kube.lease import LeadershipLost
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, VolumeTask
 from gpufleet.scheduler.wire_text import PodName
@@ -152,7 +152,7 @@ class Binder:
     async def _try(self, task: BindTask) -> tuple[Outcome | None, str]:
         """Send the Binding once; None where it is worth sending again."""
         if not self.may_write():
-            raise LeadershipLostError("leadership is no longer certain, so nothing more is bound")
+            raise LeadershipLost("leadership is no longer certain, so nothing more is bound")
         try:
             await self.client.bind(
                 task.pod.name,

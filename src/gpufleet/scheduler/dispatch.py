@@ -23,7 +23,7 @@ from gpufleet.model.identifiers import GangName, NodeName
 from gpufleet.scheduler.binder import Binder, BindTask
 from gpufleet.scheduler.delivery import Delivery
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
-from gpufleet.scheduler.pods import Entry
+from gpufleet.scheduler.places import Entry, Intent
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.translation import Translation
 from gpufleet.scheduler.volume_binder import VolumeTask
@@ -67,8 +67,9 @@ class Dispatch:
             case GangUnschedulable():
                 self._tell_gang(instruction.gang, lambda entry: _gang_words(instruction, entry))
             case GangUnknown(gang):
-                message = f"gang {gang} is not described: no object of that name says how large it is"
-                self._tell_gang(gang, lambda _: message)
+                unknown = f"gang {gang} is not described: nothing says how many members it needs"
+                problem = self.translation.gangs.problem(gang)
+                self._tell_gang(gang, lambda _: problem or unknown)
             case Rejected(subject, problem):
                 LOG.warning("the engine refused an event", extra={"subject": subject, "problem": problem})
             case Evict():
@@ -91,6 +92,7 @@ class Dispatch:
             raise InternalError(f"the engine bound pod {bind.uid}, which does not wait")
         devices = self.translation.nodes.devices(bind.node, bind.devices)
         annotations = self.delivery.annotations(entry.object, entry.model.shape.gpu, devices, self.epoch)
+        entry.intent = Intent(bind.node, bind.devices, annotations)
         volumes = tuple(VolumeTask(claim, volume) for claim, volume in bind.volumes)
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
 

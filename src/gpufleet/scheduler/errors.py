@@ -3,10 +3,6 @@
 from gpufleet.model.errors import InternalError, WorldError
 
 
-class LeadershipLostError(WorldError):
-    """Another process leads, or ours could not renew its Lease in time: no more writes."""
-
-
 class FenceMissingError(WorldError):
     """The API server does not refuse Bindings of an older leader: the admission policy is absent."""
 

@@ -16,7 +16,7 @@ from gpufleet.kube.errors import ObjectError
 from gpufleet.model.device import Device
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
-from gpufleet.scheduler.cluster import Cluster
+from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.scheduler.node_trust import DISTRUST, NodeTrust
 
 LOG = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 class NodeBook:
     """What the engine knows of each node."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Lookup) -> None:
         self.cluster = cluster
         self.trust = NodeTrust()
         self.known: dict[NodeName, Node] = {}

@@ -5,27 +5,29 @@ Every object that is looked up on the way is remembered as one that the pod depe
 engine is ``Held``, with the reason for its owner.
 """
 
+import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from gpufleet.kube import keys, resources
-from gpufleet.kube.codec.gangs import GangFinder
 from gpufleet.kube.codec.grant import granted_devices, read_grant
-from gpufleet.kube.codec.pod import NO_LABELS, read_placed_pod, read_pod
-from gpufleet.kube.codec.volumes import read_volumes
-from gpufleet.kube.codec.waits import waits_of
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.pod import NO_LABELS, GangPart, read_placed_pod, read_pod
+from gpufleet.kube.codec.volumes import NOTHING, read_volumes
+from gpufleet.kube.codec.waits import Wait, waits_of
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
-from gpufleet.model.grant import Grant
+from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, PodUid
 from gpufleet.model.shape import GpuRequest
-from gpufleet.scheduler.cluster import Cluster
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 
+LOG = logging.getLogger(__name__)
 MALFORMED = "Malformed"
 
 
@@ -36,10 +38,18 @@ class Held(msgspec.Struct, frozen=True):
     message: str
 
 
+class FindGang(Protocol):
+    """Which gang a pod belongs to: ``gangs`` knows."""
+
+    def part(self, pod: Pod, lookup: Lookup) -> GangPart | Wait | None:
+        """The pod's gang and its role there. Raises ObjectError for what cannot be."""
+        ...
+
+
 class Recorder:
     """Looks objects up and remembers which were asked for, those that are not there too."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Lookup) -> None:
         self.cluster = cluster
         self.keys: set[ObjectKey] = set()
 
@@ -52,3 +62,115 @@ class Recorder:
         """All objects of a kind."""
         self.keys.add(ObjectKey(kind, "", ""))
         return self.cluster.all(kind)
+
+
+class PodReader:
+    """Reads pods and remembers on what each depends."""
+
+    def __init__(self, cluster: Lookup, dependencies: Dependencies, gangs: FindGang) -> None:
+        self.cluster = cluster
+        self.dependencies = dependencies
+        self.gangs = gangs
+
+    def read(self, pod: Pod) -> model.Pod | Held:
+        """A pod that waits for us, or why it cannot be placed whatever room there is."""
+        recorder = Recorder(self.cluster)
+        try:
+            return self._read(pod, recorder)
+        except ObjectError as problem:
+            return Held(MALFORMED, str(problem))
+        finally:
+            self.dependencies.replace(PodUid(pod.metadata.uid), frozenset(recorder.keys))
+
+    def _read(self, pod: Pod, lookup: Recorder) -> model.Pod | Held:
+        waits = waits_of(pod)
+        if waits:
+            return held_by(waits)
+        volumes = read_volumes(pod, lookup)
+        if volumes.waits:
+            return held_by(volumes.waits)
+        gang = self.gangs.part(pod, lookup)
+        if isinstance(gang, Wait):
+            return held_by((gang,))
+        return read_pod(
+            pod,
+            volumes=volumes.volumes,
+            gang=gang,
+            namespace_labels=self._namespace_labels(pod, lookup),
+        )
+
+    def read_placed(self, pod: Pod) -> model.Pod:
+        """A pod that has a node, whoever placed it. Raises ObjectError where nothing of it can be read.
+
+        How much of each GPU it holds is what its grant says, not what its owner may have written
+        since.
+        """
+        uid = PodUid(pod.metadata.uid)
+        self.dependencies.replace(uid, frozenset())
+        try:
+            volumes = read_volumes(pod, self.cluster).volumes
+        except ObjectError:
+            volumes = NOTHING.volumes
+        try:
+            part = self.gangs.part(pod, self.cluster)
+        except ObjectError:
+            part = None
+        gang = part if isinstance(part, GangPart) else None
+        meaning = read_placed_pod(
+            pod, volumes=volumes, gang=gang, namespace_labels=self._namespace_labels(pod, self.cluster)
+        )
+        granted = self._granted(pod)
+        if not granted or agrees(meaning.shape.gpu, granted):
+            return meaning
+        shape = msgspec.structs.replace(meaning.shape, gpu=request_of(granted))
+        return msgspec.structs.replace(meaning, shape=shape)
+
+    def devices(self, pod: Pod, count: int) -> tuple[DeviceId | None, ...]:
+        """The devices that a placed pod holds: as its node reports, else as granted, else unknown."""
+        report = self.cluster.find(resources.NODE_DEVICES, pod.spec.node_name)
+        held = () if report is None else [
+            DeviceId(holder.device) for holder in report.spec.holders if holder.pod_uid == pod.metadata.uid
+        ]
+        known = tuple(held) or tuple(device.id for device in self._granted(pod))
+        return (*known, *[None] * (count - len(known)))[:count]
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is gone."""
+        self.dependencies.replace(uid, frozenset())
+
+    def _granted(self, pod: Pod) -> tuple[GrantedDevice, ...]:
+        text = pod.metadata.annotations.get(keys.GRANT)
+        if text is None:
+            return ()
+        try:
+            return granted_devices(read_grant(text))
+        except ObjectError as problem:
+            LOG.error(
+                "a grant cannot be read; the pod's devices are counted as unknown ones",
+                extra={"pod": pod.metadata.path, "problem": str(problem)},
+            )
+            return ()
+
+    def _namespace_labels(self, pod: Pod, lookup: Lookup) -> dict[str, str]:
+        namespace = lookup.find(resources.NAMESPACES, pod.metadata.namespace)
+        return dict(NO_LABELS) if namespace is None else namespace.metadata.labels
+
+
+def held_by(waits: tuple[Wait, ...]) -> Held:
+    """Several things waited for as one reason, that of the first."""
+    return Held(waits[0].reason.value, "; ".join(wait.message for wait in waits))
+
+
+def agrees(request: GpuRequest, granted: tuple[GrantedDevice, ...]) -> bool:
+    """True if the grant gives what is asked for; memory that was not asked for is in proportion."""
+    meant = request_of(granted)
+    same = (request.count, request.gpu_milli) == (meant.count, meant.gpu_milli)
+    return same and (request.whole or request.memory_mib in {None, meant.memory_mib})
+
+
+def request_of(granted: tuple[GrantedDevice, ...]) -> GpuRequest:
+    """The request that these devices serve."""
+    first = granted[0]
+    if first.kind is GrantKind.WHOLE:
+        return GpuRequest(len(granted), WHOLE_GPU_MILLI)
+    return GpuRequest(len(granted), first.gpu_milli, first.memory_mib)

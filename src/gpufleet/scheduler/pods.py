@@ -6,65 +6,33 @@ has a node, whoever chose it), or not here at all (another scheduler's that wait
 moves it and returns the engine's events; reading what a pod means is ``pod_reader``'s business.
 """
 
-import enum
 from collections.abc import Iterable
-from typing import TypeVar
-
-import msgspec
 
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model import pod as model
-from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid
+from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.places import Entry, Place
 from gpufleet.scheduler.pod_reader import Held, PodReader
 from gpufleet.scheduler.wire_text import PodName
 
-Name = TypeVar("Name", NodeName, GangName)
-
-
-class Place(enum.Enum):
-    """Where a pod stands."""
-
-    GATED = "gated"
-    HELD = "held"
-    WAITING = "waiting"
-    PLACED = "placed"
-
-
-class Entry(msgspec.Struct):
-    """A pod as last seen, and what the engine was told of it."""
-
-    name: PodName
-    object: Pod
-    place: Place
-    model: model.Pod | None = None
-    held: Held | None = None
-    devices: tuple[DeviceId | None, ...] = ()
-
-    @property
-    def node(self) -> NodeName:
-        """The node it has, "" while it has none."""
-        return NodeName(self.object.spec.node_name)
 
 
 class PodBook:
     """The pods, by uid, node and gang."""
 
-    def __init__(self, scheduler_name: str, reader: PodReader) -> None:
+    def __init__(self, scheduler_name: str, reader: PodReader, gangs: GangBook) -> None:
         self.scheduler_name = scheduler_name
         self.reader = reader
+        self.gangs = gangs
         self.entries: dict[PodUid, Entry] = {}
         self.by_node: dict[NodeName, dict[PodUid, None]] = {}
-        self.by_gang: dict[GangName, dict[PodUid, None]] = {}
 
     def waiting(self, uid: PodUid) -> Entry | None:
         """The entry of a pod that the engine has waiting, as far as we know."""
         entry = self.entries.get(uid)
         return entry if entry is not None and entry.place is Place.WAITING else None
-
-    def members(self, gang: GangName) -> list[Entry]:
-        """All pods of a gang."""
-        return [self.entries[uid] for uid in self.by_gang.get(gang, ())]
 
     def on_node(self, node: NodeName) -> list[Entry]:
         """All pods that have this node."""
@@ -81,6 +49,7 @@ class PodBook:
         """A pod as it is now: what that means for the engine."""
         uid = PodUid(pod.metadata.uid)
         if pod.terminal:
+            self.gangs.ended(pod, self.reader.cluster)
             return self.leave(uid)
         if pod.spec.node_name:
             return self._placed(uid, pod)
@@ -112,6 +81,7 @@ class PodBook:
             return []
         self._unlink(uid, entry)
         self.reader.forget(uid)
+        self.gangs.forget(uid)
         return [PodRemoved(uid)] if entry.model is not None else []
 
     def _aside(self, uid: PodUid, pod: Pod, place: Place, held: Held | None) -> list[Event]:
@@ -126,7 +96,8 @@ class PodBook:
         if before is not None and before.place is Place.PLACED:
             # A node is never taken back: this is an old view of the pod.
             return []
-        self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, meaning))
+        intent = None if before is None else before.intent
+        self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, meaning, intent=intent))
         return [] if known == meaning else [PodAdded(meaning)]
 
     def _placed(self, uid: PodUid, pod: Pod) -> list[Event]:
@@ -134,6 +105,12 @@ class PodBook:
         if before is not None and before.place is Place.PLACED and same_for_others(before.object, pod):
             before.object = pod
             return []
+        if before is not None and before.model and before.intent and before.intent.became(pod):
+            # Our own bind: what it means is known, and need not be read from the grant again.
+            self._enter(
+                uid, Entry(before.name, pod, Place.PLACED, before.model, devices=before.intent.devices)
+            )
+            return [PodBound(before.model, before.intent.node, before.intent.devices)]
         meaning = self.reader.read_placed(pod)
         devices = self.reader.devices(pod, meaning.shape.gpu.count)
         self._enter(uid, Entry(pod_name(pod), pod, Place.PLACED, meaning, devices=devices))
@@ -158,15 +135,16 @@ class PodBook:
         self.entries[uid] = entry
         if entry.node:
             self.by_node.setdefault(entry.node, {})[uid] = None
-        gang = None if entry.model is None else entry.model.gang
-        if gang is not None:
-            self.by_gang.setdefault(gang, {})[uid] = None
+        self.gangs.enter(uid, entry)
 
     def _unlink(self, uid: PodUid, entry: Entry) -> None:
-        gang = None if entry.model is None else entry.model.gang
-        _drop(self.by_node, entry.node, uid)
-        if gang is not None:
-            _drop(self.by_gang, gang, uid)
+        on_node = self.by_node.get(entry.node)
+        if on_node is not None:
+            on_node.pop(uid, None)
+            if not on_node:
+                del self.by_node[entry.node]
+        if entry.model is not None and entry.model.gang is not None:
+            self.gangs.leave(uid, entry.model.gang)
 
 
 def pod_name(pod: Pod) -> PodName:
@@ -178,11 +156,3 @@ def same_for_others(before: Pod, after: Pod) -> bool:
     """True if nothing changed that another pod's place could depend on."""
     old, new = before.metadata, after.metadata
     return old.labels == new.labels and old.annotations == new.annotations
-
-
-def _drop(index: dict[Name, dict[PodUid, None]], key: Name, uid: PodUid) -> None:
-    found = index.get(key)
-    if found is not None:
-        found.pop(uid, None)
-        if not found:
-            del index[key]

@@ -13,7 +13,7 @@ class LeaseTimes(msgspec.Struct, frozen=True):
     The defaults are those of kube-scheduler.
     """
 
-    duration_s: float = 15.0
+    duration_s: int = 15
     renew_deadline_s: float = 10.0
     retry_s: float = 2.0
 
@@ -30,6 +30,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     identity: str
     scheduler_name: str = SCHEDULER_NAME
+    policy: str = "gpufleet"
     lease_namespace: str = LEASE_NAMESPACE
     lease_name: str = LEASE_NAME
     lease: LeaseTimes = LeaseTimes()

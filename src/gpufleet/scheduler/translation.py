@@ -27,7 +27,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.resources import Kind
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.scheduler.binder import BindResult, Outcome
-from gpufleet.scheduler.cluster import Cluster
+from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 from gpufleet.scheduler.desk import Desk, Seen
 from gpufleet.scheduler.gang_deadlines import HalfBound
@@ -35,7 +35,8 @@ from gpufleet.scheduler.gangs import GangBook
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.node_trust import rejection
 from gpufleet.scheduler.nodes import NodeBook
-from gpufleet.scheduler.pods import Entry, Place, PodBook
+from gpufleet.scheduler.places import Entry
+from gpufleet.scheduler.pods import PodBook
 
 LOG = logging.getLogger(__name__)
 NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
@@ -46,7 +47,7 @@ class Translation:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Lookup,
         desk: Desk,
         dependencies: Dependencies,
         nodes: NodeBook,
@@ -109,7 +110,7 @@ class Translation:
 
     def waiting_members(self, gang: GangName) -> list[Entry]:
         """The members of a gang that wait."""
-        return [entry for entry in self.pods.members(gang) if entry.place is Place.WAITING]
+        return self.gangs.waiting(gang)
 
     def half_bound(self) -> list[HalfBound]:
         """Gangs of which some members, but fewer than needed, have a node."""
@@ -177,6 +178,7 @@ class Translation:
             return []
         if result.outcome is Outcome.BOUND:
             return [PodBound(entry.model, task.node, task.devices)]
+        entry.intent = None
         return [BindRefused(task.pod.uid)]
 
     def _lasts(self, event: Event) -> bool:

@@ -1,0 +1,21 @@
+"""The newest epoch under which anything was granted, as the pods tell."""
+
+from collections.abc import Iterable
+
+from gpufleet.kube import keys
+from gpufleet.kube.codec.grant import read_grant
+from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects.pod import Pod
+
+
+def newest_epoch(pods: Iterable[Pod]) -> int:
+    """The highest epoch of all grants that can be read; 0 if there is none."""
+    newest = 0
+    for pod in pods:
+        text = pod.metadata.annotations.get(keys.GRANT)
+        if text is not None:
+            try:
+                newest = max(newest, read_grant(text).epoch)
+            except ObjectError:
+                continue  # reported when the pod itself is read
+    return newest

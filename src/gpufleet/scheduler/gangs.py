@@ -1,0 +1,172 @@
+"""Which pods belong together, as the engine was told, and which gangs are bound in part.
+
+What each pod says of its gang is read with the pod; here the words of all members are put together
+whenever one of them changed. Where they contradict each other nobody of the gang is placed, and all
+of them are told why. Members that succeeded count as had: a gang that ran must not wait for them again.
+"""
+
+import datetime as dt
+import logging
+
+import msgspec
+
+from gpufleet.engine.event import Event, GangRemoved, GangSet
+from gpufleet.kube import keys
+from gpufleet.kube.codec.gang_terms import Membership
+from gpufleet.kube.codec.gangs import make_gang, read_membership
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.pod import GangPart
+from gpufleet.kube.codec.times import microseconds
+from gpufleet.kube.codec.waits import Wait
+from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects.pod import POD_SCHEDULED, SUCCEEDED, Pod
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.scheduler.gang_deadlines import BoundMember, HalfBound
+from gpufleet.scheduler.places import Entry, Place
+
+LOG = logging.getLogger(__name__)
+
+
+class GangRecord(msgspec.Struct):
+    """A gang: its pods, who of it has succeeded, and what the engine was told."""
+
+    pods: dict[PodUid, Entry] = {}
+    succeeded: dict[PodUid, None] = {}
+    told: Gang | None = None
+    problem: str = ""
+    half: HalfBound | None = None
+
+
+class GangBook:
+    """All gangs by name."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self.deadline_s = deadline_s
+        self.records: dict[GangName, GangRecord] = {}
+        self._memberships: dict[PodUid, Membership] = {}
+        self._touched: dict[GangName, None] = {}
+        self._half: dict[GangName, HalfBound] = {}
+
+    def part(self, pod: Pod, lookup: Lookup) -> GangPart | Wait | None:
+        """The pod's gang and its role there. Raises ObjectError for what cannot be."""
+        uid = PodUid(pod.metadata.uid)
+        membership = read_membership(pod, lookup)
+        if not isinstance(membership, Membership):
+            self._memberships.pop(uid, None)
+            return membership
+        if self._memberships.get(uid) != membership:
+            self._memberships[uid] = membership
+            self._touched[membership.gang] = None
+        return GangPart(membership.gang, membership.role)
+
+    def enter(self, uid: PodUid, entry: Entry) -> None:
+        """A pod of a gang is here, or has another place."""
+        if entry.model is not None and entry.model.gang is not None:
+            self.records.setdefault(entry.model.gang, GangRecord()).pods[uid] = entry
+            self._touched[entry.model.gang] = None
+
+    def leave(self, uid: PodUid, gang: GangName) -> None:
+        """A pod is no longer here."""
+        record = self.records.get(gang)
+        if record is not None and record.pods.pop(uid, None) is not None:
+            self._touched[gang] = None
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is gone for good."""
+        self._memberships.pop(uid, None)
+
+    def ended(self, pod: Pod, lookup: Lookup) -> None:
+        """A pod ended; if it succeeded its gang has had it."""
+        if pod.status.phase != SUCCEEDED:
+            return
+        try:
+            part = self.part(pod, lookup)
+        except ObjectError:
+            return
+        if isinstance(part, GangPart):
+            record = self.records.setdefault(part.gang, GangRecord())
+            record.succeeded[PodUid(pod.metadata.uid)] = None
+            self._touched[part.gang] = None
+
+    def problem(self, gang: GangName) -> str:
+        """Why nobody of this gang is placed; "" if nothing is wrong with it."""
+        record = self.records.get(gang)
+        return "" if record is None else record.problem
+
+    def waiting(self, gang: GangName) -> list[Entry]:
+        """The members that wait."""
+        record = self.records.get(gang)
+        pods = () if record is None else record.pods.values()
+        return [entry for entry in pods if entry.place is Place.WAITING]
+
+    def half_bound(self) -> list[HalfBound]:
+        """Gangs of which some members, but fewer than needed, have a node."""
+        return list(self._half.values())
+
+    def changes(self) -> list[Event]:
+        """What is new of the gangs whose members changed."""
+        touched, self._touched = self._touched, {}
+        events: list[Event] = []
+        for name in touched:
+            events += self._regard(name)
+        return events
+
+    def _regard(self, name: GangName) -> list[Event]:
+        record = self.records.get(name)
+        if record is None:
+            return []
+        if not record.pods:
+            del self.records[name]
+            self._half.pop(name, None)
+            return [] if record.told is None else [GangRemoved(name)]
+        gang = self._gang(name, record)
+        self._regard_half(name, record, gang)
+        if gang == record.told:
+            return []
+        record.told = gang
+        return [GangRemoved(name) if gang is None else GangSet(gang)]
+
+    def _gang(self, name: GangName, record: GangRecord) -> Gang | None:
+        """The gang that the members describe; None if they contradict each other."""
+        said = [
+            (entry.model, self._memberships[uid])
+            for uid, entry in record.pods.items()
+            if entry.model is not None and uid in self._memberships
+        ]
+        if not said:
+            return None
+        try:
+            gang = make_gang(name, said)
+        except ObjectError as problem:
+            if record.problem != str(problem):
+                LOG.warning("a gang is set aside", extra={"gang": str(name), "problem": str(problem)})
+            record.problem = str(problem)
+            return None
+        record.problem = ""
+        had = len(record.succeeded)
+        return msgspec.structs.replace(gang, min_members=max(1, gang.min_members - had)) if had else gang
+
+    def _regard_half(self, name: GangName, record: GangRecord, gang: Gang | None) -> None:
+        placed = [entry for entry in record.pods.values() if entry.place is Place.PLACED]
+        if gang is None or not 0 < len(placed) < gang.min_members:
+            self._half.pop(name, None)
+            return
+        members = tuple(bound_member(entry) for entry in placed)
+        since = min(scheduled_at(entry.object) for entry in placed)
+        self._half[name] = HalfBound(name, gang.min_members, members, since, self.deadline_s)
+
+
+def bound_member(entry: Entry) -> BoundMember:
+    """A placed member, and what may be done with it."""
+    metadata = entry.object.metadata
+    opted_in = metadata.annotations.get(keys.DELETE_INCOMPLETE) == "true"
+    return BoundMember(entry.name, metadata.controller is not None, opted_in)
+
+
+def scheduled_at(pod: Pod) -> dt.datetime:
+    """When the API server noted that the pod has a node; its creation where that was not noted."""
+    condition = pod.condition(POD_SCHEDULED)
+    noted = None if condition is None or condition.status != "True" else condition.last_transition_time
+    text = noted or pod.metadata.creation_timestamp
+    return dt.datetime.fromtimestamp(microseconds(text) / 1_000_000, dt.UTC)

@@ -1,0 +1,51 @@
+"""Where a pod stands, and what we keep of it: shared by ``pods`` and ``gangs``."""
+
+import enum
+
+import msgspec
+
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.model import pod as model
+from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.scheduler.pod_reader import Held
+from gpufleet.scheduler.wire_text import PodName
+
+
+class Place(enum.Enum):
+    """Where a pod stands."""
+
+    GATED = "gated"
+    HELD = "held"
+    WAITING = "waiting"
+    PLACED = "placed"
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """A bind under way: what the pod will look like if it succeeds."""
+
+    node: NodeName
+    devices: tuple[DeviceId, ...]
+    annotations: dict[str, str]
+
+    def became(self, pod: Pod) -> bool:
+        """True if the pod is as we wanted it."""
+        found = pod.metadata.annotations
+        same = all(found.get(key) == text for key, text in self.annotations.items())
+        return same and pod.spec.node_name == self.node
+
+
+class Entry(msgspec.Struct):
+    """A pod as last seen, and what the engine was told of it."""
+
+    name: PodName
+    object: Pod
+    place: Place
+    model: model.Pod | None = None
+    held: Held | None = None
+    devices: tuple[DeviceId | None, ...] = ()
+    intent: Intent | None = None
+
+    @property
+    def node(self) -> NodeName:
+        """The node it has, "" while it has none."""
+        return NodeName(self.object.spec.node_name)

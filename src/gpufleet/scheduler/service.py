@@ -1,0 +1,203 @@
+"""One life of the scheduler: wait to lead, fence off older leaders, list, decide, until leadership ends.
+
+The order of a take-over is what keeps two leaders from ever serving one device: first the Lease, whose
+transitions are our epoch; then proof that the server refuses Bindings of the epoch before; only then
+the lists, which hold everything that an older leader managed to bind; then the first decisions, which
+complete what it left half done. Losing the Lease ends everything at once: `run` raises, and whoever
+started it starts it anew, with nothing remembered but what the API server holds.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.scheduler import Engine
+from gpufleet.kube import resources
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import Clock
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.lease import Lease, Terms
+from gpufleet.kube.mirror import Pace
+from gpufleet.kube.transport import Transport
+from gpufleet.model.errors import InternalError
+from gpufleet.scheduler.binder import Binder, BindResult, Outcome
+from gpufleet.scheduler.cluster import WATCHED, Cluster
+from gpufleet.scheduler.delivery import PluginDelivery
+from gpufleet.scheduler.dependencies import Dependencies
+from gpufleet.scheduler.desk import Desk
+from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
+from gpufleet.scheduler.epochs import newest_epoch
+from gpufleet.scheduler.fence import wait_for_fence
+from gpufleet.scheduler.gang_deadlines import GangDeadlines
+from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.nodes import NodeBook
+from gpufleet.scheduler.pod_reader import PodReader
+from gpufleet.scheduler.pods import PodBook
+from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.rounds import Record, Rounds
+from gpufleet.scheduler.settings import Settings
+from gpufleet.scheduler.status import Status
+from gpufleet.scheduler.translation import Translation
+from gpufleet.scheduler.volume_binder import VolumeBinder
+
+LOG = logging.getLogger(__name__)
+
+Worker = Coroutine[Any, Any, None]
+
+
+async def run(
+    transport: Transport,
+    clock: Clock,
+    jitter: random.Random,
+    settings: Settings,
+    *,
+    metrics: Metrics | None = None,
+    status: Status | None = None,
+    record: Record | None = None,
+) -> None:
+    """Lead when the Lease can be had, and schedule while leading.
+
+    Does not return. Raises LeadershipLost when the Lease is lost, FenceMissingError where the
+    admission policies are not installed, and InternalError for a bug of ours.
+    """
+    service = Service(transport, clock, jitter, settings, metrics or Metrics(), status or Status(), record)
+    await service.run()
+
+
+class Service:
+    """The parts of one life, and the order in which they begin."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        jitter: random.Random,
+        settings: Settings,
+        metrics: Metrics,
+        status: Status,
+        record: Record | None,
+    ) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.status = status
+        self.record = record
+        self.client = Client(transport, clock, jitter, timeout_s=settings.request_timeout_s)
+        times = settings.lease
+        self.lease = Lease(
+            self.client,
+            settings.lease_name,
+            namespace=settings.lease_namespace,
+            identity=settings.identity,
+            terms=Terms(times.duration_s, times.renew_deadline_s, times.retry_s),
+        )
+
+    async def run(self) -> None:
+        """Lead, decide, and end with the reason."""
+        least_epoch = 1
+        while True:
+            epoch = await self.lease.acquire(least_epoch=least_epoch)
+            LOG.info("leading", extra={"identity": self.settings.identity, "epoch": epoch})
+            self.metrics.leader.set(1)
+            self.metrics.epoch.set(epoch)
+            try:
+                with first_cause():
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(self.lease.keep())
+                        group.create_task(self._lead(epoch))
+            except EpochUsedError as used:
+                # The Lease was deleted and counts anew; grants of that number are out there already.
+                least_epoch = used.epoch + 1
+            finally:
+                self.metrics.leader.set(0)
+                await self._release()
+
+    async def _release(self) -> None:
+        with contextlib.suppress(KubeError):
+            await self.lease.release()
+
+    async def _lead(self, epoch: int) -> None:
+        if self.settings.require_fence:
+            await wait_for_fence(self.client, self.settings.lease_namespace, epoch)
+        desk = Desk()
+        cluster = Cluster(
+            self.client, desk, WATCHED, Pace(silence_limit_s=self.settings.silent_watch_s)
+        )
+        self.status.follow(cluster)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(cluster.run())
+            await cluster.wait_listed()
+            used = newest_epoch(cluster.all(resources.PODS))
+            if used >= epoch:
+                raise EpochUsedError(used)
+            rounds, workers = self._assemble(cluster, desk, epoch)
+            self.status.listed(rounds)
+            for worker in workers:
+                group.create_task(worker)
+            desk.ring()
+            await rounds.run()
+
+    def _assemble(self, cluster: Cluster, desk: Desk, epoch: int) -> tuple[Rounds, list[Worker]]:
+        clock, metrics, settings = self.client.clock, self.metrics, self.settings
+        dependencies = Dependencies()
+        gangs = GangBook(settings.gang_deadline_s)
+        reader = PodReader(cluster, dependencies, gangs)
+        pods = PodBook(settings.scheduler_name, reader, gangs)
+        nodes = NodeBook(cluster)
+        translation = Translation(cluster, desk, dependencies, nodes, pods, gangs, clock, metrics)
+
+        def tell(result: BindResult) -> None:
+            if result.outcome is Outcome.BOUND:
+                reporter.bound(result.task.pod, scheduled_note(result.task.pod, result.task.node))
+            translation.result(result)
+
+        volumes = VolumeBinder(
+            self.client, lambda namespace, name: cluster.find(resources.PERSISTENT_VOLUME_CLAIMS, name, namespace)
+        )
+        binder = Binder(
+            self.client, volumes, metrics, tell, at_once=settings.binds_at_once, may_write=self.lease.holds
+        )
+        reporter = Reporter(
+            self.client,
+            metrics,
+            instance=settings.identity,
+            at_once=settings.reports_at_once,
+            binds_under_way=lambda: binder.backlog,
+        )
+        deadlines = GangDeadlines(self.client, reporter, metrics)
+        delivery = PluginDelivery()
+        dispatch = Dispatch(translation, delivery, binder, reporter, deadlines, clock, epoch)
+        engine = Engine(find_policy(settings.policy))
+        rounds = Rounds(engine, desk, translation, dispatch, clock, metrics, self.record)
+        return rounds, [binder.run(), reporter.run(), deadlines.run()]
+
+
+class EpochUsedError(InternalError):
+    """Grants of our epoch, or a newer one, exist already."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        super().__init__(f"grants of epoch {epoch} exist already")
+
+
+@contextlib.contextmanager
+def first_cause() -> Iterator[None]:
+    """Of several tasks that failed together, the first failure that is not a consequence."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        causes = list(leaves(group))
+        raise next((cause for cause in causes if isinstance(cause, EpochUsedError)), causes[0]) from group
+
+
+def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The failures themselves, however deep they are grouped."""
+    for one in group.exceptions:
+        if isinstance(one, BaseExceptionGroup):
+            yield from leaves(one)
+        else:
+            yield one
