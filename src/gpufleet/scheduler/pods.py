@@ -39,10 +39,10 @@ class PodBook:
         return [self.entries[uid] for uid in self.by_node.get(node, ())]
 
     def counts(self) -> dict[Place, int]:
-        """How many pods stand where, of all places where one stands."""
-        found: dict[Place, int] = {}
+        """How many pods stand where."""
+        found = dict.fromkeys(Place, 0)
         for entry in self.entries.values():
-            found[entry.place] = found.get(entry.place, 0) + 1
+            found[entry.place] += 1
         return found
 
     def regard(self, pod: Pod) -> list[Event]:

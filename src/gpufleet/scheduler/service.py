@@ -98,6 +98,12 @@ class Service:
 
     async def run(self) -> None:
         """Lead, decide, and end with the reason."""
+        with first_cause():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.status.heart(self.client.clock, self.metrics))
+                group.create_task(self._live())
+
+    async def _live(self) -> None:
         least_epoch = 1
         while True:
             epoch = await self.lease.acquire(least_epoch=least_epoch)
@@ -114,6 +120,7 @@ class Service:
                 least_epoch = used.epoch + 1
             finally:
                 self.metrics.leader.set(0)
+                self.status.standing_by()
                 await self._release()
 
     async def _release(self) -> None:
@@ -127,7 +134,7 @@ class Service:
         cluster = Cluster(
             self.client, desk, WATCHED, Pace(silence_limit_s=self.settings.silent_watch_s)
         )
-        self.status.follow(cluster)
+        self.status.listing(cluster)
         async with asyncio.TaskGroup() as group:
             group.create_task(cluster.run())
             await cluster.wait_listed()
@@ -135,7 +142,7 @@ class Service:
             if used >= epoch:
                 raise EpochUsedError(used)
             rounds, workers = self._assemble(cluster, desk, epoch)
-            self.status.listed(rounds)
+            self.status.deciding(rounds.translation)
             for worker in workers:
                 group.create_task(worker)
             desk.ring()

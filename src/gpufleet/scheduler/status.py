@@ -1,38 +1,45 @@
-"""How the scheduler is doing, for /healthz and /readyz.
+"""How the scheduler is doing, for /healthz, /readyz and the gauges.
 
-Alive: the loop turns. Ready: it either leads with watches that were heard lately, or stands by.
-Both are asked from another thread, so they only look at values and change nothing.
+Alive: the loop turns. Ready: it stands by, or it leads with watches that were heard lately. ``heart``
+looks once a second, inside the loop; the endpoint's thread only reads what was seen last.
 """
 
 import time
 
+from gpufleet.kube.clock import Clock
 from gpufleet.scheduler.cluster import Cluster
 from gpufleet.scheduler.endpoint import Health
-from gpufleet.scheduler.rounds import IDLE_S, Rounds
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.translation import Translation
 
-STUCK_AFTER_S = 6 * IDLE_S
+BEAT_S = 1.0
+STUCK_AFTER_S = 30.0
+STANDS_BY = Health(well=True)
 
 
 class Status:
-    """What is known of the running service."""
+    """What is known of the running service. ``silent_after_s`` is how old a view may be."""
 
     def __init__(self, *, silent_after_s: float = 120.0) -> None:
         self.silent_after_s = silent_after_s
         self._cluster: Cluster | None = None
-        self._rounds: Rounds | None = None
+        self._translation: Translation | None = None
+        self._ready = STANDS_BY
         self._beat_at_s = time.monotonic()
 
-    def follow(self, cluster: Cluster) -> None:
-        """These mirrors are being filled."""
-        self._cluster, self._rounds = cluster, None
+    def listing(self, cluster: Cluster) -> None:
+        """We lead, and these mirrors are being filled."""
+        self._cluster, self._translation = cluster, None
+        self._ready = Health(well=False, reasons=("the cluster is still being listed",))
 
-    def listed(self, rounds: Rounds) -> None:
+    def deciding(self, translation: Translation) -> None:
         """Everything was listed once; decisions begin."""
-        self._rounds = rounds
+        self._translation = translation
 
-    def beat(self) -> None:
-        """The loop has turned."""
-        self._beat_at_s = time.monotonic()
+    def standing_by(self) -> None:
+        """We do not lead."""
+        self._cluster = self._translation = None
+        self._ready = STANDS_BY
 
     def alive(self) -> Health:
         """Whether the loop turns."""
@@ -42,13 +49,28 @@ class Status:
         return Health(well=True)
 
     def ready(self) -> Health:
-        """Whether what is decided rests on a fresh view; standing by is ready too."""
-        if self._cluster is None:
-            return Health(well=True)
-        reasons = [] if self._rounds is not None else ["the cluster is still being listed"]
-        for kind, health in self._cluster.health().items():
-            if health.heard_s_ago is not None and health.heard_s_ago > self.silent_after_s:
-                reasons.append(f"{kind.plural}: nothing heard for {health.heard_s_ago:.0f} s")
-            elif health.problem and not health.following and health.listed and health.heard_s_ago is None:
-                reasons.append(f"{kind.plural}: {health.problem}")
-        return Health(well=not reasons, reasons=tuple(reasons))
+        """Whether what is decided rests on a fresh view."""
+        return self._ready
+
+    async def heart(self, clock: Clock, metrics: Metrics) -> None:
+        """Look every second until cancelled."""
+        while True:
+            self._beat_at_s = time.monotonic()
+            if self._cluster is not None:
+                self._look(self._cluster, metrics)
+            if self._translation is not None:
+                for place, count in self._translation.pods.counts().items():
+                    metrics.pods.labels(place.value).set(count)
+            await clock.sleep(BEAT_S)
+
+    def _look(self, cluster: Cluster, metrics: Metrics) -> None:
+        reasons = [] if self._translation is not None else ["the cluster is still being listed"]
+        for kind, health in cluster.health().items():
+            name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+            metrics.unreadable.labels(name).set(health.unreadable)
+            if health.heard_s_ago is None:
+                continue
+            metrics.watch_age_seconds.labels(name).set(health.heard_s_ago)
+            if health.heard_s_ago > self.silent_after_s:
+                reasons.append(f"{name}: nothing heard for {health.heard_s_ago:.0f} s ({health.problem})")
+        self._ready = Health(well=not reasons, reasons=tuple(reasons))

@@ -1,0 +1,77 @@
+"""The endpoint tells the truth about health, also while the loop is stuck."""
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet.scheduler.endpoint import Endpoint, Health
+from gpufleet.scheduler.metrics import Metrics
+
+WELL = Health(well=True)
+
+
+class Checks:
+    """Health that a test can set."""
+
+    def __init__(self) -> None:
+        self.alive = WELL
+        self.ready = WELL
+
+
+@pytest.fixture
+def checks() -> Checks:
+    return Checks()
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def url(checks: Checks, metrics: Metrics) -> Iterator[str]:
+    endpoint = Endpoint(metrics.registry, alive=lambda: checks.alive, ready=lambda: checks.ready)
+    yield f"http://127.0.0.1:{endpoint.port}"
+    endpoint.close()
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - our own server
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code, refusal.read().decode()
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+def test_who_is_well_says_ok(url: str, path: str) -> None:
+    assert get(url + path) == (200, "ok\n")
+
+
+def test_who_is_not_alive_says_why(url: str, checks: Checks) -> None:
+    checks.alive = Health(well=False, reasons=("the loop has not turned for 40 s",))
+    assert get(url + "/healthz") == (503, "the loop has not turned for 40 s\n")
+    assert get(url + "/readyz")[0] == 200
+
+
+def test_who_is_not_ready_lists_every_reason(url: str, checks: Checks) -> None:
+    checks.ready = Health(well=False, reasons=("pods: nothing heard", "nodes: nothing heard"))
+    assert get(url + "/readyz") == (503, "pods: nothing heard\nnodes: nothing heard\n")
+
+
+def test_metrics_are_served_under_their_names(url: str, metrics: Metrics) -> None:
+    metrics.binds.labels("bound").inc(3)
+    status, text = get(url + "/metrics")
+    assert status == 200
+    assert 'gpufleet_scheduler_binds_total{outcome="bound"} 3.0' in text
+
+
+def test_what_was_not_counted_is_absent(url: str) -> None:
+    assert "binds_total{" not in get(url + "/metrics")[1]
+
+
+def test_another_path_is_answered_with_those_there_are(url: str) -> None:
+    assert get(url + "/secrets") == (404, "there are /metrics, /healthz and /readyz\n")
