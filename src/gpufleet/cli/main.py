@@ -25,6 +25,7 @@ COMMANDS = {
     "down": "End a local cluster and remove everything of it.",
     "kubeconfig": "Print where the kubeconfig of a local cluster is.",
     "status": "Show the local clusters and whether their programs run.",
+    "scheduler": "Schedule the pods of a cluster that name this scheduler.",
 }
 
 

@@ -61,6 +61,8 @@ QUEUE_KEYS = (QUEUE, KUEUE_QUEUE, KAI_QUEUE, VOLCANO_QUEUE, VOLCANO_QUEUE_SHORT)
 GANG = "gpufleet.io/gang"
 GANG_MIN_MEMBERS = "gpufleet.io/gang-min-members"
 GANG_ROLE = "gpufleet.io/gang-role"
+# "true" lets a bare member be deleted when its gang cannot be completed in time.
+DELETE_INCOMPLETE = "gpufleet.io/delete-incomplete-gang"
 PLUGINS_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 # Written by scheduler-plugins before 0.24 and still found.
 PLUGINS_POD_GROUP_OLD = "pod-group.scheduling.sigs.k8s.io"
@@ -107,6 +109,7 @@ POD_ANNOTATIONS = frozenset(
         GANG,
         GANG_MIN_MEMBERS,
         GANG_ROLE,
+        DELETE_INCOMPLETE,
         VOLCANO_GROUP,
         VOLCANO_GROUP_MINIMUM,
         VOLCANO_TASK,

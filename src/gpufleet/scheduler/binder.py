@@ -15,11 +15,11 @@ import msgspec
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
+from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRequests
 from gpufleet.model.identifiers import DeviceId, NodeName
-from gpufleet.kube.lease import LeadershipLost
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, VolumeTask
 from gpufleet.scheduler.wire_text import PodName

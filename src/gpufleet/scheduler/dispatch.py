@@ -61,8 +61,8 @@ class Dispatch:
                 self._bind(instruction)
             case Unschedulable(uid, verdict):
                 entry = self.translation.pods.waiting(uid)
-                if entry is not None and entry.model is not None:
-                    message = explain(verdict, entry.model.shape)
+                if entry is not None and entry.meaning is not None:
+                    message = explain(verdict, entry.meaning.shape)
                     self.reporter.waits(entry.name, UNSCHEDULABLE, message)
             case GangUnschedulable():
                 self._tell_gang(instruction.gang, lambda entry: _gang_words(instruction, entry))
@@ -88,10 +88,10 @@ class Dispatch:
 
     def _bind(self, bind: Bind) -> None:
         entry = self.translation.pods.waiting(bind.uid)
-        if entry is None or entry.model is None:
+        if entry is None or entry.meaning is None:
             raise InternalError(f"the engine bound pod {bind.uid}, which does not wait")
         devices = self.translation.nodes.devices(bind.node, bind.devices)
-        annotations = self.delivery.annotations(entry.object, entry.model.shape.gpu, devices, self.epoch)
+        annotations = self.delivery.annotations(entry.object, entry.meaning.shape.gpu, devices, self.epoch)
         entry.intent = Intent(bind.node, bind.devices, annotations)
         volumes = tuple(VolumeTask(claim, volume) for claim, volume in bind.volumes)
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
@@ -107,4 +107,4 @@ def scheduled_note(pod: PodName, node: NodeName) -> str:
 
 
 def _gang_words(said: GangUnschedulable, entry: Entry) -> str:
-    return explain_gang(said, None if entry.model is None else entry.model.shape)
+    return explain_gang(said, None if entry.meaning is None else entry.meaning.shape)

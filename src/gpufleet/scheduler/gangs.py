@@ -62,9 +62,9 @@ class GangBook:
 
     def enter(self, uid: PodUid, entry: Entry) -> None:
         """A pod of a gang is here, or has another place."""
-        if entry.model is not None and entry.model.gang is not None:
-            self.records.setdefault(entry.model.gang, GangRecord()).pods[uid] = entry
-            self._touched[entry.model.gang] = None
+        if entry.meaning is not None and entry.meaning.gang is not None:
+            self.records.setdefault(entry.meaning.gang, GangRecord()).pods[uid] = entry
+            self._touched[entry.meaning.gang] = None
 
     def leave(self, uid: PodUid, gang: GangName) -> None:
         """A pod is no longer here."""
@@ -130,9 +130,9 @@ class GangBook:
     def _gang(self, name: GangName, record: GangRecord) -> Gang | None:
         """The gang that the members describe; None if they contradict each other."""
         said = [
-            (entry.model, self._memberships[uid])
+            (entry.meaning, self._memberships[uid])
             for uid, entry in record.pods.items()
-            if entry.model is not None and uid in self._memberships
+            if entry.meaning is not None and uid in self._memberships
         ]
         if not said:
             return None

@@ -11,12 +11,12 @@ import msgspec
 
 from gpufleet.engine.event import Event, NodeRemoved, NodeSet
 from gpufleet.kube import resources
+from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.node import read_node
 from gpufleet.kube.errors import ObjectError
 from gpufleet.model.device import Device
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
-from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.scheduler.node_trust import DISTRUST, NodeTrust
 
 LOG = logging.getLogger(__name__)

@@ -39,7 +39,9 @@ class Picture:
 
     def seen(self) -> list[Seen]:
         """Everything, as if it had just appeared."""
-        found = [Seen(kind, Appeared(one)) for kind, all_of in self.objects.items() for one in all_of.values()]
+        found = [
+            Seen(kind, Appeared(one)) for kind, all_of in self.objects.items() for one in all_of.values()
+        ]
         return found + self.unreadable
 
 

@@ -40,7 +40,7 @@ class Entry(msgspec.Struct):
     name: PodName
     object: Pod
     place: Place
-    model: model.Pod | None = None
+    meaning: model.Pod | None = None
     held: Held | None = None
     devices: tuple[DeviceId | None, ...] = ()
     intent: Intent | None = None

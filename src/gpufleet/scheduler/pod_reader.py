@@ -128,9 +128,15 @@ class PodReader:
     def devices(self, pod: Pod, count: int) -> tuple[DeviceId | None, ...]:
         """The devices that a placed pod holds: as its node reports, else as granted, else unknown."""
         report = self.cluster.find(resources.NODE_DEVICES, pod.spec.node_name)
-        held = () if report is None else [
-            DeviceId(holder.device) for holder in report.spec.holders if holder.pod_uid == pod.metadata.uid
-        ]
+        held = (
+            ()
+            if report is None
+            else [
+                DeviceId(holder.device)
+                for holder in report.spec.holders
+                if holder.pod_uid == pod.metadata.uid
+            ]
+        )
         known = tuple(held) or tuple(device.id for device in self._granted(pod))
         return (*known, *[None] * (count - len(known)))[:count]
 
@@ -145,7 +151,7 @@ class PodReader:
         try:
             return granted_devices(read_grant(text))
         except ObjectError as problem:
-            LOG.error(
+            LOG.warning(
                 "a grant cannot be read; the pod's devices are counted as unknown ones",
                 extra={"pod": pod.metadata.path, "problem": str(problem)},
             )

@@ -18,7 +18,6 @@ from gpufleet.scheduler.pod_reader import Held, PodReader
 from gpufleet.scheduler.wire_text import PodName
 
 
-
 class PodBook:
     """The pods, by uid, node and gang."""
 
@@ -82,17 +81,17 @@ class PodBook:
         self._unlink(uid, entry)
         self.reader.forget(uid)
         self.gangs.forget(uid)
-        return [PodRemoved(uid)] if entry.model is not None else []
+        return [PodRemoved(uid)] if entry.meaning is not None else []
 
     def _aside(self, uid: PodUid, pod: Pod, place: Place, held: Held | None) -> list[Event]:
         before = self.entries.get(uid)
         entry = Entry(pod_name(pod), pod, place, held=held)
         self._enter(uid, entry)
-        return [PodRemoved(uid)] if before is not None and before.model is not None else []
+        return [PodRemoved(uid)] if before is not None and before.meaning is not None else []
 
     def _wait(self, uid: PodUid, pod: Pod, meaning: model.Pod) -> list[Event]:
         before = self.entries.get(uid)
-        known = None if before is None else before.model
+        known = None if before is None else before.meaning
         if before is not None and before.place is Place.PLACED:
             # A node is never taken back: this is an old view of the pod.
             return []
@@ -105,12 +104,12 @@ class PodBook:
         if before is not None and before.place is Place.PLACED and same_for_others(before.object, pod):
             before.object = pod
             return []
-        if before is not None and before.model and before.intent and before.intent.became(pod):
+        if before is not None and before.meaning and before.intent and before.intent.became(pod):
             # Our own bind: what it means is known, and need not be read from the grant again.
             self._enter(
-                uid, Entry(before.name, pod, Place.PLACED, before.model, devices=before.intent.devices)
+                uid, Entry(before.name, pod, Place.PLACED, before.meaning, devices=before.intent.devices)
             )
-            return [PodBound(before.model, before.intent.node, before.intent.devices)]
+            return [PodBound(before.meaning, before.intent.node, before.intent.devices)]
         meaning = self.reader.read_placed(pod)
         devices = self.reader.devices(pod, meaning.shape.gpu.count)
         self._enter(uid, Entry(pod_name(pod), pod, Place.PLACED, meaning, devices=devices))
@@ -120,12 +119,12 @@ class PodBook:
         """A node's report changed: pods that hold other devices than we thought are moved."""
         events: list[Event] = []
         for entry in self.on_node(node):
-            if entry.model is None or entry.model.shape.gpu.count == 0:
+            if entry.meaning is None or entry.meaning.shape.gpu.count == 0:
                 continue
-            devices = self.reader.devices(entry.object, entry.model.shape.gpu.count)
+            devices = self.reader.devices(entry.object, entry.meaning.shape.gpu.count)
             if devices != entry.devices:
                 entry.devices = devices
-                events.append(PodBound(entry.model, node, devices))
+                events.append(PodBound(entry.meaning, node, devices))
         return events
 
     def _enter(self, uid: PodUid, entry: Entry) -> None:
@@ -143,8 +142,8 @@ class PodBook:
             on_node.pop(uid, None)
             if not on_node:
                 del self.by_node[entry.node]
-        if entry.model is not None and entry.model.gang is not None:
-            self.gangs.leave(uid, entry.model.gang)
+        if entry.meaning is not None and entry.meaning.gang is not None:
+            self.gangs.leave(uid, entry.meaning.gang)
 
 
 def pod_name(pod: Pod) -> PodName:

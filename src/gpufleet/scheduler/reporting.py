@@ -38,7 +38,13 @@ class Reporter:
     """Collects what there is to say and writes it. ``binds_under_way`` tells how busy the binder is."""
 
     def __init__(
-        self, client: Client, metrics: Metrics, *, instance: str, at_once: int, binds_under_way: Callable[[], int]
+        self,
+        client: Client,
+        metrics: Metrics,
+        *,
+        instance: str,
+        at_once: int,
+        binds_under_way: Callable[[], int],
     ) -> None:
         self.client = client
         self.metrics = metrics

@@ -131,9 +131,7 @@ class Service:
         if self.settings.require_fence:
             await wait_for_fence(self.client, self.settings.lease_namespace, epoch)
         desk = Desk()
-        cluster = Cluster(
-            self.client, desk, WATCHED, Pace(silence_limit_s=self.settings.silent_watch_s)
-        )
+        cluster = Cluster(self.client, desk, WATCHED, Pace(silence_limit_s=self.settings.silent_watch_s))
         self.status.listing(cluster)
         async with asyncio.TaskGroup() as group:
             group.create_task(cluster.run())
@@ -163,7 +161,8 @@ class Service:
             translation.result(result)
 
         volumes = VolumeBinder(
-            self.client, lambda namespace, name: cluster.find(resources.PERSISTENT_VOLUME_CLAIMS, name, namespace)
+            self.client,
+            lambda namespace, name: cluster.find(resources.PERSISTENT_VOLUME_CLAIMS, name, namespace),
         )
         binder = Binder(
             self.client, volumes, metrics, tell, at_once=settings.binds_at_once, may_write=self.lease.holds

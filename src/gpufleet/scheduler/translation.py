@@ -24,10 +24,10 @@ from gpufleet.engine.event import (
 from gpufleet.kube import resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.resources import Kind
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.scheduler.binder import BindResult, Outcome
-from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 from gpufleet.scheduler.desk import Desk, Seen
 from gpufleet.scheduler.gang_deadlines import HalfBound
@@ -173,11 +173,11 @@ class Translation:
     def _result(self, result: BindResult) -> list[Event]:
         task = result.task
         entry = self.pods.waiting(task.pod.uid)
-        if entry is None or entry.model is None:
+        if entry is None or entry.meaning is None:
             # It has left, or the watch was faster than the answer.
             return []
         if result.outcome is Outcome.BOUND:
-            return [PodBound(entry.model, task.node, task.devices)]
+            return [PodBound(entry.meaning, task.node, task.devices)]
         entry.intent = None
         return [BindRefused(task.pod.uid)]
 
@@ -185,7 +185,7 @@ class Translation:
         """False for what was overtaken by something seen in the same round: sorting would revive it."""
         if isinstance(event, PodAdded):
             entry = self.pods.waiting(event.pod.uid)
-            return entry is not None and entry.model is event.pod
+            return entry is not None and entry.meaning is event.pod
         return not isinstance(event, PodBound) or event.pod.uid in self.pods.entries
 
     def _in_waves(self, events: list[Event]) -> list[Event]:

@@ -125,7 +125,9 @@ def _counted_devices(node: wire.Node, amounts: dict[str, Quantity]) -> tuple[Dev
     model = _model(next((labels[key] for key in MODEL_LABELS if key in labels), ""))
     memory_mib = next((_plain_mib(labels[key]) for key in MEMORY_LABELS if key in labels), None)
     return tuple(
-        Device(DeviceId(f"{ANONYMOUS}{position}"), model, memory_mib, serves=Serves.WHOLE)
+        Device(
+            DeviceId(f"{ANONYMOUS}{node.metadata.name}-{position}"), model, memory_mib, serves=Serves.WHOLE
+        )
         for position in range(count)
     )
 

@@ -1,0 +1,54 @@
+"""``gpufleet scheduler``: run the live scheduler against a cluster."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="scheduler")
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
+)
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="Pods with this schedulerName.")
+@click.option("--identity", default="", help="This process in the Lease.  [default: host name and a number]")
+@click.option("--lease-namespace", default="gpufleet-system", show_default=True)
+@click.option(
+    "--lease-seconds", type=click.IntRange(1), default=15, show_default=True, help="Lease duration."
+)
+@click.option("--policy", default="gpufleet", show_default=True, help="How places are chosen.")
+@click.option(
+    "--gang-deadline",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds until a gang that is bound in part is taken back.",
+)
+@click.option("--binds-at-once", type=click.IntRange(1), default=32, show_default=True)
+@click.option(
+    "--fence/--no-fence",
+    default=True,
+    show_default=True,
+    help="Wait until the API server refuses an older leader's Bindings.",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    help="Where /metrics, /healthz and /readyz are served; port 0 takes a free one.",
+)
+@click.option("--event-log", type=click.Path(path_type=Path), help="Save every step for `gpufleet rerun`.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@click.option(
+    "--log-format", type=click.Choice(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
+)
+def command(**options: object) -> int:
+    """Schedule the pods that name this scheduler, while this process leads.
+
+    Ends when leadership is lost, so run it under something that starts it again (a Deployment does).
+    """
+    from gpufleet.scheduler.process import ProcessOptions, run_process
+
+    return run_process(ProcessOptions(**options))  # type: ignore[arg-type]

@@ -1,0 +1,139 @@
+"""The scheduler as a process: logs, signals, endpoint, and one life of the service.
+
+``cli.scheduler`` reads the flags; ``service`` does the work. SIGTERM and SIGINT give the Lease back, so
+that the next leader need not wait for it to run out.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from gpufleet import __version__
+from gpufleet.engine.event import Event
+from gpufleet.engine.event_log import header_line, step_line
+from gpufleet.engine.instruction import AnyInstruction
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kubeconfig import Overrides
+from gpufleet.kube.lease import LeadershipLost
+from gpufleet.model.errors import InputError
+from gpufleet.scheduler.endpoint import Endpoint
+from gpufleet.scheduler.json_log import set_up_logging
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.rounds import Record
+from gpufleet.scheduler.service import run
+from gpufleet.scheduler.settings import LeaseTimes, Settings
+from gpufleet.scheduler.status import Status
+
+LOG = logging.getLogger(__name__)
+SPARE_CONNECTIONS = 32
+"""Beside those for binds: one for each watch would do no harm if it were missing, but binds would wait."""
+
+
+class ProcessOptions(msgspec.Struct, frozen=True):
+    """The flags of ``gpufleet scheduler``."""
+
+    kubeconfig: Path | None
+    context: str
+    scheduler_name: str
+    identity: str
+    lease_namespace: str
+    lease_seconds: int
+    policy: str
+    gang_deadline: float
+    binds_at_once: int
+    fence: bool
+    listen: str
+    event_log: Path | None
+    log_level: str
+    log_format: str | None
+
+
+def run_process(options: ProcessOptions) -> int:
+    """Run until leadership is lost or a signal comes; the exit code."""
+    chosen = options.log_format or ("text" if sys.stderr.isatty() else "json")
+    set_up_logging(options.log_level, json=chosen == "json")
+    host, port = address_of(options.listen)
+    metrics, status = Metrics(), Status()
+    endpoint = Endpoint(metrics.registry, alive=status.alive, ready=status.ready, address=host, port=port)
+    LOG.info("serving metrics and health", extra={"address": host, "port": endpoint.port})
+    try:
+        return asyncio.run(_live(options, metrics, status))
+    finally:
+        endpoint.close()
+
+
+async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> int:
+    access = find_access(kubeconfig=options.kubeconfig, overrides=Overrides(context=options.context))
+    transport = HttpTransport(access, connections=options.binds_at_once + SPARE_CONNECTIONS)
+    with contextlib.ExitStack() as stack:
+        record = None if options.event_log is None else _recorder(options, options.event_log, stack)
+        life = asyncio.ensure_future(
+            run(
+                transport,
+                MachineClock(),
+                random.Random(),
+                settings_of(options),
+                metrics=metrics,
+                status=status,
+                record=record,
+            )
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, life.cancel)
+        try:
+            await life
+        except LeadershipLost as lost:
+            LOG.error("leadership is lost", extra={"problem": str(lost)})  # noqa: TRY400 - no bug, no trace
+            return 3
+        except asyncio.CancelledError:
+            LOG.info("stopped by a signal")
+        finally:
+            await transport.close()
+    return 0
+
+
+def settings_of(options: ProcessOptions) -> Settings:
+    """The service's settings; the times of the Lease keep kube-scheduler's proportions."""
+    duration_s = options.lease_seconds
+    times = LeaseTimes(duration_s, duration_s * 2 / 3, duration_s * 2 / 15)
+    return Settings(
+        identity=options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}",
+        scheduler_name=options.scheduler_name,
+        policy=options.policy,
+        lease_namespace=options.lease_namespace,
+        lease=times,
+        binds_at_once=options.binds_at_once,
+        gang_deadline_s=options.gang_deadline,
+        require_fence=options.fence,
+    )
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of ``--listen``. Raises InputError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        expected = "ADDRESS:PORT, such as 127.0.0.1:9090"
+        raise InputError("not an address", field="--listen", value=text, expected=expected)
+    return host or "0.0.0.0", int(port)  # noqa: S104 - asked for by leaving the address out
+
+
+def _recorder(options: ProcessOptions, path: Path, stack: contextlib.ExitStack) -> Record:
+    """A function that appends each step to the event log."""
+    file = stack.enter_context(path.open("wb"))
+    file.write(header_line(__version__, options.policy, 0))
+
+    def record(at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction]) -> None:
+        file.write(step_line(at_us, events, instructions))
+
+    return record
