@@ -78,7 +78,10 @@ class Dispatch:
                 raise InternalError(f"an instruction nobody carries out: {type(instruction).__name__}")
 
     def after_round(self) -> None:
-        """Look after what depends on the state as a whole."""
+        """Look after what depends on the state as a whole, and tell those whom the engine never saw."""
+        for entry in self.translation.pods.take_newly_held():
+            if entry.held is not None:
+                self.reporter.waits(entry.name, entry.held.reason, entry.held.message)
         self.deadlines.regard(self.translation.half_bound())
 
     def next_due_s(self) -> float | None:

@@ -1,8 +1,8 @@
 """Gangs that are bound in part and cannot be completed: what is taken back, and when.
 
 A bound pod cannot be unbound. So when a gang still lacks members at its deadline, those that have a
-controller are marked with the condition DisruptionTarget and evicted: the controller makes them anew
-and the gang starts again, whole. A bare pod would be lost for good, so it stays, with the reason,
+controller are evicted, which also gives them the condition DisruptionTarget: the controller makes
+them anew and the gang starts again, whole. A bare pod would be lost for good, so it stays, with the reason,
 unless its group asks for deletion. The deadline counts from the time at which the API server noted
 the first member as scheduled; it is turned into our own monotonic time once, when the gang is first
 seen short, so that a jump of the wall clock moves no deadline.
@@ -14,14 +14,14 @@ import logging
 
 import msgspec
 
-from gpufleet.kube.client import Client, PatchType
+from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import Conflict, NotFound, TooManyRequests
 from gpufleet.model.identifiers import GangName
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.reporting import Reporter
-from gpufleet.scheduler.wire_text import Condition, PodName, condition_patch
+from gpufleet.scheduler.wire_text import PodName
 
 LOG = logging.getLogger(__name__)
 REASON = "GangIncomplete"
@@ -88,6 +88,8 @@ class GangDeadlines:
         for member in gang.members:
             if member.controlled or member.may_be_deleted:
                 self._tasks.put_nowait((gang, member))
+                if first:
+                    self.reporter.warns(member.pod, REASON, f"{note}; it is taken back to start again")
             elif first:
                 way_out = "it stays, because no controller would replace it; delete it to free its room"
                 self.reporter.warns(member.pod, REASON, f"{note}; {way_out}")
@@ -96,29 +98,19 @@ class GangDeadlines:
         """Carry out evictions until cancelled."""
         while True:
             gang, member = await self._tasks.get()
-            outcome = await self._evict(gang, member)
+            outcome = await self._evict(member)
             self.metrics.evictions.labels("gang-incomplete", outcome).inc()
             LOG.info(
                 "a member of an incomplete gang was taken back",
                 extra={"pod": str(member.pod), "gang": gang.gang, "outcome": outcome},
             )
 
-    async def _evict(self, gang: HalfBound, member: BoundMember) -> str:
+    async def _evict(self, member: BoundMember) -> str:
         pod = member.pod
-        message = f"gang {gang.gang} could not place all of its {gang.min_members} members in time"
-        condition = Condition("DisruptionTarget", "True", REASON, message, self.client.clock.now())
         try:
             if not member.controlled:
                 await self.client.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
                 return "deleted"
-            await self.client.patch(
-                PODS,
-                pod.name,
-                condition_patch(pod, condition),
-                namespace=pod.namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
             await self.client.evict(pod.name, namespace=pod.namespace, uid=pod.uid)
         except (NotFound, Conflict):
             return "gone"

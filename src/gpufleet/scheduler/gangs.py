@@ -73,8 +73,12 @@ class GangBook:
             self._touched[gang] = None
 
     def forget(self, uid: PodUid) -> None:
-        """The pod is gone for good."""
-        self._memberships.pop(uid, None)
+        """The pod is gone from the API, and with it that it succeeded."""
+        membership = self._memberships.pop(uid, None)
+        record = None if membership is None else self.records.get(membership.gang)
+        if membership is not None and record is not None:
+            record.succeeded.pop(uid, None)
+            self._touched[membership.gang] = None
 
     def ended(self, pod: Pod, lookup: Lookup) -> None:
         """A pod ended; if it succeeded its gang has had it."""
@@ -117,9 +121,11 @@ class GangBook:
         if record is None:
             return []
         if not record.pods:
-            del self.records[name]
             self._half.pop(name, None)
-            return [] if record.told is None else [GangRemoved(name)]
+            told, record.told = record.told, None
+            if not record.succeeded:
+                del self.records[name]
+            return [] if told is None else [GangRemoved(name)]
         gang = self._gang(name, record)
         self._regard_half(name, record, gang)
         if gang == record.told:

@@ -27,6 +27,7 @@ class PodBook:
         self.gangs = gangs
         self.entries: dict[PodUid, Entry] = {}
         self.by_node: dict[NodeName, dict[PodUid, None]] = {}
+        self._newly_held: dict[PodUid, None] = {}
 
     def waiting(self, uid: PodUid) -> Entry | None:
         """The entry of a pod that the engine has waiting, as far as we know."""
@@ -64,6 +65,12 @@ class PodBook:
             return self._aside(uid, pod, Place.HELD, reading)
         return self._wait(uid, pod, reading)
 
+    def take_newly_held(self) -> list[Entry]:
+        """Pods that are held for a reason that their owners have not been told yet."""
+        uids, self._newly_held = self._newly_held, {}
+        entries = (self.entries.get(uid) for uid in uids)
+        return [entry for entry in entries if entry is not None and entry.held is not None]
+
     def read_again(self, uids: Iterable[PodUid]) -> list[Event]:
         """Pods whose meaning may have changed with another object."""
         events: list[Event] = []
@@ -74,19 +81,25 @@ class PodBook:
         return events
 
     def leave(self, uid: PodUid) -> list[Event]:
-        """A pod ended or is gone."""
+        """A pod ended, or leaves without a node: it holds nothing any more."""
         entry = self.entries.pop(uid, None)
         if entry is None:
             return []
         self._unlink(uid, entry)
         self.reader.forget(uid)
-        self.gangs.forget(uid)
         return [PodRemoved(uid)] if entry.meaning is not None else []
+
+    def vanish(self, uid: PodUid) -> list[Event]:
+        """A pod is no longer in the API at all."""
+        events = self.leave(uid)
+        self.gangs.forget(uid)
+        return events
 
     def _aside(self, uid: PodUid, pod: Pod, place: Place, held: Held | None) -> list[Event]:
         before = self.entries.get(uid)
-        entry = Entry(pod_name(pod), pod, place, held=held)
-        self._enter(uid, entry)
+        self._enter(uid, Entry(pod_name(pod), pod, place, held=held))
+        if held is not None and (before is None or before.held != held):
+            self._newly_held[uid] = None
         return [PodRemoved(uid)] if before is not None and before.meaning is not None else []
 
     def _wait(self, uid: PodUid, pod: Pod, meaning: model.Pod) -> list[Event]:

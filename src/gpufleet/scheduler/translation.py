@@ -147,7 +147,7 @@ class Translation:
                 self._regard_rejection(change, nodes)
                 return self.pods.regard(pod)
             case Vanished(pod):
-                return self.pods.leave(PodUid(pod.metadata.uid))
+                return self.pods.vanish(PodUid(pod.metadata.uid))
             case _:
                 self._key(resources.PODS, change)
                 return []

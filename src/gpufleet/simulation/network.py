@@ -150,21 +150,21 @@ class SimulatedStream:
 
         receiving = asyncio.ensure_future(receive())
         closing = asyncio.ensure_future(self._closed.wait())
+        getting = asyncio.ensure_future(queue.get())
         try:
             while not self._closed.is_set():
-                getting = asyncio.ensure_future(queue.get())
                 await asyncio.wait([getting, closing], return_when=asyncio.FIRST_COMPLETED)
                 if not getting.done():
-                    getting.cancel()
                     return
                 arrival_s, text = getting.result()
                 await asyncio.sleep(max(0.0, arrival_s - clock.monotonic_s()))
                 if text is None:
                     return
                 yield text
+                getting = asyncio.ensure_future(queue.get())
         finally:
-            receiving.cancel()
-            closing.cancel()
+            for task in (receiving, closing, getting):
+                task.cancel()
 
     async def close(self) -> None:
         """Stop listening."""

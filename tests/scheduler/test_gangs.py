@@ -1,0 +1,169 @@
+"""A gang is bound whole or not at all, and what is half bound is completed or taken back."""
+
+from typing import Any
+
+from gpufleet.simulation.admission import SCHEDULER_USER
+from tests.scheduler.world import World, in_world
+
+CONTROLLED = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}]
+
+
+def member(world: World, name: str, minimum: int, **more: Any) -> None:
+    """A pod of the gang "train"."""
+    annotations = {
+        "gpufleet.io/gang": "train",
+        "gpufleet.io/gang-min-members": str(minimum),
+        **more.pop("annotations", {}),
+    }
+    world.pod(name, annotations=annotations, **more)
+
+
+def bound(world: World, *names: str) -> list[str]:
+    return [name for name in names if world.node_of(name)]
+
+
+def bind_by_an_older_leader(world: World, name: str, node: str) -> None:
+    """A bind of epoch 0, before anybody leads."""
+    uid = world.get(name)["metadata"]["uid"]
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "uid": uid, "annotations": {"gpufleet.io/grant": '{"v":1,"epoch":0}'}},
+        "target": {"kind": "Node", "name": node},
+    }
+    world.server.policies.fence = False
+    path = f"/api/v1/namespaces/default/pods/{name}/binding"
+    assert world.request("POST", path, body, SCHEDULER_USER) == 201
+    world.server.policies.fence = True
+
+
+def test_a_gang_that_fits_is_bound_whole() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.node("b", gpus=2)
+        for number in range(4):
+            member(world, f"w{number}", 4)
+        await world.settle()
+        assert len(bound(world, "w0", "w1", "w2", "w3")) == 4
+
+    in_world(story)
+
+
+def test_a_gang_that_does_not_fit_is_not_bound_at_all_and_every_member_is_told() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=3)
+        for number in range(4):
+            member(world, f"w{number}", 4)
+        await world.settle()
+        assert bound(world, "w0", "w1", "w2", "w3") == []
+        assert all("needs 4 members at once" in world.why(f"w{number}") for number in range(4))
+
+    in_world(story)
+
+
+def test_a_gang_waits_for_members_that_come_late() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        member(world, "w0", 2)
+        await world.settle()
+        assert bound(world, "w0") == []
+        member(world, "w1", 2)
+        await world.settle()
+        assert bound(world, "w0", "w1") == ["w0", "w1"]
+
+    in_world(story)
+
+
+def test_members_that_contradict_each_other_are_set_aside_and_told_why() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        member(world, "w0", 2)
+        member(world, "w1", 3)
+        world.pod("bystander")
+        await world.settle()
+        assert bound(world, "w0", "w1") == []
+        assert "differ" in world.why("w0")
+        assert "differ" in world.why("w1")
+        assert world.node_of("bystander") == "a"
+
+    in_world(story)
+
+
+def test_a_member_that_succeeded_is_not_waited_for_again() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        member(world, "w0", 2)
+        member(world, "w1", 2)
+        await world.settle()
+        world.finish("w0")
+        world.finish("w1", "Failed")
+        member(world, "w2", 2)
+        await world.settle()
+        assert bound(world, "w2") == ["w2"]
+
+    in_world(story)
+
+
+def test_a_new_leader_completes_a_half_bound_gang_before_anything_else() -> None:
+    async def story(world: World) -> None:
+        await world.stop()
+        world.node("a", gpus=2, devices=False)
+        member(world, "w0", 2)
+        world.pod("other", priority=1000)
+        member(world, "w1", 2)
+        bind_by_an_older_leader(world, "w0", "a")
+        world.start()
+        await world.settle(40.0)
+        assert bound(world, "w1", "other") == ["w1"]
+
+    in_world(story)
+
+
+def test_past_its_deadline_members_with_a_controller_are_evicted() -> None:
+    async def story(world: World) -> None:
+        await world.stop()
+        world.node("a", gpus=1, devices=False)
+        member(world, "w0", 2, ownerReferences=CONTROLLED)
+        member(world, "w1", 2, ownerReferences=CONTROLLED)
+        bind_by_an_older_leader(world, "w0", "a")
+        world.start()
+        await world.settle(50.0)
+        assert "deletionTimestamp" not in world.get("w0")["metadata"]
+        await world.settle(30.0)
+        evicted = world.get("w0")
+        assert "deletionTimestamp" in evicted["metadata"]
+        marks = [one for one in evicted["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+        assert marks[0]["status"] == "True"
+        assert any("1 of 2 members placed" in note for note in world.events("GangIncomplete"))
+
+    in_world(story, gang_deadline_s=60.0)
+
+
+def test_past_its_deadline_a_bare_member_stays_and_says_why() -> None:
+    async def story(world: World) -> None:
+        await world.stop()
+        world.node("a", gpus=1, devices=False)
+        member(world, "w0", 2)
+        member(world, "w1", 2)
+        bind_by_an_older_leader(world, "w0", "a")
+        world.start()
+        await world.settle(120.0)
+        assert "deletionTimestamp" not in world.get("w0")["metadata"]
+        assert any("no controller would replace it" in note for note in world.events("GangIncomplete"))
+
+    in_world(story, gang_deadline_s=60.0)
+
+
+def test_a_bare_member_whose_owner_allows_it_is_deleted() -> None:
+    async def story(world: World) -> None:
+        await world.stop()
+        world.node("a", gpus=1, devices=False)
+        allowed = {"gpufleet.io/delete-incomplete-gang": "true"}
+        member(world, "w0", 2, annotations=allowed)
+        member(world, "w1", 2, annotations=allowed)
+        bind_by_an_older_leader(world, "w0", "a")
+        world.start()
+        await world.settle(120.0)
+        assert "deletionTimestamp" in world.get("w0")["metadata"]
+
+    in_world(story, gang_deadline_s=60.0)

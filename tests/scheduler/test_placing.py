@@ -1,0 +1,165 @@
+"""Pods get a node and their devices in one write, and those that cannot are told why."""
+
+import pytest
+
+from tests.scheduler.world import World, in_world
+
+
+def test_a_pod_gets_a_node_and_a_device_of_it() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.pod("p", gpus=1)
+        await world.settle()
+        assert world.node_of("p") == "a"
+        assert len(world.devices_of("p")) == 1
+        assert world.devices_of("p")[0].startswith("GPU-a-")
+        assert world.grant_of("p")["epoch"] == 1
+
+    in_world(story)
+
+
+def test_no_device_is_granted_twice() -> None:
+    async def story(world: World) -> None:
+        for name in ("a", "b"):
+            world.node(name, gpus=4)
+        for number in range(4):
+            world.pod(f"p{number}", gpus=2)
+        await world.settle()
+        devices = [device for number in range(4) for device in world.devices_of(f"p{number}")]
+        assert len(devices) == 8
+        assert len(set(devices)) == 8
+
+    in_world(story)
+
+
+def test_on_a_node_without_a_report_whole_gpus_are_counted_and_the_grant_names_none() -> None:
+    async def story(world: World) -> None:
+        for name in ("a", "b"):
+            world.node(name, gpus=1, devices=False)
+        for name in ("p", "q", "r"):
+            world.pod(name, gpus=1)
+        await world.settle()
+        assert sorted(world.node_of(name) for name in ("p", "q", "r")) == ["", "a", "b"]
+        assert world.devices_of("p") == []
+
+    in_world(story)
+
+
+def test_who_cannot_run_is_told_in_condition_and_event() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.pod("large", gpus=3)
+        await world.settle()
+        assert "needs 3 whole GPUs" in world.why("large")
+        assert world.events("FailedScheduling") == [world.why("large")]
+
+    in_world(story)
+
+
+def test_who_waits_is_placed_when_room_is_freed() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1)
+        world.pod("first")
+        await world.settle()
+        world.pod("second")
+        await world.settle()
+        assert world.node_of("second") == ""
+        world.finish("first")
+        await world.settle()
+        assert world.node_of("second") == "a"
+        assert world.devices_of("second") == ["GPU-a-0"]
+
+    in_world(story)
+
+
+def test_a_pod_that_is_deleted_but_still_runs_holds_its_devices() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1)
+        world.pod("first")
+        await world.settle()
+        assert world.request("DELETE", "/api/v1/namespaces/default/pods/first") in {200, 202}
+        world.pod("second")
+        await world.settle(10.0)
+        assert world.get("first")["metadata"]["deletionTimestamp"]
+        assert world.node_of("second") == ""
+
+    in_world(story)
+
+
+def test_pods_of_other_schedulers_are_counted_and_left_alone() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1)
+        world.pod("foreign", schedulerName="default-scheduler", nodeName="a")
+        world.pod("waiting-foreign", schedulerName="default-scheduler")
+        world.pod("ours")
+        await world.settle()
+        assert world.node_of("ours") == ""
+        assert world.node_of("waiting-foreign") == ""
+        assert world.why("waiting-foreign") == ""
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("annotation", ["gpufleet.io/gpu-fraction", "gpu-fraction"])
+def test_fractions_share_a_device_within_its_capacity(annotation: str) -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1, shares=True)
+        for number in range(3):
+            world.pod(
+                f"p{number}", gpus=0, annotations={annotation: "0.5"}, resources={"gpufleet.io/gpu-share": "1"}
+            )
+        await world.settle()
+        placed = [f"p{number}" for number in range(3) if world.node_of(f"p{number}")]
+        assert len(placed) == 2
+        granted = [world.grant_of(name)["containers"]["main"][0] for name in placed]
+        assert [one["gpuMilli"] for one in granted] == [500, 500]
+        assert [one["memoryMiB"] for one in granted] == [40000, 40000]
+
+    in_world(story)
+
+
+def test_a_malformed_pod_is_told_so_and_harms_nobody() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2, shares=True)
+        world.pod(
+            "bad",
+            gpus=0,
+            annotations={"gpufleet.io/gpu-fraction": "1_0"},
+            resources={"gpufleet.io/gpu-share": "1"},
+        )
+        world.pod("good", gpus=1)
+        await world.settle()
+        assert world.node_of("good") == "a"
+        assert "gpufleet.io/gpu-fraction" in world.why("bad")
+
+    in_world(story)
+
+
+def test_a_gated_pod_waits_for_its_gates() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        world.pod("p", schedulingGates=[{"name": "example.com/quota"}])
+        await world.settle()
+        assert world.node_of("p") == ""
+        opened = {"spec": {"schedulingGates": []}}
+        assert world.request("PATCH", "/api/v1/namespaces/default/pods/p", opened) == 200
+        await world.settle()
+        assert world.node_of("p") == "a"
+
+    in_world(story)
+
+
+def test_a_node_that_rejects_pods_is_left_alone() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=8)
+        for number in range(3):
+            world.pod(f"p{number}")
+        await world.settle()
+        for number in range(3):
+            world.finish(f"p{number}", "Failed", "OutOfcpu")
+        world.node("b", gpus=8)
+        world.pod("next")
+        await world.settle()
+        assert world.node_of("next") == "b"
+
+    in_world(story)

@@ -1,0 +1,109 @@
+"""One leader at a time; a new one starts from what the API server holds, and nothing is bound twice."""
+
+from gpufleet.kube.lease import LeadershipLost
+from gpufleet.scheduler.errors import FenceMissingError
+from tests.scheduler.world import World, in_world
+
+
+def lease(world: World) -> dict[str, object]:
+    path = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases"
+    found: dict[str, object] = world.objects(path)[0]["spec"]
+    return found
+
+
+def test_a_second_process_stands_by_while_the_first_leads() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        await world.settle()
+        world.start()
+        world.pod("p")
+        await world.settle(60.0)
+        assert lease(world)["holderIdentity"] == "scheduler-1"
+        assert [code for _, code in world.bindings() if code == 201] == [201]
+
+    in_world(story)
+
+
+def test_a_signal_gives_the_lease_back_and_the_next_leads_at_once() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        await world.settle()
+        await world.stop()
+        assert lease(world)["holderIdentity"] == ""
+        world.start()
+        world.pod("p")
+        await world.settle(10.0)
+        assert world.node_of("p") == "a"
+        assert world.grant_of("p")["epoch"] == 2
+
+    in_world(story)
+
+
+def test_a_restart_gives_no_device_away_that_is_held() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=4)
+        for number in range(3):
+            world.pod(f"p{number}")
+        await world.settle()
+        await world.stop()
+        world.start()
+        world.pod("late-1")
+        world.pod("late-2")
+        await world.settle(30.0)
+        held = [device for name in ("p0", "p1", "p2", "late-1") for device in world.devices_of(name)]
+        assert len(set(held)) == 4
+        assert world.node_of("late-2") == ""
+
+    in_world(story)
+
+
+def test_without_the_fence_nothing_is_bound_and_the_reason_is_told() -> None:
+    async def story(world: World) -> None:
+        await world.stop()
+        world.server.policies.fence = False
+        world.node("a")
+        world.pod("p")
+        life = world.start()
+        await world.clock.sleep(120.0)
+        assert world.node_of("p") == ""
+        assert isinstance(life.exception(), FenceMissingError)
+        world.life = None
+
+    in_world(story)
+
+
+def test_who_cannot_renew_the_lease_stops() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        await world.settle()
+        life = world.life
+        assert life is not None
+        path = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"
+        assert world.request("PATCH", path, {"spec": {"holderIdentity": "thief", "leaseTransitions": 9}}) == 200
+        world.pod("p")
+        await world.clock.sleep(30.0)
+        assert isinstance(life.exception(), LeadershipLost)
+        world.life = None
+
+    in_world(story)
+
+
+def test_a_lease_that_was_deleted_starts_above_every_epoch_in_use() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        world.pod("p")
+        await world.settle()
+        await world.stop()
+        world.start()
+        world.pod("q")
+        await world.settle()
+        assert world.grant_of("q")["epoch"] == 2
+        await world.stop()
+        path = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"
+        assert world.request("DELETE", path) == 200
+        world.start()
+        world.pod("r")
+        await world.settle(60.0)
+        assert world.grant_of("r")["epoch"] == 3
+
+    in_world(story)

@@ -1,0 +1,195 @@
+"""A small cluster in virtual time with our scheduler running on it; tests tell a story and look.
+
+    async def story(world: World) -> None:
+        world.node("a", gpus=8)
+        world.pod("p", gpus=1)
+        await world.settle()
+        assert world.node_of("p") == "a"
+
+    in_world(story)
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from gpufleet.kube.lease import LeadershipLost
+from gpufleet.kube.transport import Request, Transport
+from gpufleet.scheduler.service import run as run_scheduler
+from gpufleet.scheduler.settings import LeaseTimes, Settings
+from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.api_server import ApiServer
+from gpufleet.simulation.network import SimulatedTransport
+from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
+
+Object = dict[str, Any]
+GIB = 1024**3
+
+
+class World:
+    """The simulated server, and what a story does with it."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, **settings: Any) -> None:
+        self.clock = VirtualClock(loop)
+        self.random = Random(seed)
+        self.server = ApiServer(self.clock, Random(seed + 1))
+        self.server.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpufleet-system"}})
+        self.settings = settings
+        self.lives = 0
+        self.life: asyncio.Task[None] | None = None
+
+    def transport(self, user: str = SCHEDULER_USER) -> SimulatedTransport:
+        """A way to the server as a user."""
+        return SimulatedTransport(self.server, user, self.random)
+
+    def start(self, transport: Transport | None = None) -> "asyncio.Task[None]":
+        """Start a scheduler, a new process each time."""
+        self.lives += 1
+        settings = Settings(
+            identity=f"scheduler-{self.lives}", lease=LeaseTimes(15, 10.0, 2.0), **self.settings
+        )
+        way = transport or self.transport()
+        self.life = asyncio.create_task(run_scheduler(way, self.clock, Random(self.lives), settings))
+        return self.life
+
+    async def stop(self) -> None:
+        """End the scheduler as a signal does."""
+        if self.life is not None:
+            self.life.cancel()
+            with contextlib.suppress(asyncio.CancelledError, LeadershipLost):
+                await self.life
+
+    async def settle(self, duration_s: float = 20.0) -> None:
+        """Let so much time go by; a scheduler that ended tells why."""
+        await self.clock.sleep(duration_s)
+        if self.life is not None and self.life.done():
+            self.life.result()
+
+    def node(self, name: str, *, gpus: int = 8, devices: bool = True, shares: bool = False, **spec: Any) -> None:
+        """A node; with ``devices`` its report, as the agent writes it; ``shares`` lets fractions in."""
+        allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        if shares:
+            allocatable["gpufleet.io/gpu-share"] = str(10 * gpus)
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **spec.pop("labels", {})}}
+        self.server.add({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"allocatable": allocatable},
+        })
+        if devices:
+            listed = [
+                {
+                    "id": f"GPU-{name}-{index}",
+                    "vendor": "nvidia",
+                    "model": "NVIDIA-H100-80GB-HBM3",
+                    "memoryMiB": 81559,
+                    "usableMemoryMiB": 80000,
+                    "sharing": "mixed" if shares else "whole",
+                    "health": "healthy",
+                }
+                for index in range(gpus)
+            ]
+            self.server.add({
+                "apiVersion": "gpufleet.io/v1alpha1",
+                "kind": "NodeDevices",
+                "metadata": {"name": name},
+                "spec": {"devices": listed},
+            })
+
+    def pod(self, name: str, *, gpus: int = 1, resources: Object | None = None, **more: Any) -> None:
+        """A pod of ours; ``more`` is its metadata's labels and annotations, or fields of its spec."""
+        metadata = {"name": name, "namespace": more.pop("namespace", "default")}
+        for key in ("labels", "annotations", "ownerReferences"):
+            if key in more:
+                metadata[key] = more.pop(key)
+        limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        container = {"name": "main", "image": "x", "resources": {"limits": {**limits, **(resources or {})}}}
+        spec = {"schedulerName": "gpufleet", "containers": [container], **more}
+        self.server.add({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+    def add(self, value: Object) -> None:
+        """Any other object."""
+        self.server.add(value)
+
+    def objects(self, path: str) -> list[Object]:
+        """All objects of a collection's path."""
+        answer = self.server.answer(Request("GET", path), "system:masters")
+        found: list[Object] = msgspec.json.decode(answer.body)["items"]
+        return found
+
+    def get(self, name: str, namespace: str = "default") -> Object:
+        """A pod as the server has it."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        found: Object = msgspec.json.decode(self.server.answer(Request("GET", path), "system:masters").body)
+        return found
+
+    def request(self, method: str, path: str, body: object = None, user: str = "system:masters") -> int:
+        """Any request, as a user; the code of the answer."""
+        patch = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        return self.server.answer(Request(method, path, encoded, content_type=patch), user).status
+
+    def delete(self, name: str) -> None:
+        """Delete a pod at once."""
+        code = self.request("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+        assert code == 200
+
+    def finish(self, name: str, phase: str = "Succeeded", reason: str = "") -> None:
+        """A kubelet's word that a pod ended."""
+        status = {"status": {"phase": phase, "reason": reason}}
+        assert self.request("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", status) == 200
+
+    def node_of(self, name: str) -> str:
+        """The node of a pod, "" if it has none."""
+        found: str = self.get(name)["spec"].get("nodeName", "")
+        return found
+
+    def grant_of(self, name: str) -> Object:
+        """The grant of a pod."""
+        found: Object = msgspec.json.decode(self.get(name)["metadata"]["annotations"]["gpufleet.io/grant"])
+        return found
+
+    def devices_of(self, name: str) -> list[str]:
+        """The ids of the devices that a pod was granted."""
+        containers = self.grant_of(name).get("containers", {})
+        return [device["id"] for granted in containers.values() for device in granted]
+
+    def why(self, name: str) -> str:
+        """What the pod's condition says of why it waits; "" if it says nothing."""
+        conditions = self.get(name)["status"].get("conditions", [])
+        return next(
+            (one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), ""
+        )
+
+    def bindings(self) -> list[tuple[str, int]]:
+        """Every Binding that was asked for in earnest: its path and the answer's code."""
+        return [
+            (asked.target, asked.code)
+            for asked in self.server.answered
+            if asked.method == "POST" and asked.target.endswith("/binding")
+        ]
+
+    def events(self, reason: str) -> list[str]:
+        """The notes of Events with this reason."""
+        path = "/apis/events.k8s.io/v1/namespaces/default/events"
+        return [one["note"] for one in self.objects(path) if one["reason"] == reason]
+
+
+def in_world(story: Callable[[World], Awaitable[None]], *, seed: int = 1, **settings: Any) -> None:
+    """Run a story in virtual time, with one scheduler started at its beginning."""
+
+    async def work(loop: VirtualLoop) -> None:
+        world = World(loop, seed, **settings)
+        world.start()
+        try:
+            await story(world)
+        finally:
+            await world.stop()
+
+    run(work, seed)
