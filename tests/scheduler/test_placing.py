@@ -105,9 +105,8 @@ def test_fractions_share_a_device_within_its_capacity(annotation: str) -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=1, shares=True)
         for number in range(3):
-            world.pod(
-                f"p{number}", gpus=0, annotations={annotation: "0.5"}, resources={"gpufleet.io/gpu-share": "1"}
-            )
+            slot = {"gpufleet.io/gpu-share": "1"}
+            world.pod(f"p{number}", gpus=0, annotations={annotation: "0.5"}, resources=slot)
         await world.settle()
         placed = [f"p{number}" for number in range(3) if world.node_of(f"p{number}")]
         assert len(placed) == 2
@@ -141,7 +140,7 @@ def test_a_gated_pod_waits_for_its_gates() -> None:
         world.pod("p", schedulingGates=[{"name": "example.com/quota"}])
         await world.settle()
         assert world.node_of("p") == ""
-        opened = {"spec": {"schedulingGates": []}}
+        opened: dict[str, object] = {"spec": {"schedulingGates": []}}
         assert world.request("PATCH", "/api/v1/namespaces/default/pods/p", opened) == 200
         await world.settle()
         assert world.node_of("p") == "a"

@@ -79,7 +79,8 @@ def test_who_cannot_renew_the_lease_stops() -> None:
         life = world.life
         assert life is not None
         path = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"
-        assert world.request("PATCH", path, {"spec": {"holderIdentity": "thief", "leaseTransitions": 9}}) == 200
+        stolen = {"spec": {"holderIdentity": "thief", "leaseTransitions": 9}}
+        assert world.request("PATCH", path, stolen) == 200
         world.pod("p")
         await world.clock.sleep(30.0)
         assert isinstance(life.exception(), LeadershipLost)

@@ -1,12 +1,12 @@
 """A small cluster in virtual time with our scheduler running on it; tests tell a story and look.
 
-    async def story(world: World) -> None:
-        world.node("a", gpus=8)
-        world.pod("p", gpus=1)
-        await world.settle()
-        assert world.node_of("p") == "a"
+async def story(world: World) -> None:
+    world.node("a", gpus=8)
+    world.pod("p", gpus=1)
+    await world.settle()
+    assert world.node_of("p") == "a"
 
-    in_world(story)
+in_world(story)
 """
 
 import asyncio
@@ -69,19 +69,23 @@ class World:
         if self.life is not None and self.life.done():
             self.life.result()
 
-    def node(self, name: str, *, gpus: int = 8, devices: bool = True, shares: bool = False, **spec: Any) -> None:
+    def node(
+        self, name: str, *, gpus: int = 8, devices: bool = True, shares: bool = False, **spec: Any
+    ) -> None:
         """A node; with ``devices`` its report, as the agent writes it; ``shares`` lets fractions in."""
         allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
         if shares:
             allocatable["gpufleet.io/gpu-share"] = str(10 * gpus)
         metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **spec.pop("labels", {})}}
-        self.server.add({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": metadata,
-            "spec": spec,
-            "status": {"allocatable": allocatable},
-        })
+        self.server.add(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": metadata,
+                "spec": spec,
+                "status": {"allocatable": allocatable},
+            }
+        )
         if devices:
             listed = [
                 {
@@ -95,12 +99,14 @@ class World:
                 }
                 for index in range(gpus)
             ]
-            self.server.add({
-                "apiVersion": "gpufleet.io/v1alpha1",
-                "kind": "NodeDevices",
-                "metadata": {"name": name},
-                "spec": {"devices": listed},
-            })
+            self.server.add(
+                {
+                    "apiVersion": "gpufleet.io/v1alpha1",
+                    "kind": "NodeDevices",
+                    "metadata": {"name": name},
+                    "spec": {"devices": listed},
+                }
+            )
 
     def pod(self, name: str, *, gpus: int = 1, resources: Object | None = None, **more: Any) -> None:
         """A pod of ours; ``more`` is its metadata's labels and annotations, or fields of its spec."""
@@ -163,9 +169,7 @@ class World:
     def why(self, name: str) -> str:
         """What the pod's condition says of why it waits; "" if it says nothing."""
         conditions = self.get(name)["status"].get("conditions", [])
-        return next(
-            (one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), ""
-        )
+        return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
 
     def bindings(self) -> list[tuple[str, int]]:
         """Every Binding that was asked for in earnest: its path and the answer's code."""
