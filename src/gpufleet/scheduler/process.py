@@ -13,14 +13,17 @@ import secrets
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 
 from gpufleet import __version__
+from gpufleet.engine.compile import story
 from gpufleet.engine.event import Event
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
+from gpufleet.engine.policy import find_policy
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.configured_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
@@ -61,6 +64,7 @@ class ProcessOptions(msgspec.Struct, frozen=True):
 
 def run_process(options: ProcessOptions) -> int:
     """Run until leadership is lost or a signal comes; the exit code."""
+    find_policy(options.policy)
     chosen = options.log_format or ("text" if sys.stderr.isatty() else "json")
     set_up_logging(options.log_level, json=chosen == "json")
     host, port = address_of(options.listen)
@@ -68,9 +72,20 @@ def run_process(options: ProcessOptions) -> int:
     endpoint = Endpoint(metrics.registry, alive=status.alive, ready=status.ready, address=host, port=port)
     LOG.info("serving metrics and health", extra={"address": host, "port": endpoint.port})
     try:
+        prepare_kernels(options.policy)
         return asyncio.run(_live(options, metrics, status))
     finally:
         endpoint.close()
+
+
+def prepare_kernels(policy: str) -> None:
+    """Load the engine's kernels, or compile them, which takes half a minute where nobody did before.
+
+    It must be over before we lead: a Lease is not renewed while code is compiled.
+    """
+    began_s = time.monotonic()
+    story(find_policy(policy))
+    LOG.info("the engine is ready", extra={"after_s": round(time.monotonic() - began_s, 1)})
 
 
 async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> int:
