@@ -167,3 +167,28 @@ def test_a_bare_member_whose_owner_allows_it_is_deleted() -> None:
         assert "deletionTimestamp" in world.get("w0")["metadata"]
 
     in_world(story, gang_deadline_s=60.0)
+
+
+def test_a_gang_that_must_share_a_rack_gets_one_rack() -> None:
+    async def story(world: World) -> None:
+        for number in range(4):
+            world.node(f"n{number}", gpus=1, labels={"example.com/rack": f"r{number // 2}"})
+        world.pod("blocker", nodeSelector={"example.com/rack": "r0"})
+        await world.settle()
+        world.add(
+            {
+                "apiVersion": "scheduling.k8s.io/v1beta1",
+                "kind": "PodGroup",
+                "metadata": {"name": "train", "namespace": "default"},
+                "spec": {
+                    "schedulingPolicy": {"gang": {"minCount": 2}},
+                    "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
+                },
+            }
+        )
+        for number in range(2):
+            world.pod(f"w{number}", schedulingGroup={"podGroupName": "train"})
+        await world.settle()
+        assert sorted(world.node_of(f"w{number}") for number in range(2)) == ["n2", "n3"]
+
+    in_world(story)

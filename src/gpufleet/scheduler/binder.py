@@ -20,6 +20,7 @@ from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRequests
 from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.scheduler.fence import FENCED
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, VolumeTask
 from gpufleet.scheduler.wire_text import PodName
@@ -195,4 +196,4 @@ class Binder:
 
 def refusal(answer: StatusError) -> Outcome:
     """What kind of no a definite answer is."""
-    return Outcome.FENCED if "epoch" in answer.message else Outcome.REFUSED
+    return Outcome.FENCED if FENCED in answer.message else Outcome.REFUSED

@@ -12,15 +12,12 @@ import msgspec
 
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
-from gpufleet.kube.codec.gang_owners import OWNERS
+from gpufleet.kube.codec.gangs import FOLLOWED
 from gpufleet.kube.mirror import Health, Mirror, Pace
-from gpufleet.kube.objects.disruption import PriorityClass
 from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
-from gpufleet.kube.objects.owners import Job, StatefulSet
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.kube.objects.pod_groups import KaiPodGroup, PluginsPodGroup, PodGroup, VolcanoPodGroup
 from gpufleet.kube.objects.storage import (
     CsiDriver,
     CsiNode,
@@ -52,15 +49,7 @@ WATCHED = (
     Watched(resources.CSI_NODES, CsiNode),
     Watched(resources.CSI_DRIVERS, CsiDriver),
     Watched(resources.CSI_STORAGE_CAPACITIES, CsiStorageCapacity),
-    Watched(resources.PRIORITY_CLASSES, PriorityClass),
-    Watched(resources.JOBS, Job),
-    Watched(resources.STATEFUL_SETS, StatefulSet),
-    Watched(resources.POD_GROUPS_V1BETA1, PodGroup, optional=True),
-    Watched(resources.POD_GROUPS_V1ALPHA2, PodGroup, optional=True),
-    Watched(resources.PLUGINS_POD_GROUPS, PluginsPodGroup, optional=True),
-    Watched(resources.VOLCANO_POD_GROUPS, VolcanoPodGroup, optional=True),
-    Watched(resources.KAI_POD_GROUPS, KaiPodGroup, optional=True),
-    *(Watched(owner.kind, owner.type, optional=True) for owner in OWNERS),
+    *(Watched(kind, meant, optional=True) for kind, meant in FOLLOWED),
 )
 
 

@@ -18,6 +18,9 @@ from gpufleet.scheduler.errors import FenceMissingError
 
 LOG = logging.getLogger(__name__)
 PROBE = "gpufleet-fence-probe"
+FENCED = "another scheduler has taken over"
+"""What the policy ``manifests/epoch-fence.yaml`` says, and nobody else."""
+
 PAUSE_FIRST_S = 0.005
 PAUSE_MOST_S = 1.0
 GIVE_UP_S = 30.0
@@ -50,7 +53,7 @@ async def _refused(client: Client, namespace: str, epoch: int) -> bool:
     except NotFound:
         return False
     except (Forbidden, Invalid) as answer:
-        return "epoch" in answer.message
+        return FENCED in answer.message
     except KubeError as problem:
         LOG.warning("the fence could not be probed", extra={"problem": str(problem)})
     return False

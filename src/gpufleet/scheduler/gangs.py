@@ -21,7 +21,7 @@ from gpufleet.kube.codec.waits import Wait
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.pod import POD_SCHEDULED, SUCCEEDED, Pod
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
 from gpufleet.scheduler.gang_deadlines import BoundMember, HalfBound
 from gpufleet.scheduler.places import Entry, Place
 
@@ -107,6 +107,11 @@ class GangBook:
     def half_bound(self) -> list[HalfBound]:
         """Gangs of which some members, but fewer than needed, have a node."""
         return list(self._half.values())
+
+    def levels(self) -> frozenset[TopologyLevelName]:
+        """The topology levels that gangs ask for; each is named as the node label of its domains."""
+        asked = (record.told.required_level for record in self.records.values() if record.told is not None)
+        return frozenset(level for level in asked if level is not None)
 
     def changes(self) -> list[Event]:
         """What is new of the gangs whose members changed."""

@@ -20,13 +20,15 @@ from gpufleet.engine.event import (
     PodAdded,
     PodBound,
     PodRemoved,
+    TopologySet,
 )
 from gpufleet.kube import resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.resources import Kind
-from gpufleet.model.identifiers import GangName, NodeName, PodUid
+from gpufleet.model.identifiers import GangName, NodeName, PodUid, TopologyLevelName
+from gpufleet.model.topology import Topology, TopologyLevel
 from gpufleet.scheduler.binder import BindResult, Outcome
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 from gpufleet.scheduler.desk import Desk, Seen
@@ -67,6 +69,7 @@ class Translation:
         self._results: deque[BindResult] = deque()
         self._filled = False
         self._later: list[Event] = []
+        self._levels: frozenset[TopologyLevelName] = frozenset()
 
     def result(self, result: BindResult) -> None:
         """What came of a bind; taken in with the next round."""
@@ -99,7 +102,7 @@ class Translation:
         for name in nodes:
             first += self.nodes.regard(name, self.clock.monotonic_s())
             pod_events += self.pods.rebook(name)
-        gang_events = self.gangs.changes()
+        gang_events = [*self.gangs.changes(), *self._topology()]
         lasting = [event for event in pod_events if self._lasts(event)]
         return [*first, *gang_events, *self._in_waves(sorted(lasting, key=_rank))]
 
@@ -119,6 +122,20 @@ class Translation:
     def next_due_s(self) -> float | None:
         """When a round is wanted although nothing is seen."""
         return self.nodes.trust.next_regained_s()
+
+    def _topology(self) -> list[Event]:
+        """The levels that gangs ask for, the widest first: that with the fewest domains."""
+        asked = self.gangs.levels()
+        if asked <= self._levels:
+            return []
+        # Levels are only ever added: one that nobody asks for any more does no harm.
+        self._levels |= asked
+
+        def domains(level: TopologyLevelName) -> tuple[int, str]:
+            return (len({node.labels.get(level) for node in self.nodes.known.values()}), level)
+
+        levels = sorted(self._levels, key=domains)
+        return [TopologySet(Topology(tuple(TopologyLevel(level, level) for level in levels)))]
 
     def _key(self, kind: Kind, change: Any) -> ObjectKey | None:
         """The object that a change is about."""

@@ -46,7 +46,9 @@ class Policies(msgspec.Struct):
             raise _denied("pods", binding, "gpufleet-epoch-fence", "the grant names no epoch")
         current = self._lease_epoch(store, now_s)
         if current is None or epoch < current:
-            words = f"epoch {epoch} is over, the leader's is {current}"
+            words = (
+                f"the grant is of epoch {epoch}, but epoch {current} leads: another scheduler has taken over"
+            )
             raise _denied("pods", binding, "gpufleet-epoch-fence", words)
 
     def _lease_epoch(self, store: ObjectStore, now_s: float) -> int | None:
