@@ -22,3 +22,8 @@ def command() -> None:
             how = f"runs as process {pid}" if alive else "is down and will be started again"
             again = f", restarts: {restarts}" if restarts else ""
             click.echo(f"  {program} {how}{again}")
+        if state.real_node is not None:
+            programs = ", ".join(
+                f"{program} as process {pid}" for program, pid in state.real_node.programs().items()
+            )
+            click.echo(f"  node {state.real_node.name} at {state.real_node.address}: {programs or 'is down'}")

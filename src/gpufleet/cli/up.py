@@ -39,6 +39,9 @@ SCHEDULER_ACCOUNT = "gpufleet-scheduler"
     metavar="DIR",
     help="Folder with kube-apiserver and the others, instead of finding, fetching or building them.",
 )
+@click.option(
+    "--real-node", is_flag=True, help="A real node beside the simulated ones, which runs pods. Needs root."
+)
 @click.option("--no-scheduler", is_flag=True, help="Leave gpufleet's scheduler out, to run one yourself.")
 def command(
     name: str,
@@ -47,6 +50,7 @@ def command(
     gpu_model: str,
     kubernetes: str | None,
     binaries: Path | None,
+    real_node: bool,
     no_scheduler: bool,
 ) -> None:
     """Start a real Kubernetes control plane with simulated GPU nodes on this machine.
@@ -66,6 +70,7 @@ def command(
         nodes=SimulatedNodes(nodes, gpus_per_node, find_model(gpu_model)),
         binaries=binaries,
         components=() if no_scheduler else components(),
+        real_node=real_node,
     )
     cluster = up.up(request, ToPerson("up: "))
     click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")

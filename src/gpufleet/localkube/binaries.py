@@ -1,7 +1,7 @@
 """Finds the programs of a control plane, in this order, and says which it took from where:
 
 1. the folder that the user names (``--binaries`` or GPUFLEET_KUBE_BINARIES),
-2. PATH, if the program there is of exactly the wanted version,
+2. PATH, if the program there is of exactly the wanted version (of runc: any that is not too old),
 3. the cache,
 4. the official download, with its checksum (`downloading`),
 5. a build from pinned Go modules (`building`).
@@ -28,7 +28,7 @@ from gpufleet.model.errors import InputError, printable
 
 FOLDER_VARIABLE = "GPUFLEET_KUBE_BINARIES"
 VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)")
-VERSION_ARGUMENTS = {"kubectl": ("version", "--client")}
+VERSION_ARGUMENTS = {"kubectl": ("version", "--client"), "busybox": ("--help",)}
 VERSION_WAIT_S = 20.0
 
 
@@ -124,15 +124,23 @@ def _there(program: str, release: Release, named: Path | None) -> Found | None:
     if named is not None and _is_program(named / program):
         _check_version(named / program, release)
         return Found((named / program).absolute(), Source.FOLDER)
-    on_path = shutil.which(program)
-    if on_path is not None and version_of(Path(on_path)) == release.version:
+    on_path = shutil.which(program) if release.from_path else None
+    if on_path is not None and _is_wanted(version_of(Path(on_path)), release):
         return Found(Path(on_path).absolute(), Source.PATH)
     cached = binaries_cache() / release.folder_name / program
     return Found(cached, Source.CACHE) if _is_program(cached) else None
 
 
+def _is_wanted(version: str | None, release: Release) -> bool:
+    """Whether a program on PATH of this version will do."""
+    if version is None or release.oldest is None:
+        return version == release.version
+    numbers = version.partition("-")[0].split(".")
+    return tuple(int(number) for number in numbers) >= release.oldest
+
+
 def _check_version(program: Path, release: Release) -> None:
-    """The user's etcd and kwok may be of any version; a Kubernetes of another needs other flags."""
+    """The user's other programs may be of any version; a Kubernetes of another needs other flags."""
     if release.project != "kubernetes":
         return
     version = version_of(program)

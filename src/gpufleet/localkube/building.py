@@ -27,12 +27,18 @@ LINES_SHOWN = 15
 
 def build(release: Release, programs: Sequence[str], folder: Path, progress: Progress) -> None:
     """Build these programs of one release into ``folder``; ProgramsMissingError if it cannot be done."""
+    if not release.module:
+        raise ProgramsMissingError(
+            f"there is no {release.project} on PATH; install a static one (Debian's package is "
+            f"{release.project}-static), or put it into the folder that --binaries names"
+        )
     if not (release.pinned / "go.sum").is_file():
         raise ProgramsMissingError(
             f"{release.project} {release.version} cannot be built here: pinned are "
             f"{', '.join(pinned_kubernetes_versions())}; a checkout of gpufleet pins another with "
             f"`make kube-pin VERSION={release.version}`"
         )
+    _check_c(release)
     go = find_go(progress)
     with tempfile.TemporaryDirectory(dir=folder, prefix=UNFINISHED) as name:
         beside = Path(name)
@@ -51,15 +57,36 @@ def _commands(go: Path, release: Release, programs: Sequence[str], beside: Path)
     """One build a program whose package is not named after it, one for all others together."""
     packages = dict(release.packages)
     flags = ["build", "-v", "-trimpath", "-ldflags", f"-s -w {release.linker_flags}".strip()]
+    if release.tags:
+        flags += ["-tags", ",".join(release.tags)]
     start = ["nice", "-n", str(NICENESS), str(go), *flags, "-o"]
     if all(packages[program].endswith(f"/{program}") for program in programs):
         return [[*start, f"{beside / 'bin'}/", *(packages[program] for program in programs)]]
     return [[*start, str(beside / "bin" / program), packages[program]] for program in programs]
 
 
+def _check_c(release: Release) -> None:
+    """What a release needs of C is there; ProgramsMissingError with the easier way out where it is not."""
+    if not release.needs_c:
+        return
+    tools = [tool for tool in ("gcc", "pkg-config") if shutil.which(tool) is None]
+    libraries = [] if tools else [one for one in release.needs_c if not _has_library(one)]
+    if tools or libraries:
+        raise ProgramsMissingError(
+            f"{release.project} cannot be built here: there is no {' and no '.join(tools or libraries)}; "
+            f"install {release.project} itself (Debian's package has that name), "
+            "or put it into the folder that --binaries names"
+        )
+
+
+def _has_library(name: str) -> bool:
+    return subprocess.run(["pkg-config", "--exists", name], check=False).returncode == 0  # noqa: S607
+
+
 def _run(command: Sequence[str], folder: Path, lines: list[str], release: Release) -> None:
     """Run Go, collecting what it says line by line."""
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly"}
+    with_c = "1" if release.needs_c else "0"
+    environment = {**os.environ, "CGO_ENABLED": with_c, "GOWORK": "off", "GOFLAGS": "-mod=readonly"}
     (folder / "bin").mkdir(exist_ok=True)
     with subprocess.Popen(
         command,

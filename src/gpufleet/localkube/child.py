@@ -3,6 +3,8 @@
 A child is its own session, so that Ctrl-C in a terminal reaches only the one who stops things in order,
 and the kernel kills it when its parent's thread ends (PR_SET_PDEATHSIG). Start children from a thread that
 lives as long as they shall. `supervisor` starts a cluster's programs this way, tests a kube-scheduler.
+A child on a leash is the exception: the end of its standard input tells it, and it ends when it has
+cleared up.
 """
 
 import contextlib
@@ -18,6 +20,7 @@ from gpufleet.localkube.errors import ProgramFailedError
 
 PR_SET_PDEATHSIG = 1
 STOP_WAIT_S = 10.0
+LEASHED_STOP_WAIT_S = 40.0
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 20_000
 
@@ -42,8 +45,10 @@ class Child:
         """How it ended: negative for a signal, None while it runs."""
         return self.process.poll()
 
-    def stop(self, wait_s: float = STOP_WAIT_S) -> None:
+    def stop(self, wait_s: float | None = None) -> None:
         """End it: asked first, killed with its whole group where it does not listen."""
+        if wait_s is None:
+            wait_s = STOP_WAIT_S if self.process.stdin is None else LEASHED_STOP_WAIT_S
         if self.process.returncode is None:
             # While it has not been waited for, its id and its group's cannot be another's.
             os.kill(self.pid, signal.SIGTERM)
@@ -52,6 +57,8 @@ class Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
     def failed(self, what: str) -> ProgramFailedError:
         """The error that tells what happened with the end of its log."""
@@ -67,8 +74,12 @@ def start(
     *,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    leashed: bool = False,
 ) -> Child:
-    """Start a program in ``folder``, appending what it says to ``log``."""
+    """Start a program in ``folder``, appending what it says to ``log``.
+
+    A ``leashed`` one does not die with this process, and inherits its open files that are inheritable.
+    """
     parent = os.getpid()
     with log.open("ab") as output:
         try:
@@ -76,11 +87,12 @@ def start(
                 command,
                 cwd=folder,
                 env=None if environment is None else dict(environment),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if leashed else subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=dying_with(parent),  # noqa: PLW1509  one system call, nothing that can lock
+                close_fds=not leashed,
+                preexec_fn=None if leashed else dying_with(parent),  # noqa: PLW1509  one system call, no lock
             )
         except OSError as error:
             raise ProgramFailedError(f"{name} could not be started: {error}") from error

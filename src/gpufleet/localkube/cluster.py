@@ -29,6 +29,9 @@ from gpufleet.localkube.child import Child
 from gpufleet.localkube.control_plane import KUBECONFIG, Component, Options
 from gpufleet.localkube.errors import ClusterError, ProgramFailedError
 from gpufleet.localkube.folders import lock_of, try_lock
+from gpufleet.localkube.node import configuration, machine
+from gpufleet.localkube.node.network import HeldNetwork, NodeNetwork
+from gpufleet.localkube.node.real_node import RealNode
 from gpufleet.localkube.plan import FURNISHED, KEEP, Plan, Processes, Said
 from gpufleet.localkube.ports import LOOPBACK, HeldPort
 
@@ -73,22 +76,30 @@ class LocalCluster:
 
         ``components`` are programs of ours that its supervisor runs too, from `furnished` on.
 
-        Raises ClusterError if the folder is taken and ProgramFailedError, with the end of a log, if a program
-        does not come up; nothing is left then.
+        Raises ClusterError if the folder is taken or there can be no real node here, ProgramFailedError,
+        with the end of a log, if a program does not come up; nothing is left then.
         """
         chosen = options or Options()
+        if chosen.real_node:
+            machine.check()
         lock = try_lock(lock_of(folder))
         if lock is None:
             raise ClusterError(f"the cluster {name} is running, or another command is just at it")
         port = HeldPort()
+        network: HeldNetwork | None = None
         try:
-            told = _made(folder, name, port.number, binaries, chosen, components)
-            supervisor = _spawned(folder, (lock, port.fileno()))
+            network = HeldNetwork.take_free() if chosen.real_node else None
+            its = None if network is None else network.network
+            told = _made(folder, name, port.number, binaries, chosen, components, its)
+            held = () if network is None else (network.fileno(),)
+            supervisor = _spawned(folder, (lock, port.fileno(), *held))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             lock_of(folder).unlink(missing_ok=True)
             raise
         finally:
+            if network is not None:
+                network.release()
             port.release()
             os.close(lock)
         try:
@@ -134,6 +145,16 @@ class LocalCluster:
     def api(self) -> Api:
         """A connection of the administrator's, for one thread; to be closed."""
         return Api(self.port, self._context)
+
+    @property
+    def node(self) -> RealNode:
+        """Its real node; ClusterError if it has simulated ones only."""
+        spec = configuration.read_spec(self.folder)
+        if spec is None:
+            raise ClusterError(
+                f"the cluster {self.name} has no real node; `gpufleet up --real-node` gives one"
+            )
+        return RealNode(self.folder, spec)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig of a user with nothing but the rights that RBAC gives to it and its groups."""
@@ -238,16 +259,20 @@ def _made(
     binaries: Mapping[str, Path],
     options: Options,
     components: Sequence[Component],
+    network: NodeNetwork | None,
 ) -> Plan:
     """The new cluster's folder with all that its supervisor needs."""
     try:
         users = {one.name: (one.user, one.groups) for one in components}
-        control_plane.prepare(folder, name, port, users)
+        control_plane.prepare(folder, name, port, users, network)
     except FileExistsError as error:
         raise ClusterError(f"{folder} exists already; remove it or choose another name") from error
-    programs = control_plane.programs(binaries, port, options)
+    programs = control_plane.programs(binaries, port, options, network)
+    real = () if network is None else configuration.cluster_programs(folder, lock_of(folder), port, network)
+    if network is not None:
+        configuration.prepare(folder, network, binaries)
     ours = tuple(one.program for one in components)
-    told = Plan(name, options.kubernetes, port, (*programs, *ours))
+    told = Plan(name, options.kubernetes, port, (*programs, *real, *ours))
     plan.write(folder, plan.PLAN_FILE, told)
     return told
 
@@ -291,7 +316,7 @@ def _let_go(supervisor: subprocess.Popen[bytes]) -> None:
     try:
         supervisor.wait(END_WAIT_S)
     except subprocess.TimeoutExpired:
-        # Its children die with it.
+        # Its children die with it, but for the one who clears away a real node.
         supervisor.kill()
         supervisor.wait()
         raise ClusterError("the cluster's supervisor did not end and was killed") from None

@@ -12,6 +12,8 @@ from pathlib import Path
 from gpufleet.localkube import features, kubeconfig
 from gpufleet.localkube.certificates import Authority, Identity, new_key, write_private
 from gpufleet.localkube.folders import PRIVATE
+from gpufleet.localkube.node import configuration as real_node
+from gpufleet.localkube.node.network import NodeNetwork
 from gpufleet.localkube.plan import LOGS, Program, Stage
 from gpufleet.localkube.ports import LOOPBACK
 from gpufleet.localkube.releases import DEFAULT_KUBERNETES
@@ -43,13 +45,14 @@ class Options:
     """What a control plane shall be like.
 
     ``feature_gates`` are added to those that gpufleet needs; ``flags`` are added to a program's command
-    line, by its name, and win over ours. ``simulated_nodes`` starts KWOK.
+    line, by its name, and win over ours. ``simulated_nodes`` starts KWOK, ``real_node`` a kubelet.
     """
 
     kubernetes: str = DEFAULT_KUBERNETES
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     simulated_nodes: bool = True
+    real_node: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,16 @@ Users = Mapping[str, tuple[str, tuple[str, ...]]]
 """User and groups by program."""
 
 
-def prepare(folder: Path, name: str, port: int, users: Users) -> None:
-    """Make the folder of a new cluster with its keys and the kubeconfigs of its users."""
+def prepare(folder: Path, name: str, port: int, users: Users, network: NodeNetwork | None = None) -> None:
+    """Make the folder of a new cluster with its keys and the kubeconfigs of its users.
+
+    ``network`` is that of its real node, if it shall have one.
+    """
     (folder / LOGS).mkdir(parents=True, mode=PRIVATE)
     folder.chmod(PRIVATE)
     authority = Authority.new(f"gpufleet {name}")
-    server = authority.server(SERVER_NAMES, (LOOPBACK, FIRST_SERVICE_ADDRESS))
+    address = FIRST_SERVICE_ADDRESS if network is None else network.api_address
+    server = authority.server(SERVER_NAMES, (LOOPBACK, address))
     _write_identity(folder, "ca", authority.identity)
     _write_identity(folder, "server", server)
     write_private(folder / "service-accounts.key", new_key())
@@ -89,16 +96,19 @@ def prepare(folder: Path, name: str, port: int, users: Users) -> None:
     url = f"https://{LOOPBACK}:{port}"
     certificate = authority.identity.certificate
     kubeconfig.write(folder / KUBECONFIG, f"gpufleet-{name}", url, certificate, administrator)
-    for program, (user, groups) in {**CLIENTS, **users}.items():
+    kubelet = {} if network is None else {"kubelet": real_node.user()}
+    for program, (user, groups) in {**CLIENTS, **kubelet, **users}.items():
         identity = authority.client(user, groups)
         kubeconfig.write(folder / f"{program}.kubeconfig", f"gpufleet-{name}", url, certificate, identity)
 
 
-def programs(binaries: Mapping[str, Path], port: int, options: Options) -> tuple[Program, ...]:
+def programs(
+    binaries: Mapping[str, Path], port: int, options: Options, network: NodeNetwork | None = None
+) -> tuple[Program, ...]:
     """The programs in the order of their start; ``binaries`` has the path of each by its name."""
     found = [
         _program("etcd", binaries, _etcd(), options),
-        _program("kube-apiserver", binaries, _api_server(port, options), options),
+        _program("kube-apiserver", binaries, _api_server(port, options, network), options),
         _program("kube-controller-manager", binaries, _controllers(options), options, after=Stage.API_READY),
     ]
     if options.simulated_nodes:
@@ -109,7 +119,8 @@ def programs(binaries: Mapping[str, Path], port: int, options: Options) -> tuple
 def needed_programs(options: Options) -> tuple[str, ...]:
     """The names of the binaries that `programs` asks for."""
     simulated = ("kwok",) if options.simulated_nodes else ()
-    return ("etcd", "kube-apiserver", "kube-controller-manager", *simulated)
+    real = real_node.PROGRAMS if options.real_node else ()
+    return ("etcd", "kube-apiserver", "kube-controller-manager", *simulated, *real)
 
 
 KWOK_FLAGS = (
@@ -147,7 +158,7 @@ def _etcd() -> tuple[str, ...]:
     )
 
 
-def _api_server(port: int, options: Options) -> tuple[str, ...]:
+def _api_server(port: int, options: Options, network: NodeNetwork | None) -> tuple[str, ...]:
     gates = {**features.api_server_gates(options.kubernetes), **options.feature_gates}
     served = features.served_groups(options.kubernetes)
     return (
@@ -166,11 +177,22 @@ def _api_server(port: int, options: Options) -> tuple[str, ...]:
         "--service-account-key-file=service-accounts.key",
         "--service-account-signing-key-file=service-accounts.key",
         "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+        f"--service-cluster-ip-range={SERVICE_ADDRESSES if network is None else network.services}",
         "--allow-privileged=true",
+        *(() if network is None else REAL_NODE_FLAGS),
         *_switches("--feature-gates", gates),
         *([f"--runtime-config={','.join(served)}"] if served else []),
     )
+
+
+REAL_NODE_FLAGS = (
+    # A kubelet may write to its own node and the pods there, and to nothing else.
+    "--enable-admission-plugins=NodeRestriction",
+    "--kubelet-preferred-address-types=InternalIP",
+    "--kubelet-certificate-authority=ca.crt",
+    f"--kubelet-client-certificate={ADMINISTRATOR}.crt",
+    f"--kubelet-client-key={ADMINISTRATOR}.key",
+)
 
 
 def _controllers(options: Options) -> tuple[str, ...]:
@@ -182,6 +204,8 @@ def _controllers(options: Options) -> tuple[str, ...]:
         "--use-service-account-credentials=true",
         "--leader-elect=false",
         "--secure-port=0",
+        # By default it makes a folder of the whole machine.
+        "--flex-volume-plugin-dir=volume-plugins",
         # Its own default of 20 requests a second makes a Deployment of a thousand pods take a minute.
         "--kube-api-qps=200",
         "--kube-api-burst=400",

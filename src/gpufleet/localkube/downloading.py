@@ -1,8 +1,8 @@
 """Fetches official release binaries, each checked against the checksum that its project publishes.
 
-Kubernetes publishes a .sha256 beside each binary, etcd a SHA256SUMS file, KWOK's release page a digest per
-file. A file without a checksum is not used. A machine that cannot reach the internet learns so within
-seconds, and `binaries` goes on to the next source.
+Kubernetes publishes a .sha256 beside each binary, containerd and the CNI plugins one beside each archive,
+etcd and runc a list of them, KWOK's release page a digest per file. A file without a checksum is not used. A
+machine that cannot reach the internet learns so within seconds, and `binaries` goes on to the next source.
 """
 
 import hashlib
@@ -30,6 +30,9 @@ ETCD_SITE = "https://github.com/etcd-io/etcd/releases/download"
 KWOK_SITE = "https://github.com/kubernetes-sigs/kwok/releases/download"
 KWOK_RELEASES = "https://api.github.com/repos/kubernetes-sigs/kwok/releases/tags"
 EXECUTABLE = 0o755
+CONTAINERD_SITE = "https://github.com/containerd/containerd/releases/download"
+CNI_PLUGINS_SITE = "https://github.com/containernetworking/plugins/releases/download"
+RUNC_SITE = "https://github.com/opencontainers/runc/releases/download"
 UNFINISHED = ".downloading-"
 
 
@@ -45,6 +48,9 @@ class Sites:
     etcd: str = ETCD_SITE
     kwok: str = KWOK_SITE
     kwok_releases: str = KWOK_RELEASES
+    containerd: str = CONTAINERD_SITE
+    cni_plugins: str = CNI_PLUGINS_SITE
+    runc: str = RUNC_SITE
 
 
 class _Asset(msgspec.Struct):
@@ -86,6 +92,17 @@ def _fetch_program(
             checksum = listed_checksum(_text(f"{sites.etcd}/{tag}/SHA256SUMS"), archive)
             _fetch(f"{sites.etcd}/{tag}/{archive}", beside / archive, checksum, progress)
             _unpack(beside / archive, f"etcd-{tag}-linux-{machine}/{program}", target)
+        case "containerd":
+            # The static one needs no C library of a certain age.
+            url = f"{sites.containerd}/{tag}/containerd-static-{release.version}-linux-{machine}.tar.gz"
+            _fetch_packed(url, f"{url}.sha256sum", f"bin/{program}", target, progress)
+        case "cni-plugins":
+            url = f"{sites.cni_plugins}/{tag}/cni-plugins-linux-{machine}-{tag}.tgz"
+            _fetch_packed(url, f"{url}.sha256", f"./{program}", target, progress)
+        case "runc":
+            asset = f"{program}.{machine}"
+            checksum = listed_checksum(_text(f"{sites.runc}/{tag}/runc.sha256sum"), asset)
+            _fetch(f"{sites.runc}/{tag}/{asset}", target, checksum, progress)
         case "kwok":
             asset = f"{program}-linux-{machine}"
             checksum = page_checksum(_text(f"{sites.kwok_releases}/{tag}"), asset)
@@ -93,6 +110,15 @@ def _fetch_program(
         case other:
             raise DownloadError(f"no official downloads are known of {other}")
     return target
+
+
+def _fetch_packed(url: str, checksum_url: str, member: str, target: Path, progress: Progress) -> None:
+    """One program of an archive that holds several; the archive is fetched once."""
+    name = url.rpartition("/")[2]
+    archive = target.with_name(f"{name}.kept")
+    if not archive.exists():
+        _fetch(url, archive, listed_checksum(_text(checksum_url), name), progress)
+    _take_out(archive, member, target)
 
 
 def listed_checksum(listing: str, file: str) -> str:
@@ -154,6 +180,12 @@ def _fetch(url: str, target: Path, checksum: str, progress: Progress) -> None:
 
 
 def _unpack(archive: Path, member: str, target: Path) -> None:
+    """The only file of an archive that is wanted."""
+    _take_out(archive, member, target)
+    archive.unlink()
+
+
+def _take_out(archive: Path, member: str, target: Path) -> None:
     """One file of an archive."""
     try:
         with tarfile.open(archive) as opened:
@@ -163,7 +195,6 @@ def _unpack(archive: Path, member: str, target: Path) -> None:
             target.write_bytes(content.read())
     except (KeyError, tarfile.TarError) as error:
         raise DownloadError(f"{archive.name} holds no file {member}: {error}") from error
-    archive.unlink()
 
 
 def _reason(error: Exception) -> str:

@@ -1,28 +1,34 @@
-"""Puts the programs of a control plane into the cache ahead of time: ``make kube``, CI, images.
+"""Puts the programs of a local cluster into the cache ahead of time: ``make kube``, CI, images.
 
 ``python -m gpufleet.localkube.fill_cache [VERSION]``; it is what `up` would do at its first start. A warm
-cache takes no time.
+cache takes no time. What a real node needs comes along where there can be one.
 """
 
 import sys
 
 from gpufleet.localkube import binaries, releases
+from gpufleet.localkube.errors import ProgramsMissingError
+from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.progress import ToPerson
 from gpufleet.model.errors import GpufleetError
 
-NOT_FOR_THE_CONTROL_PLANE = "kubelet"
-
 
 def main(version: str = releases.DEFAULT_KUBERNETES) -> None:
-    """Find or make every program that a simulated cluster of this version and its tests need."""
-    wanted = {
-        program: release
-        for release in (releases.kubernetes(version), releases.etcd(), releases.kwok())
-        for program in release.programs
-        if program != NOT_FOR_THE_CONTROL_PLANE
-    }
+    """Find or make every program that a cluster of this version and its tests need."""
     progress = ToPerson("kube: ")
+    found = (releases.kubernetes(version), releases.etcd(), releases.kwok())
+    programs = [name for release in found for name in release.programs if name not in configuration.PROGRAMS]
+    wanted = {name: releases.release_of(name, version) for name in programs}
     progress.say(binaries.sentence(binaries.find(wanted, progress)))
+    problem = machine.problem()
+    if problem is None:
+        try:
+            wanted = {name: releases.release_of(name, version) for name in configuration.PROGRAMS}
+            progress.say(binaries.sentence(binaries.find(wanted, progress)))
+        except ProgramsMissingError as missing:
+            problem = str(missing)
+    if problem is not None:
+        progress.say(f"without a real node: {problem}")
 
 
 if __name__ == "__main__":

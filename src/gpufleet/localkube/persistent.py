@@ -16,6 +16,8 @@ from gpufleet.localkube import plan
 from gpufleet.localkube.cluster import LocalCluster, wait_for_exit
 from gpufleet.localkube.errors import ClusterError
 from gpufleet.localkube.folders import cluster_folder, clusters_folder, is_locked, lock_of, try_lock
+from gpufleet.localkube.node import caretaker, configuration
+from gpufleet.localkube.node.real_node import RealNode
 from gpufleet.localkube.plan import Process
 from gpufleet.model.errors import InputError
 
@@ -36,6 +38,8 @@ class State:
     url: str
     programs: tuple[tuple[str, int, int, bool], ...]
     """Name, process id, restarts, and whether it is alive."""
+
+    real_node: RealNode | None = None
 
 
 def names() -> list[str]:
@@ -72,6 +76,7 @@ def state(name: str) -> State:
     folder = existing(name)
     told = plan.read_plan(folder)
     written = plan.read_processes(folder)
+    spec = configuration.read_spec(folder)
     programs = () if written is None else tuple(written.programs.items())
     return State(
         name=name,
@@ -80,6 +85,7 @@ def state(name: str) -> State:
         kubernetes="" if told is None else told.kubernetes,
         url="" if told is None else f"https://127.0.0.1:{told.port}",
         programs=tuple((program, one.pid, one.restarts, _alive(one)) for program, one in programs),
+        real_node=None if spec is None else RealNode(folder, spec),
     )
 
 
@@ -106,6 +112,7 @@ def remove_left_over(name: str) -> bool:
         raise ClusterError(f"the cluster {name} is running; `gpufleet down --name {name}` ends it")
     try:
         _kill_programs(folder)
+        caretaker.clear(folder)
         there = folder.exists()
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
@@ -123,7 +130,10 @@ def _end_supervisor(name: str, folder: Path) -> None:
         if time.monotonic() > limit_s:
             raise ClusterError(f"another command is just at the cluster {name}; try again when it is done")
         time.sleep(LOOK_EVERY_S)
-    if written is None or not _alive(written.supervisor):
+    if written is None:
+        return
+    if not _alive(written.supervisor):
+        _await_cleared(folder)
         return
     pid = written.supervisor.pid
     with contextlib.suppress(ProcessLookupError):
@@ -135,6 +145,13 @@ def _end_supervisor(name: str, folder: Path) -> None:
         os.kill(pid, signal.SIGKILL)
     if not wait_for_exit(pid, KILLED_WAIT_S):
         raise ClusterError(f"the supervisor of the cluster {name}, process {pid}, cannot be ended")
+
+
+def _await_cleared(folder: Path) -> None:
+    """A killed supervisor's real node is just being cleared away: wait until that is done."""
+    limit_s = time.monotonic() + ASKED_WAIT_S
+    while is_locked(lock_of(folder)) and time.monotonic() < limit_s:
+        time.sleep(LOOK_EVERY_S)
 
 
 def _kill_programs(folder: Path) -> None:

@@ -67,7 +67,9 @@ def go(folder: Path, *arguments: str) -> str:
 
 def main(versions: list[str]) -> None:
     """Pin these versions of Kubernetes, or without any, everything else that a cluster needs."""
-    wanted = [releases.kubernetes(version) for version in versions] or [releases.etcd(), releases.kwok()]
+    wanted = [releases.kubernetes(version) for version in versions] or [
+        release for release in releases.others() if release.module
+    ]
     for release in wanted:
         pin(release)
 

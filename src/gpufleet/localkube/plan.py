@@ -31,12 +31,17 @@ class Stage(enum.IntEnum):
 
 
 class Program(msgspec.Struct, frozen=True):
-    """One program to be run in the cluster's folder; ``environment`` is added to the supervisor's own."""
+    """One program to be run in the cluster's folder; ``environment`` is added to the supervisor's own.
+
+    A ``leashed`` one outlives a killed supervisor to clear up: it learns of it from the end of its standard
+    input, and has the files that the supervisor holds (lock, port, network), which so stay held until then.
+    """
 
     name: str
     command: tuple[str, ...]
     after: Stage = Stage.NOTHING
     environment: dict[str, str] = {}
+    leashed: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):

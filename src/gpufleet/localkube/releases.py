@@ -15,16 +15,24 @@ GO_MODULES = Path(__file__).parent / "gomodules"
 DEFAULT_KUBERNETES = "1.37.0"
 ETCD = "3.6.8"
 KWOK = "0.8.0"
+CONTAINERD = "2.4.2"
+CNI_PLUGINS = "1.9.1"
+RUNC = "1.4.3"
+BUSYBOX = "1.36.1"
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 KUBERNETES_PROGRAMS = (*CONTROL_PLANE, "kubelet")
+CONTAINERD_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr")
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
     """One project at one version: the programs it brings and the Go module they are built from.
 
-    ``packages`` has the Go package of each program, ``linker_flags`` tell the program its version.
+    ``packages`` has the Go package of each program, ``linker_flags`` tell the program its version, ``tags``
+    leave parts out or take them in, ``needs_c`` are the C libraries (by their pkg-config names) that a build
+    needs. On PATH a program of exactly this version is taken, or from ``oldest`` on where that is set, or
+    none at all where its name may mean another program.
     """
 
     project: str
@@ -32,6 +40,10 @@ class Release:
     module: str
     packages: tuple[tuple[str, str], ...]
     linker_flags: str
+    tags: tuple[str, ...] = ()
+    needs_c: tuple[str, ...] = ()
+    oldest: tuple[int, int, int] | None = None
+    from_path: bool = True
 
     @property
     def pinned(self) -> Path:
@@ -81,6 +93,54 @@ def kwok() -> Release:
     )
 
 
+def containerd() -> Release:
+    """The container runtime of a real node, its shim and its command line."""
+    module = "github.com/containerd/containerd/v2"
+    return Release(
+        project="containerd",
+        version=CONTAINERD,
+        module=module,
+        packages=tuple((name, f"{module}/cmd/{name}") for name in CONTAINERD_PROGRAMS),
+        linker_flags=f"-X {module}/version.Version=v{CONTAINERD}",
+        tags=("no_btrfs", "no_devmapper", "no_zfs", "no_aufs"),
+    )
+
+
+def cni_plugins() -> Release:
+    """What connects the pods of a real node with one another."""
+    module = "github.com/containernetworking/plugins"
+    folders = {"bridge": "main", "loopback": "main", "host-local": "ipam"}
+    return Release(
+        project="cni-plugins",
+        version=CNI_PLUGINS,
+        module=module,
+        packages=tuple((name, f"{module}/plugins/{kind}/{name}") for name, kind in folders.items()),
+        linker_flags=f"-X {module}/pkg/utils/buildversion.BuildVersion=v{CNI_PLUGINS}",
+        # iproute2 has another program called bridge.
+        from_path=False,
+    )
+
+
+def runc() -> Release:
+    """What starts the containers of a real node; any that a distribution ships will do."""
+    module = "github.com/opencontainers/runc"
+    return Release(
+        project="runc",
+        version=RUNC,
+        module=module,
+        packages=(("runc", module),),
+        linker_flags="",
+        tags=("seccomp",),
+        needs_c=("libseccomp",),
+        oldest=(1, 1, 0),
+    )
+
+
+def busybox() -> Release:
+    """Of what the images of a real node are made; there is nothing to download or build."""
+    return Release("busybox", BUSYBOX, "", (("busybox", ""),), "", oldest=(1, 31, 0))
+
+
 def minor_version(version: str) -> tuple[int, int]:
     """(1, 37) of "1.37.0"; InputError for anything that is not three numbers."""
     parts = version.split(".")
@@ -103,5 +163,15 @@ def pinned_kubernetes_versions() -> tuple[str, ...]:
 
 def release_of(program: str, kubernetes_version: str) -> Release:
     """The release that brings a program, for a cluster of this Kubernetes version."""
-    releases = (kubernetes(kubernetes_version), etcd(), kwok())
+    releases = (kubernetes(kubernetes_version), *others())
     return next(release for release in releases if program in release.programs)
+
+
+def others() -> tuple[Release, ...]:
+    """Every release beside Kubernetes itself."""
+    return (etcd(), kwok(), *node_releases(), busybox())
+
+
+def node_releases() -> tuple[Release, ...]:
+    """What a real node needs beside its kubelet."""
+    return (containerd(), cni_plugins(), runc())

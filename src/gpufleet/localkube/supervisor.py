@@ -4,7 +4,8 @@
 holds the cluster's lock and port, starts the programs, waits for the API server, and starts again what
 ends by itself. Its standard input is a leash: if the starter's end closes before it said "keep", the starter
 gave up or was killed, and everything is stopped and removed. If this process itself is killed, the kernel
-kills its children (`child`). The order of its end: programs, folder, lock.
+kills its children (`child`), but for those that it leads on a leash of its own and who clear away what the
+kernel does not (`node.caretaker`). The order of its end: programs, folder, lock.
 """
 
 import os
@@ -17,59 +18,18 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.localkube import child, plan
+from gpufleet.localkube import plan
 from gpufleet.localkube.api import Api, tls_context
-from gpufleet.localkube.child import Child
 from gpufleet.localkube.errors import ClusterError, ProgramFailedError
-from gpufleet.localkube.plan import Plan, Process, Processes, Program, Said, Stage
+from gpufleet.localkube.keeper import Keeper
+from gpufleet.localkube.plan import Plan, Process, Processes, Said, Stage
 
 LOOK_EVERY_S = 0.1
 REST_S = 0.5
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 30.0
-STEADY_AFTER_S = 60.0
 
 
 class Ended(Exception):  # noqa: N818  no error: the way out of the loop
     """The cluster shall end: it was asked to, or its starter is gone."""
-
-
-class Keeper:
-    """One program: its child while it runs, and when it may be started again after it ended."""
-
-    def __init__(self, program: Program, folder: Path) -> None:
-        self.program = program
-        self.folder = folder
-        self.child: Child | None = None
-        self.restarts = 0
-        self.started_s = 0.0
-        self.pause_s = FIRST_PAUSE_S
-        self.again_at_s = 0.0
-
-    def start(self) -> None:
-        """Start it."""
-        log = self.folder / plan.LOGS / f"{self.program.name}.log"
-        environment = {**os.environ, **self.program.environment}
-        self.started_s = time.monotonic()
-        self.child = child.start(
-            self.program.name, self.program.command, log, folder=self.folder, environment=environment
-        )
-
-    def revive(self) -> bool:
-        """Start it again if it ended and its pause is over; whether anything changed."""
-        if self.child is None or self.child.exit_code is None:
-            return False
-        now_s = time.monotonic()
-        if self.again_at_s <= self.started_s:
-            steady = now_s - self.started_s > STEADY_AFTER_S
-            self.pause_s = FIRST_PAUSE_S if steady else min(2 * self.pause_s, LONGEST_PAUSE_S)
-            self.again_at_s = now_s + self.pause_s
-            print(f"{self.program.name} ended with {self.child.exit_code}", file=sys.stderr, flush=True)  # noqa: T201  its log
-        if now_s < self.again_at_s:
-            return False
-        self.restarts += 1
-        self.start()
-        return True
 
 
 class Supervisor:

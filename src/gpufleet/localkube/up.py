@@ -12,6 +12,7 @@ from gpufleet.localkube import binaries, manifests, persistent, simulated_nodes
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.folders import cluster_folder, is_locked, lock_of
+from gpufleet.localkube.node import images, machine
 from gpufleet.localkube.progress import Progress
 from gpufleet.localkube.releases import release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
@@ -27,6 +28,7 @@ class Request:
     nodes: SimulatedNodes
     binaries: Path | None = None
     components: Sequence[Component] = ()
+    real_node: bool = False
 
 
 def up(request: Request, progress: Progress) -> LocalCluster:
@@ -34,6 +36,8 @@ def up(request: Request, progress: Progress) -> LocalCluster:
 
     InputError if one of this name runs already, ClusterError with the way out if it cannot be had.
     """
+    if request.real_node:
+        machine.check()
     folder = cluster_folder(request.name)
     if is_locked(lock_of(folder)):
         raise InputError(
@@ -44,7 +48,7 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         )
     if persistent.remove_left_over(request.name):
         progress.say(f"removed what a cluster {request.name} left behind that ended without `gpufleet down`")
-    options = Options(kubernetes=request.kubernetes)
+    options = Options(kubernetes=request.kubernetes, real_node=request.real_node)
     wanted = {name: release_of(name, request.kubernetes) for name in (*needed_programs(options), "kubectl")}
     found = binaries.find(wanted, progress, request.binaries)
     progress.say(binaries.sentence(found))
@@ -57,6 +61,8 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         for component in request.components:
             with progress.during(f"waiting for {component.name} to be at work", lambda: ""):
                 cluster.await_component(component)
+        if request.real_node:
+            _await_real_node(cluster, progress)
         cluster.keep()
     except BaseException:
         cluster.stop()
@@ -65,6 +71,13 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         f"ready after {time.monotonic() - begun_s:.1f} s: Kubernetes {cluster.kubernetes} at {cluster.url}"
     )
     return cluster
+
+
+def _await_real_node(cluster: LocalCluster, progress: Progress) -> None:
+    node = cluster.node
+    with cluster.api() as api, progress.during(f"waiting for the node {node.name} to be ready", lambda: ""):
+        node.await_ready(api)
+    progress.say(f"a real node {node.name} at {node.address}, with the image {images.BUSYBOX}")
 
 
 def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> None:

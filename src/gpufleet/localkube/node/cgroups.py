@@ -1,0 +1,68 @@
+"""The control group of one real node, in every hierarchy that the machine has.
+
+The kubelet puts its pods below a group that must be there. Machines have one hierarchy (version 2), one per
+controller (version 1), or both beside each other; all are handled alike: the group is a folder in each.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpufleet.localkube.errors import ClusterError
+
+MOUNTS = Path("/proc/self/mounts")
+PROCESSES = "cgroup.procs"
+CPUSET_FILES = ("cpuset.cpus", "cpuset.mems")
+EMPTY_WAIT_S = 10.0
+LOOK_EVERY_S = 0.02
+
+
+def create(name: str) -> None:
+    """Make the group everywhere."""
+    for hierarchy in hierarchies():
+        group = hierarchy / name
+        group.mkdir(exist_ok=True)
+        for file in CPUSET_FILES:
+            # Of version 1: a new group may use nothing until it is told what.
+            if (group / file).exists() and not (group / file).read_text(encoding="ascii").strip():
+                (group / file).write_bytes((hierarchy / file).read_bytes())
+
+
+def remove(name: str) -> None:
+    """Remove the group and all below it everywhere; whoever still is in there is killed."""
+    limit_s = time.monotonic() + EMPTY_WAIT_S
+    left = [group for hierarchy in hierarchies() if (group := hierarchy / name).exists()]
+    while left:
+        for group in left:
+            for folder in _deepest_first(group):
+                _empty(folder)
+        left = [group for group in left if group.exists()]
+        if left and time.monotonic() > limit_s:
+            raise ClusterError(f"the control group {left[0]} cannot be removed; who is in its {PROCESSES}?")
+        if left:
+            time.sleep(LOOK_EVERY_S)
+
+
+def hierarchies() -> Iterator[Path]:
+    """Where the control groups of this machine are mounted."""
+    for line in MOUNTS.read_text(encoding="utf-8").splitlines():
+        _, place, kind, options, *_ = line.split(" ")
+        if kind in {"cgroup", "cgroup2"} and "rw" in options.split(","):
+            yield Path(place)
+
+
+def _deepest_first(group: Path) -> Iterator[Path]:
+    for folder, _, _ in os.walk(group, topdown=False):
+        yield Path(folder)
+
+
+def _empty(folder: Path) -> None:
+    """Kill who is in this group and remove it, as far as that goes at once."""
+    with contextlib.suppress(OSError):
+        for pid in (folder / PROCESSES).read_text(encoding="ascii").split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        folder.rmdir()

@@ -1,0 +1,108 @@
+"""Process 1 of a real node: makes the node's view, runs containerd and the kubelet, and buries orphans.
+
+``python -m gpufleet.localkube.node.first_process FOLDER``, started by `caretaker` in a new namespace of
+processes. When it dies the kernel kills every process of the node, also the shims of containers, which belong
+to nobody else, and all in the containers. It starts containerd and the kubelet again when they end, as the
+machine's init system would.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from gpufleet.localkube.errors import ClusterError
+from gpufleet.localkube.keeper import Keeper
+from gpufleet.localkube.node import configuration, images, private_view
+from gpufleet.localkube.plan import Program
+
+LEASH = 0
+REST_S = 0.5
+LOOK_EVERY_S = 0.05
+CONTAINERD_WAIT_S = 60.0
+# A kubelet's restart is what many wait for; a second would be most of it.
+PAUSE_S = 0.1
+
+
+def main(cluster_folder: Path) -> None:
+    """Run the node's programs until `caretaker` lets go of the leash."""
+    if _leash_is_cut(0.0):
+        return
+    folder = cluster_folder / configuration.FOLDER
+    spec = configuration.read_spec(cluster_folder)
+    if spec is None:
+        raise SystemExit(f"{folder}: no node to run")
+    private_view.enter(folder)
+    snapshotter = "overlayfs" if private_view.can_overlay(folder / "overlay-test") else "native"
+    settings = folder / f"{snapshotter}-{configuration.CONTAINERD_FILE}"
+    programs = (
+        Program("containerd", (spec.programs["containerd"], f"--config={settings}")),
+        Program("kubelet", (spec.programs["kubelet"], *configuration.kubelet_flags(folder))),
+    )
+    containerd, kubelet = (Keeper(program, cluster_folder, PAUSE_S) for program in programs)
+    containerd.start()
+    _import_images(spec.programs["ctr"], folder, containerd)
+    kubelet.start()
+    _keep([containerd, kubelet])
+
+
+def _import_images(ctr: str, folder: Path, containerd: Keeper) -> None:
+    """Put our images where the kubelet finds them, as soon as containerd answers."""
+    command = [ctr, f"--address={configuration.CONTAINERD_SOCKET}", "--namespace=k8s.io"]
+    command += ["images", "import", "--no-unpack", str(folder / images.ARCHIVE)]
+    limit_s = time.monotonic() + CONTAINERD_WAIT_S
+    while True:
+        if containerd.child is not None and (code := containerd.child.exit_code) is not None:
+            raise containerd.child.failed(f"ended with {code} while the node was starting")
+        if Path(configuration.CONTAINERD_SOCKET).exists():
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return
+            if time.monotonic() > limit_s:
+                raise ClusterError(f"the images could not be imported: {done.stderr.strip()}")
+        if time.monotonic() > limit_s and containerd.child is not None:
+            raise containerd.child.failed(f"did not answer within {CONTAINERD_WAIT_S:.0f} s")
+        if _leash_is_cut(LOOK_EVERY_S):
+            raise SystemExit(0)
+
+
+def _keep(keepers: list[Keeper]) -> None:
+    """Start again what ends and bury orphans, woken by each end of a process."""
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        _bury_orphans({keeper.child.pid for keeper in keepers if keeper.child is not None})
+        for keeper in keepers:
+            keeper.revive()
+        pausing = any(keeper.child is not None and keeper.child.exit_code is not None for keeper in keepers)
+        readable, _, _ = select.select([LEASH, woken], [], [], LOOK_EVERY_S if pausing else REST_S)
+        if LEASH in readable:
+            return
+        with contextlib.suppress(BlockingIOError):
+            os.read(woken, 1000)
+
+
+def _bury_orphans(ours: set[int]) -> None:
+    """Collect the dead whose parents died before them; our own children are collected by who started them."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            pid = int(stat.parent.name)
+            if fields[0] == "Z" and int(fields[1]) == os.getpid() and pid not in ours:
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _leash_is_cut(wait_s: float) -> bool:
+    return bool(select.select([LEASH], [], [], wait_s)[0])
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except (ClusterError, OSError) as error:
+        raise SystemExit(str(error)) from error

@@ -1,0 +1,104 @@
+"""The two images that a real node always has, made here from one static busybox: no registry is asked.
+
+``BUSYBOX`` has a shell and the usual small programs, for pods that try something out; ``PAUSE`` is what holds
+a pod's namespaces. They are imported into containerd when the node starts (`first_process`).
+"""
+
+import hashlib
+import io
+import platform
+import subprocess
+import tarfile
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.localkube.downloading import ARCHITECTURES
+from gpufleet.localkube.errors import ProgramsMissingError
+
+BUSYBOX = "gpufleet.local/busybox:1"
+PAUSE = "gpufleet.local/pause:1"
+SLEEP = ("/bin/sleep", "2147483647")
+ELF_INTERPRETER = 3
+ARCHIVE = "images.tar"
+ACCOUNTS = {"etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
+FOLDERS = {"bin": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777}
+
+
+def write_archive(busybox: Path, archive: Path) -> None:
+    """Write both images as an archive that `ctr images import` takes."""
+    check_static(busybox)
+    layer = _layer(busybox)
+    commands = {BUSYBOX: ("/bin/sh",), PAUSE: SLEEP}
+    configs = {name: _config(layer, command) for name, command in commands.items()}
+    manifest = [
+        {"Config": _file_name(config), "RepoTags": [name], "Layers": ["layer.tar"]}
+        for name, config in configs.items()
+    ]
+    with tarfile.open(archive, "w") as packed:
+        _add(packed, "layer.tar", layer)
+        for config in configs.values():
+            _add(packed, _file_name(config), config)
+        _add(packed, "manifest.json", msgspec.json.encode(manifest))
+
+
+def check_static(program: Path) -> None:
+    """ProgramsMissingError if this program needs libraries, which the image would not have."""
+    if ELF_INTERPRETER in _segment_types(program):
+        raise ProgramsMissingError(
+            f"{program} needs libraries, so no image can be made of it alone; install a static one "
+            "(Debian's package is busybox-static), or put it into the folder that --binaries names"
+        )
+
+
+def _segment_types(program: Path) -> list[int]:
+    """The types of the parts that a 64-bit ELF program is loaded as; none if it is no such program."""
+    head = program.read_bytes()[:4096]
+    if head[:5] != b"\x7fELF\x02":
+        return []
+    start = int.from_bytes(head[32:40], "little")
+    size = int.from_bytes(head[54:56], "little")
+    count = int.from_bytes(head[56:58], "little")
+    return [int.from_bytes(head[at : at + 4], "little") for at in range(start, start + size * count, size)]
+
+
+def _layer(busybox: Path) -> bytes:
+    """The files of both images."""
+    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, mode in FOLDERS.items():
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, mode
+            archive.addfile(folder)
+        for name, content in ACCOUNTS.items():
+            _add(archive, name, content)
+        _add(archive, "bin/busybox", busybox.read_bytes(), 0o755)
+        for applet in listed.stdout.split():
+            if applet != "busybox":
+                link = tarfile.TarInfo(f"bin/{applet}")
+                link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+                archive.addfile(link)
+    return packed.getvalue()
+
+
+def _config(layer: bytes, command: tuple[str, ...]) -> bytes:
+    digest = hashlib.sha256(layer).hexdigest()
+    return msgspec.json.encode(
+        {
+            "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "os": "linux",
+            "config": {"Cmd": command, "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+    )
+
+
+def _file_name(config: bytes) -> str:
+    return f"{hashlib.sha256(config).hexdigest()}.json"
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))
