@@ -6,7 +6,7 @@ import pytest
 
 from tests.scheduler.world import World, in_world
 
-HOUR_S = 3600.0
+LONG_S = 600.0
 CONTROLLED = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}]
 
 
@@ -59,7 +59,9 @@ def test_a_rejected_members_replacement_completes_the_gang_elsewhere() -> None:
         rejecting = world.node_of("w1")
         world.finish("w1", "Failed", "UnexpectedAdmissionError")
         world.node("c", gpus=1)
-        world.request("PATCH", f"/api/v1/nodes/{rejecting}", {"spec": {"unschedulable": True}})
+        closed = {"spec": {"unschedulable": True}}
+        assert world.request("PATCH", f"/api/v1/nodes/{rejecting}", closed) == 200
+        await world.settle()
         member(world, "w2")
         await world.settle()
         assert world.node_of("w2") == "c"
@@ -88,7 +90,7 @@ def test_a_gang_that_ran_for_long_has_its_whole_time_to_replace_a_member() -> No
         world.node("a", gpus=2)
         member(world, "w0")
         member(world, "w1")
-        await world.settle(HOUR_S)
+        await world.settle(LONG_S)
         world.finish("w1", "Failed", "OutOfcpu")
         await world.settle(30.0)
         assert not evicted(world, "w0")
@@ -105,9 +107,28 @@ def test_a_gang_that_ran_for_long_and_stays_short_is_taken_back_after_its_time()
         world.node("a", gpus=2)
         member(world, "w0")
         member(world, "w1")
-        await world.settle(HOUR_S)
+        await world.settle(LONG_S)
         world.finish("w1", "Failed")
         await world.settle(100.0)
+        assert evicted(world, "w0")
+
+    in_world(story, gang_deadline_s=60.0)
+
+
+def test_a_new_leader_gives_a_replacement_its_whole_time_too() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        member(world, "w0")
+        member(world, "w1")
+        await world.settle(LONG_S)
+        await world.stop()
+        world.finish("w1", "Failed", "OutOfcpu")
+        world.pod("blocker", schedulerName="other", nodeName="a")
+        member(world, "w2")
+        world.start()
+        await world.settle(50.0)
+        assert not evicted(world, "w0")
+        await world.settle(60.0)
         assert evicted(world, "w0")
 
     in_world(story, gang_deadline_s=60.0)

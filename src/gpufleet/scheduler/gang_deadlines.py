@@ -3,9 +3,11 @@
 A bound pod cannot be unbound. So when a gang still lacks members at its deadline, those that have a
 controller are evicted, which also gives them the condition DisruptionTarget: the controller makes
 them anew and the gang starts again, whole. A bare pod would be lost for good, so it stays, with the reason,
-unless its group asks for deletion. The deadline counts from the time at which the API server noted
-the first member as scheduled; it is turned into our own monotonic time once, when the gang is first
-seen short, so that a jump of the wall clock moves no deadline.
+unless its group asks for deletion. For a gang that a new leader finds short, the deadline counts from the
+time at which the API server noted the first member as scheduled; one that becomes short later (a kubelet
+rejected a member, or a member failed) has its whole time from then on, however long it has run. The deadline
+is turned into our own monotonic time once, when the gang is first seen short, so that a jump of the wall
+clock moves no deadline.
 """
 
 import asyncio
@@ -37,7 +39,10 @@ class BoundMember(msgspec.Struct, frozen=True):
 
 
 class HalfBound(msgspec.Struct, frozen=True):
-    """A gang of which some members have a node, but fewer than it needs."""
+    """A gang of which some members have a node, but fewer than it needs.
+
+    ``since`` is as early as the API lets us say; the gang may have been whole in between.
+    """
 
     gang: GangName
     min_members: int
@@ -59,6 +64,7 @@ class GangDeadlines:
         self.reporter = reporter
         self.metrics = metrics
         self._watches: dict[GangName, _Watch] = {}
+        self._taken_over = False
         self._tasks: asyncio.Queue[tuple[HalfBound, BoundMember]] = asyncio.Queue()
 
     def regard(self, gangs: list[HalfBound]) -> None:
@@ -70,13 +76,15 @@ class GangDeadlines:
         for gang in gangs:
             watch = self._watches.get(gang.gang)
             if watch is None:
-                elapsed_s = (now - gang.since).total_seconds()
+                # Once we lead we see a gang become short in the moment in which it does.
+                elapsed_s = 0.0 if self._taken_over else (now - gang.since).total_seconds()
                 left_s = min(gang.deadline_s, max(0.0, gang.deadline_s - elapsed_s))
                 watch = self._watches[gang.gang] = _Watch(now_s + left_s)
             if watch.due_s <= now_s:
                 self._take_back(gang, first=not watch.told)
                 watch.told = True
                 watch.due_s = now_s + TRY_AGAIN_S
+        self._taken_over = True
 
     def next_due_s(self) -> float | None:
         """When the next deadline passes."""

@@ -165,6 +165,11 @@ class GangBook:
             return
         members = tuple(bound_member(entry) for entry in placed)
         since = min(scheduled_at(entry.object) for entry in placed)
+        # A member that is younger than the others' placing replaces one that was there.
+        waiting = [
+            created_at(entry.object) for entry in record.pods.values() if entry.place is not Place.PLACED
+        ]
+        since = max(since, min(waiting, default=since))
         self._half[name] = HalfBound(name, gang.min_members, members, since, self.deadline_s)
 
 
@@ -179,5 +184,13 @@ def scheduled_at(pod: Pod) -> dt.datetime:
     """When the API server noted that the pod has a node; its creation where that was not noted."""
     condition = pod.condition(POD_SCHEDULED)
     noted = None if condition is None or condition.status != "True" else condition.last_transition_time
-    text = noted or pod.metadata.creation_timestamp
+    return _time(noted) if noted else created_at(pod)
+
+
+def created_at(pod: Pod) -> dt.datetime:
+    """When the pod was created."""
+    return _time(pod.metadata.creation_timestamp)
+
+
+def _time(text: str) -> dt.datetime:
     return dt.datetime.fromtimestamp(microseconds(text) / 1_000_000, dt.UTC)
