@@ -108,3 +108,19 @@ def test_a_lease_that_was_deleted_starts_above_every_epoch_in_use() -> None:
         assert world.grant_of("r")["epoch"] == 3
 
     in_world(story)
+
+
+def test_a_new_leader_counts_a_pod_of_another_scheduler_beside_what_is_granted() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.pod("granted")
+        await world.settle()
+        await world.stop()
+        # It comes first in the list, and nobody knows which GPU it has.
+        world.pod("another", schedulerName="other", nodeName="a")
+        world.pod("waiting")
+        world.start()
+        await world.settle(40.0)
+        assert world.node_of("waiting") == ""
+
+    in_world(story)

@@ -221,7 +221,13 @@ class Translation:
 
 
 def _rank(event: Event) -> int:
-    """Those that ended, those that have a node, those that wait."""
+    """Those that ended, those that have a node, those that wait.
+
+    Of those that have a node first those whose devices are known: a pod of another scheduler takes one of
+    the devices that are left, and not one that is granted to somebody.
+    """
     if isinstance(event, PodRemoved):
         return 0
-    return 1 if isinstance(event, PodBound) else 2
+    if isinstance(event, PodBound):
+        return 2 if None in event.devices else 1
+    return 3

@@ -30,7 +30,7 @@ def join(namespace: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None = None, flags: int = 0, options: str = "") -> None:
-    """One call of mount(2); OSError names the target."""
+    """Mount, as the system call of that name; OSError tells the target."""
     encoded = (source.encode(), os.fsencode(target), None if kind is None else kind.encode())
     _check(_libc.mount(*encoded, ctypes.c_ulong(flags), options.encode() or None), target)
 
