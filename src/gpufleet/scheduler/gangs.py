@@ -192,5 +192,5 @@ def created_at(pod: Pod) -> dt.datetime:
     return _time(pod.metadata.creation_timestamp)
 
 
-def _time(text: str) -> dt.datetime:
+def _time(text: str | None) -> dt.datetime:
     return dt.datetime.fromtimestamp(microseconds(text) / 1_000_000, dt.UTC)
