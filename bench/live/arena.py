@@ -1,0 +1,137 @@
+"""The API server on which both run: its nodes, its policies, and the pods of a trial.
+
+etcd and kube-apiserver as `gpufleet up` starts them, with gpufleet's admission policies and an audit
+log of both schedulers; of the controllers only those that pods need in order to be created.
+"""
+
+import asyncio
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.live import audit
+from bench.live.contender import BOTH
+from bench.live.objects import NAMESPACE, Object, plain_nodes
+from gpufleet.kube import resources
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.resources import Kind
+from gpufleet.localkube import binaries, manifests
+from gpufleet.localkube.api import Api
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options, needed_programs
+from gpufleet.localkube.progress import ToPerson
+from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
+from gpufleet.model.errors import WorldError
+
+AT_ONCE = 24
+CONTROLLERS = "serviceaccount-controller,podgroup-protection-controller"
+PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
+GROUPS_PATH = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{NAMESPACE}/podgroups"
+EVENT_PATHS = (
+    f"/api/v1/namespaces/{NAMESPACE}/events",
+    f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events",
+)
+AT_NOW = {"gracePeriodSeconds": 0}
+KINDS: Mapping[str, Kind] = {
+    "Node": resources.NODES,
+    "Pod": resources.PODS,
+    "PodGroup": resources.POD_GROUPS_V1BETA1,
+}
+EMPTY_WAIT_S = 120.0
+
+
+class Arena:
+    """A running server with so many nodes."""
+
+    def __init__(self, cluster: LocalCluster, kube_scheduler: Path, log: Path) -> None:
+        self.cluster = cluster
+        self.kube_scheduler = kube_scheduler
+        self.listener = audit.Listener(log)
+
+    def create(self, objects: Iterable[Object], *, per_s: float | None = None) -> dict[str, float]:
+        """Create objects, over many connections or at a steady rate; when each was there, by name."""
+        return asyncio.run(self._create(list(objects), per_s))
+
+    async def _create(self, objects: list[Object], per_s: float | None) -> dict[str, float]:
+        transport = HttpTransport(find_access(kubeconfig=self.cluster.kubeconfig), connections=AT_ONCE)
+        client = Client(transport, MachineClock(), random.Random(1))  # noqa: S311  (spreads retries)
+        created_s: dict[str, float] = {}
+        turn = asyncio.Semaphore(AT_ONCE)
+        began_s = time.monotonic()
+
+        async def one(number: int, body: Object) -> None:
+            if per_s is not None:
+                await asyncio.sleep(began_s + number / per_s - time.monotonic())
+            async with turn:
+                metadata = body["metadata"]
+                await client.create(KINDS[body["kind"]], body, namespace=metadata.get("namespace", ""))
+                created_s[metadata["name"]] = time.time()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number, body in enumerate(objects):
+                    group.create_task(one(number, body))
+        finally:
+            await transport.close()
+        return created_s
+
+    def clear(self) -> None:
+        """Remove the pods, gangs and Events of a trial."""
+        with self.cluster.api() as api:
+            for path in (PODS_PATH, GROUPS_PATH, *EVENT_PATHS):
+                api.call("DELETE", path, AT_NOW)
+            end_s = time.monotonic() + EMPTY_WAIT_S
+            while any(_some(api, path) for path in (PODS_PATH, GROUPS_PATH)):
+                if time.monotonic() > end_s:
+                    raise WorldError(f"pods or gangs of a trial were still there after {EMPTY_WAIT_S:.0f} s")
+                time.sleep(0.2)
+
+
+def _some(api: Api, path: str) -> bool:
+    return bool(api.call("GET", f"{path}?limit=1")["items"])
+
+
+@contextmanager
+def arena(nodes: int) -> Iterator[Arena]:
+    """A server with so many plain nodes for the length of the block."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as text:
+        folder = Path(text)
+        (folder / "audit-policy.json").write_text(json.dumps(audit.policy([who.user for who in BOTH])))
+        log = folder / "audit.log"
+        api_server = (
+            f"--audit-policy-file={folder / 'audit-policy.json'}",
+            f"--audit-log-path={log}",
+            "--audit-log-maxsize=100000",
+            # It taints every new node as not ready, and nobody is here who would take that back.
+            "--disable-admission-plugins=TaintNodesByCondition",
+        )
+        flags = {"kube-apiserver": api_server, "kube-controller-manager": (f"--controllers={CONTROLLERS}",)}
+        options = Options(simulated_nodes=False, flags=flags)
+        wanted = {
+            name: release_of(name, DEFAULT_KUBERNETES)
+            for name in (*needed_programs(options), "kube-scheduler")
+        }
+        paths = binaries.paths(binaries.find(wanted, ToPerson("bench-live: ")))
+        with LocalCluster.start(folder / "cluster", "bench", paths, options) as cluster:
+            here = Arena(cluster, paths["kube-scheduler"], log)
+            _furnish(here, nodes)
+            yield here
+
+
+def _furnish(here: Arena, nodes: int) -> None:
+    with here.cluster.api() as api:
+        manifests.install(api)
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        end_s = time.monotonic() + EMPTY_WAIT_S
+        while api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default")[0] != 200:
+            if time.monotonic() > end_s:
+                raise WorldError(f"no service account in {NAMESPACE} after {EMPTY_WAIT_S:.0f} s")
+            time.sleep(0.1)
+    here.create(plain_nodes(nodes))
