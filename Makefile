@@ -77,12 +77,12 @@ format: setup ## Format the code and repair what can be repaired
 docs: setup ## Build the documentation into build/docs; a broken link fails
 	@$(BIN)/zensical build --strict --clean
 
-BENCHMARKS := engine quality lists profile
+BENCHMARKS := engine quality lists live profile
 
 .PHONY: bench
 bench: $(BENCHMARKS:%=bench-%) ## Run every benchmark
 
-bench-%: setup ## Run one benchmark: engine, quality, lists, profile
+bench-%: setup ## Run one benchmark: engine, quality, lists, live, profile
 	@$(BIN)/python -m bench.$*
 
 .PHONY: lock

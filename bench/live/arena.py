@@ -61,7 +61,7 @@ class Arena:
 
     async def _create(self, objects: list[Object], per_s: float | None) -> dict[str, float]:
         transport = HttpTransport(find_access(kubeconfig=self.cluster.kubeconfig), connections=AT_ONCE)
-        client = Client(transport, MachineClock(), random.Random(1))  # noqa: S311  (spreads retries)
+        client = Client(transport, MachineClock(), random.Random(1))
         created_s: dict[str, float] = {}
         turn = asyncio.Semaphore(AT_ONCE)
         began_s = time.monotonic()

@@ -54,7 +54,9 @@ class Entry(msgspec.Struct, rename="camel"):
     def kind(self) -> str:
         """Resource and subresource."""
         reference = self.object_ref
-        return f"{reference.resource}/{reference.subresource}" if reference.subresource else reference.resource
+        return (
+            f"{reference.resource}/{reference.subresource}" if reference.subresource else reference.resource
+        )
 
 
 _ENTRY = msgspec.json.Decoder(Entry)
@@ -126,7 +128,9 @@ class Listener:
             if entry.user.username == story.user:
                 story.add(entry)
 
-    def until(self, story: Story, done: Callable[[Story], bool], limit_s: float, *, look_s: float = 0.1) -> bool:
+    def until(
+        self, story: Story, done: Callable[[Story], bool], limit_s: float, *, look_s: float = 0.1
+    ) -> bool:
         """Read until the story is done; False if that takes too long."""
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:

@@ -64,9 +64,7 @@ def cost(pid: int) -> Cost:
 
 
 @contextmanager
-def running(
-    who: Contender, cluster: LocalCluster, kube_scheduler: Path, *, gangs: bool
-) -> Iterator[Child]:
+def running(who: Contender, cluster: LocalCluster, kube_scheduler: Path, *, gangs: bool) -> Iterator[Child]:
     """The scheduler at work for the length of the block."""
     started = _start_ours(cluster) if who is GPUFLEET else _start_kube(cluster, kube_scheduler, gangs=gangs)
     try:

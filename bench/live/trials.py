@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -151,6 +151,6 @@ def _warm(here: Arena, who: Contender, story: Story) -> None:
     time.sleep(SETTLE_S)
 
 
-def _await(here: Arena, story: Story, what: str, done: object) -> None:
-    if not here.listener.until(story, done, LIMIT_S):  # type: ignore[arg-type]
+def _await(here: Arena, story: Story, what: str, done: Callable[[Story], bool]) -> None:
+    if not here.listener.until(story, done, LIMIT_S):
         raise WorldError(f"waited {LIMIT_S:.0f} s in vain for {what}: {len(story.bound_s)} are bound")

@@ -32,7 +32,8 @@ def test_make_targets_that_a_document_quotes_exist(document: Path) -> None:
     for line in commands_quoted(document):
         for target in make_targets(line):
             benchmark = target.removeprefix("bench-")
-            exists = target in TARGETS or (ROOT / "bench" / f"{benchmark}.py").is_file()
+            files = (f"{benchmark}.py", f"{benchmark}/__main__.py")
+            exists = target in TARGETS or any((ROOT / "bench" / file).is_file() for file in files)
             assert exists, f"{name(document)} quotes `{line}`, but there is no target {target}"
 
 

@@ -31,6 +31,7 @@ from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.model.errors import InputError
 from gpufleet.scheduler.endpoint import Endpoint
+from gpufleet.scheduler.garbage import Garbage
 from gpufleet.scheduler.json_log import set_up_logging
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.rounds import Record
@@ -73,6 +74,7 @@ def run_process(options: ProcessOptions) -> int:
     LOG.info("serving metrics and health", extra={"address": host, "port": endpoint.port})
     try:
         prepare_kernels(options.policy)
+        Garbage().watch()
         return asyncio.run(_live(options, metrics, status))
     finally:
         endpoint.close()
