@@ -56,6 +56,15 @@ kube: setup ## Fill the cache with the programs of a control plane (VERSION=1.36
 test-kube: kube ## Run the tests of the local control plane on another Kubernetes (VERSION=1.36.3)
 	@GPUFLEET_TEST_KUBERNETES=$(VERSION) $(BIN)/python -m pytest tests/localkube
 
+SEEDS ?= $(shell shuf --input-range=1-1000000 --head-count=3)
+.PHONY: differential
+differential: kube ## Hold gpufleet against kube-scheduler with new seeds (SEEDS="1 2" CASES=1000 VERSION=1.36.3)
+	@for seed in $(SEEDS); do \
+		GPUFLEET_TEST_KUBERNETES=$(VERSION) GPUFLEET_DIFFERENTIAL_SEED=$$seed \
+		GPUFLEET_DIFFERENTIAL_CASES=$(or $(CASES),1000) \
+		$(BIN)/python -m pytest -s tests/differential/test_differential.py; \
+	done
+
 .PHONY: kube-pin
 kube-pin: setup ## Pin the Go modules of another Kubernetes (VERSION=1.36.3; needs Go)
 	@$(BIN)/python -m gpufleet.localkube.pin_modules $(VERSION)

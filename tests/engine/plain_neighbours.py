@@ -141,6 +141,8 @@ class PlainNeighbours:
                     one
                     for one in self.on(other.name)
                     if selector is not None
+                    and selector.requirements
+                    and not one.leaving
                     and one.namespace == own.namespace
                     and selector.accepts(dict(one.labels))
                 ]

@@ -274,9 +274,10 @@ class EngineMachine(RuleBasedStateMachine):
         looks=looks,
         name=st.sampled_from((None, None, *GANGS)),
         priority=st.integers(0, 2),
+        leaving=st.booleans(),
     )
     def pod_is_described_anew(
-        self, index: int, needs: Shape | None, looks: Looks, name: str | None, priority: int
+        self, index: int, needs: Shape | None, looks: Looks, name: str | None, priority: int, leaving: bool
     ) -> None:
         known = self.ledger.pods.get(self.known(index))
         if known is not None:
@@ -294,6 +295,7 @@ class EngineMachine(RuleBasedStateMachine):
                         labels=looks[1],
                         gang=known.gang if index % 2 or name is None else GangName(name),
                         priority=priority,
+                        leaving=leaving and known.uid in self.ledger.place,
                     )
                 )
             )

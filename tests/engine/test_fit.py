@@ -5,10 +5,12 @@ import pytest
 from gpufleet.engine import fit, layout
 from gpufleet.engine.reason import Reason
 from gpufleet.model.device import Serves
+from gpufleet.model.identifiers import PodUid
 from gpufleet.model.shape import Shape
 from tests.engine.crowded_fleet import CrowdedFleet
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import Story, device, node, pod, shape, share
+from tests.engine.relation_builder import app, asking, term, zoned
 
 SEEDS = seeds(120)
 ROOM_LIMIT = 40
@@ -90,3 +92,34 @@ def test_a_verdict_counts_every_node_once_first_and_under_all_its_reasons(seed: 
         if verdict.nearest is not None:
             assert verdict.nearest.short
             assert not plain[verdict.nearest.node].fits(needs)
+
+
+def test_each_node_tells_all_its_reasons_or_none_where_a_pod_would_fit() -> None:
+    told = Story()
+    told.nodes(node("small", 1, cpu_milli=500), node("other", 1, model="H100"), node("good", 1))
+    told.arrive(pod("p", shape(1, models=("A100",))))
+    assert told.engine.reasons_by_node(PodUid("p")) is None
+    told.refuse("p")
+    assert told.engine.reasons_by_node(PodUid("p")) == {
+        "small": ("cpu",),
+        "other": ("gpu-model",),
+        "good": (),
+    }
+    told.arrive(pod("q", shape(2, cpu_milli=1000)))
+    assert told.engine.reasons_by_node(PodUid("q")) == {
+        "small": ("gpu-count", "cpu"),
+        "other": ("gpu-count",),
+        "good": ("gpu-count",),
+    }
+
+
+def test_the_reasons_of_neighbours_are_told_node_by_node() -> None:
+    told = Story()
+    told.nodes(*zoned("a", "a", "b"))
+    told.run_on(pod("old", labels=app("x")), "n0")
+    told.arrive(pod("p", asking(anti_affinity=(term("x"),), gpus=9)))
+    assert told.engine.reasons_by_node(PodUid("p")) == {
+        "n0": ("gpu-count", "pod-anti-affinity"),
+        "n1": ("gpu-count", "pod-anti-affinity"),
+        "n2": ("gpu-count",),
+    }

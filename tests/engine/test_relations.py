@@ -1,13 +1,18 @@
 """The rules by which pods decide about each other's places, one by one, as Kubernetes documents them."""
 
+import msgspec
+
 from gpufleet.engine import event
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod import Pod
+from gpufleet.model.relations import Relations
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint
+from gpufleet.model.topology_spread import SpreadConstraint
 from tests.engine.fleet_builder import Story, node, placed, pod, refused, shape
 from tests.engine.relation_builder import (
+    EVERYBODY,
     HOST,
     ZONE,
     app,
@@ -326,6 +331,33 @@ def test_pods_of_other_namespaces_are_not_counted() -> None:
     told.run_on(of("a", "web", namespace="other"), "n0")
     told.run_on(of("b", "web", namespace="other"), "n0")
     assert sorted(spread_out(told, 2)) == ["x", "y"]
+
+
+def test_a_pod_that_was_told_to_end_is_not_counted_and_its_end_lets_others_in() -> None:
+    told = Story()
+    told.nodes(*zoned("x"), node("far", cpu_milli=0, labels={ZONE: "y"}))
+    assert spread_out(told, 2) == ["x"]
+    known = told.engine.books.pods.pod_at(told.engine.books.pods.row_by_uid[PodUid("p0")])
+    leaving = msgspec.structs.replace(known, leaving=True)
+    assert placed(told.happen(event.PodAdded(leaving))) == ["p1"]
+
+
+def test_a_pod_that_was_told_to_end_still_keeps_others_away() -> None:
+    told = Story()
+    told.nodes(*zoned("x"))
+    noisy = of("noisy", "noisy", asking("noisy", anti_affinity=(term("quiet"),)))
+    told.run_on(msgspec.structs.replace(noisy, leaving=True), "n0")
+    told.arrive(of("quiet", "quiet"), pod("shy", asking("shy", anti_affinity=(term("noisy"),))))
+    assert told.explain("quiet") == {"others-anti-affinity": 1}
+    assert told.explain("shy") == {"pod-anti-affinity": 1}
+
+
+def test_an_empty_selector_counts_nobody_but_the_pod_itself() -> None:
+    told = Story()
+    told.nodes(*zoned("x"), node("far", cpu_milli=0, labels={ZONE: "y"}))
+    everybody = SpreadConstraint(1, ZONE, EVERYBODY)
+    needs = shape(relations=Relations(spread=(everybody,)))
+    assert placed(told.arrive(*(pod(f"p{number}", needs) for number in range(3)))) == ["p0", "p1", "p2"]
 
 
 # Telling why.

@@ -86,6 +86,29 @@ def test_a_pod_that_is_deleted_but_still_runs_holds_its_devices() -> None:
     in_world(story)
 
 
+def test_a_pod_that_is_deleted_but_still_runs_is_not_spread_against() -> None:
+    async def story(world: World) -> None:
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+        world.node("a", labels={"zone": "x"})
+        world.node("full", gpus=0, labels={"zone": "y"})
+        for name in ("first", "second"):
+            world.pod(name, labels={"app": "web"}, topologySpreadConstraints=[constraint])
+        await world.settle()
+        placed, waiting = sorted(("first", "second"), key=world.node_of, reverse=True)
+        assert (world.node_of(placed), world.node_of(waiting)) == ("a", "")
+        assert world.request("DELETE", f"/api/v1/namespaces/default/pods/{placed}") in {200, 202}
+        await world.settle(10.0)
+        assert world.get(placed)["metadata"]["deletionTimestamp"]
+        assert world.node_of(waiting) == "a"
+
+    in_world(story)
+
+
 def test_pods_of_other_schedulers_are_counted_and_left_alone() -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=1)

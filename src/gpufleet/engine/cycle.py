@@ -23,10 +23,10 @@ from gpufleet.engine.instruction import (
 )
 from gpufleet.engine.members import Members
 from gpufleet.engine.search import NO_NODES
-from gpufleet.engine.verdict import judge
+from gpufleet.engine.verdict import judge, judge_each
 from gpufleet.engine.victims import VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
-from gpufleet.model.identifiers import QueueName
+from gpufleet.model.identifiers import NodeName, QueueName
 from gpufleet.model.shape import Shape
 
 Turn = tuple[tuple[int, ...], QueueName, Line]
@@ -267,3 +267,10 @@ class Cycle:
         verdict = judge(tables, self.books.shapes.rankings, self.books.fleet, slot, reasons)
         self._verdicts[shape_row, looks] = (shape, verdict)
         return verdict
+
+    def reasons_by_node(self, row: int) -> dict[NodeName, tuple[str, ...]]:
+        """The same node by node, which is more than anybody wants to be told of each refused pod."""
+        books = self.books
+        slot = books.shapes.slot(int(books.store.tables.pods[layout.POD_SHAPE, row]))
+        reasons = books.neighbours.reasons_beyond_room(row)
+        return judge_each(books.store.tables, books.shapes.rankings, books.fleet, slot, reasons)

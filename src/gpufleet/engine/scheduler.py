@@ -19,7 +19,7 @@ from gpufleet.engine.policy import Policy
 from gpufleet.engine.victims import NoVictims, VictimSearch
 from gpufleet.engine.waiting import PriorityOrder, QueueOrder
 from gpufleet.model.errors import InputError
-from gpufleet.model.identifiers import PodUid
+from gpufleet.model.identifiers import NodeName, PodUid
 
 
 class Engine:
@@ -74,7 +74,19 @@ class Engine:
 
     def explain(self, uid: PodUid) -> Verdict | None:
         """Why a waiting pod fits nowhere now; None if it is unknown or has a place."""
+        row = self._row_without_place(uid)
+        return None if row is None else self._cycle.verdict(row)
+
+    def reasons_by_node(self, uid: PodUid) -> dict[NodeName, tuple[str, ...]] | None:
+        """The names of all reasons of each node against a waiting pod, none where it would fit now.
+
+        None if the pod is unknown or has a place.
+        """
+        row = self._row_without_place(uid)
+        return None if row is None else self._cycle.reasons_by_node(row)
+
+    def _row_without_place(self, uid: PodUid) -> int | None:
         row = self.books.pods.row_by_uid.get(uid)
         if row is None or self.books.pods.state(row) not in {PodState.WAITING, PodState.BACKOFF}:
             return None
-        return self._cycle.verdict(row)
+        return row

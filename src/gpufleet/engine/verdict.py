@@ -13,6 +13,7 @@ from gpufleet.engine.instruction import Nearest, Verdict
 from gpufleet.engine.ranking import Rankings
 from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, NEIGHBOURS, Reason
 from gpufleet.engine.tables import Int64Array, Tables
+from gpufleet.model.identifiers import NodeName
 
 ONLY_ROOM = int(GPU_SHORT | HOST_SHORT)
 """Reasons that go away when enough of what runs there ends."""
@@ -92,6 +93,27 @@ def count_bits(counts: Int64Array, found: int) -> None:
                 first = False
 
 
+@leaf
+def reasons_on(tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64Array, node: int) -> int:
+    """Everything against one node, as bits of ``Reason``; ``beyond_room`` has further reasons by node
+    row, or is empty.
+    """
+    shape = rankings.state[slot, layout.RANKING_SHAPE]
+    found = rankings.refused[slot, node] | fit.reasons_against(tables, shape, node)
+    if node < len(beyond_room):
+        found |= beyond_room[node]
+    return int(found)
+
+
+@kernel
+def reasons_by_row(
+    tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64Array, found: Int64Array
+) -> None:
+    """Write each node row's reasons; rows without a node get any value."""
+    for node in range(len(found)):
+        found[node] = reasons_on(tables, rankings, slot, beyond_room, node)
+
+
 @kernel
 def survey(
     tables: Tables,
@@ -113,9 +135,7 @@ def survey(
     for node in range(tables.nodes.shape[1]):
         if tables.nodes[layout.NODE_PRESENT, node] == 0:
             continue
-        found = rankings.refused[slot, node] | fit.reasons_against(tables, shape, node)
-        if node < len(beyond_room):
-            found |= beyond_room[node]
+        found = reasons_on(tables, rankings, slot, beyond_room, node)
         count_bits(counts, found)
         if found == 0 or found & ~PASSING != 0:
             continue
@@ -150,7 +170,7 @@ def shortage(tables: Tables, fleet: Fleet, shape: int, node: int) -> dict[str, i
 
 def barred_by(found: int) -> tuple[str, ...]:
     """The names of what other pods have against the pod."""
-    return tuple(NAMES[bit] for bit in range(REASONS) if found & BY_NEIGHBOURS & (1 << bit))
+    return names_of(found & BY_NEIGHBOURS)
 
 
 def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int, beyond_room: Int64Array) -> Verdict:
@@ -171,3 +191,19 @@ def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int, beyond_ro
             barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
         )
     return Verdict(len(fleet.row_by_name), named(counts[FIRST]), named(counts[EVERY]), nearest)
+
+
+def judge_each(
+    tables: Tables, rankings: Rankings, fleet: Fleet, slot: int, beyond_room: Int64Array
+) -> dict[NodeName, tuple[str, ...]]:
+    """For each node the names of all reasons against it, none for a node that would take the shape now."""
+    found = np.zeros(fleet.row_count, np.int64)
+    reasons_by_row(tables, rankings, slot, beyond_room, found)
+    by_row = found.tolist()
+    names = {bits: names_of(bits) for bits in set(by_row)}
+    return {name: names[by_row[row]] for name, row in fleet.row_by_name.items()}
+
+
+def names_of(found: int) -> tuple[str, ...]:
+    """The names of reasons, the first to be told first."""
+    return tuple(NAMES[bit] for bit in range(REASONS) if found & (1 << bit))

@@ -12,7 +12,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     Higher ``priority`` goes first; equal priorities go by ``created_at_us``.
     ``name`` is for people ("namespace/name"); ``uid`` is what decisions are keyed by.
     ``namespace`` and ``labels`` (sorted) are what other pods' affinity and spread look at.
-    ``role`` is the pod's part in its gang, "" where the gang knows no roles.
+    ``role`` is the pod's part in its gang, "" where the gang knows no roles. ``leaving`` is a pod that
+    was told to end: it holds what it has until it is gone, but topology spread no longer counts it.
     """
 
     uid: PodUid
@@ -25,3 +26,4 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     role: str = ""
+    leaving: bool = False

@@ -15,7 +15,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True, cache_hash=True):
 
     With fewer than ``min_domains`` eligible domains the emptiest counts as holding none.
     ``honor_affinity`` and ``honor_taints`` say whether nodes that the pod's own selector, affinity
-    or tolerations rule out are left out of the count. ``selector`` None selects no pod.
+    or tolerations rule out are left out of the count. ``selector`` None selects no pod; an empty one
+    selects only the pod itself.
     """
 
     max_skew: int

@@ -117,7 +117,14 @@ class PodBook:
         if before is not None and before.place is Place.PLACED and same_for_others(before.object, pod):
             before.object = pod
             return []
-        if before is not None and before.meaning and before.intent and before.intent.became(pod):
+        leaves = pod.metadata.deletion_timestamp is not None
+        if (
+            before is not None
+            and before.meaning
+            and before.intent
+            and before.intent.became(pod)
+            and not leaves
+        ):
             # Our own bind: what it means is known, and need not be read from the grant again.
             self._enter(
                 uid, Entry(before.name, pod, Place.PLACED, before.meaning, devices=before.intent.devices)
@@ -167,4 +174,5 @@ def pod_name(pod: Pod) -> PodName:
 def same_for_others(before: Pod, after: Pod) -> bool:
     """True if nothing changed that another pod's place could depend on."""
     old, new = before.metadata, after.metadata
-    return old.labels == new.labels and old.annotations == new.annotations
+    leaves = (old.deletion_timestamp is None, new.deletion_timestamp is None)
+    return old.labels == new.labels and old.annotations == new.annotations and leaves[0] == leaves[1]

@@ -25,7 +25,10 @@ class AffinityAsk(NamedTuple):
 
 
 class SpreadAsk(NamedTuple):
-    """One constraint; ``selection`` is None where it selects no pod."""
+    """One constraint; ``selection`` is None where it counts no pod.
+
+    An empty selector counts none, although the pod itself is selected: so kube-scheduler has it.
+    """
 
     constraint: SpreadConstraint
     selection: Selection | None
@@ -75,8 +78,8 @@ class Asks:
         """True if some nodes are better than others for the pod, by its own word."""
         return bool(self.preferred or self.preferred_spread or self.shape.affinity.preferred)
 
-    def _hold(self, criteria: tuple[Criterion, ...]) -> Selection:
-        selection = self.census.hold(criteria)
+    def _hold(self, criteria: tuple[Criterion, ...], *, staying: bool = False) -> Selection:
+        selection = self.census.hold(criteria, staying=staying)
         self._held.append(selection)
         return selection
 
@@ -88,8 +91,9 @@ class Asks:
             if constraint.required == required:
                 selector = constraint.selector
                 selection = None
-                if selector is not None:
-                    selection = self._hold(((NamespaceScope((relations.namespace,)), selector),))
+                if selector is not None and selector.requirements:
+                    scope = NamespaceScope((relations.namespace,))
+                    selection = self._hold(((scope, selector),), staying=True)
                 itself = selector is not None and selector.accepts(own_labels)
                 asked.append(SpreadAsk(constraint, selection, itself))
         return tuple(asked)

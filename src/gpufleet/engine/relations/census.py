@@ -22,12 +22,14 @@ IDLE_GUISES_MAX = 4096
 class Selection:
     """Pods that meet every criterion, counted by node while they have a place.
 
+    Where ``staying`` is set, pods that were told to end are not among them.
     ``barriers`` counts, by topology key and node, the placed pods whose required anti-affinity keeps
     the selected pods out of their domain. ``hopefuls`` counts the waiting shapes (by row) to which one
     more pod of this selection may open a place.
     """
 
     criteria: tuple[Criterion, ...]
+    staying: bool = False
     users: int = 0
     pods_by_node: CountByNode = field(default_factory=dict)
     barriers: dict[str, CountByNode] = field(default_factory=dict)
@@ -52,6 +54,7 @@ class Guise:
 
     namespace: str
     labels: Labels
+    leaving: bool = False
     selections: dict[Selection, None] = field(default_factory=dict)
     pods_by_node: CountByNode = field(default_factory=dict)
 
@@ -67,17 +70,17 @@ class Census:
     def __init__(self) -> None:
         self.namespaces: dict[str, dict[str, str]] = {}
         self.barrier_count = 0
-        self._selections: dict[tuple[Criterion, ...], Selection] = {}
+        self._selections: dict[tuple[tuple[Criterion, ...], bool], Selection] = {}
         self._by_namespace: dict[str, dict[Selection, None]] = {}
         self._by_labels_of_namespace: dict[Selection, None] = {}
-        self._guises: dict[str, dict[Labels, Guise]] = {}
+        self._guises: dict[str, dict[tuple[Labels, bool], Guise]] = {}
         self._idle: dict[Guise, None] = {}
 
-    def hold(self, criteria: tuple[Criterion, ...]) -> Selection:
+    def hold(self, criteria: tuple[Criterion, ...], *, staying: bool = False) -> Selection:
         """The selection of these criteria, for one more user."""
-        selection = self._selections.get(criteria)
+        selection = self._selections.get((criteria, staying))
         if selection is None:
-            selection = self._selections[criteria] = Selection(criteria)
+            selection = self._selections[criteria, staying] = Selection(criteria, staying)
             self._index(selection)
             for guise in self._guises_in(selection.namespaces()):
                 self._match(guise, selection)
@@ -89,7 +92,7 @@ class Census:
         selection.users -= 1
         if selection.users:
             return
-        del self._selections[selection.criteria]
+        del self._selections[selection.criteria, selection.staying]
         names = selection.namespaces()
         if names is None:
             del self._by_labels_of_namespace[selection]
@@ -115,7 +118,8 @@ class Census:
     def _match(self, guise: Guise, selection: Selection) -> None:
         """Count the guise's pods in the selection, or no longer, as their labels are now."""
         labels = self.namespaces.get(guise.namespace, {})
-        selected = selection.selects(guise.namespace, labels, dict(guise.labels))
+        counts = not (selection.staying and guise.leaving)
+        selected = counts and selection.selects(guise.namespace, labels, dict(guise.labels))
         if selected == (selection in guise.selections):
             return
         if selected:
@@ -125,12 +129,12 @@ class Census:
         for node, pods in guise.pods_by_node.items():
             add(selection.pods_by_node, node, pods if selected else -pods)
 
-    def guise(self, namespace: str, labels: Labels) -> Guise:
+    def guise(self, namespace: str, labels: Labels, *, leaving: bool = False) -> Guise:
         """The guise of a pod with these labels."""
         group = self._guises.setdefault(namespace, {})
-        guise = group.get(labels)
+        guise = group.get((labels, leaving))
         if guise is None:
-            guise = group[labels] = Guise(namespace, labels)
+            guise = group[labels, leaving] = Guise(namespace, labels, leaving)
             named = self._by_namespace.get(namespace, {})
             for selection in (*named, *self._by_labels_of_namespace):
                 self._match(guise, selection)
@@ -143,7 +147,7 @@ class Census:
         if len(self._idle) > IDLE_GUISES_MAX:
             oldest = next(iter(self._idle))
             del self._idle[oldest]
-            del self._guises[oldest.namespace][oldest.labels]
+            del self._guises[oldest.namespace][oldest.labels, oldest.leaving]
             if not self._guises[oldest.namespace]:
                 del self._guises[oldest.namespace]
 

@@ -155,7 +155,7 @@ class Neighbours:
 
     def _guise(self, row: int) -> Guise:
         pod = self.pods.pod_at(row)
-        return self.census.guise(pod.namespace, pod.labels)
+        return self.census.guise(pod.namespace, pod.labels, leaving=pod.leaving)
 
     def _asks(self, row: int) -> Asks | None:
         return self._asks_by_shape.get(int(self.store.tables.pods[layout.POD_SHAPE, row]))

@@ -1,9 +1,9 @@
 """Topology spread constraints (kube-scheduler: PodTopologySpread).
 
-Counted are the selected pods of the pod's own namespace on nodes that have every topology key of the
-constraints and that the pod's own selector, affinity and tolerations do not rule out, as far as the
-constraint honours these. Putting the pod into a domain must not leave it with more than ``max_skew``
-above the emptiest domain.
+Counted are the selected pods of the pod's own namespace that were not told to end, on nodes that have
+every topology key of the constraints and that the pod's own selector, affinity and tolerations do not
+rule out, as far as the constraint honours these. Putting the pod into a domain must not leave it with
+more than ``max_skew`` above the emptiest domain.
 """
 
 import numpy as np

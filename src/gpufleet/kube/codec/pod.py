@@ -144,6 +144,7 @@ def _pod(pod: WirePod, shape: Shape, gang: GangPart | None, queue: Any) -> Pod:
         namespace=metadata.namespace,
         labels=_LABELS.one(tuple(sorted(metadata.labels.items()))),
         role="" if gang is None else gang.role,
+        leaving=metadata.deletion_timestamp is not None,
     )
 
 
