@@ -200,7 +200,7 @@ def judge_each(
     found = np.zeros(fleet.row_count, np.int64)
     reasons_by_row(tables, rankings, slot, beyond_room, found)
     by_row = found.tolist()
-    names = {bits: names_of(bits) for bits in set(by_row)}
+    names = {bits: names_of(bits) for bits in dict.fromkeys(by_row)}
     return {name: names[by_row[row]] for name, row in fleet.row_by_name.items()}
 
 
