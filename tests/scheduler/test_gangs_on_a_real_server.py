@@ -4,27 +4,19 @@ All but one of the members come first, then a pod that stands alone; when that o
 scheduler has seen the others, and must have placed none of them. The last member then starts all.
 """
 
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.localkube import child, manifests, simulated_nodes
+from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.gang_sources import SOURCES, Source, definition
+from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work, until
 
-WAIT_S = 60.0
-# The first start after a change of the engine compiles it.
-START_WAIT_S = 300.0
-ACCOUNT = "system:serviceaccount:gpufleet-system:gpufleet-scheduler"
-GROUPS = ("system:serviceaccounts", "system:serviceaccounts:gpufleet-system")
-PODS = "/api/v1/namespaces/default/pods"
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"
 NATIVE = "scheduling.k8s.io/v1beta1"
 
 
@@ -44,15 +36,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
                     api.call("POST", path, body)
             await_served(api)
         simulated_nodes.create(running, SimulatedNodes(8, 8, gpu_model("H100-80GB")))
-        kubeconfig = running.kubeconfig_for(ACCOUNT, GROUPS)
-        command = (sys.executable, "-m", "gpufleet", "scheduler", f"--kubeconfig={kubeconfig}")
-        scheduler = child.start("scheduler", command, running.folder / "logs" / "gpufleet.log")
-        try:
-            with running.api() as api:
-                until(lambda: leads(api), START_WAIT_S)
+        with scheduler_at_work(running):
             yield running
-        finally:
-            scheduler.stop()
 
 
 def await_served(api: Api) -> None:
@@ -61,25 +46,8 @@ def await_served(api: Api) -> None:
     until(lambda: all(api.request("GET", path)[0] == 200 for path in paths))
 
 
-def leads(api: Api) -> bool:
-    status, body = api.request("GET", LEASE)
-    return status == 200 and b"holderIdentity" in body
-
-
 def group_path(source: Source) -> str:
     return f"/apis/{source.api_version}/namespaces/default/{source.kind.lower()}s"
-
-
-def until(holds: Callable[[], bool], wait_s: float = WAIT_S) -> None:
-    limit_s = time.monotonic() + wait_s
-    while not holds():
-        assert time.monotonic() < limit_s, f"waited {wait_s:.0f} s in vain"
-        time.sleep(0.05)
-
-
-def node_of(api: Api, name: str) -> str:
-    found: Object = api.call("GET", f"{PODS}/{name}")
-    return str(found["spec"].get("nodeName", ""))
 
 
 def alone(name: str) -> Object:

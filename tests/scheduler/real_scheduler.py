@@ -1,0 +1,59 @@
+"""The scheduler as a process of its own on a real cluster, with the rights that it has in every cluster."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gpufleet.localkube import child
+from gpufleet.localkube.api import Api, Object
+from gpufleet.localkube.cluster import LocalCluster
+
+WAIT_S = 60.0
+# The first start after a change of the engine compiles it.
+START_WAIT_S = 300.0
+ACCOUNT = "system:serviceaccount:gpufleet-system:gpufleet-scheduler"
+GROUPS = ("system:serviceaccounts", "system:serviceaccounts:gpufleet-system")
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@contextmanager
+def scheduler_at_work(cluster: LocalCluster) -> Iterator[None]:
+    """Run it for the length of the block, from the moment when it leads."""
+    kubeconfig = cluster.kubeconfig_for(ACCOUNT, GROUPS)
+    command = (sys.executable, "-m", "gpufleet", "scheduler", f"--kubeconfig={kubeconfig}")
+    scheduler = child.start("scheduler", command, cluster.folder / "logs" / "gpufleet.log")
+    try:
+        with cluster.api() as api:
+            until(lambda: leads(api), START_WAIT_S)
+        yield
+    finally:
+        scheduler.stop()
+
+
+def leads(api: Api) -> bool:
+    """Whether somebody holds the scheduler's Lease."""
+    status, body = api.request("GET", LEASE)
+    return status == 200 and b"holderIdentity" in body
+
+
+def until(holds: Callable[[], bool], wait_s: float = WAIT_S) -> None:
+    """Wait until something holds; fail where it does not."""
+    limit_s = time.monotonic() + wait_s
+    while not holds():
+        assert time.monotonic() < limit_s, f"waited {wait_s:.0f} s in vain"
+        time.sleep(0.05)
+
+
+def node_of(api: Api, name: str) -> str:
+    """The node of a pod, "" where it has none."""
+    found: Object = api.call("GET", f"{PODS}/{name}")
+    return str(found["spec"].get("nodeName", ""))
+
+
+def why(api: Api, name: str) -> str:
+    """What the pod's condition says of why it waits, "" where it says nothing."""
+    found: Object = api.call("GET", f"{PODS}/{name}")
+    conditions = found["status"].get("conditions", [])
+    return next((str(one.get("message", "")) for one in conditions if one["type"] == "PodScheduled"), "")
