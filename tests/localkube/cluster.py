@@ -3,23 +3,27 @@
     from tests.localkube.cluster import cluster  # noqa: F401  a fixture
 
 `cluster` is one for the whole session; who stops programs or needs other flags starts an own one with
-`a_cluster`. The programs must be there already (`make kube`): a test builds nothing. Without them a test is
+`a_cluster`, with a real node where asked for (`real_node` has verbs for its pods). The programs must be there
+already (`make kube`): a test builds nothing. Without them, or without the rights for a real node, a test is
 skipped and says so, but in CI it fails.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from gpufleet.localkube import binaries
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.control_plane import Options, needed_programs
+from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.downloading import DownloadError
 from gpufleet.localkube.errors import ProgramsMissingError
+from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.progress import Silent
 from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
 
@@ -45,10 +49,22 @@ def program(name: str, kubernetes: str = KUBERNETES) -> Path:
         wanted = {name: release_of(name, kubernetes)}
         return binaries.find(wanted, Silent(), makers=makers)[name].path
     except ProgramsMissingError:
-        reason = f"there is no {name} of Kubernetes {kubernetes}: make kube VERSION={kubernetes}"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        cannot_run(f"there is no {name} for Kubernetes {kubernetes}: make kube VERSION={kubernetes}")
+
+
+def cannot_run(reason: str) -> NoReturn:
+    """Skip the test, or fail it in CI, where everything has to be there."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def real_node_programs() -> Mapping[str, Path]:
+    """The paths of what a real node needs; skips the test, or fails it in CI, where there can be none."""
+    problem = machine.problem()
+    if problem is not None:
+        cannot_run(problem)
+    return {name: program(name) for name in configuration.PROGRAMS}
 
 
 def all_programs(options: Options) -> Mapping[str, Path]:
@@ -57,10 +73,27 @@ def all_programs(options: Options) -> Mapping[str, Path]:
 
 
 @contextmanager
-def a_cluster(folder: Path, name: str = "test", options: Options | None = None) -> Iterator[LocalCluster]:
-    """A cluster of one's own below ``folder``, gone at the end of the block."""
+def a_cluster(
+    folder: Path,
+    name: str = "test",
+    options: Options | None = None,
+    *,
+    real_node: bool = False,
+    components: Sequence[Component] = (),
+) -> Iterator[LocalCluster]:
+    """A cluster of one's own below ``folder``, gone at the end of the block.
+
+    With ``real_node`` its `node` is Ready. ``components`` start when the caller says `furnished`.
+    """
     chosen = options or Options(kubernetes=KUBERNETES)
-    with LocalCluster.start(folder / name, name, all_programs(chosen), chosen) as running:
+    if real_node:
+        real_node_programs()
+        chosen = replace(chosen, real_node=True)
+    programs = all_programs(chosen)
+    with LocalCluster.start(folder / name, name, programs, chosen, components=components) as running:
+        if real_node:
+            with running.api() as api:
+                running.node.await_ready(api)
         yield running
 
 

@@ -10,10 +10,13 @@ the kubelet's sockets without entering the node.
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from gpufleet.localkube import child, plan
 from gpufleet.localkube.api import Api, Object
@@ -88,7 +91,8 @@ class RealNode:
         """End containerd or kubelet by a signal and return when another runs; containers stay."""
         ended = self.pid(program)
         os.kill(ended, number)
-        os.kill(ended, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ended, signal.SIGCONT)
         limit_s = time.monotonic() + RESTART_WAIT_S
         while self.programs().get(program, ended) == ended:
             if time.monotonic() > limit_s:
@@ -97,11 +101,9 @@ class RealNode:
 
     def restart_kubelet(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End the kubelet and return when it answers again to device plugins; pods go on running."""
-        before = self.kubelet_socket_dir / "kubelet.sock"
-        old = before.stat().st_ino if before.exists() else None
         self.restart("kubelet", number)
         limit_s = time.monotonic() + RESTART_WAIT_S
-        while not before.exists() or before.stat().st_ino == old:
+        while not _listens(self.kubelet_socket_dir / "kubelet.sock"):
             if time.monotonic() > limit_s:
                 raise ClusterError(f"the kubelet of the node {self.name} did not come back")
             time.sleep(LOOK_EVERY_S)
@@ -122,13 +124,24 @@ class RealNode:
         return first
 
     def _object(self, api: Api) -> Object:
-        status, _ = api.request("GET", f"/api/v1/nodes/{self.name}")
-        return api.call("GET", f"/api/v1/nodes/{self.name}") if status == 200 else {}
+        status, body = api.request("GET", f"/api/v1/nodes/{self.name}")
+        found: Object = msgspec.json.decode(body) if status == 200 else {}
+        return found
 
 
 def _is_ready(node: Object) -> bool:
     conditions = node.get("status", {}).get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody takes connections on this socket; the file alone may be a dead one's."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def _children(parent: int) -> Iterator[tuple[str, int]]:
