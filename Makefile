@@ -49,12 +49,12 @@ pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for som
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: kube
-kube: setup ## Fill the cache with the programs of a control plane (VERSION=1.36.3 for others)
+kube: setup ## Fill the cache with the programs of a local cluster (VERSION=1.36.3 for others)
 	@$(BIN)/python -m gpufleet.localkube.fill_cache $(VERSION)
 
 .PHONY: test-kube
-test-kube: kube ## Run the tests of the local control plane on another Kubernetes (VERSION=1.36.3)
-	@GPUFLEET_TEST_KUBERNETES=$(VERSION) $(BIN)/python -m pytest tests/localkube
+test-kube: kube ## Run the tests of a whole local cluster on another Kubernetes (VERSION=1.36.3)
+	@GPUFLEET_TEST_KUBERNETES=$(VERSION) $(BIN)/python -m pytest tests/localkube tests/kube/test_real_server.py
 
 SEEDS ?= $(shell shuf --input-range=1-1000000 --head-count=3)
 .PHONY: differential

@@ -42,6 +42,7 @@ ON_REAL_NODE: Object = {"nodeName": "", "schedulerName": "gpufleet", "nodeSelect
 """Left to our scheduler, with no other node to choose."""
 
 SLEEP = "exec sleep 100000"
+GANGS = "/apis/apps/v1/namespaces/default/replicasets"
 
 
 @pytest.fixture(scope="module")
@@ -145,21 +146,22 @@ def test_the_address_of_the_service_leads_to_the_api_server(real: LocalCluster) 
     assert service["spec"]["clusterIP"] == address
 
 
-def a_gang_job(cores: float) -> Object:
-    """Two members that start together or not at all, made anew by their controller where one is lost."""
+def a_gang(cores: float) -> Object:
+    """Two members that start together or not at all; their controller replaces one that is lost at once."""
     annotations = {"gpufleet.io/gang": "train", "gpufleet.io/gang-min-members": "2"}
-    template = a_pod("unused", SLEEP, asking_for(cores), schedulerName="gpufleet", annotations=annotations)
-    template["spec"].pop("nodeName")
-    template["spec"]["terminationGracePeriodSeconds"] = 0
-    template["metadata"].pop("name")
-    spec = {"parallelism": 2, "completions": 2, "backoffLimit": 5, "template": template}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
+    asked = asking_for(cores)
+    its = {"schedulerName": "gpufleet", "annotations": annotations, "labels": {"gang": "train"}}
+    template = a_pod("unused", SLEEP, asked, **its, restartPolicy="Always", terminationGracePeriodSeconds=0)
+    del template["spec"]["nodeName"], template["metadata"]["name"]
+    selector = {"matchLabels": {"gang": "train"}}
+    spec = {"replicas": 2, "selector": selector, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "train"}, "spec": spec}
 
 
 def members(cluster: LocalCluster) -> dict[str, tuple[str, str]]:
     """Node and phase, or the reason of its end, of each member of the gang."""
     with cluster.api() as api:
-        pods = api.call("GET", f"{PODS}?labelSelector=job-name=train")["items"]
+        pods = api.call("GET", f"{PODS}?labelSelector=gang=train")["items"]
     return {
         pod["metadata"]["name"]: (
             pod["spec"].get("nodeName", ""),
@@ -180,7 +182,7 @@ def test_a_gang_whose_member_the_kubelet_turned_away_is_made_whole_elsewhere(rea
     with real.node.kubelet_stopped():
         awaited("a second that tells their ages apart", lambda: _older_than_now(real, "older"))
         with real.api() as api:
-            api.call("POST", "/apis/batch/v1/namespaces/default/jobs", a_gang_job(0.6 * cores))
+            api.call("POST", GANGS, a_gang(0.6 * cores))
         placed = awaited("a gang on both nodes", lambda: _whole(real, {NODE_NAME, "sim-001"}))
         bind(real, "older")
     await_pod(real, "older", "Running")
@@ -191,9 +193,7 @@ def test_a_gang_whose_member_the_kubelet_turned_away_is_made_whole_elsewhere(rea
     kept = next(name for name, (node, _) in placed.items() if node == "sim-001")
     assert repaired[kept] == ("sim-001", "Running")
     with real.api() as api:
-        api.call(
-            "DELETE", "/apis/batch/v1/namespaces/default/jobs/train", {"propagationPolicy": "Background"}
-        )
+        api.call("DELETE", f"{GANGS}/train", {"propagationPolicy": "Background"})
     awaited("no members", lambda: not members(real))
     delete_pod(real, "older")
 
