@@ -1,0 +1,189 @@
+"""A simulated machine, as a person writes it in YAML.
+
+    driver: {version: "580.95.05", runtime: "13.0"}
+    gpus:
+      - model: H100-80GB
+        count: 8
+        numaNodes: 2
+        links: direct
+      - model: A100-40GB
+        mig: [{profile: 1g.5gb, start: 0}, {profile: 3g.20gb, start: 4}]
+
+``topology`` reads the description of another simulator into the same value; ``machine`` makes a
+machine of it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from gpufleet.devices.errors import MachineError
+from gpufleet.model.errors import InputError
+from gpufleet.model.gpu_catalogue import GpuModel, Vendor
+from gpufleet.model.gpu_model import matching, nearest_name
+from gpufleet.model.label_advice import nearest
+from gpufleet.model.mig import Layout, MigInstance
+from gpufleet.model.mig_boards import BOARDS
+
+GPUS_MAX = 64
+DRIVERS = {Vendor.NVIDIA: ("580.95.05", "13.0"), Vendor.AMD: ("6.16.13", "7.2"), Vendor.INTEL: ("1.0", "")}
+"""Driver and runtime version where the description names none."""
+
+
+class DriverText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The driver; its versions as they would be shown."""
+
+    version: str = ""
+    runtime: str = ""
+
+
+class InstanceText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A MIG instance that exists from the beginning."""
+
+    profile: str
+    start: int
+
+
+class GpusText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """``count`` GPUs of one kind.
+
+    ``memory_mib`` goes before the catalogue's. They lie evenly on ``numa_nodes``. ``links`` is how
+    they reach one another. ``mig`` left out means not cut; an empty list, MIG switched on without
+    instances. ``power_limit_w`` is what full use draws.
+    """
+
+    model: str
+    count: int = 1
+    memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
+    reserved_mib: int = msgspec.field(default=512, name="reservedMiB")
+    numa_nodes: int = 1
+    links: Literal["direct", "switch", "system"] = "direct"
+    mig: tuple[InstanceText, ...] | None = None
+    power_limit_w: int = 700
+
+
+class MachineText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole machine."""
+
+    gpus: tuple[GpusText, ...]
+    driver: DriverText = DriverText()
+
+
+class Group(msgspec.Struct, frozen=True):
+    """GPUs of one kind, checked: their model is known and their MIG layout can exist."""
+
+    text: GpusText
+    model: GpuModel
+    memory_mib: int
+    layout: Layout | None
+
+
+class Description(msgspec.Struct, frozen=True):
+    """A machine that can exist: GPUs of one vendor."""
+
+    vendor: Vendor
+    driver_version: str
+    runtime_version: str
+    groups: tuple[Group, ...]
+
+
+def read_description(text: str | bytes, where: str = "") -> Description:
+    """The machine of a YAML text. Raises MachineError naming the field."""
+    try:
+        plain = msgspec.yaml.decode(text)
+    except msgspec.DecodeError as error:
+        raise MachineError(f"not YAML: {error}", where=where) from error
+    try:
+        machine = msgspec.convert(plain, MachineText)
+    except msgspec.ValidationError as error:
+        raise MachineError(_advice(str(error)), where=where) from error
+    return described(machine, where)
+
+
+def described(machine: MachineText, where: str = "") -> Description:
+    """The machine, checked."""
+    groups = tuple(_group(text, f"gpus[{at}]", where) for at, text in enumerate(machine.gpus))
+    count = sum(group.text.count for group in groups)
+    if not 0 <= count <= GPUS_MAX:
+        raise MachineError(
+            "too many GPUs", field="gpus", value=count, expected=f"at most {GPUS_MAX}", where=where
+        )
+    vendors = sorted({group.model.vendor.value for group in groups})
+    if len(vendors) > 1:
+        expected = "GPUs of one vendor"
+        raise MachineError(
+            "several vendors", field="gpus", value=", ".join(vendors), expected=expected, where=where
+        )
+    vendor = groups[0].model.vendor if groups else Vendor.NVIDIA
+    version, runtime = DRIVERS[vendor]
+    driver = machine.driver
+    return Description(vendor, driver.version or version, driver.runtime or runtime, groups)
+
+
+def _group(text: GpusText, field: str, where: str) -> Group:
+    model = _model(text.model, f"{field}.model", where)
+    if text.count < 0 or text.numa_nodes < 1:
+        raise MachineError(
+            "not a count", field=field, expected="count 0 or more, numaNodes 1 or more", where=where
+        )
+    memory_mib = text.memory_mib or model.memory_mib
+    if memory_mib is None:
+        raise MachineError(
+            "nobody knows its memory", field=f"{field}.memoryMiB", expected="a size", where=where
+        )
+    if not 0 <= text.reserved_mib < memory_mib:
+        expected = f"0 to less than {memory_mib}"
+        raise MachineError(
+            "not a part of its memory",
+            field=f"{field}.reservedMiB",
+            value=text.reserved_mib,
+            expected=expected,
+            where=where,
+        )
+    return Group(text, model, memory_mib, _layout(text, model, f"{field}.mig", where))
+
+
+def _model(name: str, field: str, where: str) -> GpuModel:
+    found = [model for model in matching(name) if model.vendor in DRIVERS]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        expected = "one of " + ", ".join(str(model.name) for model in found)
+        raise MachineError("may mean several models", field=field, value=name, expected=expected, where=where)
+    closest = nearest_name(name)
+    expected = (
+        f"a model of the catalogue; did you mean {closest}?" if closest else "a model such as H100-80GB"
+    )
+    raise MachineError("no such model of GPU", field=field, value=name, expected=expected, where=where)
+
+
+def _layout(text: GpusText, model: GpuModel, field: str, where: str) -> Layout | None:
+    if text.mig is None:
+        return None
+    board = BOARDS.get(model.name)
+    if board is None:
+        raise MachineError("this model cannot be cut", field=field, value=str(model.name), where=where)
+    layout = tuple(sorted(MigInstance(one.start, one.profile) for one in text.mig))
+    try:
+        board.taken(layout)
+    except InputError as error:
+        raise MachineError(
+            error.problem,
+            field=f"{field}.{error.field}",
+            value=error.value,
+            expected=error.expected,
+            where=where,
+        ) from error
+    return layout
+
+
+def _advice(problem: str) -> str:
+    """The decoder's words, with the field that was probably meant."""
+    unknown = problem.partition("unknown field `")[2].partition("`")[0]
+    fields = {name for kind in (MachineText, GpusText, DriverText, InstanceText) for name in _names(kind)}
+    meant = nearest(unknown, fields) if unknown else None
+    return f"{problem}; did you mean {meant}?" if meant else problem
+
+
+def _names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    return kind.__struct_encode_fields__

@@ -1,0 +1,196 @@
+"""The simulated machine's state: who is on its GPUs, what they draw, and what is broken.
+
+Everything is a function of the description, the commands that were given and the time; there is no
+chance in it. Faults are raised while it runs by the methods named after them, from any thread.
+``backend`` answers from here.
+"""
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from gpufleet.devices.backend import Changed, Event, XidEvent
+from gpufleet.devices.errors import DriverError, GpuLostError, MachineError
+from gpufleet.devices.facts import MigFacts
+from gpufleet.devices.health import Recovery
+from gpufleet.devices.simulated.description import Description, Group
+from gpufleet.devices.xid import XidAction, xid
+from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import MigInstance
+from gpufleet.model.mig_boards import BOARDS
+
+NAMES = uuid.UUID("0d4c2f6a-53c6-5d7a-8c0e-3a5b7a1e9f24")
+"""Under which ids are made: the same machine always has the same GPUs."""
+
+IDLE_SHARE = 0.1
+"""The part of its power limit that a card draws without work."""
+
+
+class User(msgspec.Struct, frozen=True):
+    """A process on a GPU: how much of it is kept busy, and how much memory it holds."""
+
+    pid: int
+    uuid: DeviceId
+    busy_pct: int = 0
+    memory_mib: int = 0
+    mig_uuid: str | None = None
+
+
+Users = Callable[[], Iterable[User]]
+
+
+class Gpu:
+    """One GPU of the machine."""
+
+    def __init__(self, machine: str, index: int, group: Group, numa_node: int, at_s: float) -> None:
+        self.group = group
+        self.index = index
+        self.numa_node = numa_node
+        self.uuid = DeviceId(f"GPU-{uuid.uuid5(NAMES, f'{machine}/{index}')}")
+        self.instances: tuple[MigFacts, ...] | None = None
+        self.generation = 0
+        self.lost = False
+        self.recovery = Recovery.NONE
+        self.remap_failed = False
+        self.resets = 0
+        self.energy_mj = 0.0
+        self.drawn_until_s = at_s
+        self.going = threading.Event()
+        self.going.set()
+        if group.layout is not None:
+            self.cut(group.layout)
+
+    def cut(self, layout: Iterable[MigInstance]) -> None:
+        """Make these instances; each gets an id that no instance had before."""
+        self.generation += 1
+        board = BOARDS[self.group.model.name]
+        made = []
+        for number, one in enumerate(layout):
+            profile = board.profile(one.profile)
+            name = f"{self.uuid}/{self.generation}/{one.profile}/{one.start}"
+            eighths = self.group.memory_mib * profile.memory_slices // board.memory_slices
+            made.append(
+                MigFacts(
+                    f"MIG-{uuid.uuid5(NAMES, name)}",
+                    one.profile,
+                    one.start,
+                    number + 1,
+                    0,
+                    profile.memory_mib or eighths,
+                    profile.multiprocessors,
+                )
+            )
+        self.instances = tuple(made)
+
+    def power_w(self, busy_pct: int) -> float:
+        """What it draws at this load."""
+        limit_w = self.group.text.power_limit_w
+        return limit_w * (IDLE_SHARE + (1 - IDLE_SHARE) * min(100, busy_pct) / 100)
+
+
+class Machine:
+    """All GPUs, and what has been done to them."""
+
+    def __init__(
+        self, description: Description, clock_s: Callable[[], float], users: Users, name: str = "machine"
+    ) -> None:
+        self.description = description
+        self.clock_s = clock_s
+        self.users = users
+        self.driver_problem = ""
+        self._events: deque[Event] = deque()
+        self._ring = threading.Condition()
+        self.gpus: dict[DeviceId, Gpu] = {}
+        for group in description.groups:
+            for number in range(group.text.count):
+                numa_node = number * group.text.numa_nodes // group.text.count
+                gpu = Gpu(name, len(self.gpus), group, numa_node, clock_s())
+                self.gpus[gpu.uuid] = gpu
+
+    def find(self, named: str) -> Gpu:
+        """A GPU by its UUID or its index. Raises MachineError with what there is."""
+        for gpu in self.gpus.values():
+            if named in (gpu.uuid, str(gpu.index)):
+                return gpu
+        expected = f"an index from 0 to {len(self.gpus) - 1} or a UUID"
+        raise MachineError("no such GPU", field="gpu", value=named, expected=expected)
+
+    def raise_xid(self, named: str, code: int, mig_uuid: str | None = None) -> None:
+        """The driver reports an error; what follows from it for the card follows."""
+        gpu = self.find(named)
+        if xid(code).action is XidAction.RESET:
+            gpu.recovery = Recovery.RESET
+        if xid(code).action is XidAction.GONE:
+            gpu.lost = True
+        self._happened(XidEvent(code, gpu.uuid, mig_uuid))
+
+    def lose(self, named: str) -> None:
+        """It falls off the bus."""
+        self.raise_xid(named, 79)
+
+    def hang(self, named: str) -> None:
+        """Every call about it hangs until ``release``."""
+        self.find(named).going.clear()
+
+    def release(self, named: str) -> None:
+        """Calls about it come back."""
+        self.find(named).going.set()
+
+    def fail_remap(self, named: str) -> None:
+        """A broken row of its memory cannot be remapped."""
+        self.find(named).remap_failed = True
+        self.raise_xid(named, 64)
+
+    def reset(self, named: str) -> None:
+        """It is reset, or found again after a restart: nothing is against it, instances are gone."""
+        gpu = self.find(named)
+        gpu.lost, gpu.remap_failed, gpu.recovery = False, False, Recovery.NONE
+        gpu.resets += 1
+        if gpu.instances:
+            gpu.instances = ()
+        gpu.going.set()
+        self._happened(Changed(gpu.uuid))
+
+    def break_driver(self, problem: str) -> None:
+        """The library cannot be used: "Driver/library version mismatch", say."""
+        self.driver_problem = problem
+        self._happened(Changed())
+
+    def mend_driver(self) -> None:
+        """The library can be used again."""
+        self.driver_problem = ""
+        self._happened(Changed())
+
+    def there(self, wanted: DeviceId) -> Gpu:
+        """A GPU that answers; waits while it hangs. Raises GpuLostError or DriverError."""
+        self.check_driver()
+        gpu = self.gpus.get(wanted)
+        if gpu is None:
+            raise GpuLostError(f"the driver does not know {wanted}")
+        gpu.going.wait()
+        if gpu.lost:
+            raise GpuLostError(f"{wanted} is lost")
+        return gpu
+
+    def check_driver(self) -> None:
+        """Raises DriverError where the library cannot be used."""
+        if self.driver_problem:
+            raise DriverError(self.driver_problem)
+
+    def on(self, gpu: Gpu) -> list[User]:
+        """Who is on a GPU now."""
+        return [user for user in self.users() if user.uuid == gpu.uuid]
+
+    def next_event(self, limit_s: float) -> Event | None:
+        """The oldest event that nobody has taken; None if there is none within the limit."""
+        with self._ring:
+            self._ring.wait_for(lambda: bool(self._events), limit_s)
+            return self._events.popleft() if self._events else None
+
+    def _happened(self, event: Event) -> None:
+        with self._ring:
+            self._events.append(event)
+            self._ring.notify_all()
