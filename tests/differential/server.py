@@ -7,7 +7,7 @@ after these are off: nothing but the volume controller changes what a case says.
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,13 +25,15 @@ from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.releases import minor_version
 from tests.differential.builder import NAMESPACES
 from tests.differential.cases import Case, Manifest, name_of, namespace_of, path_of
-from tests.differential.themes.storage import COUNTED_DRIVER, DISK_DRIVER, STORAGE_API
+from tests.differential.themes.storage import COUNTED_DRIVER, DISK_DRIVER, STORAGE_API, STRICT_DRIVER
 from tests.localkube.cluster import KUBERNETES, a_cluster
 
 WRITES_AT_ONCE = 48
 SETTLE_WAIT_S = 120.0
 LOOK_EVERY_S = 0.5
-CONTROLLERS = "persistentvolume-binder-controller,serviceaccount-controller"
+CONTROLLERS = ",".join(
+    ("persistentvolume-binder-controller", "ephemeral-volume-controller", "serviceaccount-controller")
+)
 QUICK = ("--kube-api-qps=2000", "--kube-api-burst=4000")
 GATES: Mapping[str, tuple[int, int]] = {
     # Off by default; the first version of Kubernetes in which pods can say it.
@@ -53,6 +55,7 @@ KINDS = (
     resources.PERSISTENT_VOLUMES,
     resources.PERSISTENT_VOLUME_CLAIMS,
     resources.CSI_STORAGE_CAPACITIES,
+    resources.VOLUME_ATTACHMENTS,
     resources.PODS,
 )
 KIND_OF = {kind.name: kind for kind in KINDS}
@@ -116,15 +119,17 @@ def furniture() -> list[Manifest]:
         ),
         _driver(DISK_DRIVER, counts=False),
         _driver(COUNTED_DRIVER, counts=True),
+        _driver(STRICT_DRIVER, counts=False, strict=True),
     ]
 
 
-def _driver(name: str, *, counts: bool) -> Manifest:
+def _driver(name: str, *, counts: bool, strict: bool = False) -> Manifest:
+    spec = {"attachRequired": True, "storageCapacity": counts}
     return {
         "apiVersion": STORAGE_API,
         "kind": "CSIDriver",
         "metadata": {"name": name},
-        "spec": {"attachRequired": True, "storageCapacity": counts},
+        "spec": spec | ({"preventPodSchedulingIfMissing": True} if strict else {}),
     }
 
 
@@ -175,13 +180,19 @@ async def _create(client: Client, kind: Kind, manifest: Manifest) -> None:
     metadata = {key: value for key, value in manifest["metadata"].items() if key != "deletionTimestamp"}
     body = {**manifest, "metadata": metadata}
     status = manifest.get("status")
-    if kind != resources.NODES:
+    if kind not in {resources.NODES, resources.VOLUME_ATTACHMENTS}:
         body.pop("status", None)
     await client.create(kind, body, name=name, namespace=namespace)
     if kind == resources.PODS and status is not None:
         await client.patch(kind, name, {"status": status}, namespace=namespace, subresource="status")
     if "deletionTimestamp" in manifest["metadata"]:
         await client.delete(kind, name, namespace=namespace)
+
+
+def _own_claims(manifest: Manifest) -> list[str]:
+    """The claims that are made for volumes of a pod's own."""
+    volumes = manifest["spec"].get("volumes", ()) if manifest["kind"] == "Pod" else ()
+    return [f"{path_of(manifest)}-{one['name']}" for one in volumes if "ephemeral" in one]
 
 
 class _Phase(msgspec.Struct, frozen=True):
@@ -203,7 +214,7 @@ class _Storage(msgspec.Struct, frozen=True):
 _STORAGE = msgspec.json.Decoder(_Storage)
 
 
-async def settle(client: Client, cases: Iterable[Case]) -> None:
+async def settle(client: Client, cases: Collection[Case]) -> None:
     """Wait until the volume controller has done with every claim and volume."""
     wanted = {
         (one["kind"], path_of(one)): one["status"]["phase"]
@@ -211,6 +222,10 @@ async def settle(client: Client, cases: Iterable[Case]) -> None:
         for one in case.objects
         if one["kind"] in {"PersistentVolume", "PersistentVolumeClaim"}
     }
+    for case in cases:
+        for pod in (*case.objects, *case.asked):
+            for claim in _own_claims(pod):
+                wanted["PersistentVolumeClaim", claim] = "Pending"
     left = dict(wanted)
     try:
         async with asyncio.timeout(SETTLE_WAIT_S):

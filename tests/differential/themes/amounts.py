@@ -36,6 +36,8 @@ def furnish(case: Builder) -> None:
     for pod in case.running:
         if draw.chance(0.7):
             ask(case, pod, init=0.2)
+            if draw.chance(0.3):
+                pod["status"] = _resizing(draw, pod["spec"])
 
 
 def ask(case: Builder, pod: Manifest, init: float = 0.5) -> None:
@@ -73,6 +75,28 @@ def _container(draw: Draw, name: str) -> Manifest:
         # Huge pages are only let in beside cpu or memory.
         requests["cpu"] = requests.get("cpu", "0")
     return {"name": name, "image": "none", "resources": {"requests": requests, "limits": limits}}
+
+
+def _resizing(draw: Draw, spec: Manifest) -> Manifest:
+    """The status of a running pod whose containers were given other amounts than its spec says now."""
+    found = []
+    for container in spec["containers"]:
+        status: Manifest = {"name": container["name"], "image": "none", "imageID": "", "ready": True}
+        status |= {"restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+        if draw.chance(0.6):
+            status["allocatedResources"] = _some_amounts(draw)
+        if draw.chance(0.6):
+            status["resources"] = {"requests": _some_amounts(draw)}
+        found.append(status)
+    conditions = []
+    if draw.chance(0.3):
+        reason = draw.one("Infeasible", "Deferred")
+        conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+    return {"phase": "Running", "containerStatuses": found, "conditions": conditions}
+
+
+def _some_amounts(draw: Draw) -> Amounts:
+    return {"cpu": draw.one("100m", "1", "2"), "memory": draw.one("128Mi", "1Gi", "2Gi")}
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {

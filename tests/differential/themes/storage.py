@@ -6,6 +6,9 @@ from tests.differential.cases import CASE_LABEL, Manifest, name_of, namespace_of
 STORAGE_API = "storage.k8s.io/v1"
 DISK_DRIVER = "disk.example.com"
 COUNTED_DRIVER = "counted.example.com"
+STRICT_DRIVER = "strict.example.com"
+"""A driver without which a node gets none of its volumes."""
+DRIVERS = (DISK_DRIVER, COUNTED_DRIVER, STRICT_DRIVER)
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 LATER = "WaitForFirstConsumer"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -22,6 +25,13 @@ def furnish(case: Builder) -> None:
     for pod in case.running:
         if draw.chance(0.4):
             _use(pod, _bound(case, pod, anywhere=True))
+            if draw.chance(0.15):
+                pod["spec"]["nodeName"] = f"{case.token}-gone"
+    if draw.chance(0.3):
+        _bound(case, case.asked[0])
+    bound = [one for one in case.others if "csi" in one.get("spec", {})]
+    if bound and draw.chance(0.5):
+        case.others += [_attached(case, number, draw.choice(bound)) for number in range(draw.randint(1, 2))]
 
 
 def _class(case: Builder, name: str) -> str:
@@ -72,8 +82,10 @@ def ask(case: Builder, pod: Manifest) -> None:
             _use(pod, _made(case, pod))
         elif kind < 0.82:
             _use(pod, _counted(case, pod))
-        elif kind < 0.92:
+        elif kind < 0.9:
             _use(pod, _shared(case, pod))
+        elif kind < 0.95:
+            _own(case, pod)
         else:
             _use(pod, _hopeless(case, pod))
 
@@ -87,7 +99,7 @@ def _use(pod: Manifest, claim: str) -> None:
 def _csi_node(case: Builder, node: Manifest) -> Manifest:
     name = node["metadata"]["name"]
     drivers = []
-    for driver in case.draw.some((DISK_DRIVER, COUNTED_DRIVER), 1, 2):
+    for driver in case.draw.some(DRIVERS, 1, 3):
         found: Manifest = {"name": driver, "nodeID": name, "topologyKeys": None}
         if case.draw.chance(0.8):
             found["allocatable"] = {"count": case.draw.one(1, 1, 2)}
@@ -97,6 +109,21 @@ def _csi_node(case: Builder, node: Manifest) -> Manifest:
         "kind": "CSINode",
         "metadata": {"name": name},
         "spec": {"drivers": drivers},
+    }
+
+
+def _attached(case: Builder, number: int, volume: Manifest) -> Manifest:
+    """A volume that is attached to a node, whether or not a pod uses it there."""
+    return {
+        "apiVersion": STORAGE_API,
+        "kind": "VolumeAttachment",
+        "metadata": {"name": f"{case.token}-attached{number}"},
+        "spec": {
+            "attacher": volume["spec"]["csi"]["driver"],
+            "nodeName": case.one_node(),
+            "source": {"persistentVolumeName": name_of(volume)},
+        },
+        "status": {"attached": True},
     }
 
 
@@ -144,7 +171,7 @@ def _volume(case: Builder, class_name: str, phase: str, **spec: object) -> Manif
     name = f"{case.token}-volume{number}"
     source: Manifest = {"hostPath": {"path": "/volume"}}
     if draw.chance(0.75):
-        source = {"csi": {"driver": draw.one(DISK_DRIVER, COUNTED_DRIVER), "volumeHandle": name}}
+        source = {"csi": {"driver": draw.choice(DRIVERS), "volumeHandle": name}}
     volume: Manifest = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -245,6 +272,18 @@ def _shared(case: Builder, pod: Manifest) -> str:
     pod["metadata"]["namespace"] = namespace_of(user)
     volume = case.draw.choice(user["spec"]["volumes"])
     return str(volume["persistentVolumeClaim"]["claimName"])
+
+
+def _own(case: Builder, pod: Manifest) -> None:
+    """A volume that lives and dies with the pod: the claim for it is made by a controller."""
+    template = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": case.draw.one(*SIZES)}},
+        "storageClassName": _class(case, case.draw.one("made", "counted", "now")),
+    }
+    volumes = pod["spec"].setdefault("volumes", [])
+    name = f"own-{len(volumes)}"
+    volumes.append({"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": template}}})
 
 
 def _hopeless(case: Builder, pod: Manifest) -> str:
