@@ -31,9 +31,7 @@ from tests.localkube.cluster import KUBERNETES, a_cluster
 WRITES_AT_ONCE = 48
 SETTLE_WAIT_S = 120.0
 LOOK_EVERY_S = 0.5
-CONTROLLERS = ",".join(
-    ("persistentvolume-binder-controller", "ephemeral-volume-controller", "serviceaccount-controller")
-)
+CONTROLLERS = "persistentvolume-binder-controller,ephemeral-volume-controller,serviceaccount-controller"
 QUICK = ("--kube-api-qps=2000", "--kube-api-burst=4000")
 GATES: Mapping[str, tuple[int, int]] = {
     # Off by default; the first version of Kubernetes in which pods can say it.

@@ -33,6 +33,7 @@ from gpufleet.model.resources import Resources
 from gpufleet.model.shape import ANYWHERE, GpuRequest, Shape
 from gpufleet.model.taint import Taint, Toleration
 from gpufleet.model.topology import Topology, TopologyLevel
+from gpufleet.model.volumes import Attachment
 
 GIB = 1 << 30
 SECOND_US = 1_000_000
@@ -76,6 +77,7 @@ def node(
     other: tuple[tuple[str, int], ...] = (),
     features: tuple[str, ...] = (),
     volume_limits: tuple[tuple[str, int], ...] = (),
+    attached: tuple[Attachment, ...] = (),
 ) -> Node:
     """A node with ``gpus`` devices named NAME/0, NAME/1 and so on."""
     if devices is None:
@@ -90,7 +92,8 @@ def node(
             for index in range(gpus)
         )
     allocatable = Resources(cpu_milli, memory_bytes, pods, other=other)
-    return Node(NodeName(name), allocatable, devices, labels or {}, taints, cordoned, features, volume_limits)
+    described = (labels or {}, taints, cordoned, features, volume_limits, attached)
+    return Node(NodeName(name), allocatable, devices, *described)
 
 
 def shape(

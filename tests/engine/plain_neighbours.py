@@ -165,7 +165,8 @@ class PlainNeighbours:
         new = set(pod.shape.relations.volumes.attachments) - attached
         for driver, limit in node.volume_limits:
             brings = sum(one.driver == driver for one in new)
-            if brings and brings + sum(one.driver == driver for one in attached) > limit:
+            taken = sum(one.driver == driver for one in {*attached, *node.attached})
+            if brings and brings + taken > limit:
                 return True
         return False
 

@@ -90,6 +90,13 @@ RELATED_SHAPES = (
     shape(volume_affinities=(in_zone("x"),), relations=NAMED),
 )
 LOOKS = tuple((space, labels) for space in ("", "other") for labels in ((), *map(app, "ab")))
+# Features, limits of volumes, and volumes that are attached.
+DESCRIBED = (
+    ((), (), ()),
+    (("fast",), (("disk", 1),), ()),
+    (("fast", "new"), (("disk", 2), ("net", 0)), ()),
+    ((), (("disk", 3),), (Attachment("disk", "v1"), Attachment("disk", "v9"))),
+)
 
 nodes = st.builds(
     lambda name, gpus, model, cpu, labels, taints, cordoned, serves, memory, other, described: node(
@@ -101,6 +108,7 @@ nodes = st.builds(
         labels=labels | {"host": name},
         features=described[0],
         volume_limits=described[1],
+        attached=described[2],
         taints=taints,
         cordoned=cordoned,
         serves=serves,
@@ -126,7 +134,7 @@ nodes = st.builds(
     st.sampled_from((Serves.ANY, Serves.ANY, Serves.WHOLE, Serves.SHARE)),
     st.sampled_from((40_000, 40_000, None)),
     st.sampled_from(((), (("example.com/nic", 1),))),
-    st.sampled_from((((), ()), (("fast",), (("disk", 1),)), (("fast", "new"), (("disk", 2), ("net", 0))))),
+    st.sampled_from(DESCRIBED),
 )
 ALL_SHAPES = (*SHAPES, *RELATED_SHAPES, *RELATED_SHAPES)
 # By number: what Hypothesis would print of the shapes themselves is too long for it.

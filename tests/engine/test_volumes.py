@@ -32,6 +32,25 @@ def test_a_node_attaches_no_more_volumes_than_it_can() -> None:
     assert placed(told.depart("shares")) == ["p2"]
 
 
+def test_volumes_that_are_still_attached_take_places_too() -> None:
+    told = Story()
+    one, two = (Attachment("disk", name) for name in ("v1", "v2"))
+    told.nodes(node("n", volume_limits=(("disk", 2),), attached=(one, Attachment("net", "v3"))))
+    told.run_on(pod("theirs", asking(attachments=(one,))), "n")
+    assert placed(told.arrive(pod("p", asking(attachments=(two,))))) == ["p"]
+    told.depart("theirs")
+    told.depart("p")
+    assert refused(told.arrive(pod("both", asking(attachments=(two, Attachment("disk", "v4")))))) == ["both"]
+    assert placed(told.nodes(node("n", volume_limits=(("disk", 2),)))) == ["both"]
+
+
+def test_a_volume_that_is_attached_but_unused_counts_as_new_as_well() -> None:
+    told = Story()
+    volume_of_before = Attachment("disk", "v1")
+    told.nodes(node("n", volume_limits=(("disk", 1),), attached=(volume_of_before,)))
+    assert refused(told.arrive(pod("p", asking(attachments=(volume_of_before,))))) == ["p"]
+
+
 def test_a_claim_for_one_pod_is_used_by_one_pod_in_the_whole_cluster() -> None:
     told = Story()
     told.nodes(*zoned("x", "y"))

@@ -36,6 +36,7 @@ def a_pod(
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
     owners: list[dict[str, Any]] | None = None,
+    status: dict[str, Any] | None = None,
     **spec: Any,
 ) -> Pod:
     """A waiting pod of ours."""
@@ -55,6 +56,7 @@ def a_pod(
             "containers": list(containers) or [limited("train", {})],
             **spec,
         },
+        "status": status or {},
     }
     pod: Pod = decoded(written, Pod)
     return pod

@@ -109,6 +109,65 @@ def test_a_pod_that_is_deleted_but_still_runs_is_not_spread_against() -> None:
     in_world(story)
 
 
+def test_a_resize_of_a_running_pod_makes_room_only_when_it_is_done() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.pod("first", resources={"cpu": "32"})
+        await world.settle()
+        assert world.node_of("first") == "a"
+
+        def kubelet_says(cpu: str) -> None:
+            allocated = {"cpu": cpu, "nvidia.com/gpu": "1"}
+            told = {
+                "phase": "Running",
+                "containerStatuses": [{"name": "main", "allocatedResources": allocated}],
+            }
+            path = "/api/v1/namespaces/default/pods/first/status"
+            assert world.request("PATCH", path, {"status": told}) == 200
+
+        kubelet_says("64")
+        world.pod("second", resources={"cpu": "32"})
+        await world.settle()
+        assert world.node_of("second") == ""
+        kubelet_says("32")
+        await world.settle()
+        assert world.node_of("second") == "a"
+
+    in_world(story)
+
+
+def test_volumes_attached_to_a_node_are_counted_until_they_are_detached() -> None:
+    async def story(world: World) -> None:
+        storage = {"apiVersion": "storage.k8s.io/v1"}
+        driver = {"name": "disk.example.com", "nodeID": "a", "allocatable": {"count": 1}}
+        world.node("a")
+        world.add({**storage, "kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [driver]}})
+        for name in ("old", "new"):
+            spec: dict[str, object] = {"csi": {"driver": "disk.example.com", "volumeHandle": name}}
+            spec["claimRef"] = {"namespace": "default", "name": name}
+            world.add(
+                {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+            )
+        bound = {"pv.kubernetes.io/bind-completed": "yes"}
+        metadata: dict[str, object] = {"name": "new", "namespace": "default", "annotations": bound}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+        world.add({**claim, "spec": {"volumeName": "new"}, "status": {"phase": "Bound"}})
+        spec = {
+            "attacher": "disk.example.com",
+            "nodeName": "a",
+            "source": {"persistentVolumeName": "old"},
+        }
+        world.add({**storage, "kind": "VolumeAttachment", "metadata": {"name": "one"}, "spec": spec})
+        world.pod("p", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "new"}}])
+        await world.settle()
+        assert world.node_of("p") == ""
+        assert world.request("DELETE", "/apis/storage.k8s.io/v1/volumeattachments/one") == 200
+        await world.settle()
+        assert world.node_of("p") == "a"
+
+    in_world(story)
+
+
 def test_pods_of_other_schedulers_are_counted_and_left_alone() -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=1)

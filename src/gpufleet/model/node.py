@@ -6,6 +6,7 @@ from gpufleet.model.device import Device
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Taint
+from gpufleet.model.volumes import Attachment
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -15,6 +16,7 @@ class Node(msgspec.Struct, frozen=True):
     ``unschedulable`` is what ``kubectl cordon`` sets: what runs stays, nothing new comes.
     ``features`` are those that the node declares, sorted. ``volume_limits`` says how many volumes
     of a driver can be attached, as (driver, count); a driver that is not there has no limit.
+    ``attached`` are volumes that take such a place already, whether or not a pod uses them.
     """
 
     name: NodeName
@@ -25,3 +27,4 @@ class Node(msgspec.Struct, frozen=True):
     unschedulable: bool = False
     features: tuple[str, ...] = ()
     volume_limits: tuple[tuple[str, int], ...] = ()
+    attached: tuple[Attachment, ...] = ()

@@ -25,6 +25,7 @@ from gpufleet.kube.objects.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from gpufleet.kube.resources import Kind
 from gpufleet.scheduler.desk import Desk
@@ -49,6 +50,7 @@ WATCHED = (
     Watched(resources.CSI_NODES, CsiNode),
     Watched(resources.CSI_DRIVERS, CsiDriver),
     Watched(resources.CSI_STORAGE_CAPACITIES, CsiStorageCapacity),
+    Watched(resources.VOLUME_ATTACHMENTS, VolumeAttachment),
     *(Watched(kind, meant, optional=True) for kind, meant in FOLLOWED),
 )
 

@@ -7,9 +7,10 @@ moves it and returns the engine's events; reading what a pod means is ``pod_read
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
-from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.pod import RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.scheduler.gangs import GangBook
@@ -173,6 +174,22 @@ def pod_name(pod: Pod) -> PodName:
 
 def same_for_others(before: Pod, after: Pod) -> bool:
     """True if nothing changed that another pod's place could depend on."""
-    old, new = before.metadata, after.metadata
-    leaves = (old.deletion_timestamp is None, new.deletion_timestamp is None)
-    return old.labels == new.labels and old.annotations == new.annotations and leaves[0] == leaves[1]
+    return _seen_by_others(before) == _seen_by_others(after)
+
+
+def _seen_by_others(pod: Pod) -> tuple[Any, ...]:
+    """What may change of a pod while it runs: labels, its grant, its end, and by a resize its amounts."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    return (
+        metadata.labels,
+        metadata.annotations,
+        metadata.deletion_timestamp is None,
+        spec.containers,
+        spec.init_containers,
+        spec.resources,
+        status.container_statuses,
+        status.init_container_statuses,
+        status.allocated_resources,
+        status.resources,
+        pod.condition(RESIZE_PENDING),
+    )

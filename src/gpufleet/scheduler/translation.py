@@ -90,6 +90,10 @@ class Translation:
                 continue
             if kind in NODE_KINDS:
                 nodes[NodeName(key.name)] = None
+            elif kind == resources.VOLUME_ATTACHMENTS:
+                attached_to = self.nodes.attach(change)
+                if attached_to is not None:
+                    nodes[attached_to] = None
             elif kind == resources.NAMESPACES:
                 first.append(self._namespace(key.name))
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))

@@ -7,6 +7,7 @@ from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.storage import CsiNode
 from gpufleet.model.device import Serves
 from gpufleet.model.taint import Taint
+from gpufleet.model.volumes import Attachment
 from tests.kube.wire_objects import a_node, decoded, some_devices
 
 A_REPORT = {"id": "GPU-1", "vendor": "NVIDIA", "model": "NVIDIA-A100-SXM4-80GB", "memoryMiB": 81920}
@@ -122,6 +123,15 @@ def test_drivers_without_a_count_have_no_limit() -> None:
     ]
     csi = decoded({"metadata": {"name": "node-1"}, "spec": {"drivers": drivers}}, CsiNode)
     assert read_node(a_node(), csi=csi).volume_limits == (("ebs.csi.aws.com", 25),)
+
+
+def test_drivers_and_attached_volumes_of_limited_drivers_are_told() -> None:
+    drivers = [{"name": "ebs.csi.aws.com", "allocatable": {"count": 25}}, {"name": "nfs.csi.k8s.io"}]
+    csi = decoded({"metadata": {"name": "node-1"}, "spec": {"drivers": drivers}}, CsiNode)
+    attached = [Attachment("ebs.csi.aws.com", "vol-1"), Attachment("nfs.csi.k8s.io", "share")]
+    node = read_node(a_node(), csi=csi, attached=attached)
+    assert node.features == ("CSI driver ebs.csi.aws.com", "CSI driver nfs.csi.k8s.io")
+    assert node.attached == (Attachment("ebs.csi.aws.com", "vol-1"),)
 
 
 @pytest.mark.parametrize(

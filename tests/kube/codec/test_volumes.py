@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gpufleet.kube import resources
+from gpufleet.kube.codec.pod import read_pod
 from gpufleet.kube.codec.volumes import read_volumes
 from gpufleet.kube.codec.waits import WaitReason
 from gpufleet.kube.errors import ObjectError
@@ -181,6 +182,18 @@ def test_a_claim_for_one_pod_at_a_time() -> None:
     shelf = a_shelf()
     claim(shelf, accessModes=["ReadWriteOncePod"])
     assert read_volumes(a_pod(volumes=[DATA]), shelf).volumes.volumes.exclusive == ("team-a/data",)
+
+
+@pytest.mark.parametrize("prevents", [True, False])
+def test_a_driver_may_have_to_be_on_the_node(prevents: bool) -> None:
+    shelf = a_shelf()
+    spec = {"preventPodSchedulingIfMissing": prevents}
+    shelf.put(resources.CSI_DRIVERS, CsiDriver, "csi.example.com", spec=spec)
+    claim(shelf)
+    found = read_volumes(a_pod(volumes=[DATA]), shelf).volumes
+    assert found.features == (("CSI driver csi.example.com",) if prevents else ())
+    shape = read_pod(a_pod(volumes=[DATA]), volumes=found).shape
+    assert shape.features == found.features
 
 
 def test_of_the_volumes_that_fit_the_smallest_is_best() -> None:

@@ -1,5 +1,7 @@
 """What is alike in many pods is kept once, and what nobody reads is not kept."""
 
+import pytest
+
 from gpufleet.kube.objects.structure import Shared
 from tests.kube.wire_objects import NVIDIA, a_pod, limited
 
@@ -21,6 +23,16 @@ def test_volumes_that_decide_nothing_are_dropped() -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     pod = a_pod(volumes=[{"name": "token", "projected": {}}, {"name": "scratch", "emptyDir": {}}, claim])
     assert [volume.name for volume in pod.spec.volumes] == ["data"]
+
+
+@pytest.mark.parametrize(("allocated", "kept"), [("1", False), ("2", True)])
+def test_amounts_of_containers_are_kept_only_while_they_are_not_as_asked(allocated: str, kept: bool) -> None:
+    amounts = {"cpu": allocated}
+    container = {"name": "train", "resources": {"requests": {"cpu": "1"}}}
+    status = {"name": "train", "allocatedResources": amounts, "resources": {"requests": amounts}}
+    pod = a_pod(container, status={"containerStatuses": [status]})
+    assert pod.resized == kept
+    assert bool(pod.status.container_statuses) == kept
 
 
 def test_what_is_shared_is_bounded() -> None:

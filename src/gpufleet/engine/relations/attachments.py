@@ -1,8 +1,11 @@
 """How many volumes of a driver a node can attach (kube-scheduler: NodeVolumeLimits).
 
-A volume takes one place on a node, however many of its pods use it. Only a pod that brings a new
-volume is held to the limit: a node that has too many already still takes a pod that brings none.
+A volume takes one place on a node, however many of its pods use it, or none while it is still attached.
+Only a pod that brings a new volume is held to the limit: a node that has too many already still takes a
+pod that brings none. A volume that is attached but in use by no pod of the node counts as new, too.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -43,11 +46,21 @@ class Attachments:
             limits = limits_of(driver, fleet)
             new = np.full(fleet.row_count, len(volumes), np.int64)
             used = np.zeros(fleet.row_count, np.int64)
-            for node, users in self._in_use.get(driver, {}).items():
+            in_use = self._in_use.get(driver, {})
+            for node, users in in_use.items():
                 used[node] = len(users)
                 new[node] -= sum(volume in users for volume in volumes)
+            for node, attached in attached_volumes(driver, fleet):
+                used[node] += len(attached - in_use.get(node, {}).keys())
             found[(new > 0) & (used + new > limits)] = int(Reason.VOLUME_LIMIT)
         return found
+
+
+def attached_volumes(driver: str, fleet: Fleet) -> Iterator[tuple[int, frozenset[str]]]:
+    """The node rows that have volumes of the driver attached, with these volumes."""
+    for row, node in enumerate(fleet.nodes):
+        if node is not None and node.attached:
+            yield row, frozenset(one.volume for one in node.attached if one.driver == driver)
 
 
 def limits_of(driver: str, fleet: Fleet) -> Int64Array:

@@ -1,19 +1,35 @@
-"""Which volumes take one of the places that a node has for a driver's volumes.
+"""Which volumes take one of the places that a node has for a driver's volumes, and which drivers must be
+there.
 
 Disks of the clouds that Kubernetes once spoke to itself are served by CSI drivers now, under the
 names of this table; kubelets report limits for those drivers only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from gpufleet.kube import resources
+from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.objects.pod import Volume
-from gpufleet.kube.objects.storage import PersistentVolume
+from gpufleet.kube.objects.storage import CsiDriver, PersistentVolume
 from gpufleet.model.volumes import Attachment
 
 GCE_DRIVER = "pd.csi.storage.gke.io"
 AWS_DRIVER = "ebs.csi.aws.com"
 AZURE_DRIVER = "disk.csi.azure.com"
 CINDER_DRIVER = "cinder.csi.openstack.org"
+
+
+def driver_feature(driver: str) -> str:
+    """How a node's having this driver is called among its features; no kubelet declares such a name."""
+    return f"CSI driver {driver}"
+
+
+def needed_drivers(attachments: Iterable[Attachment], lookup: Lookup) -> Iterator[str]:
+    """The drivers, as features, that say of themselves that a node must have them (Kubernetes 1.36)."""
+    for name in dict.fromkeys(one.driver for one in attachments):
+        driver: CsiDriver | None = lookup.find(resources.CSI_DRIVERS, name)
+        if driver is not None and driver.spec.prevent_pod_scheduling_if_missing:
+            yield driver_feature(name)
 
 
 def attachment_of_volume(volume: PersistentVolume) -> Attachment | None:

@@ -6,8 +6,9 @@ to write into a grant, so that shares of them are refused. Either way GPUs are d
 counted a second time among the other resources.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from gpufleet.kube.codec.attachments import driver_feature
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects import node as wire
@@ -23,6 +24,7 @@ from gpufleet.model.quantity import MAXIMUM_INT64, ZERO, Quantity, parse_quantit
 from gpufleet.model.resource_names import CPU, EPHEMERAL_STORAGE, GPU_RESOURCES, MEMORY
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Taint
+from gpufleet.model.volumes import Attachment
 
 PODS = "pods"
 MAXIMUM_DEVICES = 1024
@@ -43,11 +45,21 @@ _SERVES = {
 }
 
 
-def read_node(node: wire.Node, devices: report.NodeDevices | None = None, csi: CsiNode | None = None) -> Node:
-    """The node as the engine sees it. Raises ObjectError for what cannot be."""
+def read_node(
+    node: wire.Node,
+    devices: report.NodeDevices | None = None,
+    csi: CsiNode | None = None,
+    attached: Iterable[Attachment] = (),
+) -> Node:
+    """The node as the engine sees it, with the volumes that are attached to it.
+
+    Raises ObjectError for what cannot be.
+    """
     with of_object("node", node.metadata.name):
         _check_name(node.metadata.name)
         amounts = _amounts(node.status.allocatable)
+        limits = () if csi is None else _volume_limits(csi)
+        limited = dict(limits)
         return Node(
             name=NodeName(node.metadata.name),
             allocatable=_allocatable(amounts),
@@ -55,8 +67,9 @@ def read_node(node: wire.Node, devices: report.NodeDevices | None = None, csi: C
             labels=node.metadata.labels,
             taints=_taints(node.spec.taints),
             unschedulable=node.spec.unschedulable,
-            features=tuple(sorted(set(node.status.declared_features))),
-            volume_limits=() if csi is None else _volume_limits(csi),
+            features=tuple(sorted({*node.status.declared_features, *_drivers(csi)})),
+            volume_limits=limits,
+            attached=tuple(sorted(one for one in set(attached) if one.driver in limited)),
         )
 
 
@@ -203,6 +216,12 @@ def _taints(taints: tuple[wire.Taint, ...]) -> tuple[Taint, ...]:
         with inside(f"spec.taints[{position}]"):
             found.append(Taint(taint.key, taint.value, taint.effect))
     return tuple(found)
+
+
+def _drivers(csi: CsiNode | None) -> Iterator[str]:
+    """The drivers on the node, as features: a pod may need one of them."""
+    for driver in () if csi is None else csi.spec.drivers:
+        yield driver_feature(driver.name)
 
 
 def _volume_limits(csi: CsiNode) -> tuple[tuple[str, int], ...]:

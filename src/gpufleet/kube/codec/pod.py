@@ -18,6 +18,7 @@ from gpufleet.kube.codec.features import required_features
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.gpu_models import accepted_models
 from gpufleet.kube.codec.queues import read_queue
+from gpufleet.kube.codec.resizing import held_resources
 from gpufleet.kube.codec.shares import read_share
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.errors import ObjectError
@@ -41,10 +42,13 @@ NO_LABELS: Mapping[str, str] = {}
 
 
 class PodVolumes(msgspec.Struct, frozen=True, cache_hash=True):
-    """What the pod's volumes ask: where those that exist can be used, and the rest."""
+    """What the pod's volumes ask: where those that exist can be used, the rest, and the drivers that a
+    node must have, as features.
+    """
 
     affinities: tuple[NodeAffinity, ...] = ()
     volumes: Volumes = Volumes()
+    features: tuple[str, ...] = ()
 
 
 NO_VOLUMES = PodVolumes()
@@ -86,12 +90,23 @@ def read_placed_pod(
     Raises ObjectError only where even the amounts that it takes cannot be read.
     """
     try:
-        return read_pod(pod, volumes=volumes, gang=gang, namespace_labels=namespace_labels)
+        found = read_pod(pod, volumes=volumes, gang=gang, namespace_labels=namespace_labels)
+        return _as_resized(pod, found) if pod.resized else found
     except ObjectError:
         with of_object("pod", pod.metadata.path):
             needs = pod_needs(pod_amounts(pod.spec))
         shape = Shape(resources=needs.resources, gpu=needs.gpu)
         return _pod(pod, shape, gang, read_queue({}, {}, NO_LABELS))
+
+
+def _as_resized(pod: WirePod, found: Pod) -> Pod:
+    """The pod with what it holds; its GPUs are those of its spec, as no resize changes them."""
+    try:
+        held = held_resources(pod)
+    except InputError:
+        # The node's word cannot be counted with; what was asked for can.
+        return found
+    return msgspec.structs.replace(found, shape=msgspec.structs.replace(found.shape, resources=held))
 
 
 def read_shape(pod: WirePod) -> Shape:
@@ -229,6 +244,7 @@ def _with_volumes(shape: Shape, volumes: PodVolumes) -> Shape:
         known = msgspec.structs.replace(
             shape,
             volume_affinities=volumes.affinities,
+            features=tuple(sorted({*shape.features, *volumes.features})),
             relations=msgspec.structs.replace(shape.relations, volumes=volumes.volumes),
         )
         if len(_WITH_VOLUMES) >= MAXIMUM_SHAPES:

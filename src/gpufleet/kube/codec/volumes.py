@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gpufleet.kube import keys, resources
-from gpufleet.kube.codec.attachments import attachment_of_volume, inline_attachments
+from gpufleet.kube.codec.attachments import attachment_of_volume, inline_attachments, needed_drivers
 from gpufleet.kube.codec.field_path import harmless, of_object
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import PodVolumes
@@ -69,7 +69,8 @@ class _Reader:
             exclusive=tuple(sorted(self.exclusive)),
             unbound=tuple(self.unbound[name] for name in sorted(self.unbound)),
         )
-        return VolumesRead(PodVolumes(tuple(self.affinities), volumes), tuple(self.waits))
+        drivers = tuple(sorted(needed_drivers(self.attachments, self.lookup)))
+        return VolumesRead(PodVolumes(tuple(self.affinities), volumes, drivers), tuple(self.waits))
 
     def take(self, volume: Volume) -> None:
         self.attachments.update(dict.fromkeys(inline_attachments(volume)))

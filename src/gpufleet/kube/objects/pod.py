@@ -16,8 +16,10 @@ SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
+RESIZE_PENDING = "PodResizePending"
+INFEASIBLE = "Infeasible"
 # The conditions of a pod that are a scheduler's business.
-CONDITIONS = (POD_SCHEDULED, DISRUPTION_TARGET)
+CONDITIONS = (POD_SCHEDULED, DISRUPTION_TARGET, RESIZE_PENDING)
 ALWAYS = "Always"
 
 
@@ -268,18 +270,44 @@ class PodCondition(Structure, frozen=True):
     last_transition_time: str | None = None
 
 
+class ContainerStatus(Structure, frozen=True):
+    """The amounts that a container was allocated and those that it runs with, while it is resized."""
+
+    name: str = ""
+    allocated_resources: dict[str, str] | None = None
+    resources: ContainerResources | None = None
+
+    def is_as_asked(self, container: Container) -> bool:
+        """True if its amounts are those of its spec."""
+        asked = container.resources.requests
+        running = None if self.resources is None else self.resources.requests or None
+        return all(amounts is None or amounts == asked for amounts in (self.allocated_resources, running))
+
+
 class PodStatus(Structure, frozen=True):
-    """What is so; of the conditions those that are a scheduler's business."""
+    """What is so; of the conditions those that are a scheduler's business.
+
+    The amounts by container and of the pod as a whole are kept only while they are not as asked.
+    """
 
     phase: str = ""
     reason: str = ""
     conditions: tuple[PodCondition, ...] = ()
     nominated_node_name: str = ""
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: dict[str, str] | None = None
+    resources: ContainerResources | None = None
 
     def __post_init__(self) -> None:
         if self.conditions:
             kept = tuple(condition for condition in self.conditions if condition.type in CONDITIONS)
             msgspec.structs.force_setattr(self, "conditions", kept)
+
+    @property
+    def all_containers(self) -> tuple[ContainerStatus, ...]:
+        """Those of init containers too."""
+        return (*self.container_statuses, *self.init_container_statuses)
 
 
 class Pod(Structure, frozen=True):
@@ -288,6 +316,25 @@ class Pod(Structure, frozen=True):
     metadata: PodMetadata
     spec: PodSpec
     status: PodStatus = PodStatus()
+
+    def __post_init__(self) -> None:
+        status = self.status
+        if (status.container_statuses or status.init_container_statuses) and self._is_as_asked():
+            for name in ("container_statuses", "init_container_statuses"):
+                msgspec.structs.force_setattr(status, name, ())
+            for name in ("allocated_resources", "resources"):
+                msgspec.structs.force_setattr(status, name, None)
+
+    def _is_as_asked(self) -> bool:
+        """True if nothing says that a container has other amounts than its spec; so it is nearly always."""
+        asked = {one.name: one for one in (*self.spec.containers, *self.spec.init_containers)}
+        found = self.status.all_containers
+        return all(one.name in asked and one.is_as_asked(asked[one.name]) for one in found)
+
+    @property
+    def resized(self) -> bool:
+        """True if it may hold other amounts than its spec says now."""
+        return bool(self.status.all_containers)
 
     @property
     def terminal(self) -> bool:

@@ -174,9 +174,10 @@ class CsiNode(Structure, frozen=True):
 
 
 class CsiDriverSpec(Structure, frozen=True):
-    """Whether the driver reports how much room it has left."""
+    """Whether the driver reports how much room it has left, and must be on a node that uses its volumes."""
 
     storage_capacity: bool = False
+    prevent_pod_scheduling_if_missing: bool = False
 
 
 class CsiDriver(Structure, frozen=True):
@@ -184,6 +185,27 @@ class CsiDriver(Structure, frozen=True):
 
     metadata: Metadata
     spec: CsiDriverSpec = CsiDriverSpec()
+
+
+class AttachmentSource(Structure, frozen=True):
+    """The volume that is attached, where it is one of the cluster's."""
+
+    persistent_volume_name: str = ""
+
+
+class VolumeAttachmentSpec(Structure, frozen=True):
+    """Which volume is, or shall be, attached to which node by which driver."""
+
+    attacher: str
+    node_name: str
+    source: AttachmentSource = AttachmentSource()
+
+
+class VolumeAttachment(Structure, frozen=True):
+    """A volume that takes one of the places of a node, from before it is attached until it is detached."""
+
+    metadata: Metadata
+    spec: VolumeAttachmentSpec
 
 
 class CsiStorageCapacity(Structure, frozen=True):
