@@ -7,9 +7,10 @@ gets a place, and the answer is all nodes instead of the one that scores best.
 
 import http.server
 import json
+import sys
 import threading
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -34,6 +35,15 @@ class _Question(msgspec.Struct):
 
 _QUESTION = msgspec.json.Decoder(_Question)
 _NOWHERE = json.dumps({"NodeNames": [], "FailedNodes": {}, "Error": ""}).encode()
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A kube-scheduler that is stopped breaks its connection; anything else is told."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class Recorder:
@@ -62,8 +72,7 @@ class Recorder:
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
-        self._server = http.server.ThreadingHTTPServer((LOOPBACK, 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server((LOOPBACK, 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, name="recorder")
 
     @property

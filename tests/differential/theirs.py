@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpufleet.kube import resources
+from gpufleet.kube import keys, resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
 from gpufleet.localkube.child import Child
@@ -90,12 +90,18 @@ async def feasible_nodes(
 async def picks(cluster: LocalCluster, client: Client, cases: Iterable[Case]) -> Mapping[str, str]:
     """The node that a kube-scheduler without any settings gives the last asked pod of each case, by the
     pod's path; "" for none.
+
+    Cases in which a node was chosen for a claim before are left out: the provisioner would serve it.
     """
-    pods = [_for_defaults(case.asked[-1]) for case in cases]
+    pods = [_for_defaults(case.asked[-1]) for case in cases if not any(map(_is_chosen, case.objects))]
     await create(client, pods)
     with _scheduler(cluster, {}) as child:
         told = await _until_told(client, child, {path_of(pod) for pod in pods}, _place, provision)
     return {path.removesuffix(PICKED): node for path, node in told.items()}
+
+
+def _is_chosen(manifest: Manifest) -> bool:
+    return keys.SELECTED_NODE in manifest["metadata"].get("annotations", {})
 
 
 def _for_defaults(pod: Manifest) -> Manifest:
