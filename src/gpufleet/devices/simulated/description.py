@@ -17,11 +17,12 @@ from typing import Literal
 
 import msgspec
 
+from gpufleet.devices.documents import read_document
 from gpufleet.devices.errors import MachineError
 from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel, Vendor
 from gpufleet.model.gpu_model import matching, nearest_name
-from gpufleet.model.label_advice import nearest
+from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigInstance
 from gpufleet.model.mig_boards import BOARDS
 
@@ -70,12 +71,18 @@ class MachineText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """GPUs of one kind, checked: their model is known and their MIG layout can exist."""
+    """GPUs of one kind, checked: their model is known and their MIG layout can exist.
+
+    ``numa_nodes`` has the NUMA node of each. ``uuids`` are theirs if the description names them; else
+    the machine makes some.
+    """
 
     text: GpusText
     model: GpuModel
     memory_mib: int
     layout: Layout | None
+    numa_nodes: tuple[int, ...]
+    uuids: tuple[DeviceId, ...] = ()
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -89,25 +96,15 @@ class Description(msgspec.Struct, frozen=True):
 
 def read_description(text: str | bytes, where: str = "") -> Description:
     """The machine of a YAML text. Raises MachineError naming the field."""
-    try:
-        plain = msgspec.yaml.decode(text)
-    except msgspec.DecodeError as error:
-        raise MachineError(f"not YAML: {error}", where=where) from error
-    try:
-        machine = msgspec.convert(plain, MachineText)
-    except msgspec.ValidationError as error:
-        raise MachineError(_advice(str(error)), where=where) from error
-    return described(machine, where)
+    return described(read_document(text, MachineText, where, MachineError), where)
 
 
 def described(machine: MachineText, where: str = "") -> Description:
     """The machine, checked."""
     groups = tuple(_group(text, f"gpus[{at}]", where) for at, text in enumerate(machine.gpus))
     count = sum(group.text.count for group in groups)
-    if not 0 <= count <= GPUS_MAX:
-        raise MachineError(
-            "too many GPUs", field="gpus", value=count, expected=f"at most {GPUS_MAX}", where=where
-        )
+    if count > GPUS_MAX:
+        raise _too_many(count, where)
     vendors = sorted({group.model.vendor.value for group in groups})
     if len(vendors) > 1:
         expected = "GPUs of one vendor"
@@ -120,8 +117,15 @@ def described(machine: MachineText, where: str = "") -> Description:
     return Description(vendor, driver.version or version, driver.runtime or runtime, groups)
 
 
+def _too_many(count: int, where: str) -> MachineError:
+    expected = f"at most {GPUS_MAX}"
+    return MachineError("too many GPUs", field="gpus", value=count, expected=expected, where=where)
+
+
 def _group(text: GpusText, field: str, where: str) -> Group:
-    model = _model(text.model, f"{field}.model", where)
+    model = find_model(text.model, f"{field}.model", where)
+    if text.count > GPUS_MAX:
+        raise _too_many(text.count, where)
     if text.count < 0 or text.numa_nodes < 1:
         raise MachineError(
             "not a count", field=field, expected="count 0 or more, numaNodes 1 or more", where=where
@@ -140,10 +144,12 @@ def _group(text: GpusText, field: str, where: str) -> Group:
             expected=expected,
             where=where,
         )
-    return Group(text, model, memory_mib, _layout(text, model, f"{field}.mig", where))
+    numa_nodes = tuple(number * text.numa_nodes // text.count for number in range(text.count))
+    return Group(text, model, memory_mib, _layout(text, model, f"{field}.mig", where), numa_nodes)
 
 
-def _model(name: str, field: str, where: str) -> GpuModel:
+def find_model(name: str, field: str, where: str) -> GpuModel:
+    """The model of this name. Raises MachineError where there is none, or more than one."""
     found = [model for model in matching(name) if model.vendor in DRIVERS]
     if len(found) == 1:
         return found[0]
@@ -175,15 +181,3 @@ def _layout(text: GpusText, model: GpuModel, field: str, where: str) -> Layout |
             where=where,
         ) from error
     return layout
-
-
-def _advice(problem: str) -> str:
-    """The decoder's words, with the field that was probably meant."""
-    unknown = problem.partition("unknown field `")[2].partition("`")[0]
-    fields = {name for kind in (MachineText, GpusText, DriverText, InstanceText) for name in _names(kind)}
-    meant = nearest(unknown, fields) if unknown else None
-    return f"{problem}; did you mean {meant}?" if meant else problem
-
-
-def _names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    return kind.__struct_encode_fields__

@@ -43,13 +43,13 @@ Users = Callable[[], Iterable[User]]
 
 
 class Gpu:
-    """One GPU of the machine."""
+    """One GPU of the machine: number ``number`` of its group, ``index`` of all."""
 
-    def __init__(self, machine: str, index: int, group: Group, numa_node: int, at_s: float) -> None:
+    def __init__(self, group: Group, number: int, index: int, made_id: str, at_s: float) -> None:
         self.group = group
         self.index = index
-        self.numa_node = numa_node
-        self.uuid = DeviceId(f"GPU-{uuid.uuid5(NAMES, f'{machine}/{index}')}")
+        self.numa_node = group.numa_nodes[number]
+        self.uuid = group.uuids[number] if group.uuids else DeviceId(made_id)
         self.instances: tuple[MigFacts, ...] | None = None
         self.generation = 0
         self.lost = False
@@ -106,8 +106,9 @@ class Machine:
         self.gpus: dict[DeviceId, Gpu] = {}
         for group in description.groups:
             for number in range(group.text.count):
-                numa_node = number * group.text.numa_nodes // group.text.count
-                gpu = Gpu(name, len(self.gpus), group, numa_node, clock_s())
+                index = len(self.gpus)
+                made_id = f"GPU-{uuid.uuid5(NAMES, f'{name}/{index}')}"
+                gpu = Gpu(group, number, index, made_id, clock_s())
                 self.gpus[gpu.uuid] = gpu
 
     def find(self, named: str) -> Gpu:
