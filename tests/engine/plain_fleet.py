@@ -6,12 +6,11 @@ somebody asks. ``reference_policies`` scores it, ``ledger`` keeps one beside a r
 
 from dataclasses import dataclass, field
 
-from gpufleet.engine.eligibility import CORDON
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.node import Node
 from gpufleet.model.shape import GpuRequest, Shape
-from gpufleet.model.taint import untolerated
+from gpufleet.model.taint import CORDON, untolerated
 
 
 @dataclass

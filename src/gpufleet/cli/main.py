@@ -25,6 +25,8 @@ COMMANDS = {
     "down": "End a local cluster and remove everything of it.",
     "kubeconfig": "Print where the kubeconfig of a local cluster is.",
     "status": "Show the local clusters and whether their programs run.",
+    "explain": "Say why a pod or a group waits, and what would help.",
+    "completion": "Print what a shell needs to complete commands.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
 }
 
@@ -69,14 +71,19 @@ def gpufleet() -> None:
     """One shared fleet of GPUs on Kubernetes, decided by one engine."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; prints every error in the user's terms."""
+def main(arguments: Sequence[str] | None = None, *, program: str = "gpufleet") -> int:
+    """Run the command line and return its exit code; prints every error in the user's terms.
+
+    ``program`` is what the user typed, for help texts.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # What a terminal without UTF-8 cannot show is shown escaped.
             stream.reconfigure(errors="backslashreplace")
     try:
-        result = gpufleet.main(arguments, prog_name="gpufleet", standalone_mode=False)
+        result = gpufleet.main(
+            arguments, prog_name=program, complete_var="_GPUFLEET_COMPLETE", standalone_mode=False
+        )
     except click.ClickException as error:
         error.show()
         return ExitCode.BAD_INPUT

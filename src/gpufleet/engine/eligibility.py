@@ -17,9 +17,7 @@ from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity, NodeTerm, Operator
 from gpufleet.model.node import Node
 from gpufleet.model.shape import Shape
-from gpufleet.model.taint import Taint, untolerated
-
-CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+from gpufleet.model.taint import CORDON, Taint, untolerated
 
 
 def node_reasons(shape: Shape, node: Node) -> int:
@@ -27,7 +25,7 @@ def node_reasons(shape: Shape, node: Node) -> int:
     found = Reason(0)
     if node.unschedulable and untolerated((CORDON,), shape.tolerations) is not None:
         found |= Reason.CORDONED
-    if untolerated(node.taints, shape.tolerations) is not None:
+    if untolerated(node.taints_beside_cordon, shape.tolerations) is not None:
         found |= Reason.TAINT
     selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
     if not (selected and shape.affinity.accepts(node.labels, node.name)):
@@ -52,10 +50,11 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
     for row, node in enumerate(fleet.nodes):
         if node is None or not (node.taints or node.unschedulable):
             continue
-        if node.taints not in verdict_by_taints:
-            bad = untolerated(node.taints, shape.tolerations) is not None
-            verdict_by_taints[node.taints] = int(Reason.TAINT) if bad else 0
-        reasons[row] |= verdict_by_taints[node.taints]
+        taints = node.taints_beside_cordon
+        if taints not in verdict_by_taints:
+            bad = untolerated(taints, shape.tolerations) is not None
+            verdict_by_taints[taints] = int(Reason.TAINT) if bad else 0
+        reasons[row] |= verdict_by_taints[taints]
         if node.unschedulable:
             reasons[row] |= cordon
     return reasons

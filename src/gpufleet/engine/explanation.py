@@ -1,7 +1,8 @@
 """A verdict in plain words: what the pod waits for, which nodes fail why, and the nearest way out.
 
-``verdict`` counts; this module only puts words to the counts, the largest group first, so that
-the sentence a person reads first is the one that matters.
+``verdict`` counts; this module only puts words to the counts. The group that needs the least change
+(``hurdles``) comes first, then the larger before the smaller, so that the sentence a person reads
+first is the one that matters: that a hundred nodes have no GPU is not why a pod waits for one.
 """
 
 from collections.abc import Callable
@@ -69,6 +70,24 @@ UNMET = {
 }
 """What must come, not end, before a pod can run."""
 
+CHANGES = {
+    "cordoned": "they were uncordoned",
+    "taint": "the pod tolerated their taint",
+    "selector": "the pod's node selector or affinity selected them",
+    "volume-affinity": "the pod's volumes could be used there",
+    "feature": "they had the feature that the pod needs",
+    "no-gpu": "they had GPUs",
+    "gpu-model": "the pod accepted their model of GPU",
+    "gpu-sharing": "their GPUs served this kind of request",
+    "gpu-sick": "enough of their GPUs were healthy",
+    "gpu-count": "the pod asked for fewer GPUs (several pods can be a gang)",
+    "domain": "the gang's topology domain held them",
+}
+"""What somebody would have to change before a pod can run."""
+
+MAKES_ROOM = frozenset(WORDS) - frozenset(CHANGES) - frozenset(UNMET)
+"""Reasons that go when what runs there ends."""
+
 MISSING: dict[str, Callable[[int], str]] = {
     "gpus": lambda count: f"{count} free GPU{'s' if count > 1 else ''}",
     "gpu_shares": lambda count: "a GPU with enough left" if count == 1 else f"{count} GPUs with enough left",
@@ -107,19 +126,25 @@ def explain(verdict: Verdict, shape: Shape) -> str:
     """Why a pod of the shape fits nowhere, in one paragraph."""
     if verdict.nodes == 0:
         return f"needs {asked_for(shape)}; there are no nodes"
-    ranked = sorted(verdict.first_reasons.items(), key=lambda item: -item[1])
-    groups = ", ".join(f"{count} {WORDS[name]}" for name, count in ranked)
+    groups = ", ".join(f"{count} {WORDS[name]}" for name, count in ranked(verdict))
     return f"needs {asked_for(shape)}; of {verdict.nodes} nodes {groups or 'none fails'}; {way_out(verdict)}"
+
+
+def ranked(verdict: Verdict) -> list[tuple[str, int]]:
+    """The first reasons and their counts, those that need the least change before the others."""
+    hurdle = () if verdict.hurdle is None else verdict.hurdle.reasons
+
+    def rank(item: tuple[str, int]) -> tuple[bool, int]:
+        return (item[0] not in hurdle, -item[1])
+
+    return sorted(verdict.first_reasons.items(), key=rank)
 
 
 def way_out(verdict: Verdict) -> str:
     """The nearest way out."""
     near = verdict.nearest
     if near is None:
-        unmet = [words for name, words in UNMET.items() if name in verdict.all_reasons]
-        if unmet:
-            return unmet[0]
-        return "no node would do even if it were empty of other work"
+        return change(verdict)
     missing = " and ".join(
         MISSING[name](amount) if name in MISSING else f"{amount} of {name}"
         for name, amount in near.short.items()
@@ -129,6 +154,20 @@ def way_out(verdict: Verdict) -> str:
     bars = " and ".join(BARS[name] for name in near.barred_by)
     barred = [f"where {bars}"] if bars else []
     return f"nearest is {near.node}{others}, {' and '.join(lacks + barred)}"
+
+
+def change(verdict: Verdict) -> str:
+    """What would have to change where no amount of room helps."""
+    if verdict.hurdle is None:
+        return "nothing is in its way"
+    reasons, nodes = verdict.hurdle.reasons, verdict.hurdle.nodes
+    unmet = next((UNMET[name] for name in reasons if name in UNMET), "")
+    changes = " and ".join(CHANGES[name] for name in reasons if name in CHANGES)
+    if not changes:
+        return unmet
+    room = " and had room" if len(reasons) > 1 and any(name in MAKES_ROOM for name in reasons) else ""
+    would = f"{nodes} node{'s' if nodes > 1 else ''} would do if {changes}{room}"
+    return f"{would}; {unmet}" if unmet else would
 
 
 def explain_unknown_gang(said: GangUnknown) -> str:

@@ -79,16 +79,28 @@ class Gangs:
         by_shape = self._by_shape(list(members.waiting))
         with trial:
             best = Attempt([], len(members.placed))
-            for nodes in self._places_to_try(members, by_shape):
+            for nodes in self._places_to_try(members, by_shape, max(1, members.missing)):
                 attempt = self._place_all(members, nodes, trial)
                 if attempt.placed:
                     trial.keep()
                     return attempt
-                if attempt.placeable > best.placeable or best.verdict is None:
-                    best = attempt
+                best = fuller(best, attempt)
                 trial.undo()
+            if best.verdict is None and not members.told:
+                best = self._as_many_as_fit(members, by_shape, trial)
         if best.verdict is None:
             best.verdict = self._verdict(next(iter(by_shape.values()))[0])
+        return best
+
+    def _as_many_as_fit(self, members: Members, by_shape: dict[int, list[int]], trial: Trial) -> Attempt:
+        """Why a gang cannot start for which no place has room by count: how many would fit, and why not
+        one more. Only done to tell its owner, because it places in vain.
+        """
+        best = Attempt([], len(members.placed))
+        for nodes in self._places_to_try(members, by_shape, 1):
+            best = fuller(best, self._place_all(members, nodes, trial))
+            trial.undo()
+        best.placed = []
         return best
 
     def _by_shape(self, waiting: list[int]) -> dict[int, list[int]]:
@@ -105,10 +117,11 @@ class Gangs:
 
         return {shape: by_shape[shape] for shape in sorted(by_shape, key=size)}
 
-    def _places_to_try(self, members: Members, by_shape: dict[int, list[int]]) -> list[Int64Array]:
-        """Sets of nodes that may hold the gang, the best first; NO_NODES stands for the fleet."""
+    def _places_to_try(
+        self, members: Members, by_shape: dict[int, list[int]], least: int
+    ) -> list[Int64Array]:
+        """Sets of nodes that may hold ``least`` members, the best first; NO_NODES stands for the fleet."""
         wishes, most = self._wishes(by_shape)
-        least = max(1, members.missing)
         level = None if members.gang is None else members.gang.required_level
         if level is None:
             return [NO_NODES, *self._near_each_other(members, wishes, least)] if most >= least else []
@@ -228,3 +241,8 @@ class Gangs:
         slot = self.shapes.slot(int(self.store.tables.pods[layout.POD_SHAPE, row]))
         reasons = self.neighbours.reasons_beyond_room(row)
         return judge(self.store.tables, self.shapes.rankings, self.shapes.fleet, slot, reasons)
+
+
+def fuller(one: Attempt, other: Attempt) -> Attempt:
+    """The attempt that could place more, the first of equals; one without a verdict tells nothing."""
+    return other if other.placeable > one.placeable or one.verdict is None else one

@@ -47,17 +47,29 @@ class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
     barred_by: tuple[str, ...] = ()
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Hurdle(msgspec.Struct, frozen=True):
+    """What stands between a shape and the ``nodes`` that would need the least change to take it.
+
+    ``reasons`` all hold for each of these nodes, the hardest to change first.
+    """
+
+    reasons: tuple[str, ...]
+    nodes: int
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a shape fits nowhere now.
 
     ``first_reasons`` counts every node once, under its first reason; ``all_reasons`` counts it
-    under each. ``nearest`` is None where no amount of room would help.
+    under each. ``nearest`` is None where no amount of room would help. ``hurdle`` is None where no
+    node refuses the shape.
     """
 
     nodes: int
     first_reasons: dict[str, int]
     all_reasons: dict[str, int]
     nearest: Nearest | None
+    hurdle: Hurdle | None = None
 
 
 class Unschedulable(Instruction, frozen=True, tag="unschedulable"):

@@ -1,7 +1,7 @@
 """Why a shape fits nowhere: every node asked once, counted by reason, and the nearest way out.
 
-Costs one pass over the node rows, in compiled code, and is only done after a refusal. The words
-for people are made by ``explanation``.
+Costs one pass over the node rows, in compiled code, and is only done after a refusal. What stands
+in the way (the ``hurdle``) is judged in ``hurdles``, the words for people are made by ``explanation``.
 """
 
 import numpy as np
@@ -9,9 +9,10 @@ import numpy as np
 from gpufleet.engine import fit, layout
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.hurdles import NAMES, REASONS, lowest
 from gpufleet.engine.instruction import Nearest, Verdict
 from gpufleet.engine.ranking import Rankings
-from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, NEIGHBOURS, Reason
+from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, NEIGHBOURS
 from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.identifiers import NodeName
 
@@ -22,12 +23,10 @@ BY_NEIGHBOURS = int(NEIGHBOURS)
 PASSING = ONLY_ROOM | BY_NEIGHBOURS
 """Reasons that go away when the right pods end."""
 
-REASONS = len(Reason)
-NAMES = tuple((one.name or "").lower().replace("_", "-") for one in Reason)
-"""The names of the reasons in JSON and in tables: "gpu-busy"."""
-
 FIRST = 0
 EVERY = 1
+NO_NODE = -1
+"""Stands for the reasons of a row without a node."""
 
 NEAREST_NODE = 0
 NEAREST_EQUALS = 1
@@ -122,11 +121,13 @@ def survey(
     beyond_room: Int64Array,
     counts: Int64Array,
     nearest: Int64Array,
+    by_row: Int64Array,
 ) -> None:
     """Count the nodes by reason, and find the nearest node that lacks nothing but room.
 
     ``counts[FIRST, bit]`` has each node once, under its lowest reason, ``counts[EVERY, bit]`` under
-    each of its reasons. ``beyond_room`` has further reasons by node row, or is empty.
+    each of its reasons. ``beyond_room`` has further reasons by node row, or is empty. ``by_row`` is
+    filled with the reasons of each node row.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
     closest = -1
@@ -134,8 +135,10 @@ def survey(
     nearest[NEAREST_EQUALS] = 0
     for node in range(tables.nodes.shape[1]):
         if tables.nodes[layout.NODE_PRESENT, node] == 0:
+            by_row[node] = NO_NODE
             continue
         found = reasons_on(tables, rankings, slot, beyond_room, node)
+        by_row[node] = found
         count_bits(counts, found)
         if found == 0 or found & ~PASSING != 0:
             continue
@@ -179,7 +182,8 @@ def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int, beyond_ro
     """
     counts = np.zeros((2, REASONS), np.int64)
     near = np.zeros(NEAREST_COLUMNS, np.int64)
-    survey(tables, rankings, slot, beyond_room, counts, near)
+    by_row = np.zeros(tables.nodes.shape[1], np.int64)
+    survey(tables, rankings, slot, beyond_room, counts, near, by_row)
     nearest = None
     if near[NEAREST_NODE] != layout.NOT_SET:
         node = int(near[NEAREST_NODE])
@@ -190,7 +194,8 @@ def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int, beyond_ro
             equals=int(near[NEAREST_EQUALS]),
             barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
         )
-    return Verdict(len(fleet.row_by_name), named(counts[FIRST]), named(counts[EVERY]), nearest)
+    hurdle = lowest(by_row[by_row != NO_NODE])
+    return Verdict(len(fleet.row_by_name), named(counts[FIRST]), named(counts[EVERY]), nearest, hurdle)
 
 
 def judge_each(

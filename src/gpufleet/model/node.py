@@ -5,7 +5,7 @@ import msgspec
 from gpufleet.model.device import Device
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.resources import Resources
-from gpufleet.model.taint import Taint
+from gpufleet.model.taint import CORDON, Taint
 from gpufleet.model.volumes import Attachment
 
 
@@ -28,3 +28,10 @@ class Node(msgspec.Struct, frozen=True):
     features: tuple[str, ...] = ()
     volume_limits: tuple[tuple[str, int], ...] = ()
     attached: tuple[Attachment, ...] = ()
+
+    @property
+    def taints_beside_cordon(self) -> tuple[Taint, ...]:
+        """The taints without the one that stands for the cordon, which is a reason of its own."""
+        if not self.unschedulable:
+            return self.taints
+        return tuple(taint for taint in self.taints if taint != CORDON)

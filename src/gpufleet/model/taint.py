@@ -122,3 +122,7 @@ def _check_choice(text: str, choices: tuple[str, ...], field: str) -> None:
     if text not in choices:
         expected = ", ".join(choice for choice in choices if choice)
         raise InputError("unknown", field=field, value=text, expected=expected)
+
+
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+"""What the node controller adds to a node that was cordoned."""

@@ -35,7 +35,6 @@ class GangRecord(msgspec.Struct):
     succeeded: dict[PodUid, None] = {}
     told: Gang | None = None
     problem: str = ""
-    half: HalfBound | None = None
 
 
 class GangBook:

@@ -14,7 +14,7 @@ from gpufleet.kube.changes import Appeared, Unreadable
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.metadata import PartialObject
 from gpufleet.kube.resources import Kind
-from gpufleet.kube.status import Gone, NotFound
+from gpufleet.kube.status import Forbidden, Gone, NotFound
 from gpufleet.scheduler.cluster import Watched
 from gpufleet.scheduler.desk import Seen
 
@@ -28,6 +28,7 @@ class Picture:
     def __init__(self) -> None:
         self.objects: dict[Kind, dict[tuple[str, str], Any]] = {}
         self.unreadable: list[Seen] = []
+        self.forbidden: list[Kind] = []
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Any | None:
         """One object."""
@@ -46,7 +47,7 @@ class Picture:
 
 
 async def take_picture(client: Client, watched: Iterable[Watched]) -> Picture:
-    """List every kind, all at once. A kind that the server does not serve is empty."""
+    """List every kind, all at once. A kind that the server does not serve, or not to us, is empty."""
     picture = Picture()
     async with asyncio.TaskGroup() as group:
         for one in watched:
@@ -68,6 +69,8 @@ async def _list(client: Client, watched: Watched, picture: Picture) -> None:
         except NotFound:
             if not watched.optional:
                 raise
+        except Forbidden:
+            picture.forbidden.append(watched.kind)
         picture.objects[watched.kind] = found
         picture.unreadable += unreadable
         return

@@ -1,0 +1,62 @@
+"""``gpufleet explain``: why a pod or a group waits, and what would help.
+
+The answer goes to standard output, everything else to standard error. ``scheduler.questions`` finds the
+answer; ``explain_output`` lays it out for people.
+"""
+
+from pathlib import Path
+
+import click
+
+
+def names(context: click.Context, _argument: click.Argument, incomplete: str) -> list[str]:
+    """Names of pods for the shell to suggest; none where the cluster cannot be asked."""
+    from gpufleet.scheduler.questions.command import Question, pod_names
+
+    given = context.params
+    question = Question(
+        incomplete,
+        given.get("namespace") or "",
+        given.get("kubeconfig"),
+        given.get("context") or "",
+    )
+    return pod_names(question)
+
+
+@click.command(name="explain")
+@click.argument("name", metavar="POD|GROUP", shell_complete=names)
+@click.option("-n", "--namespace", default="", help="Its namespace.  [default: that of the context]")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="[default: text]"
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
+)
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@click.option(
+    "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
+)
+@click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="[default: auto]"
+)
+def command(
+    name: str,
+    namespace: str,
+    output: str,
+    kubeconfig: Path | None,
+    context: str,
+    scheduler_name: str,
+    lease_namespace: str,
+    color: str,
+) -> None:
+    """Say why a pod, a gang or a controller's pods wait, and what would help.
+
+    POD|GROUP is NAME, pod/NAME, job/NAME, deployment/NAME or podgroup/NAME. Only reads; what it says rests
+    on the same engine as the scheduler's decisions. With -o json every reason lists its nodes.
+    """
+    from gpufleet.cli.explain_output import show
+    from gpufleet.scheduler.questions.command import Question, answer_of
+
+    question = Question(name, namespace, kubeconfig, context, scheduler_name, lease_namespace)
+    show(answer_of(question), output, color)

@@ -1,0 +1,154 @@
+"""How an answer looks: as text for people in their terminal's width, or as JSON or YAML for programs.
+
+Nothing is said by colour alone, and none is used outside of a terminal. Every line is made harmless
+once more on its way out: names and messages come from whoever may write to the cluster.
+"""
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from gpufleet.scheduler.questions.answer import Answer, DeviceRow, GangRow, MemberRow, ReasonRow, State
+
+WIDTH_FALLBACK = 100
+WIDTH_LEAST = 40
+WIDTH_MOST = 120
+MARGIN = 11
+MEMBERS_MAX = 12
+BOLD = {"bold": True}
+COLOR_BY_STATE = {State.RUNS: "green", State.PLACED: "green", State.ENDED: "blue"}
+HEADINGS = ("Why", "Way out", "Node", "Nodes", "Gang", "Pods", "Note")
+
+
+def show(answer: Answer, output: str, color: str) -> None:
+    """Print the answer."""
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+    elif output == "yaml":
+        click.echo(msgspec.yaml.encode(answer), nl=False)
+    else:
+        width = shutil.get_terminal_size((WIDTH_FALLBACK, 24)).columns
+        colored = with_color(color)
+        for line in lines(answer, min(WIDTH_MOST, max(WIDTH_LEAST, width))):
+            shown = harmless_line(line)
+            click.echo(painted(shown, answer) if colored else shown, color=colored)
+
+
+def with_color(chosen: str) -> bool:
+    """Whether to use colour, by flag, the usual variables, and whether somebody looks."""
+    if chosen != "auto":
+        return chosen == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+
+
+def painted(line: str, answer: Answer) -> str:
+    """A line with its heading in colour."""
+    if line == harmless_line(line) and line.startswith(str(answer.subject)):
+        subject = str(answer.subject)
+        hue = COLOR_BY_STATE.get(answer.state, "yellow")
+        return click.style(subject, fg=hue, bold=True) + line[len(subject) :]
+    for heading in HEADINGS:
+        if line.startswith(f"{heading}:"):
+            return click.style(f"{heading}:", bold=True) + line[len(heading) + 1 :]
+    return line
+
+
+def harmless_line(text: str) -> str:
+    """The line with everything escaped that could move a cursor or forge another line."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def lines(answer: Answer, width: int) -> Iterator[str]:
+    """The answer, line by line."""
+    yield from textwrap.wrap(answer.summary, width, subsequent_indent="  ", break_on_hyphens=False)
+    if answer.about:
+        yield from textwrap.wrap(answer.about, width, subsequent_indent="  ", break_on_hyphens=False)
+    if answer.why or answer.placement is not None:
+        yield ""
+    yield from block("Why", answer.why, width)
+    for number, way in enumerate(answer.way_out):
+        yield from block("Way out" if number == 0 else "  or", way, width)
+    if answer.placement is not None:
+        yield from block("Node", answer.placement.node, width)
+        for device in answer.placement.devices:
+            yield from block("", _device(device), width)
+    yield from _reasons(answer, width)
+    if answer.gang is not None:
+        yield from _gang(answer.gang, width)
+    in_gang = answer.gang is not None and len(answer.gang.members) >= len(answer.pods)
+    if answer.pods and not in_gang:
+        yield ""
+        yield from block("Pods", f"{len(answer.pods)}", width)
+        yield from _members(answer.pods, width)
+    for note in answer.notes:
+        yield ""
+        yield from block("Note", note, width)
+
+
+def block(heading: str, text: str, width: int) -> Iterator[str]:
+    """A heading with its text beside it, wrapped."""
+    if text:
+        first = (f"{heading}:" if heading else "").ljust(MARGIN)
+        yield from textwrap.wrap(
+            text, width, initial_indent=first, subsequent_indent=" " * MARGIN, break_on_hyphens=False
+        )
+
+
+def _reasons(answer: Answer, width: int) -> Iterator[str]:
+    if not answer.reasons:
+        return
+    yield ""
+    yield from block("Nodes", f"{answer.nodes}, each counted once under its first reason", width)
+    for row in answer.reasons:
+        text = f"{row.words} ({row.detail})" if row.detail else row.words
+        yield from _counted(row, text, width)
+    fitting = answer.nodes - sum(row.first for row in answer.reasons)
+    if fitting:
+        yield f"{fitting:>{MARGIN - 2}}  that would take it"
+
+
+def _counted(row: ReasonRow, text: str, width: int) -> Iterator[str]:
+    if row.first:
+        others = row.all - row.first
+        first = f"{row.first:>{MARGIN - 2}}  "
+        text += f"; and {others} that fail for something else first" if others else ""
+    else:
+        first = f"{'':>{MARGIN - 2}}  "
+        text = f"also {row.all} {text}"
+    yield from textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=" " * MARGIN, break_on_hyphens=False
+    )
+
+
+def _device(device: DeviceRow) -> str:
+    part = f", {device.gpu_milli / 1000:g} of it" if device.kind != "whole" and device.gpu_milli else ""
+    memory = "" if device.memory_mib is None else f", {device.memory_mib} MiB"
+    return f"{device.id} {device.model}{part}{memory} in container {device.container}"
+
+
+def _gang(row: GangRow, width: int) -> Iterator[str]:
+    yield ""
+    head = f"{row.name}: {row.arrived} of {row.min_members} members have come, {row.placed} are placed"
+    yield from block("Gang", head, width)
+    for role in row.roles:
+        yield from block("", f"role {role.role}: {role.arrived} of {role.needed}", width)
+    yield from _members(row.members, width)
+
+
+def _members(rows: tuple[MemberRow, ...], width: int) -> Iterator[str]:
+    shown = rows[:MEMBERS_MAX]
+    longest = max((len(row.pod) for row in shown), default=0)
+    for row in shown:
+        node = f" on {row.node}" if row.node else ""
+        role = f", role {row.role}" if row.role else ""
+        why = f" ({row.why})" if row.why else ""
+        yield from block("", f"{row.pod:<{longest}}  {row.state.value}{node}{role}{why}", width)
+    if len(rows) > len(shown):
+        yield from block("", f"and {len(rows) - len(shown)} more", width)

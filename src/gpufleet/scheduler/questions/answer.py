@@ -1,0 +1,130 @@
+"""The answer to a question about a pod or a group, as values: what ``-o json`` prints.
+
+Names stay as they are from one version to the next; a change that breaks readers gets another ``schema``.
+"""
+
+import enum
+
+import msgspec
+
+SCHEMA = "gpufleet.io/explain/v1"
+
+
+class State(enum.Enum):
+    """Where a pod or a group stands."""
+
+    RUNS = "runs"
+    PLACED = "placed"
+    ENDED = "ended"
+    WAITS = "waits"
+    GATED = "gated"
+    HELD = "held"
+    FOREIGN = "foreign"
+    NO_PODS = "no-pods"
+    LEAVES = "leaves"
+
+
+class ReasonRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One reason of nodes: how many it is the first of, how many have it, and which.
+
+    ``detail`` says more of it, such as the taints that are not tolerated.
+    """
+
+    reason: str
+    words: str
+    first: int
+    all: int
+    nodes: tuple[str, ...]
+    detail: str = ""
+
+
+class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A device, or a part of one, that a container was given."""
+
+    container: str
+    id: str
+    kind: str
+    model: str = ""
+    gpu_milli: int = 1000
+    memory_mib: int | None = msgspec.field(default=None, name="memory_mib")
+
+
+class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The node of a pod and the devices of its grant."""
+
+    node: str
+    devices: tuple[DeviceRow, ...] = ()
+
+
+class MemberRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member of a gang and where it stands."""
+
+    pod: str
+    state: State
+    node: str = ""
+    role: str = ""
+    why: str = ""
+
+
+class RoleRow(msgspec.Struct, frozen=True):
+    """How many members of a role there are, and how many are needed."""
+
+    role: str
+    needed: int
+    arrived: int
+
+
+class GangRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A gang: its minimum, who is there, and until when it must be whole if it is bound in part."""
+
+    name: str
+    min_members: int = 0
+    arrived: int = 0
+    placed: int = 0
+    roles: tuple[RoleRow, ...] = ()
+    members: tuple[MemberRow, ...] = ()
+    deadline: str = ""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked about."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """As people write it: "pod team-a/train"."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is so, why, and what would help; the most important first in each list.
+
+    ``cause`` names the reason that matters (``causes``), ``why`` says it in words. ``nodes`` counts the
+    nodes that were looked at; each is counted once among the reasons' ``first``. Where a controller was
+    asked about, ``about`` says of which of its ``pods`` the rest speaks.
+    """
+
+    schema: str
+    subject: Asked
+    state: State
+    summary: str
+    about: str = ""
+    cause: str = ""
+    why: str = ""
+    way_out: tuple[str, ...] = ()
+    nodes: int = 0
+    reasons: tuple[ReasonRow, ...] = ()
+    placement: Placement | None = None
+    gang: GangRow | None = None
+    pods: tuple[MemberRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A cause by name, in words, and the ways out of it, the nearest first."""
+
+    cause: str
+    why: str
+    way_out: tuple[str, ...] = ()

@@ -1,0 +1,90 @@
+"""What the engine says of one pod or gang, on the cluster as it is.
+
+It is fed what the live scheduler would feed its own after a restart, and takes the step that would
+come next. A pod that it binds there has room and only waits for the scheduler's next round. For one
+that it does not bind it tells every node's reasons; whether the room went to others who also wait is
+found by asking again without them.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gpufleet.engine.event import Event, GangSet, PodAdded
+from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.scheduler import Engine
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.pod import Pod
+from gpufleet.scheduler.questions.judgement import Judgement, ReasonsByNode
+
+
+class Court:
+    """An engine that was told everything, to be asked about pods."""
+
+    def __init__(self, waves: list[list[Event]], policy: str) -> None:
+        self.policy = policy
+        self.waves = waves
+        self.engine = Engine(find_policy(policy))
+        said = _steps(self.engine, waves)
+        self.binds = {one.uid: one.node for one in said if isinstance(one, Bind)}
+        self.gangs = {one.gang: one for one in said if isinstance(one, GangUnschedulable)}
+
+    def judge(self, pod: Pod, gang: Gang | None) -> Judgement:
+        """What the engine says of a pod that waits."""
+        if pod.uid in self.binds:
+            return Judgement(self.binds[pod.uid])
+        said = None if gang is None else self.gangs.get(gang.name)
+        if gang is not None and said is not None:
+            return self._of_gang(pod, gang, said)
+        verdict, by_node = self.engine.explain(pod.uid), self.engine.reasons_by_node(pod.uid) or {}
+        ahead = self._ahead(pod, gang, by_node)
+        return Judgement(verdict=verdict, by_node=by_node, ahead=ahead)
+
+    def _of_gang(self, pod: Pod, gang: Gang, said: GangUnschedulable) -> Judgement:
+        if said.verdict is None:
+            return Judgement(placeable=said.placeable, short_role=said.role)
+        by_node = self._when_others_are_placed(pod, gang, said.placeable)
+        ahead = self._ahead(pod, gang, by_node)
+        return Judgement(None, said.verdict, by_node, ahead, said.placeable, said.role)
+
+    def _when_others_are_placed(self, pod: Pod, gang: Gang, placeable: int) -> ReasonsByNode:
+        """Every node's reasons against the next member, when as many members as fit have their place."""
+        if placeable:
+            smaller = msgspec.structs.replace(gang, min_members=placeable, role_minimums=())
+            said = self.engine.step(self.engine.at_us + 1, [GangSet(smaller)])
+            bound = {one.uid for one in said if isinstance(one, Bind)}
+        else:
+            bound = set()
+        waiting = [uid for uid in self._members(gang.name) if uid not in bound]
+        asked = pod.uid if pod.uid not in bound else next(iter(waiting), pod.uid)
+        return self.engine.reasons_by_node(asked) or {}
+
+    def _members(self, gang: GangName) -> list[PodUid]:
+        added = (event for event in self._events() if isinstance(event, PodAdded))
+        return [event.pod.uid for event in added if event.pod.gang == gang]
+
+    def _events(self) -> Iterable[Event]:
+        return (event for wave in self.waves for event in wave)
+
+    def _ahead(self, pod: Pod, gang: Gang | None, by_node: ReasonsByNode) -> tuple[PodUid, ...]:
+        """Who would get the room if the pod, or its gang, could run but for others that wait."""
+        if not self.binds or not any(by_node.values()):
+            return ()
+        alone = [[event for event in wave if _concerns(event, pod, gang)] for wave in self.waves]
+        said = _steps(Engine(find_policy(self.policy)), alone)
+        if not any(isinstance(one, Bind) and one.uid == pod.uid for one in said):
+            return ()
+        return tuple(self.binds)
+
+
+def _steps(engine: Engine, waves: list[list[Event]]) -> list[AnyInstruction]:
+    return [said for number, wave in enumerate(waves, 1) for said in engine.step(number, wave)]
+
+
+def _concerns(event: Event, pod: Pod, gang: Gang | None) -> bool:
+    """True for all but the arrival of other pods that wait."""
+    if not isinstance(event, PodAdded):
+        return True
+    return event.pod.uid == pod.uid or (gang is not None and event.pod.gang == gang.name)

@@ -1,0 +1,86 @@
+"""A picture of the cluster, read with the scheduler's own books.
+
+Every object goes through the same codecs and the same translation as in the live scheduler, so what
+is held back there is held back here, for the same reason. The engine is not needed for that;
+``judgement`` hands it the events.
+"""
+
+from gpufleet.engine.event import Event
+from gpufleet.kube import resources
+from gpufleet.kube.changes import Unreadable
+from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.gang_terms import Membership
+from gpufleet.kube.codec.gangs import read_membership
+from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.scheduler.dependencies import Dependencies
+from gpufleet.scheduler.desk import Desk
+from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.nodes import NodeBook
+from gpufleet.scheduler.picture import Picture
+from gpufleet.scheduler.places import Entry
+from gpufleet.scheduler.pod_reader import PodReader
+from gpufleet.scheduler.pods import PodBook
+from gpufleet.scheduler.settings import Settings
+from gpufleet.scheduler.translation import Translation
+
+
+class Facts:
+    """The books as a scheduler with these settings would have them, and what it would tell its engine."""
+
+    def __init__(self, picture: Picture, settings: Settings, clock: Clock) -> None:
+        self.picture = picture
+        self.settings = settings
+        self.clock = clock
+        self.gangs = GangBook(settings.gang_deadline_s)
+        dependencies = Dependencies()
+        reader = PodReader(picture, dependencies, self.gangs)
+        self.pods = PodBook(settings.scheduler_name, reader, self.gangs)
+        self.nodes = NodeBook(picture)
+        translation = Translation(
+            picture, Desk(), dependencies, self.nodes, self.pods, self.gangs, clock, Metrics()
+        )
+        first = translation.take(picture.seen())
+        self.waves: list[list[Event]] = [first, *translation.waves()]
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """A pod as it was listed."""
+        found: Pod | None = self.picture.find(resources.PODS, name, namespace)
+        return found
+
+    def entry(self, pod: Pod) -> Entry | None:
+        """Where the scheduler's book has the pod; None if it is no business of a scheduler's."""
+        return self.pods.entries.get(PodUid(pod.metadata.uid))
+
+    def unreadable(self, namespace: str, name: str) -> str:
+        """Why a pod cannot be read at all, "" if it can or is not there."""
+        for kind, change in self.picture.unreadable:
+            if kind == resources.PODS and isinstance(change, Unreadable):
+                if (change.namespace, change.name) == (namespace, name):
+                    return change.problem
+        return ""
+
+    def names(self, namespace: str) -> list[str]:
+        """The names of a namespace's pods."""
+        return [key[1] for key in self.picture.objects.get(resources.PODS, {}) if key[0] == namespace]
+
+    def gang_of(self, pod: Pod) -> GangName | None:
+        """The gang that a pod says it belongs to; None if it stands alone or cannot say it."""
+        membership = self.membership(pod)
+        return None if membership is None else membership.gang
+
+    def membership(self, pod: Pod) -> Membership | None:
+        """What a pod says of its gang; None if it stands alone or cannot say it."""
+        try:
+            found = read_membership(pod, self.picture)
+        except ObjectError:
+            return None
+        return found if isinstance(found, Membership) else None
+
+    def members(self, gang: GangName) -> list[Pod]:
+        """All pods that say they belong to a gang, whatever state they are in."""
+        namespace = gang.split("/")[1]
+        pods = [pod for pod in self.picture.all(resources.PODS) if pod.metadata.namespace == namespace]
+        return [pod for pod in pods if self.gang_of(pod) == gang]

@@ -1,0 +1,109 @@
+"""Causes of nodes that do not suit: models, counts, labels, taints, cordons."""
+
+from tests.scheduler.causes.book import cause
+from tests.scheduler.world import World
+
+SLOT = {"gpufleet.io/gpu-share": "1"}
+
+
+@cause("gpu-model", why="no node has a GPU of the model", way="H100-80GB (8)")
+def a_model_that_the_cluster_has_not(world: World) -> None:
+    world.node("a")
+    world.pod("p", annotations={"nvidia.com/use-gputype": "B200"})
+
+
+@cause("gpu-model", why="no node has a GPU of the model H10-80GB", way="did you mean H100-80GB?")
+def a_misspelt_model(world: World) -> None:
+    world.node("a")
+    world.pod("p", annotations={"nvidia.com/use-gputype": "H10-80GB"})
+
+
+@cause("no-gpu", why="no node of the cluster has a GPU", way="device plugin")
+def a_cluster_without_gpus(world: World) -> None:
+    world.node("a", gpus=0, devices=False)
+    world.pod("p")
+
+
+@cause("gpu-count", why="it asks for 16 GPUs on one node, and the largest have 8", way="at most 8 in one pod")
+def more_gpus_than_any_node_has(world: World) -> None:
+    world.node("a")
+    for number in range(5):
+        world.node(f"cpu-{number}", gpus=0, devices=False)
+    world.pod("p", gpus=16)
+
+
+@cause("gpu-count", why="besides, 1 node would do, but for a taint", way="at most 8")
+def too_many_gpus_behind_a_taint(world: World) -> None:
+    world.node("a", taints=[{"key": "gpu", "value": "true", "effect": "NoSchedule"}])
+    world.node("cpu", gpus=0, devices=False)
+    world.pod("p", gpus=16)
+
+
+@cause(
+    "taint",
+    why="nvidia.com/gpu=present:NoSchedule",
+    way="{key: nvidia.com/gpu, operator: Equal, value: present, effect: NoSchedule}",
+)
+def a_pool_is_tainted(world: World) -> None:
+    for number in range(3):
+        world.node(f"cpu-{number}", gpus=0, devices=False)
+    world.node("a", taints=[{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}])
+    world.pod("p")
+
+
+@cause("node-not-ready", why="a would do, but is not ready", way="kubectl describe node a")
+def a_node_is_not_ready(world: World) -> None:
+    world.node("a", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    world.pod("p")
+
+
+@cause("cordoned", why="a would do, but is cordoned", way="kubectl uncordon a")
+def a_node_is_cordoned(world: World) -> None:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    world.node("a", unschedulable=True, taints=[taint])
+    world.node("cpu", gpus=0, devices=False)
+    world.pod("p")
+
+
+@cause("selector", why="no node has gpu-type In [nvidia-a10]", way="did you mean gpu-type: nvidia-a100?")
+def a_misspelt_value_in_a_selector(world: World) -> None:
+    world.node("a", labels={"gpu-type": "nvidia-a100"})
+    world.pod("p", nodeSelector={"gpu-type": "nvidia-a10"})
+
+
+@cause("selector", why="no node has acelerator In [nvidia-a100]", way="did you mean the label accelerator")
+def a_misspelt_label_in_a_selector(world: World) -> None:
+    world.node("a", labels={"accelerator": "nvidia-a100"})
+    world.pod("p", nodeSelector={"acelerator": "nvidia-a100"})
+
+
+@cause("selector", why="it may only run on cpu", way="let it also run on a")
+def a_selector_that_picks_nodes_without_gpus(world: World) -> None:
+    world.node("a", labels={"node-type": "gpu"})
+    world.node("cpu", gpus=0, devices=False, labels={"node-type": "cpu"})
+    world.pod("p", nodeSelector={"node-type": "cpu"})
+
+
+@cause(
+    "selector",
+    why="no node has topology.kubernetes.io/zone In [c]",
+    way="nodes have topology.kubernetes.io/zone as a and b",
+)
+def an_affinity_to_a_zone_that_is_not_there(world: World) -> None:
+    for zone in ("a", "b"):
+        world.node(f"node-{zone}", labels={"topology.kubernetes.io/zone": zone})
+    term = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["c"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    world.pod("p", affinity=affinity)
+
+
+@cause("gpu-sharing", why="parts of GPUs need a NodeDevices report, and a has none", way="ask for whole GPUs")
+def a_fraction_where_no_agent_reports_devices(world: World) -> None:
+    world.node("a", devices=False, shares=True)
+    world.pod("p", gpus=0, annotations={"gpufleet.io/gpu-fraction": "0.5"}, resources=SLOT)
+
+
+@cause("no-nodes", why="the cluster has no nodes", way="gpufleet up")
+def a_cluster_without_nodes(world: World) -> None:
+    world.pod("p")
