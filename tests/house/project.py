@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 CODE_FOLDERS = ("src", "tests", "bench")
-TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "designs", "charts", ".ci")
+TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "designs", "examples", "charts", ".ci")
 TEXT_ENDINGS = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml"}
 NOT_OURS = {"LICENSE"}
 
@@ -33,7 +33,7 @@ def text_files() -> list[Path]:
 
 def documents() -> list[Path]:
     """Every Markdown document for users and contributors; designs speak of what is yet to come."""
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "examples").glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def name(path: Path) -> str:

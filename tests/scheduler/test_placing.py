@@ -244,3 +244,15 @@ def test_a_node_that_rejects_pods_is_left_alone() -> None:
         assert world.node_of("next") == "b"
 
     in_world(story)
+
+
+def test_a_pod_that_was_put_on_a_node_with_impossible_amounts_harms_nobody() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.pod("gpus", gpus=10**9, nodeName="a")
+        world.pod("cpu", gpus=0, resources={"cpu": "1e18"}, nodeName="a")
+        world.pod("p", gpus=2)
+        await world.settle()
+        assert world.node_of("p") == "a"
+
+    in_world(story)

@@ -24,7 +24,7 @@ from gpufleet.model import pod as model
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, PodUid
-from gpufleet.model.shape import GpuRequest
+from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 
 LOG = logging.getLogger(__name__)
@@ -100,10 +100,11 @@ class PodReader:
         )
 
     def read_placed(self, pod: Pod) -> model.Pod:
-        """A pod that has a node, whoever placed it. Raises ObjectError where nothing of it can be read.
+        """A pod that has a node, whoever placed it.
 
         How much of each GPU it holds is what its grant says, not what its owner may have written
-        since.
+        since. Anybody may write a node's name into a new pod, with amounts that no machine has: the
+        kubelet turns such a pod away, so it is counted as taking nothing.
         """
         uid = PodUid(pod.metadata.uid)
         self.dependencies.replace(uid, frozenset())
@@ -116,9 +117,12 @@ class PodReader:
         except ObjectError:
             part = None
         gang = part if isinstance(part, GangPart) else None
-        meaning = read_placed_pod(
-            pod, volumes=volumes, gang=gang, namespace_labels=self._namespace_labels(pod, self.cluster)
-        )
+        labels = self._namespace_labels(pod, self.cluster)
+        try:
+            meaning = read_placed_pod(pod, volumes=volumes, gang=gang, namespace_labels=labels)
+        except ObjectError as problem:
+            LOG.error("a placed pod asks for what cannot be", extra={"problem": str(problem)})  # noqa: TRY400
+            return model.Pod(uid, Shape(), name=pod.metadata.path, namespace=pod.metadata.namespace)
         granted = self._granted(pod)
         if not granted or agrees(meaning.shape.gpu, granted):
             return meaning
