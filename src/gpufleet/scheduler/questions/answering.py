@@ -171,13 +171,23 @@ class Answering:
         return Finding("behind-others", why, tuple(ways))
 
     def _ahead(self, entry: Entry, meaning: model.Pod) -> list[str]:
-        """Who would be served before this pod if room came free."""
-        ahead = [other for other in self._waiting_entries() if _turn(other) < _turn(entry)]
-        ahead = [other for other in ahead if not _same_gang(other, meaning)]
+        """Who would be served before this pod if room came free: those who too wait for nothing else."""
+        earlier = [other for other in self._waiting_entries() if _turn(other) < _turn(entry)]
+        ahead = [
+            other
+            for other in sorted(earlier, key=_turn)
+            if not _same_gang(other, meaning) and self._waits_for_room(other)
+        ]
         if not ahead:
             return []
-        ahead.sort(key=_turn)
         return [f"{counted(len(ahead), 'waiting pod')} would be looked at first: {_names(ahead)}"]
+
+    def _waits_for_room(self, entry: Entry) -> bool:
+        verdict = None if entry.meaning is None else self.court.engine.explain(entry.meaning.uid)
+        if verdict is None or verdict.nearest is None:
+            return False
+        # A node that would take it: then it waits for its gang, not for room.
+        return sum(verdict.first_reasons.values()) == verdict.nodes
 
     def _waiting_entries(self) -> list[Entry]:
         return [entry for entry in self.facts.pods.entries.values() if entry.place is Place.WAITING]
