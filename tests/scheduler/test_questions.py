@@ -5,10 +5,14 @@ from typing import Any
 import pytest
 
 from gpufleet.kube.client import Client
+from gpufleet.kube.manifests import manifests
+from gpufleet.kube.resources import EVENTS
 from gpufleet.kube.status import Forbidden, Status
 from gpufleet.model.errors import InputError
+from gpufleet.scheduler.cluster import WATCHED
 from gpufleet.scheduler.questions.answer import Answer, State
 from gpufleet.scheduler.questions.inquiry import ask
+from gpufleet.scheduler.questions.owners import KINDS
 from gpufleet.scheduler.questions.subject import Wanted, read_name
 from gpufleet.scheduler.settings import Settings
 from tests.scheduler.world import World, in_world
@@ -170,3 +174,17 @@ def test_who_may_not_list_the_cluster_hears_what_the_scheduler_last_said() -> No
         assert "may not list" in answer.notes[0]
 
     in_world(story)
+
+
+def test_the_role_for_asking_has_all_that_is_read() -> None:
+    (role,) = (one for one in manifests((1, 37)) if one["metadata"]["name"] == "gpufleet-explain")
+    granted = {
+        (group, plural)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for plural in rule["resources"]
+        if rule["verbs"] == ["get", "list"]
+    }
+    read = {(one.kind.group, one.kind.plural) for one in WATCHED}
+    read |= {(kind.group, kind.plural) for kind in (*KINDS.values(), EVENTS)}
+    assert read <= granted
