@@ -47,9 +47,9 @@ class KernelFiles:
         bus = self.sysfs / "bus/pci/drivers" / driver
         bus.mkdir(parents=True, exist_ok=True)
         (folder / "driver").symlink_to(bus)
-        shown = self.sysfs / "class/drm" / f"card{number}"
-        shown.symlink_to(folder / f"drm/card{number}")
-        (folder / f"drm/card{number}/device").symlink_to(folder)
+        for name in names:
+            (self.sysfs / "class/drm" / name).symlink_to(folder / "drm" / name)
+            (folder / "drm" / name / "device").symlink_to(folder)
         return folder
 
     def remove(self, number: int) -> None:

@@ -49,6 +49,26 @@ class Card(msgspec.Struct, frozen=True):
         return next((folder for folder in found if text(folder / "name") == chip), self.device / "hwmon")
 
 
+class CardListing:
+    """Which cards there are, and whether others than whoever asked was last told of."""
+
+    def __init__(self, roots: Roots, drivers: Collection[str]) -> None:
+        self.roots = roots
+        self.drivers = drivers
+        self._told: list[DeviceId] | None = None
+
+    def tell(self) -> list[Card]:
+        """The cards now."""
+        found = cards(self.roots, self.drivers)
+        self._told = [card.place for card in found]
+        return found
+
+    def changed(self) -> bool:
+        """Whether a card came or went; each change is said once."""
+        told = self._told
+        return told is not None and told != [card.place for card in self.tell()]
+
+
 def cards(roots: Roots, drivers: Collection[str]) -> list[Card]:
     """The GPUs of these drivers, by PCI address."""
     found = [_card(folder, roots) for folder in entries(roots.sysfs / "class/drm", "card[0-9]+")]

@@ -37,7 +37,11 @@ class Driver(msgspec.Struct, frozen=True):
 
 
 class MigFacts(msgspec.Struct, frozen=True):
-    """A MIG instance that exists. Its ``uuid`` changes whenever it is made anew."""
+    """A MIG instance that exists, or a partition of an AMD card (profile "cpx_nps4", ``start`` its number).
+
+    An instance's ``uuid`` changes whenever it is made anew. ``device_nodes`` are those that a program
+    needs for it beside or, on an AMD card, in place of its card's.
+    """
 
     uuid: str
     profile: str
@@ -46,6 +50,7 @@ class MigFacts(msgspec.Struct, frozen=True):
     compute_instance: int
     memory_mib: int | None = None
     multiprocessors: int | None = None
+    device_nodes: tuple[str, ...] = ()
 
 
 class GpuFacts(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpufleet.devices.backend import Changed, Event
-from gpufleet.devices.cards import Card, Roots, cards, module_version, pci_links
+from gpufleet.devices.cards import Card, CardListing, Roots, cards, module_version, pci_links
 from gpufleet.devices.errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.intel.products import product
@@ -31,7 +31,7 @@ class IntelBackend:
     def __init__(self, roots: Roots, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.roots = roots
         self.clock_s = clock_s
-        self._seen: tuple[DeviceId, ...] | None = None
+        self._listing = CardListing(roots, DRIVERS)
         self._energy: dict[DeviceId, tuple[float, int]] = {}
         self._closing = threading.Event()
 
@@ -49,8 +49,7 @@ class IntelBackend:
         driver = self._driver()
         if driver is None:
             raise DriverError("neither xe nor i915 is loaded")
-        found = [(card.place, card) for card in cards(self.roots, DRIVERS)]
-        self._seen = tuple(uuid for uuid, _ in found)
+        found = [(card.place, card) for card in self._listing.tell()]
         gpus = tuple(_facts(index, card) for index, (_, card) in enumerate(found))
         return Fleet(Driver(Vendor.INTEL, module_version(self.roots, driver)), gpus, pci_links(found))
 
@@ -83,9 +82,7 @@ class IntelBackend:
         """As Backend: a card came or went."""
         end_s = self.clock_s() + limit_s
         while not self._closing.is_set():
-            now = tuple(card.place for card in cards(self.roots, DRIVERS))
-            if self._seen is not None and now != self._seen:
-                self._seen = now
+            if self._listing.changed():
                 return Changed()
             left_s = end_s - self.clock_s()
             if left_s <= 0:
