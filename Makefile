@@ -86,6 +86,10 @@ format: setup ## Format the code and repair what can be repaired
 docs: setup ## Build the documentation into build/docs; a broken link fails
 	@$(BIN)/zensical build --strict --clean
 
+.PHONY: protos
+protos: setup ## Generate the kubelet's messages from their .proto files
+	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet_api/*.proto
+
 BENCHMARKS := engine quality lists live profile
 
 .PHONY: bench
