@@ -188,3 +188,26 @@ def test_the_role_for_asking_has_all_that_is_read() -> None:
     read = {(one.kind.group, one.kind.plural) for one in WATCHED}
     read |= {(kind.group, kind.plural) for kind in (*KINDS.values(), EVENTS)}
     assert read <= granted
+
+
+def test_a_node_that_cannot_be_read_is_told_beside_the_answer() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1)
+        world.node("b", devices=False)
+        device = {"id": "GPU-b-0", "sharing": "half"}
+        metadata = {"name": "b"}
+        world.add(
+            {
+                "apiVersion": "gpufleet.io/v1alpha1",
+                "kind": "NodeDevices",
+                "metadata": metadata,
+                "spec": {"devices": [device]},
+            }
+        )
+        world.pod("p", gpus=2)
+        await world.settle()
+        answer = await answer_in(world, "p")
+        assert answer.cause == "gpu-count"
+        assert any("1 node cannot be read and had to be left out" in note for note in answer.notes)
+
+    in_world(story)

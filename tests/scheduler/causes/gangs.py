@@ -81,3 +81,26 @@ def members_contradict_each_other(world: World) -> None:
     world.node("a")
     for name, needed in (("p", "2"), ("p1", "3")):
         world.pod(name, annotations={"gpufleet.io/gang": "train", "gpufleet.io/gang-min-members": needed})
+
+
+@cause(
+    "gang-fit",
+    why="for the next one all members must share one value of example.com/rack",
+    way="wait until more of one example.com/rack is free",
+)
+def a_gang_fits_in_no_single_rack(world: World) -> None:
+    for rack in ("one", "two"):
+        world.node(f"node-{rack}", gpus=2, labels={"example.com/rack": rack})
+    world.add(
+        {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "train", "namespace": "default"},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": 3}},
+                "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
+            },
+        }
+    )
+    for name in ("p", "p1", "p2"):
+        world.pod(name, schedulingGroup={"podGroupName": "train"})

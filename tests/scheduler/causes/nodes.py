@@ -1,6 +1,6 @@
 """Causes of nodes that do not suit: models, counts, labels, taints, cordons."""
 
-from tests.scheduler.causes.book import cause
+from tests.scheduler.causes.book import cause, report
 from tests.scheduler.world import World
 
 SLOT = {"gpufleet.io/gpu-share": "1"}
@@ -106,4 +106,11 @@ def a_fraction_where_no_agent_reports_devices(world: World) -> None:
 
 @cause("no-nodes", why="the cluster has no nodes", way="gpufleet up")
 def a_cluster_without_nodes(world: World) -> None:
+    world.pod("p")
+
+
+@cause("node-unreadable", why="spec.devices[0].sharing: unknown, found 'half'", way="correct that field")
+def the_only_node_has_a_report_that_cannot_be(world: World) -> None:
+    world.node("a", devices=False)
+    report(world, "a", [{"id": "GPU-a-0", "model": "H100-80GB", "sharing": "half"}])
     world.pod("p")

@@ -87,7 +87,10 @@ def a_misspelt_resource(world: World) -> None:
 
 
 @cause(
-    "behind-others", why="goes to 1 pod that come first: default/urgent", way="PriorityClass", scheduler=False
+    "behind-others",
+    why="goes to 1 pod that comes first: default/urgent",
+    way="PriorityClass",
+    scheduler=False,
 )
 def a_pod_of_higher_priority_comes_first(world: World) -> None:
     world.node("a", gpus=1)

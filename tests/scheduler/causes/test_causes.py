@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpufleet.cli.explain_output import lines
 from gpufleet.kube.client import Client
 from gpufleet.scheduler.questions.answer import Answer, State
 from gpufleet.scheduler.questions.inquiry import ask
@@ -35,6 +36,25 @@ def test_the_right_cause_comes_first_and_the_way_out_names_what_to_change(one: C
         assert sum(row.first for row in answer.reasons) <= answer.nodes
         for row in answer.reasons:
             assert row.first <= row.all == len(row.nodes)
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("one", CAUSES, ids=lambda one: one.name)
+def test_every_pod_of_every_case_has_an_answer_that_agrees_with_where_it_is(one: Cause) -> None:
+    async def story(world: World) -> None:
+        one.build(world)
+        await world.settle()
+        for pod in world.objects("/api/v1/pods"):
+            name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+            answer = await answer_in(world, f"pod/{name}")
+            assert (answer.placement is not None) == bool(node)
+            if not node:
+                assert answer.cause not in {"", "unknown", "unseen", "about-to-run", "no-leader"}
+                assert answer.why
+                assert answer.way_out
+            for width in (40, 120):
+                assert max(map(len, lines(answer, width))) <= width
 
     in_world(story)
 

@@ -132,13 +132,22 @@ class Answering:
         if row is not None and said.placeable is not None and said.verdict is None:
             return self._answer(asked, State.WAITS, needs, short_of_members(row), row)
         case = Case(self.facts, entry, meaning, said.verdict or NO_VERDICT, said.by_node)
-        found = self._behind(said, meaning) or find_cause(case)
+        found = self._behind(said, meaning) or _no_domain(gang, said) or find_cause(case)
         if row is not None and said.placeable is not None and found.cause != "behind-others":
             found = does_not_fit(row, said.placeable, said.short_role, found)
         rows = () if found.cause == "behind-others" else reason_rows(case)
         notes = self._ahead(entry, meaning) if case.verdict.nearest is not None else []
+        notes += self._left_out() if case.nodes else []
         answer = self._answer(asked, State.WAITS, needs, found, row, notes)
         return msgspec.structs.replace(answer, nodes=len(case.nodes), reasons=rows)
+
+    def _left_out(self) -> list[str]:
+        """Nodes that could not be looked at."""
+        problems = self.facts.unreadable_nodes()
+        if not problems:
+            return []
+        first = problems[min(problems)]
+        return [f"{counted(len(problems), 'node')} cannot be read and had to be left out: {first}"]
 
     def _told(self, meaning: model.Pod) -> Gang | None:
         record = None if meaning.gang is None else self.facts.gangs.records.get(meaning.gang)
@@ -161,7 +170,10 @@ class Answering:
         if not ahead:
             return None
         higher = [one for one in ahead if one.meaning is not None and one.meaning.priority > meaning.priority]
-        why = f"the room that there is goes to {counted(len(ahead), 'pod')} that come first: {_names(ahead)}"
+        come = "comes" if len(ahead) == 1 else "come"
+        why = (
+            f"the room that there is goes to {counted(len(ahead), 'pod')} that {come} first: {_names(ahead)}"
+        )
         if higher:
             why += f"; {len(higher)} of them have a higher priority than its {meaning.priority}"
         ways = ["it runs when enough of them have ended", "give it a PriorityClass of a higher value"]
@@ -215,6 +227,15 @@ class Answering:
             gang=row,
             notes=tuple(note for note in every if note),
         )
+
+
+def _no_domain(gang: Gang | None, said: Judgement) -> Finding | None:
+    """There would be room for the gang's next member, but not where its others must be."""
+    if gang is None or gang.required_level is None or all(said.by_node.values()):
+        return None
+    level = harmless(gang.required_level)
+    why = f"all members must share one value of {level}, and the nodes of none have room for it too"
+    return Finding("domain", why, (f"wait until more of one {level} is free", "allow a wider level"))
 
 
 def _of_gang(row: GangRow | None) -> list[str]:

@@ -1,10 +1,12 @@
 """One pod that waits, with everything that is known of why: what the modules of causes look at."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from gpufleet.engine.instruction import Verdict
+from gpufleet.engine.reason import Reason
 from gpufleet.kube import resources
 from gpufleet.model.errors import printable
 from gpufleet.model.identifiers import NodeName
@@ -38,10 +40,21 @@ class Case:
         """What the pod asks for."""
         return self.meaning.shape
 
-    @property
+    @cached_property
     def hurdle(self) -> tuple[str, ...]:
-        """The reasons of the nodes that need the least change, the hardest first."""
-        return () if self.verdict.hurdle is None else self.verdict.hurdle.reasons
+        """The reasons of the nodes that need the least change, the hardest first.
+
+        By the same measure as in a verdict, but of the reasons given here: those of a gang's next member
+        hold when the others have their place.
+        """
+        from gpufleet.engine.hurdles import HEIGHTS, NAMES
+
+        heights = dict(zip(NAMES, (HEIGHTS[one] for one in Reason), strict=True))
+        counts = Counter(reasons for reasons in self.by_node.values() if reasons)
+        if not counts:
+            return ()
+        lowest = min(counts, key=lambda one: (sum(heights[name] for name in one), -counts[one], one))
+        return tuple(sorted(lowest, key=lambda name: (-heights[name], NAMES.index(name))))
 
     @cached_property
     def near(self) -> list[Node]:
@@ -85,6 +98,11 @@ def listed(names: Iterable[str], most: int = NAMED_MAX) -> str:
     if len(every) <= most:
         return " and ".join([", ".join(every[:-1]), every[-1]]) if len(every) > 1 else "".join(every)
     return f"{', '.join(every[:most])} and {len(every) - most} more"
+
+
+def end(number: int) -> str:
+    """The verb for so many pods."""
+    return "ends" if number == 1 else "end"
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from gpufleet.engine.explanation import WORDS
 from gpufleet.scheduler.questions import neighbour_causes, node_causes, room_causes
 from gpufleet.scheduler.questions.answer import Finding, ReasonRow
-from gpufleet.scheduler.questions.case import Case, Explain, listed
+from gpufleet.scheduler.questions.case import Case, Explain, counted, listed
 from gpufleet.scheduler.questions.node_causes import repelling
 
 CAUSES: dict[str, Explain] = {**node_causes.CAUSES, **room_causes.CAUSES, **neighbour_causes.CAUSES}
@@ -23,7 +23,7 @@ NO_NODES = Finding(
 def find_cause(case: Case) -> Finding:
     """The cause that matters and the ways out, the nearest first."""
     if not case.nodes:
-        return NO_NODES
+        return _unreadable(case) or NO_NODES
     findings = [CAUSES[name](case) for name in case.hurdle]
     if not findings:
         return Finding("unknown", "no node refuses it now")
@@ -31,6 +31,14 @@ def find_cause(case: Case) -> Finding:
     also = [f"besides, {other.why}" for other in others]
     ways = [*first.way_out, *(way for other in others for way in other.way_out[:1])]
     return Finding(first.cause, "; ".join([first.why, *also]), tuple(ways))
+
+
+def _unreadable(case: Case) -> Finding | None:
+    problems = sorted(case.facts.unreadable_nodes().values())
+    if not problems:
+        return None
+    why = f"{counted(len(problems), 'node')} cannot be read, and there is no other: {problems[0]}"
+    return Finding("node-unreadable", why, ("correct that field; a report of devices is the node agent's",))
 
 
 def reason_rows(case: Case) -> tuple[ReasonRow, ...]:

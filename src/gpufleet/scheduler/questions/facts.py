@@ -9,10 +9,12 @@ from gpufleet.engine.event import Event
 from gpufleet.kube import resources
 from gpufleet.kube.changes import Unreadable
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import read_membership
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.model.errors import printable
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.scheduler.dependencies import Dependencies
 from gpufleet.scheduler.desk import Desk
@@ -24,7 +26,7 @@ from gpufleet.scheduler.places import Entry
 from gpufleet.scheduler.pod_reader import PodReader
 from gpufleet.scheduler.pods import PodBook
 from gpufleet.scheduler.settings import Settings
-from gpufleet.scheduler.translation import Translation
+from gpufleet.scheduler.translation import NODE_KINDS, Translation
 
 
 class Facts:
@@ -61,6 +63,14 @@ class Facts:
                 if (change.namespace, change.name) == (namespace, name):
                     return change.problem
         return ""
+
+    def unreadable_nodes(self) -> dict[str, str]:
+        """Nodes that nothing can be placed on because one of their objects cannot be read, and why."""
+        found = {str(name): problem for name, problem in self.nodes.problems.items()}
+        for kind, change in self.picture.unreadable:
+            if kind in NODE_KINDS and isinstance(change, Unreadable):
+                found[change.name] = f"{kind.name} {harmless(change.name)}: {printable(change.problem)}"
+        return found
 
     def names(self, namespace: str) -> list[str]:
         """The names of a namespace's pods."""

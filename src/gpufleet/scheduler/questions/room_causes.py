@@ -13,7 +13,7 @@ from gpufleet.model.label_advice import nearest
 from gpufleet.model.resources import Resources
 from gpufleet.scheduler.places import Entry
 from gpufleet.scheduler.questions.answer import Finding
-from gpufleet.scheduler.questions.case import Case, Explain, counted, listed
+from gpufleet.scheduler.questions.case import Case, Explain, counted, end, listed
 from gpufleet.scheduler.questions.rooms import Room, gpus_of
 
 Weigh = Callable[[Entry], int]
@@ -49,7 +49,7 @@ def _when_gpus_are_free(case: Case, room: Room, missing: int) -> str:
     names = listed(f"{entry.name} ({counted(gpus_of(entry), 'GPU')})" for entry in enough)
     foreign = [one for one in enough if one.object.spec.scheduler_name != case.facts.settings.scheduler_name]
     note = ", of another scheduler," if foreign else ""
-    return f"it fits on {room.node.name} when {names}{note} ends"
+    return f"it fits on {room.node.name} when {names}{note} {end(len(enough))}"
 
 
 def _enough(holders: list[Entry], weight: Weigh, missing: int) -> list[Entry]:
@@ -167,7 +167,7 @@ def _host(case: Case, cause: str, name: str, asked: int, words: Callable[[int], 
 
     holders = sorted(best.holders, key=lambda entry: (-weight(entry), str(entry.name)))
     ends = [
-        f"it fits on {best.node.name} when {listed(str(one.name) for one in enough)} ends"
+        f"it fits on {best.node.name} when {listed(str(one.name) for one in enough)} {end(len(enough))}"
         for enough in [_enough(holders, weight, missing)]
         if enough
     ]
@@ -202,7 +202,9 @@ def other_resource(case: Case) -> Finding:
     holders = sorted(best.holders, key=lambda entry: (-weight(entry), str(entry.name)))
     enough = _enough(holders, weight, asked - left)
     ends = (
-        f"it fits on {best.node.name} when {listed(str(one.name) for one in enough)} ends" if enough else ""
+        f"it fits on {best.node.name} when {listed(str(one.name) for one in enough)} {end(len(enough))}"
+        if enough
+        else ""
     )
     return Finding("other-resource", why, (ends or f"wait until {harmless(name)} comes free",))
 
