@@ -17,3 +17,7 @@ class NoAnswerError(DriverError):
 
 class MachineError(InputError):
     """The description of a simulated machine says something that cannot be."""
+
+
+class SharingError(InputError):
+    """A sharing configuration says something that cannot be, or cannot be on this node."""
