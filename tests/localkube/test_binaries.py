@@ -199,7 +199,15 @@ def site(tmp_path: Path) -> Iterator[Path]:
 def sites(site: Path) -> Sites:
     """The addresses of all projects, on our site."""
     url = f"http://127.0.0.1:{(site / 'port').read_text(encoding='utf-8')}"
-    return Sites(f"{url}/kubernetes", f"{url}/etcd", f"{url}/kwok", f"{url}/kwok-releases")
+    return Sites(
+        kubernetes=f"{url}/kubernetes",
+        etcd=f"{url}/etcd",
+        kwok=f"{url}/kwok",
+        kwok_releases=f"{url}/kwok-releases",
+        containerd=f"{url}/containerd",
+        cni_plugins=f"{url}/cni-plugins",
+        runc=f"{url}/runc",
+    )
 
 
 def machine() -> str:
@@ -262,6 +270,71 @@ def test_kwok_is_checked_against_its_releases_page(site: Path, tmp_path: Path, w
     else:
         with pytest.raises(DownloadError, match="publishes no checksum"):
             downloading.download(release, ["kwok"], tmp_path, Silent(), sites(site))
+
+
+@pytest.mark.parametrize(
+    ("release", "archive", "within", "checksums"),
+    [
+        (releases.containerd(), "containerd-static-{version}-linux-{machine}.tar.gz", "bin", "sha256sum"),
+        (releases.cni_plugins(), "cni-plugins-linux-{machine}-v{version}.tgz", ".", "sha256"),
+    ],
+)
+def test_several_programs_come_out_of_one_archive(
+    site: Path, tmp_path: Path, release: Release, archive: str, within: str, checksums: str
+) -> None:
+    name = archive.format(version=release.version, machine=machine())
+    programs = {name: name.encode() for name in release.programs[:2]}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as opened:
+        for program, content in programs.items():
+            entry = tarfile.TarInfo(f"{within}/{program}")
+            entry.size = len(content)
+            opened.addfile(entry, io.BytesIO(content))
+    folder = site / release.project / f"v{release.version}"
+    checksum = publish(folder / name, packed.getvalue())
+    publish(folder / f"{name}.{checksums}", f"{checksum}  {name}\n".encode())
+    target = tmp_path / "target"
+    target.mkdir()
+    downloading.download(release, list(programs), target, Silent(), sites(site))
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == programs
+
+
+def test_runc_is_checked_against_its_list(site: Path, tmp_path: Path) -> None:
+    release = releases.runc()
+    folder = site / "runc" / f"v{release.version}"
+    checksum = publish(folder / f"runc.{machine()}", b"runc")
+    publish(folder / "runc.sha256sum", f"{'0' * 64} runc.other\n{checksum} *runc.{machine()}\n".encode())
+    downloading.download(release, ["runc"], tmp_path, Silent(), sites(site))
+    assert (tmp_path / "runc").read_bytes() == b"runc"
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.1.5", Source.PATH), ("1.0.3", Source.BUILD)])
+def test_any_runc_on_path_will_do_that_is_not_too_old(tmp_path: Path, version: str, expected: Source) -> None:
+    put(tmp_path / "path", "runc", version)
+    wanted = {"runc": releases.runc()}
+    found = binaries.find(wanted, Silent(), None, Makers(unreachable, making))
+    assert found["runc"].source is expected
+
+
+def test_another_program_of_the_same_name_on_path_is_no_plugin(tmp_path: Path) -> None:
+    release = releases.cni_plugins()
+    put(tmp_path / "path", "bridge", release.version)
+    found = binaries.find({"bridge": release}, Silent(), None, Makers(unreachable, making))
+    assert found["bridge"].source is Source.BUILD
+
+
+def test_without_a_busybox_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProgramsMissingError, match=r"install a static one .*busybox-static"):
+        binaries.find({"busybox": releases.busybox()}, Silent(), None, Makers(download=unreachable))
+
+
+def test_what_needs_c_is_not_built_without_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProgramsMissingError, match=r"no gcc and no pkg-config; install runc itself"):
+        binaries.find({"runc": releases.runc()}, Silent(), None, Makers(download=unreachable))
 
 
 def test_a_release_that_is_not_there_is_told_with_its_address(site: Path, tmp_path: Path) -> None:

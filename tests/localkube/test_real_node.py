@@ -16,11 +16,11 @@ from gpufleet.localkube import manifests, persistent, simulated_nodes
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
-from gpufleet.localkube.node import caretaker, images, machine
+from gpufleet.localkube.node import caretaker, cgroups, images, machine
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.network import HeldNetwork
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
-from tests.localkube.cluster import KUBERNETES, a_cluster, real_node_programs
+from tests.localkube.cluster import KUBERNETES, a_cluster, program, real_node_programs
 from tests.localkube.real_node import (
     PODS,
     a_pod,
@@ -338,6 +338,42 @@ def test_a_network_of_the_machine_is_not_taken(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("gpufleet.localkube.node.network.ROUTES", routes)
     with pytest.raises(Exception, match="networks for real nodes are taken"):
         HeldNetwork.take_free()
+
+
+def test_images_are_imported_from_an_archive(real: LocalCluster, tmp_path: Path) -> None:
+    archive = tmp_path / "images.tar"
+    images.write_archive(program("busybox"), archive, {"example.test/mine:2": ("echo", "mine")})
+    real.node.import_images(archive)
+    pod = a_pod("mine", "unused")
+    pod["spec"]["containers"][0] = {"name": "main", "image": "example.test/mine:2"}
+    with real.api() as api:
+        api.call("POST", PODS, pod)
+    assert await_end(real, "mine") == 0
+    assert logs(real, "mine") == "mine\n"
+
+
+def groups_of_version_2(folder: Path, on: str) -> Path:
+    """A hierarchy as the kernel shows it, with two controllers."""
+    folder.mkdir()
+    (folder / "cgroup.controllers").write_text("cpu memory\n", encoding="ascii")
+    (folder / "cgroup.subtree_control").write_text(on, encoding="ascii")
+    return folder
+
+
+@pytest.mark.parametrize(("on", "written"), [("cpu\n", "+memory"), ("cpu memory\n", "cpu memory\n")])
+def test_controllers_of_version_2_are_switched_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, on: str, written: str
+) -> None:
+    root = groups_of_version_2(tmp_path / "cgroup", on)
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"cgroup2 {root} cgroup2 rw,nosuid 0 0\nproc /proc proc rw 0 0\n", encoding="ascii")
+    monkeypatch.setattr(cgroups, "MOUNTS", mounts)
+    monkeypatch.setattr(cgroups, "ROOT", root)
+    cgroups.create("gpufleet7")
+    assert (root / "gpufleet7").is_dir()
+    assert (root / "cgroup.subtree_control").read_text(encoding="ascii") == written
+    cgroups.remove("gpufleet7")
+    assert not (root / "gpufleet7").exists()
 
 
 def test_a_busybox_that_needs_libraries_makes_no_image(tmp_path: Path) -> None:

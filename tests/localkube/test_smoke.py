@@ -110,6 +110,16 @@ def test_a_native_gang_starts_whole(running: LocalCluster) -> None:
     assert len(set(devices_of(running, "n-0", "n-1"))) == 8
 
 
+def test_clusters_side_by_side_have_a_scheduler_each(running: LocalCluster) -> None:
+    done = up("--name=beside", "--nodes=1", "--gpus-per-node=1")
+    assert done.returncode == 0, done.stderr
+    beside = persistent.running("beside")
+    for cluster in (running, beside):
+        create(cluster, "same", {"nvidia.com/gpu": "1"})
+    assert devices_of(running, "same") != devices_of(beside, "same")
+    assert cli.main(["down", "--name=beside"]) == 0
+
+
 def test_nobody_else_writes_a_grant(running: LocalCluster) -> None:
     create(running, "guarded", {"nvidia.com/gpu": "1"})
     await_running(running, "guarded")

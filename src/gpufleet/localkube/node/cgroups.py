@@ -1,7 +1,9 @@
 """The control group of one real node, in every hierarchy that the machine has.
 
 The kubelet puts its pods below a group that must be there. Machines have one hierarchy (version 2), one per
-controller (version 1), or both beside each other; all are handled alike: the group is a folder in each.
+controller (version 1), or both beside each other; all are handled alike: the group is a folder in each. Where
+there is version 2 only, the controllers that the kubelet asks for are switched on for all groups, as every
+container runtime does there; they stay on, because another may rely on them by then.
 """
 
 import contextlib
@@ -14,8 +16,13 @@ from pathlib import Path
 from gpufleet.localkube.errors import ClusterError
 
 MOUNTS = Path("/proc/self/mounts")
+ROOT = Path("/sys/fs/cgroup")
+"""Where version 2 is mounted if there is nothing else."""
+
 PROCESSES = "cgroup.procs"
 CPUSET_FILES = ("cpuset.cpus", "cpuset.mems")
+CONTROLLERS = "cgroup.controllers"
+SWITCHED_ON = "cgroup.subtree_control"
 EMPTY_WAIT_S = 10.0
 LOOK_EVERY_S = 0.02
 
@@ -24,6 +31,8 @@ def create(name: str) -> None:
     """Make the group everywhere."""
     for hierarchy in hierarchies():
         group = hierarchy / name
+        if hierarchy == ROOT and (hierarchy / CONTROLLERS).exists():
+            _switch_on_controllers(hierarchy)
         group.mkdir(exist_ok=True)
         for file in CPUSET_FILES:
             # Of version 1: a new group may use nothing until it is told what.
@@ -52,6 +61,22 @@ def hierarchies() -> Iterator[Path]:
         _, place, kind, options, *_ = line.split(" ")
         if kind in {"cgroup", "cgroup2"} and "rw" in options.split(","):
             yield Path(place)
+
+
+def _switch_on_controllers(hierarchy: Path) -> None:
+    """Let groups use every controller that the machine has; ClusterError where that is refused."""
+    there = (hierarchy / CONTROLLERS).read_text(encoding="ascii").split()
+    on = (hierarchy / SWITCHED_ON).read_text(encoding="ascii").split()
+    for controller in there:
+        if controller in on:
+            continue
+        try:
+            (hierarchy / SWITCHED_ON).write_text(f"+{controller}", encoding="ascii")
+        except OSError as error:
+            raise ClusterError(
+                f"the controller {controller} cannot be switched on in {hierarchy}: {error.strerror}; inside "
+                "a container, its processes must first be moved into a group below"
+            ) from error
 
 
 def _deepest_first(group: Path) -> Iterator[Path]:

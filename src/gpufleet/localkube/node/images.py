@@ -9,6 +9,7 @@ import io
 import platform
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -25,11 +26,13 @@ ACCOUNTS = {"etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/group": b"root:x:
 FOLDERS = {"bin": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777}
 
 
-def write_archive(busybox: Path, archive: Path) -> None:
-    """Write both images as an archive that `ctr images import` takes."""
+COMMANDS: Mapping[str, tuple[str, ...]] = {BUSYBOX: ("/bin/sh",), PAUSE: SLEEP}
+
+
+def write_archive(busybox: Path, archive: Path, commands: Mapping[str, tuple[str, ...]] = COMMANDS) -> None:
+    """Write images as an archive that `ctr images import` takes: of each name, what it runs by itself."""
     check_static(busybox)
     layer = _layer(busybox)
-    commands = {BUSYBOX: ("/bin/sh",), PAUSE: SLEEP}
     configs = {name: _config(layer, command) for name, command in commands.items()}
     manifest = [
         {"Config": _file_name(config), "RepoTags": [name], "Layers": ["layer.tar"]}

@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from gpufleet.localkube import child, plan
 from gpufleet.localkube.api import Api, Object
 from gpufleet.localkube.errors import ClusterError, ProgramFailedError
 from gpufleet.localkube.node import caretaker
-from gpufleet.localkube.node.configuration import NodeSpec
+from gpufleet.localkube.node.configuration import CONTAINERD_SOCKET, NodeSpec
 from gpufleet.localkube.node.private_view import KUBELET
 
 READY_WAIT_S = 120.0
@@ -107,6 +108,15 @@ class RealNode:
             if time.monotonic() > limit_s:
                 raise ClusterError(f"the kubelet of the node {self.name} did not come back")
             time.sleep(LOOK_EVERY_S)
+
+    def import_images(self, archive: Path) -> None:
+        """Put the images of a docker or OCI archive where pods find them, under the names that it gives."""
+        socket_outside = self.path(CONTAINERD_SOCKET)
+        command = [self.spec.programs["ctr"], f"--address={socket_outside}", "--namespace=k8s.io"]
+        command += ["images", "import", str(archive)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ClusterError(f"{archive} could not be imported: {done.stderr.strip()}")
 
     @contextmanager
     def kubelet_stopped(self) -> Iterator[None]:
