@@ -1,9 +1,11 @@
 """How the scheduler is doing, for /healthz, /readyz and the gauges.
 
 Alive: the loop turns. Ready: it stands by, or it leads with watches that were heard lately. ``heart``
-looks once a second, inside the loop; the endpoint's thread only reads what was seen last.
+looks once a second, inside the loop; the endpoint's thread only reads what was seen last. A kind that cannot
+be listed (a right is missing, say) keeps everything waiting, so it is named here and once in the log.
 """
 
+import logging
 import time
 
 from gpufleet.kube.clock import Clock
@@ -12,6 +14,7 @@ from gpufleet.scheduler.endpoint import Health
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.translation import Translation
 
+LOG = logging.getLogger(__name__)
 BEAT_S = 1.0
 STUCK_AFTER_S = 30.0
 STANDS_BY = Health(well=True)
@@ -26,6 +29,7 @@ class Status:
         self._translation: Translation | None = None
         self._ready = STANDS_BY
         self._beat_at_s = time.monotonic()
+        self._told: dict[str, str] = {}
 
     def listing(self, cluster: Cluster) -> None:
         """We lead, and these mirrors are being filled."""
@@ -68,9 +72,18 @@ class Status:
         for kind, health in cluster.health().items():
             name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
             metrics.unreadable.labels(name).set(health.unreadable)
+            if not health.listed and health.problem:
+                reasons.append(f"{name}: cannot be listed ({health.problem})")
+                self._tell(name, health.problem)
             if health.heard_s_ago is None:
                 continue
             metrics.watch_age_seconds.labels(name).set(health.heard_s_ago)
             if health.heard_s_ago > self.silent_after_s:
                 reasons.append(f"{name}: nothing heard for {health.heard_s_ago:.0f} s ({health.problem})")
         self._ready = Health(well=not reasons, reasons=tuple(reasons))
+
+    def _tell(self, kind: str, problem: str) -> None:
+        """Say in the log why nothing is decided, once for each reason."""
+        if self._told.get(kind) != problem:
+            self._told[kind] = problem
+            LOG.warning("a kind cannot be listed", extra={"kind": kind, "problem": problem})

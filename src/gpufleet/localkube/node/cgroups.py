@@ -90,4 +90,5 @@ def _empty(folder: Path) -> None:
         for pid in (folder / PROCESSES).read_text(encoding="ascii").split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
+    with contextlib.suppress(OSError):
         folder.rmdir()

@@ -1,0 +1,38 @@
+"""A scheduler that cannot begin says which kind of object it waits for, and why."""
+
+import logging
+from typing import cast
+
+import pytest
+
+from gpufleet.kube import resources
+from gpufleet.kube.mirror import Health
+from gpufleet.kube.resources import Kind
+from gpufleet.scheduler.cluster import Cluster
+from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.status import Status
+
+FORBIDDEN = 'pods is forbidden: User "u" cannot list resource "pods"'
+
+
+class Mirrors:
+    """A cluster of which the pods may not be listed and the nodes are."""
+
+    def health(self) -> dict[Kind, Health]:
+        """As `Cluster.health`."""
+        counts = {"lists": 0, "watches": 0, "events": 0, "unreadable": 0}
+        refused = Health(listed=False, following=False, heard_s_ago=None, problem=FORBIDDEN, **counts)
+        fine = Health(listed=True, following=True, heard_s_ago=1.0, problem="", **counts)
+        return {resources.PODS: refused, resources.NODES: fine}
+
+
+def test_what_cannot_be_listed_is_named_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    status = Status()
+    cluster = cast("Cluster", Mirrors())
+    status.listing(cluster)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            status._look(cluster, Metrics())
+    assert not status.ready().well
+    assert f"pods: cannot be listed ({FORBIDDEN})" in status.ready().reasons
+    assert [record.kind for record in caplog.records] == ["pods"]  # type: ignore[attr-defined]
