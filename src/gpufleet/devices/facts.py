@@ -39,13 +39,14 @@ class Driver(msgspec.Struct, frozen=True):
 class MigFacts(msgspec.Struct, frozen=True):
     """A MIG instance that exists, or a partition of an AMD card (profile "cpx_nps4", ``start`` its number).
 
-    An instance's ``uuid`` changes whenever it is made anew. ``device_nodes`` are those that a program
-    needs for it beside or, on an AMD card, in place of its card's.
+    An instance's ``uuid`` changes whenever it is made anew. ``start`` is the memory slice where it begins;
+    None where the driver does not tell. ``device_nodes`` are those that a program needs for it beside or,
+    on an AMD card, in place of its card's.
     """
 
     uuid: str
     profile: str
-    start: int
+    start: int | None
     gpu_instance: int
     compute_instance: int
     memory_mib: int | None = None

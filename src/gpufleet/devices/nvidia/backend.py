@@ -1,0 +1,144 @@
+"""NVIDIA's library behind the interface of all vendors."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.devices.backend import Event
+from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.facts import Fleet
+from gpufleet.devices.health import Recovery
+from gpufleet.devices.nvidia import inventory, processes, readings
+from gpufleet.devices.nvidia.instances import instances
+from gpufleet.devices.nvidia.library import Nvml
+from gpufleet.devices.nvidia.refusals import Answers, ResetNeededError, VersionMismatchError
+from gpufleet.devices.nvidia.resets import Resets
+from gpufleet.devices.nvidia.session import Session
+from gpufleet.devices.sample import ProcessUse, Sample
+from gpufleet.model.identifiers import DeviceId
+
+MODULE = "proc/driver/nvidia/version"
+MODULE_VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)")
+
+
+class NvidiaBackend:
+    """The GPUs of NVIDIA's driver. ``root`` is the folder below which sys and proc are mounted."""
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        *,
+        clock_s: Callable[[], float] = time.monotonic,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._root = root
+        self._clock_s = clock_s
+        self._wall_s = wall_s
+        self._session: Session | None = None
+        self._old: list[Session] = []
+        self._resets = Resets()
+
+    def open(self) -> None:
+        """As Backend. A library that did not fit is loaded anew next time."""
+        if self._session is not None:
+            return
+        nvml = Nvml()
+        try:
+            nvml.initialise()
+        except DriverError as error:
+            problem = self._with_versions(nvml, error)
+            self._old = [session for session in self._old if not session.over.is_set()]
+            if not self._old:
+                nvml.forget()
+            raise problem from None
+        self._session = Session(nvml)
+
+    def close(self) -> None:
+        """As Backend."""
+        session, self._session = self._session, None
+        if session is not None:
+            self._old.append(session)
+            session.close()
+
+    def fleet(self) -> Fleet:
+        """As Backend; cards that are lost are not listed."""
+        with self._using() as session:
+            found, handles = inventory.fleet(session.nvml, self._root)
+            session.listed(found, handles)
+            self._resets.listed(set(handles))
+            return found
+
+    def sample(self, uuid: DeviceId) -> Sample:
+        """As Backend. A card that answers nothing before it is reset gives a sample that says so."""
+        with self._about(uuid) as session:
+            at_s, counters = self._clock_s(), session.counters(uuid)
+            try:
+                found, refuses = readings.sample(session.nvml, session.handle(uuid), counters, at_s)
+            except ResetNeededError:
+                found, refuses = Sample(at_s, recovery=Recovery.RESET), True
+        if refuses:
+            self._resets.missing(uuid)
+            resets = self._resets.count(uuid)
+        else:
+            resets = self._resets.answered(uuid, found.energy_mj, found.uncorrected_errors)
+        return msgspec.structs.replace(found, resets=resets)
+
+    def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
+        """As Backend."""
+        with self._about(uuid) as session:
+            card = session.handle(uuid)
+            those = {one.uuid: one for one in instances(session.nvml, card, Answers())}
+            one = those.get(mig_uuid)
+            if one is not None:
+                counters = session.counters(mig_uuid)
+                found = readings.sample_instance(session.nvml, card, one, counters, self._clock_s())
+                return msgspec.structs.replace(found, resets=self._resets.count(uuid))
+        raise GpuLostError(f"{uuid} has no instance {mig_uuid}")
+
+    def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
+        """As Backend."""
+        with self._about(uuid) as session:
+            return processes.processes(session.nvml, session.handle(uuid), self._wall_s)
+
+    def wait_event(self, limit_s: float) -> Event | None:
+        """As Backend; cards that ``fleet`` has not listed report nothing."""
+        with self._using() as session:
+            return session.events.wait(limit_s)
+
+    @contextmanager
+    def _using(self) -> Iterator[Session]:
+        session = self._session
+        if session is None:
+            raise DriverError("the library is not open")
+        with session.use():
+            yield session
+
+    @contextmanager
+    def _about(self, uuid: DeviceId) -> Iterator[Session]:
+        """A call about one card; remembers when the card is lost."""
+        with self._using() as session:
+            try:
+                yield session
+            except GpuLostError as error:
+                session.lost(uuid)
+                self._resets.missing(uuid)
+                raise GpuLostError(f"{uuid}: {error}") from None
+
+    def _with_versions(self, nvml: Nvml, error: DriverError) -> DriverError:
+        """Which version is where, as far as it can be told."""
+        if not isinstance(error, VersionMismatchError):
+            return error
+        try:
+            text = (self._root / MODULE).read_text(encoding="ascii", errors="replace")
+        except OSError:
+            text = ""
+        module = MODULE_VERSION.search(text)
+        library = Answers().ask(nvml.library_version)
+        return DriverError(
+            f"{error}; the kernel's module is {module[1] if module else 'unknown'},"
+            f" the library is {library or 'unknown'}"
+        )

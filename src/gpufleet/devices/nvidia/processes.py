@@ -1,0 +1,72 @@
+"""Who is on a card now.
+
+The driver lists those that compute and those that draw; who does both is in both lists, with the same
+memory. A cut card is asked instance by instance. How busy a process keeps the card is told only of those
+that kept it busy at all within the last moments, so whoever is listed and not among them kept it busy
+for 0 %; where the driver does not tell this (as of cut cards), it is absent.
+"""
+
+from collections.abc import Callable
+
+from gpufleet.devices.nvidia.instances import instances
+from gpufleet.devices.nvidia.library import MIB, Handle, Nvml, Process
+from gpufleet.devices.nvidia.refusals import Answers
+from gpufleet.devices.sample import ProcessUse
+
+MOMENT_US = 2_000_000
+"""Back to when; the driver keeps a sample at least once a second."""
+
+
+def processes(nvml: Nvml, card: Handle, wall_s: Callable[[], float]) -> tuple[ProcessUse, ...] | None:
+    """All of a card; None where the driver does not tell. ``wall_s`` is the time of day."""
+    answers = Answers()
+    if answers.ask(lambda: nvml.mig_mode(card)):
+        found = _of_instances(nvml, card, answers)
+    else:
+        listed = _listed(nvml, card, answers)
+        busy = answers.ask(lambda: _busy_pct(nvml, card, int(wall_s() * 1e6) - MOMENT_US))
+        found = None if listed is None else _uses(listed, busy, None)
+    answers.check(answered=found is not None)
+    return found
+
+
+def _of_instances(nvml: Nvml, card: Handle, answers: Answers) -> tuple[ProcessUse, ...] | None:
+    found: list[ProcessUse] = []
+    for one in instances(nvml, card, answers):
+        listed = _listed(nvml, one.handle, answers)
+        if listed is None:
+            return None
+        found += _uses(listed, None, one.uuid)
+    return tuple(found)
+
+
+def _listed(nvml: Nvml, handle: Handle, answers: Answers) -> list[Process] | None:
+    compute = answers.ask(lambda: nvml.compute_processes(handle))
+    graphics = answers.ask(lambda: nvml.graphics_processes(handle))
+    if compute is None:
+        return graphics
+    return compute + (graphics or [])
+
+
+def _uses(
+    listed: list[Process], busy_pct: dict[int, int | None] | None, mig_uuid: str | None
+) -> tuple[ProcessUse, ...]:
+    memory: dict[int, int | None] = {}
+    for one in listed:
+        known = memory.get(one.pid)
+        memory[one.pid] = one.memory if known is None else max(known, one.memory or 0)
+    return tuple(
+        ProcessUse(
+            pid,
+            None if used is None else used // MIB,
+            None if busy_pct is None else busy_pct.get(pid, 0),
+            mig_uuid,
+        )
+        for pid, used in memory.items()
+    )
+
+
+def _busy_pct(nvml: Nvml, card: Handle, after_us: int) -> dict[int, int | None]:
+    """By process, its newest sample. More than 100 % is no measurement."""
+    newest = sorted(nvml.process_busy(card, after_us), key=lambda one: one.at_us)
+    return {one.pid: one.busy_pct if one.busy_pct <= 100 else None for one in newest}

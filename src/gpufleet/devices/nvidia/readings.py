@@ -1,0 +1,150 @@
+"""One moment of a card, or of a MIG instance.
+
+Everything is asked for by itself, so that what one card or driver does not give is absent and the rest
+is there. Which call stands for which value where NVML has several:
+
+- power: the card's usage; boards that lack it (some modules with a processor) tell it as a field;
+- bytes over NVLink: the sum over all links, as data without protocol, up to its fourth generation; of
+  the fifth, link by link;
+- uncorrected errors: the total, else the field of double-bit errors.
+"""
+
+import msgspec
+
+from gpufleet.devices.health import Recovery
+from gpufleet.devices.nvidia.activity import Counters
+from gpufleet.devices.nvidia.instances import Instance
+from gpufleet.devices.nvidia.library import ALL_LINKS, MIB, Field, Handle, Nvml
+from gpufleet.devices.nvidia.refusals import Answers
+from gpufleet.devices.sample import Memory, Remaps, Sample
+
+MEMORY_CELSIUS = Field(82)
+LINK_COUNT = Field(91)
+LINK_SENT_KIB, LINK_RECEIVED_KIB = Field(138, ALL_LINKS), Field(139, ALL_LINKS)
+POWER_AVERAGE_MW, POWER_INSTANT_MW = Field(185), Field(186)
+DOUBLE_BIT_ERRORS = Field(4)
+RECOVERY_ACTION = Field(230)
+FIELDS = (
+    MEMORY_CELSIUS,
+    LINK_COUNT,
+    LINK_SENT_KIB,
+    LINK_RECEIVED_KIB,
+    POWER_AVERAGE_MW,
+    POWER_INSTANT_MW,
+    DOUBLE_BIT_ERRORS,
+    RECOVERY_ACTION,
+)
+LINK_SENT_BYTES, LINK_RECEIVED_BYTES = 202, 204
+SM_CLOCK, MEMORY_CLOCK = 1, 2
+LINKS_MOST = 72
+
+RECOVERIES = {
+    0: Recovery.NONE,
+    1: Recovery.RESET,
+    2: Recovery.REBOOT,
+    3: Recovery.DRAIN_P2P,
+    4: Recovery.DRAIN_AND_RESET,
+    5: Recovery.IMEX,
+    6: Recovery.RESET,
+    7: Recovery.REBOOT,
+}
+"""NVML_GPU_RECOVERY_ACTION_*; 6 resets the bus, 7 restarts the system with its firmware."""
+
+
+def sample(nvml: Nvml, card: Handle, counters: Counters, at_s: float) -> tuple[Sample, bool]:
+    """Readings of a card, and whether it refuses to answer before it is reset.
+
+    Raises GpuLostError, or DriverError where it answers nothing at all.
+    """
+    answers = Answers()
+    ask = answers.ask
+    fields = ask(lambda: nvml.fields(card, FIELDS)) or {}
+    busy = ask(lambda: nvml.utilization(card))
+    license_held = ask(lambda: nvml.licensed(card))
+    found = Sample(
+        at_s,
+        gpu_busy_pct=None if busy is None else busy.gpu_pct,
+        memory_busy_pct=None if busy is None else busy.memory_pct,
+        encoder_busy_pct=ask(lambda: nvml.encoder_pct(card)),
+        decoder_busy_pct=ask(lambda: nvml.decoder_pct(card)),
+        memory=_memory(nvml, card, answers),
+        power_w=_power_w(ask(lambda: nvml.power_mw(card)), fields),
+        energy_mj=ask(lambda: nvml.energy_mj(card)),
+        gpu_celsius=ask(lambda: nvml.celsius(card)),
+        memory_celsius=_whole(fields.get(MEMORY_CELSIUS)),
+        sm_clock_mhz=ask(lambda: nvml.clock_mhz(card, SM_CLOCK)),
+        memory_clock_mhz=ask(lambda: nvml.clock_mhz(card, MEMORY_CLOCK)),
+        pcie_replays=ask(lambda: nvml.pcie_replays(card)),
+        nvlink_bytes=_nvlink_bytes(nvml, card, fields, answers),
+        remaps=_remaps(nvml, card, answers),
+        uncorrected_errors=_uncorrected_errors(nvml, card, fields, answers),
+        vgpu_license=None if license_held is None else int(license_held),
+        activity=counters.read(card, None, answers),
+    )
+    answers.check(answered=found != Sample(at_s))
+    return msgspec.structs.replace(found, recovery=_recovery(fields, answers)), answers.reset_needed
+
+
+def sample_instance(nvml: Nvml, card: Handle, instance: Instance, counters: Counters, at_s: float) -> Sample:
+    """Readings of an instance: the driver tells its memory, and its counters where it has some."""
+    answers = Answers()
+    found = Sample(
+        at_s,
+        memory=_memory(nvml, instance.handle, answers),
+        activity=counters.read(card, instance.gpu_instance, answers),
+    )
+    answers.check(answered=found != Sample(at_s))
+    return found
+
+
+def _memory(nvml: Nvml, handle: Handle, answers: Answers) -> Memory:
+    memory = answers.ask(lambda: nvml.memory(handle))
+    if memory is None:
+        return Memory()
+    return Memory(memory.used // MIB, memory.free // MIB, memory.reserved // MIB)
+
+
+def _power_w(power_mw: float | None, fields: dict[Field, float]) -> float | None:
+    for value in (power_mw, fields.get(POWER_AVERAGE_MW), fields.get(POWER_INSTANT_MW)):
+        if value is not None:
+            return value / 1000
+    return None
+
+
+def _nvlink_bytes(nvml: Nvml, card: Handle, fields: dict[Field, float], answers: Answers) -> int | None:
+    sent, received = fields.get(LINK_SENT_KIB), fields.get(LINK_RECEIVED_KIB)
+    if sent is not None and received is not None:
+        return int(sent + received) * 1024
+    links = range(min(LINKS_MOST, int(fields.get(LINK_COUNT, 0))))
+    if not links:
+        return None
+    wanted = tuple(Field(number, link) for number in (LINK_SENT_BYTES, LINK_RECEIVED_BYTES) for link in links)
+    by_link = answers.ask(lambda: nvml.fields(card, wanted))
+    return sum(int(value) for value in by_link.values()) if by_link else None
+
+
+def _remaps(nvml: Nvml, card: Handle, answers: Answers) -> Remaps:
+    rows = answers.ask(lambda: nvml.remapped(card))
+    return (
+        Remaps() if rows is None else Remaps(rows.correctable, rows.uncorrectable, rows.pending, rows.failed)
+    )
+
+
+def _uncorrected_errors(nvml: Nvml, card: Handle, fields: dict[Field, float], answers: Answers) -> int | None:
+    total = answers.ask(lambda: nvml.uncorrected_errors(card))
+    return _whole(fields.get(DOUBLE_BIT_ERRORS)) if total is None else total
+
+
+def _recovery(fields: dict[Field, float], answers: Answers) -> Recovery | None:
+    """What the driver asks for. A request that we cannot name is taken for a reset, the mildest that
+    puts a card out of service; a card that refuses to answer before it is reset asks for that.
+    """
+    action = fields.get(RECOVERY_ACTION)
+    asked = None if action is None else RECOVERIES.get(int(action), Recovery.RESET)
+    if asked in (None, Recovery.NONE) and answers.reset_needed:
+        return Recovery.RESET
+    return asked
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,70 @@
+"""How often a card was reset, or found again, since this process began.
+
+No call of NVML tells that a card was reset, so it is concluded from what cannot happen otherwise:
+
+- the card was lost, was not listed, or answered nothing before a reset, and now it answers;
+- a count went back that only grows while the driver is loaded: energy drawn, or uncorrected errors.
+
+A reset between two samples of a card that had nothing to count and was never seen without an answer
+stays unnoticed; there was nothing against such a card, so nothing waits for its reset. A restart of the
+machine ends this process, and the next one begins without faults. Counts are kept while the library is
+closed and opened again, since a reload of the driver is one of the ways to reset a card.
+"""
+
+import threading
+
+import msgspec
+
+from gpufleet.model.identifiers import DeviceId
+
+
+class _Seen(msgspec.Struct):
+    resets: int = 0
+    missed: bool = False
+    energy_mj: int | None = None
+    uncorrected_errors: int | None = None
+
+
+class Resets:
+    """Of all cards. May be told and asked from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cards: dict[DeviceId, _Seen] = {}
+
+    def missing(self, uuid: DeviceId) -> None:
+        """The card is lost, or answers nothing before it is reset."""
+        with self._lock:
+            self._card(uuid).missed = True
+
+    def listed(self, uuids: set[DeviceId]) -> None:
+        """These are the cards that the driver lists; others that were seen before are missing."""
+        with self._lock:
+            for uuid, card in self._cards.items():
+                card.missed |= uuid not in uuids
+            for uuid in uuids:
+                self._card(uuid)
+
+    def answered(self, uuid: DeviceId, energy_mj: int | None, uncorrected_errors: int | None) -> int:
+        """The card answered with these counts; how often it was reset by now."""
+        with self._lock:
+            card = self._card(uuid)
+            back = _went_back(card.energy_mj, energy_mj)
+            back |= _went_back(card.uncorrected_errors, uncorrected_errors)
+            if card.missed or back:
+                card.resets += 1
+            card.missed = False
+            card.energy_mj, card.uncorrected_errors = energy_mj, uncorrected_errors
+            return card.resets
+
+    def count(self, uuid: DeviceId) -> int:
+        """How often the card was reset by now."""
+        with self._lock:
+            return self._card(uuid).resets
+
+    def _card(self, uuid: DeviceId) -> _Seen:
+        return self._cards.setdefault(uuid, _Seen())
+
+
+def _went_back(before: int | None, now: int | None) -> bool:
+    return before is not None and now is not None and now < before
