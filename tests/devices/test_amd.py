@@ -181,8 +181,11 @@ def test_a_card_in_eight_parts_is_one_card_with_eight_instances(parts: Machine) 
 
 def test_partitions_numbered_in_the_function_are_the_same_card(whole: Machine) -> None:
     for part in range(8):
-        whole.gpu_node(part + 1, 0x0500 | part, 128 + part, {}, simd_count=152)
-    assert len(whole.backend().fleet().gpus[0].mig) == 8
+        others = {other + 1: 11 for other in range(8) if other != part}
+        whole.gpu_node(part + 1, 0x0500 | part, 128 + part, others, simd_count=152)
+    fleet = whole.backend().fleet()
+    assert len(fleet.gpus[0].mig) == 8
+    assert fleet.links == {}
 
 
 def test_a_card_without_a_number_of_its_own_is_named_by_its_place(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 The numbers are those of the catalogue of malformed inputs. Whoever asked keeps the plans it has.
 """
 
+import json
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpufleet.devices.errors import SharingError
 from gpufleet.devices.sharing.chosen import chosen_key
@@ -131,3 +134,70 @@ def test_31_a_bomb_costs_little_memory() -> None:
     finally:
         tracemalloc.stop()
     assert peak_bytes < 8 * 2**20
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["gpu", "all", "rest", "v1", "gpufleet.io/v1alpha1", "1g.5gb", "none", "mixed"])
+)
+NAMES = st.sampled_from(
+    [
+        "version",
+        "flags",
+        "sharing",
+        "mps",
+        "timeSlicing",
+        "resources",
+        "name",
+        "replicas",
+        "devices",
+        "plugin",
+        "pools",
+        "training",
+        "gpus",
+        "exclusive",
+        "mig",
+        "layout",
+        "profile",
+        "start",
+        "profiles",
+        "timeSlice",
+        "deviceListStrategy",
+        "gfd",
+        "sleepInterval",
+        "imex",
+        "channelIDs",
+        "clients",
+        "memory",
+        "fractions",
+        "model",
+    ]
+)
+DOCUMENTS = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=25,
+)
+
+
+NEARLY_RIGHT = st.builds(
+    lambda entries: {"version": "gpufleet.io/v1alpha1", "pools": {"training": entries}},
+    st.lists(st.dictionaries(NAMES, DOCUMENTS, max_size=2).map(lambda entry: {"gpus": [0], **entry})),
+) | st.builds(lambda resources: {"sharing": {"timeSlicing": {"resources": resources}}}, DOCUMENTS)
+
+
+@given(DOCUMENTS | NEARLY_RIGHT)
+def test_any_document_is_read_or_refused_in_one_line(document: object) -> None:
+    text = json.dumps(document)
+    for read in (read_own, read_plugin_config):
+        try:
+            read(text)
+        except SharingError as error:
+            problem = str(error)
+        else:
+            problem = ""
+        assert "\n" not in problem

@@ -9,10 +9,9 @@ ras) and of the compute driver's topology.
 import threading
 import time
 from collections.abc import Callable
-from itertools import product as pairs
 
 from gpufleet.devices.amd.gpu_metrics import energy_mj
-from gpufleet.devices.amd.kfd import KfdNode, kfd_nodes
+from gpufleet.devices.amd.kfd import KfdNode, kfd_nodes, xgmi_links
 from gpufleet.devices.amd.library import Library, load_library
 from gpufleet.devices.amd.products import product
 from gpufleet.devices.backend import Changed, Event
@@ -68,7 +67,7 @@ class AmdBackend:
         )
         library_version = None if self._library is None else self._library.version
         driver = Driver(Vendor.AMD, module_version(self.roots, DRIVER), library_version=library_version)
-        return Fleet(driver, gpus, pci_links(found) | _xgmi_links(nodes))
+        return Fleet(driver, gpus, pci_links(found) | self._xgmi_links(nodes))
 
     def sample(self, uuid: DeviceId) -> Sample:
         """As Backend."""
@@ -97,8 +96,10 @@ class AmdBackend:
 
     def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
         """As Backend; no file tells of one partition, so its readings are absent."""
-        gpu = self.fleet().gpu(uuid)
-        if gpu is None or mig_uuid not in [one.uuid for one in gpu.mig]:
+        card = self._card(uuid)
+        nodes = _nodes_of_cards(kfd_nodes(self.roots.sysfs), [(uuid, card)]).get(uuid, [])
+        gpu = _facts(0, uuid, card, nodes, self.roots)
+        if mig_uuid not in [one.uuid for one in gpu.mig]:
             raise GpuLostError(f"{uuid} has no partition {mig_uuid}")
         return Sample(self.clock_s(), resets=self._resets.get(uuid, 0))
 
@@ -135,6 +136,13 @@ class AmdBackend:
             self._resets[uuid] = self._resets.get(uuid, 0) + 1
         return uuid
 
+    def _xgmi_links(self, nodes: dict[DeviceId, list[KfdNode]]) -> dict[tuple[DeviceId, DeviceId], Link]:
+        """The cards that XGMI joins; links between partitions of one card are its own affair."""
+        owners = {node.number: uuid for uuid, own in nodes.items() for node in own}
+        links = xgmi_links(self.roots.sysfs, [node for own in nodes.values() for node in own])
+        ends = ((owners[near], owners[far]) for near, far in links if far in owners)
+        return {(min(one, other), max(one, other)): Link.DIRECT for one, other in ends if one != other}
+
     def _check_driver(self) -> None:
         if not (self.roots.sysfs / "module" / DRIVER).is_dir():
             raise DriverError(f"{DRIVER} is not loaded")
@@ -170,20 +178,20 @@ def _facts(index: int, uuid: DeviceId, card: Card, nodes: list[KfdNode], roots: 
         multiprocessors=sum(units) if units else None,
         architecture=nodes[0].architecture if nodes else None,
         mig_enabled=None if compute is None else bool(partitions),
-        mig=tuple(_partition(number_, uuid, card, node, roots) for number_, node in enumerate(partitions)),
+        mig=tuple(_partition(part, uuid, card, node, roots) for part, node in enumerate(partitions)),
         device_nodes=card.device_nodes,
     )
 
 
-def _partition(number_: int, uuid: DeviceId, card: Card, node: KfdNode, roots: Roots) -> MigFacts:
+def _partition(part: int, uuid: DeviceId, card: Card, node: KfdNode, roots: Roots) -> MigFacts:
     """One partition: compute mode and memory mode name its kind, as in AMD's resource names."""
     modes = [text(card.device / f"current_{what}_partition") or "" for what in ("compute", "memory")]
     device = (roots.sysfs / f"class/drm/renderD{node.render_minor}/device").resolve()
     return MigFacts(
-        f"{uuid}-p{number_}",
+        f"{uuid}-p{part}",
         "_".join(mode.lower() for mode in modes if mode),
-        start=number_,
-        gpu_instance=number_,
+        start=part,
+        gpu_instance=part,
         compute_instance=0,
         memory_mib=node.memory_mib,
         multiprocessors=node.compute_units,
@@ -209,13 +217,6 @@ def _location(card: Card) -> tuple[int, int]:
     domain, bus, rest = card.pci_bus_id.split(":")
     device, function = rest.split(".")
     return int(domain, 16), int(bus, 16) << 8 | int(device, 16) << 3 | int(function)
-
-
-def _xgmi_links(nodes: dict[DeviceId, list[KfdNode]]) -> dict[tuple[DeviceId, DeviceId], Link]:
-    owners = {node.number: uuid for uuid, own in nodes.items() for node in own}
-    ways = (pair for own in nodes.values() for node in own for pair in pairs([node.number], node.xgmi_to))
-    ends = ((owners[near], owners[far]) for near, far in ways if far in owners)
-    return {(min(one, other), max(one, other)): Link.DIRECT for one, other in ends if one != other}
 
 
 def _memory(card: Card) -> Memory:

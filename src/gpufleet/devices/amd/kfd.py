@@ -26,8 +26,6 @@ class KfdNode(msgspec.Struct, frozen=True):
     compute_units: int | None
     architecture: str | None
     memory_mib: int | None
-    xgmi_to: tuple[int, ...]
-    """Nodes at the other end of its XGMI links."""
 
 
 def kfd_nodes(sysfs: Path) -> list[KfdNode]:
@@ -37,8 +35,21 @@ def kfd_nodes(sysfs: Path) -> list[KfdNode]:
     return [_node(folder, values) for folder, values in found if values.get("simd_count")]
 
 
+def xgmi_links(sysfs: Path, nodes: list[KfdNode]) -> list[tuple[int, int]]:
+    """Which nodes an XGMI link joins.
+
+    Partitions are joined to every other partition of the machine, so there may be thousands of files.
+    """
+    found = []
+    for node in nodes:
+        folder = sysfs / f"class/kfd/kfd/topology/nodes/{node.number}/io_links"
+        links = (table(path / "properties") for path in entries(folder, "[0-9]+"))
+        far = (link.get("node_to") for link in links if link.get("type") == XGMI)
+        found += [(node.number, number) for number in far if number is not None]
+    return found
+
+
 def _node(folder: Path, values: dict[str, int]) -> KfdNode:
-    links = (table(path / "properties") for path in entries(folder / "io_links", "[0-9]+"))
     banks = [
         size
         for path in entries(folder / "mem_banks", "[0-9]+")
@@ -53,7 +64,6 @@ def _node(folder: Path, values: dict[str, int]) -> KfdNode:
         values["simd_count"] // per_unit if per_unit else None,
         _architecture(values.get("gfx_target_version")),
         sum(banks) // MIB if banks else None,
-        tuple(link["node_to"] for link in links if link.get("type") == XGMI and "node_to" in link),
     )
 
 
