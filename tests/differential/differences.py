@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.differential.cases import namespace_of
+from tests.differential.cases import Manifest, namespace_of
 from tests.differential.comparison import Question
 
 PAGE = Path(__file__).parents[2] / "docs" / "kube-scheduler-differences.md"
@@ -31,8 +31,7 @@ def claims_matched_together(question: Question) -> bool:
 
 def _claims_for_volumes(question: Question) -> list[str]:
     """The claims of the pod that wait for one of the volumes that are there."""
-    volumes = question.pod["spec"].get("volumes", ())
-    named = {one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one}
+    named = _claims(question.pod)
     local = {
         one["metadata"]["name"]
         for one in question.case.objects
@@ -50,7 +49,40 @@ def _claims_for_volumes(question: Question) -> list[str]:
     ]
 
 
-DIFFERENCES: Mapping[str, Callable[[Question], bool]] = {"claims-matched-together": claims_matched_together}
+def gpus_of_two_vendors(question: Question) -> bool:
+    """No machine has GPUs of two vendors, so a pod that asks for both is refused at once."""
+    return "several kinds of GPU" in question.ours.held and bool(question.theirs.feasible)
+
+
+def claim_of_a_lost_node(question: Question) -> bool:
+    """A claim for one pod at a time is in use by a pod of a node that is gone.
+
+    kube-scheduler forgets the pod with its node; the volume may still be written to there.
+    """
+    case, ours, theirs = question.case, question.ours, question.theirs
+    lost = [
+        one
+        for one in case.objects
+        if one["kind"] == "Pod"
+        and namespace_of(one) == namespace_of(question.pod)
+        and one["spec"]["nodeName"] not in case.nodes
+    ]
+    shared = any(_claims(question.pod) & _claims(one) for one in lost)
+    extra = theirs.feasible - ours.feasible
+    only = all(ours.reasons.get(node) == ("volume-in-use",) for node in extra)
+    return shared and only and ours.feasible < theirs.feasible
+
+
+def _claims(pod: Manifest) -> set[str]:
+    volumes = pod["spec"].get("volumes", ())
+    return {one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one}
+
+
+DIFFERENCES: Mapping[str, Callable[[Question], bool]] = {
+    "claims-matched-together": claims_matched_together,
+    "claim-of-a-lost-node": claim_of_a_lost_node,
+    "gpus-of-two-vendors": gpus_of_two_vendors,
+}
 
 
 def excuse(question: Question) -> str | None:

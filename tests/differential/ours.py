@@ -25,7 +25,7 @@ from gpufleet.scheduler.pod_reader import PodReader
 from gpufleet.scheduler.pods import PodBook
 from gpufleet.scheduler.translation import Translation
 from tests.differential.builder import ASKS
-from tests.differential.cases import CASE_LABEL, Case, path_of
+from tests.differential.cases import TOKEN, Case, path_of
 
 STEP_US = 1_000_000
 DEADLINE_S = 600.0
@@ -69,7 +69,7 @@ def judgements(reading: Reading, cases: Iterable[Case]) -> Mapping[str, Judgemen
     found = {}
     for case in cases:
         engine = Engine(find_policy("best-fit"))
-        said = engine.step(0, [*reading.events[""], *reading.events[case.token]])
+        said = engine.step(0, [*reading.events.get("", ()), *reading.events.get(case.token, ())])
         refused = [one for one in said if isinstance(one, Rejected)]
         assert not refused, refused
         for pod in case.asked:
@@ -81,10 +81,8 @@ def judgements(reading: Reading, cases: Iterable[Case]) -> Mapping[str, Judgemen
 def _case_of(event: Event) -> str:
     """The token of the case that an event is about, "" if it is about all."""
     match event:
-        case NodeSet(node):
-            return node.labels[CASE_LABEL]
-        case PodBound(pod):
-            return dict(pod.labels)[CASE_LABEL]
+        case NodeSet(found) | PodBound(found):
+            return str(TOKEN.findall(found.name)[0])
         case PodAdded():
             return WAITING
         case _:

@@ -59,12 +59,17 @@ def test_the_same_nodes_are_left(tmp_path: Path) -> None:
 
 def story(different: list[Question], folder: Path) -> str:
     """What differs, the first ones as small as they can be made."""
-    told = [
-        str(asyncio.run(shrunk(one, folder / f"smaller-{number}")) if number < SHRUNK_MAX else one)
-        for number, one in enumerate(different[:TOLD_MAX])
+    told = "\n".join(str(one) for one in different[:TOLD_MAX])
+    # What takes long and may fail comes after what is known already.
+    print(told)  # noqa: T201
+    smaller = [
+        str(asyncio.run(shrunk(one, folder / f"smaller-{number}")))
+        for number, one in enumerate(different[:SHRUNK_MAX])
     ]
     numbers = ", ".join(sorted({one.case.origin for one in different}))
-    return f"{len(different)} pods are judged differently ({numbers})\n" + "\n".join(told)
+    return f"{len(different)} pods are judged differently ({numbers}); the first, made small:\n" + "\n".join(
+        smaller
+    )
 
 
 def check_picks(outcome: Outcome) -> None:

@@ -216,6 +216,34 @@ def test_a_malformed_pod_is_told_so_and_harms_nobody() -> None:
     in_world(story)
 
 
+@pytest.mark.parametrize(
+    "amounts", [{"nvidia.com/gpu": "1", "amd.com/gpu": "1"}, {"memory": "9223372036854775807Ki"}]
+)
+def test_a_running_pod_that_cannot_be_read_harms_nobody(amounts: dict[str, str]) -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.node("b", gpus=2)
+        world.pod("strange", gpus=0, resources=amounts, schedulerName="other", nodeName="a")
+        world.pod("good", gpus=2)
+        await world.settle()
+        assert world.node_of("good") == ("b" if "amd.com/gpu" in amounts else world.node_of("good"))
+        assert world.node_of("good")
+
+    in_world(story)
+
+
+def test_gpus_of_another_vendor_are_not_taken_for_those_asked_for() -> None:
+    async def story(world: World) -> None:
+        world.node("nvidia", gpus=2)
+        world.pod("p", gpus=0, resources={"amd.com/gpu": "1"})
+        world.pod("q", gpus=1)
+        await world.settle()
+        assert (world.node_of("p"), world.node_of("q")) == ("", "nvidia")
+        assert "GPU model" in world.why("p")
+
+    in_world(story)
+
+
 def test_a_gated_pod_waits_for_its_gates() -> None:
     async def story(world: World) -> None:
         world.node("a")

@@ -34,6 +34,8 @@ def node_reasons(shape: Shape, node: Node) -> int:
         found |= Reason.VOLUME_AFFINITY
     if not declares(node, shape.features):
         found |= Reason.FEATURE
+    if not counts_gpus_as(node, shape.gpu_resource):
+        found |= Reason.GPU_MODEL
     return int(found)
 
 
@@ -45,6 +47,8 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         reasons[~nodes_of_affinity(affinity, fleet)] |= int(Reason.VOLUME_AFFINITY)
     if shape.features:
         reasons[~declaring_nodes(shape.features, fleet)] |= int(Reason.FEATURE)
+    if shape.gpu_resource:
+        reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= int(Reason.GPU_MODEL)
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
     cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else int(Reason.CORDONED)
     for row, node in enumerate(fleet.nodes):
@@ -84,6 +88,17 @@ def nodes_of_affinity(affinity: NodeAffinity, fleet: Fleet) -> BoolArray:
 def declares(node: Node, features: tuple[str, ...]) -> bool:
     """True if the node declares every one of the features."""
     return not features or set(features) <= set(node.features)
+
+
+def counts_gpus_as(node: Node, gpu_resource: str) -> bool:
+    """True if the node's GPUs, as far as is known, are counted under this name; "" stands for any."""
+    return not gpu_resource or not node.gpu_resources or gpu_resource in node.gpu_resources
+
+
+def nodes_of_vendor(gpu_resource: str, fleet: Fleet) -> BoolArray:
+    """For each node row, whether it may have GPUs of this name."""
+    verdicts = (node is not None and counts_gpus_as(node, gpu_resource) for node in fleet.nodes)
+    return np.fromiter(verdicts, np.bool_, fleet.row_count)
 
 
 def declaring_nodes(features: tuple[str, ...], fleet: Fleet) -> BoolArray:

@@ -16,6 +16,7 @@ class Node(msgspec.Struct, frozen=True):
     ``unschedulable`` is what ``kubectl cordon`` sets: what runs stays, nothing new comes.
     ``features`` are those that the node declares, sorted. ``volume_limits`` says how many volumes
     of a driver can be attached, as (driver, count); a driver that is not there has no limit.
+    ``gpu_resources`` are the names under which its kubelet counts GPUs; () where that is not known.
     ``attached`` are volumes that take such a place already, whether or not a pod uses them.
     """
 
@@ -28,6 +29,7 @@ class Node(msgspec.Struct, frozen=True):
     features: tuple[str, ...] = ()
     volume_limits: tuple[tuple[str, int], ...] = ()
     attached: tuple[Attachment, ...] = ()
+    gpu_resources: tuple[str, ...] = ()
 
     @property
     def taints_beside_cordon(self) -> tuple[Taint, ...]:

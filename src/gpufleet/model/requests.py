@@ -65,15 +65,18 @@ class Needs(msgspec.Struct, frozen=True):
     gpu_resource: str = ""
 
 
-def pod_needs(pod: PodAmounts, share: GpuShare | None = None) -> Needs:
+def pod_needs(pod: PodAmounts, share: GpuShare | None = None, *, several_kinds: bool = False) -> Needs:
     """What the pod needs; ``share`` is the part of each GPU it asks for, None for whole ones.
+
+    A pod with GPUs of several kinds is refused unless ``several_kinds`` says that it runs already: then
+    all of them count, without a name.
 
     Raises InputError, naming the field, for whatever the API server or we refuse.
     """
     total = total_requests(pod)
     for name, amount in total.items():
         _check_countable(name, amount, f"the sum of {name}")
-    gpu_resource, count = _gpu_count(total)
+    gpu_resource, count = _gpu_count(total, several_kinds=several_kinds)
     return Needs(_resources(total), gpu_request(count, share), gpu_resource)
 
 
@@ -177,8 +180,10 @@ def _counted(name: str, amount: Quantity) -> int:
     return amount.milli_value() if name == CPU else amount.value()
 
 
-def _gpu_count(total: Amounts) -> tuple[str, int]:
+def _gpu_count(total: Amounts, *, several_kinds: bool) -> tuple[str, int]:
     counts = {name: total[name].value() for name in GPU_RESOURCES if total.get(name, ZERO) != ZERO}
+    if len(counts) > 1 and several_kinds:
+        counts = {"": sum(counts.values())}
     if len(counts) > 1:
         kinds = " and ".join(counts)
         expected = "GPUs of one kind in one pod"

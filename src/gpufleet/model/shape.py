@@ -47,7 +47,8 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     ``resources.pods`` is ignored: a pod takes one place. ``node_selector`` holds (label, value)
     pairs sorted by label, all of which must hold together with ``affinity`` and with each of
     ``volume_affinities`` (where the pod's volumes can be used). ``features`` are the node features
-    that must be declared, sorted. ``relations`` is what other pods decide.
+    that must be declared, sorted. ``gpu_resource`` is the name under which whole GPUs are asked for,
+    which tells the vendor; "" for any. ``relations`` is what other pods decide.
     """
 
     resources: Resources = Resources()
@@ -58,3 +59,4 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     volume_affinities: tuple[NodeAffinity, ...] = ()
     features: tuple[str, ...] = ()
     relations: Relations = NO_RELATIONS
+    gpu_resource: str = ""

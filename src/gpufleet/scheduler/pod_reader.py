@@ -18,13 +18,13 @@ from gpufleet.kube.codec.pod import NO_LABELS, GangPart, read_placed_pod, read_p
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
 from gpufleet.kube.errors import ObjectError
-from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, PodUid
-from gpufleet.model.shape import GpuRequest, Shape
+from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 
 LOG = logging.getLogger(__name__)
@@ -121,8 +121,10 @@ class PodReader:
         try:
             meaning = read_placed_pod(pod, volumes=volumes, gang=gang, namespace_labels=labels)
         except ObjectError as problem:
-            LOG.error("a placed pod asks for what cannot be", extra={"problem": str(problem)})  # noqa: TRY400
-            return model.Pod(uid, Shape(), name=pod.metadata.path, namespace=pod.metadata.namespace)
+            words = "a placed pod asks for what cannot be; only its place among the pods is counted"
+            LOG.error(words, extra={"problem": str(problem)})  # noqa: TRY400
+            bare = msgspec.structs.replace(pod, spec=PodSpec(containers=()))
+            meaning = read_placed_pod(bare, gang=gang, namespace_labels=labels)
         granted = self._granted(pod)
         if not granted or agrees(meaning.shape.gpu, granted):
             return meaning

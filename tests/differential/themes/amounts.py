@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from tests.differential.builder import Builder
-from tests.differential.cases import Manifest
+from tests.differential.cases import Manifest, name_of
 from tests.differential.draw import Draw
 
-EXTENDED = ("example.com/licence", "example.com/port", "nvidia.com/gpu")
+GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+EXTENDED = ("example.com/licence", "example.com/port", *GPUS)
 HUGE = "hugepages-2Mi"
 RUNTIME_CLASSES = ("heavy", "picky")
 STORAGE = "ephemeral-storage"
@@ -24,7 +25,9 @@ def furnish(case: Builder) -> None:
             "pods": draw.one("2", "3", "110", "110"),
             STORAGE: draw.one("1Gi", "4Gi", "4Gi"),
         }
-        for name in draw.some(EXTENDED, 0, 3):
+        # No machine has GPUs of two vendors.
+        other_vendor = draw.choice(GPUS)
+        for name in draw.some([name for name in EXTENDED if name != other_vendor], 0, 3):
             allocatable[name] = draw.one("0", "1", "2", "4")
         if draw.chance(0.3):
             allocatable[HUGE] = draw.one("0", "64Mi", "128Mi")
@@ -36,8 +39,19 @@ def furnish(case: Builder) -> None:
     for pod in case.running:
         if draw.chance(0.7):
             ask(case, pod, init=0.2)
+            _drop_what_the_node_lacks(case, pod)
             if draw.chance(0.3):
                 pod["status"] = _resizing(draw, pod["spec"])
+
+
+def _drop_what_the_node_lacks(case: Builder, pod: Manifest) -> None:
+    """No kubelet would have let the pod run there with GPUs that it does not have."""
+    node = next((one for one in case.nodes if name_of(one) == pod["spec"]["nodeName"]), None)
+    lacking = set(GPUS) - (set() if node is None else node["status"]["allocatable"].keys())
+    for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())):
+        for side in container["resources"].values():
+            for name in lacking & side.keys():
+                del side[name]
 
 
 def ask(case: Builder, pod: Manifest, init: float = 0.5) -> None:

@@ -25,7 +25,7 @@ def furnish(case: Builder) -> None:
     for pod in case.running:
         if draw.chance(0.4):
             _use(pod, _bound(case, pod, anywhere=True))
-            if draw.chance(0.15):
+            if draw.chance(0.25):
                 pod["spec"]["nodeName"] = f"{case.token}-gone"
     if draw.chance(0.3):
         _bound(case, case.asked[0])

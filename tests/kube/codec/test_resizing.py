@@ -71,6 +71,13 @@ def test_the_status_of_the_pod_as_a_whole_stands_for_its_containers() -> None:
     assert held(asking("1"), statuses=statuses, status=whole).cpu_milli == 7000
 
 
+def test_amounts_of_the_pod_as_a_whole_stand_for_those_in_use_too() -> None:
+    container = {"name": "main", "resources": {}}
+    running = {"cpu": "2", "memory": "2Gi"}
+    found = held(container, statuses=[told(running, running)], resources={"requests": {"memory": "512Mi"}})
+    assert (found.cpu_milli, found.memory_bytes) == (2000, 512 * MEBIBYTE)
+
+
 def test_overhead_is_on_top() -> None:
     statuses = [told({"cpu": "2"})]
     assert held(asking("1"), statuses=statuses, overhead={"cpu": "250m"}).cpu_milli == 2250

@@ -69,6 +69,7 @@ def read_node(
             unschedulable=node.spec.unschedulable,
             features=tuple(sorted({*node.status.declared_features, *_drivers(csi)})),
             volume_limits=limits,
+            gpu_resources=tuple(name for name in GPU_RESOURCES if amounts.get(name, ZERO) != ZERO),
             attached=tuple(sorted(one for one in set(attached) if one.driver in limited)),
         )
 

@@ -94,7 +94,7 @@ def read_placed_pod(
         return _as_resized(pod, found) if pod.resized else found
     except ObjectError:
         with of_object("pod", pod.metadata.path):
-            needs = pod_needs(pod_amounts(pod.spec))
+            needs = pod_needs(pod_amounts(pod.spec), several_kinds=True)
         shape = Shape(resources=needs.resources, gpu=needs.gpu)
         return _pod(pod, shape, gang, read_queue({}, {}, NO_LABELS))
 
@@ -203,6 +203,7 @@ def _read_shape(pod: WirePod) -> Shape:
         affinity=selectors.node_affinity(affinity, "spec.affinity.nodeAffinity"),
         tolerations=_tolerations(spec),
         features=required_features(spec),
+        gpu_resource=needs.gpu_resource if gpu.whole else "",
         relations=neighbours.read_relations(spec, metadata.namespace, labels),
     )
 

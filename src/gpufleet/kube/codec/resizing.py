@@ -69,13 +69,18 @@ def _amounts(pod: Pod, told: Told, *, refused: bool) -> PodAmounts:
         chosen = status.allocated_resources if told is _allocated else whole
         total = ContainerAmounts("pod", chosen, chosen)
         return PodAmounts((total,), overhead=asked.overhead)
-    by_name = {one.name: told(one) for one in status.all_containers}
+    by_name = {one.name: _without(told(one), asked.pod_requests) for one in status.all_containers}
     return msgspec.structs.replace(
         asked,
         containers=_told(asked.containers, by_name, refused=refused),
         init_containers=_told(asked.init_containers, by_name, refused=refused),
         pod_limits={},
     )
+
+
+def _without(amounts: Amounts | None, of_pod: Mapping[str, str]) -> Amounts | None:
+    """The amounts that the pod does not set as a whole: where it does, its own count alone."""
+    return None if amounts is None else {key: text for key, text in amounts.items() if key not in of_pod}
 
 
 def _told(
