@@ -29,7 +29,7 @@ from tests.differential.themes.storage import COUNTED_DRIVER, DISK_DRIVER, STORA
 from tests.localkube.cluster import KUBERNETES, a_cluster
 
 WRITES_AT_ONCE = 48
-SETTLE_WAIT_S = 120.0
+SETTLE_WAIT_S = 300.0
 LOOK_EVERY_S = 0.5
 CONTROLLERS = "persistentvolume-binder-controller,ephemeral-volume-controller,serviceaccount-controller"
 QUICK = ("--kube-api-qps=2000", "--kube-api-burst=4000")

@@ -25,7 +25,7 @@ from tests.differential.recorder import Recorder
 from tests.differential.server import create, gates
 from tests.localkube.cluster import program
 
-QUIET_S = 60.0
+QUIET_S = 180.0
 LOOK_EVERY_S = 0.5
 PICKED = "-picked"
 
