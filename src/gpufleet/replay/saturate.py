@@ -60,6 +60,9 @@ class SaturateRun:
     def _refusal(self, task: TaskRecord, instructions: list[AnyInstruction]) -> str:
         """The cause of a refusal: as the engine told it, else as it explains it when asked."""
         for one in instructions:
+            if isinstance(one, GangUnschedulable) and one.placeable:
+                # Some of its members would find a node.
+                return ITS_GANG
             if isinstance(one, Unschedulable | GangUnschedulable) and one.verdict is not None:
                 return cause(one.verdict)
         verdict = self.driver.engine.explain(PodUid(task.name))
