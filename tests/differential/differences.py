@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gpufleet.localkube.releases import minor_version
 from tests.differential.cases import Manifest, namespace_of
 from tests.differential.comparison import Question
+from tests.localkube.cluster import KUBERNETES
 
 PAGE = Path(__file__).parents[2] / "docs" / "kube-scheduler-differences.md"
 LATER = "WaitForFirstConsumer"
@@ -17,7 +19,9 @@ NO_VOLUME = "didn't find available persistent volumes to bind"
 
 def documented() -> frozenset[str]:
     """The names of the differences on the page that tests can meet."""
-    return frozenset(re.findall(r"^### `([a-z-]+)`$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    return frozenset(
+        re.findall(r"^### `([a-z0-9-]+)`$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    )
 
 
 def claims_matched_together(question: Question) -> bool:
@@ -78,10 +82,39 @@ def _claims(pod: Manifest) -> set[str]:
     return {one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one}
 
 
+def resizing_before_1_37(question: Question) -> bool:
+    """Until 1.37 the status of a container that is resized was looked at only in part."""
+    statuses = (one.get("status", {}).get("containerStatuses") for one in question.case.objects)
+    return before_1_37() and any(statuses)
+
+
+def excluded_namespaces_before_1_37(question: Question) -> bool:
+    """Until 1.37 a pod's own term that leaves out namespaces by their labels left out none."""
+    affinity = question.pod["spec"].get("affinity", {})
+    terms = [
+        term
+        for side in ("podAffinity", "podAntiAffinity")
+        for term in affinity.get(side, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
+    ]
+    operators = {
+        expression["operator"]
+        for term in terms
+        for expression in term.get("namespaceSelector", {}).get("matchExpressions", ())
+    }
+    return before_1_37() and not operators.isdisjoint({"NotIn", "DoesNotExist"})
+
+
+def before_1_37() -> bool:
+    """True on older versions than the one that CI runs."""
+    return minor_version(KUBERNETES) < (1, 37)
+
+
 DIFFERENCES: Mapping[str, Callable[[Question], bool]] = {
     "claims-matched-together": claims_matched_together,
     "claim-of-a-lost-node": claim_of_a_lost_node,
     "gpus-of-two-vendors": gpus_of_two_vendors,
+    "resizing-before-1-37": resizing_before_1_37,
+    "excluded-namespaces-before-1-37": excluded_namespaces_before_1_37,
 }
 
 
