@@ -39,7 +39,7 @@ SERVICE_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 SERVICE_ACCOUNT_WAIT_S = 30.0
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
 # A scheduler that runs for the first time compiles its kernels.
-COMPONENT_WAIT_S = 180.0
+COMPONENT_WAIT_S = 600.0
 LOOK_EVERY_S = 0.05
 END_WAIT_S = 60.0
 SUPERVISOR_LOG = "supervisor.log"
