@@ -71,13 +71,15 @@ class Unreadable(msgspec.Struct, frozen=True):
     """A version of an object cannot be read.
 
     If an earlier version of the same uid could, that one stays: what it holds is not given away.
-    It is readable again with the next Appeared or Changed of this uid.
+    It is readable again with the next Appeared or Changed of this uid. ``raw`` is the object as it
+    came, for whoever can read a part of it.
     """
 
     namespace: str
     name: str
     uid: str
     problem: str
+    raw: bytes = b""
 
 
 class UnreadableGone(msgspec.Struct, frozen=True):

@@ -53,6 +53,7 @@ class Bad(msgspec.Struct, frozen=True):
 
     metadata: Identity
     problem: str
+    raw: bytes
 
 
 def is_newer(version: str, held: str) -> bool:
@@ -95,9 +96,10 @@ class Replica(Generic[Object]):
         try:
             found = self._decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return Bad(_identity(raw), str(error))
+            return Bad(_identity(raw), str(error), bytes(raw))
         if not found.metadata.uid or not found.metadata.name:
-            return Bad(_identity(raw), "Object has no name or no uid - at `$.metadata`")
+            problem = "Object has no name or no uid - at `$.metadata`"
+            return Bad(_identity(raw), problem, bytes(raw))
         return found
 
     def apply_list(self, listed: Iterable[Object | Bad], position: str, *, restored: bool = False) -> None:
@@ -155,7 +157,7 @@ class Replica(Generic[Object]):
                 return
         if isinstance(found, Bad):
             self._bad[key] = found.metadata
-            self._sink(Unreadable(*key, meta.uid, found.problem))
+            self._sink(Unreadable(*key, meta.uid, found.problem, found.raw))
             return
         self._bad.pop(key, None)
         self._objects[key] = found

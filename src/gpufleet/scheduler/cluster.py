@@ -17,7 +17,7 @@ from gpufleet.kube.mirror import Health, Mirror, Pace
 from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
-from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
 from gpufleet.kube.objects.storage import (
     CsiDriver,
     CsiNode,
@@ -29,6 +29,8 @@ from gpufleet.kube.objects.storage import (
 )
 from gpufleet.kube.resources import Kind
 from gpufleet.scheduler.desk import Desk
+from gpufleet.scheduler.reporting import Standing
+from gpufleet.scheduler.wire_text import PodName
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -80,6 +82,19 @@ class Cluster:
         """All objects of a kind."""
         mirror = self.mirrors.get(kind)
         return () if mirror is None else mirror.objects.values()
+
+    def standing(self, name: PodName) -> Standing | None:
+        """A pod as its owner can still be told why it waits; None for one that has a node, or is gone."""
+        mirror: Mirror[Pod] = self.mirrors[resources.PODS]
+        broken = mirror.unreadable.get((name.namespace, name.name))
+        if broken is not None:
+            return Standing(broken.resource_version) if broken.uid == name.uid else None
+        pod = mirror.get(name.name, name.namespace)
+        if pod is None or pod.metadata.uid != name.uid or pod.spec.node_name:
+            return None
+        told = pod.condition(POD_SCHEDULED)
+        waits = told if told is not None and told.status == "False" else None
+        return Standing(pod.metadata.resource_version, waits)
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""

@@ -97,6 +97,7 @@ class Dispatch:
         annotations = self.delivery.annotations(entry.object, entry.meaning.shape.gpu, devices, self.epoch)
         entry.intent = Intent(bind.node, bind.devices, annotations)
         volumes = tuple(VolumeTask(claim, volume) for claim, volume in bind.volumes)
+        self.reporter.withdraw(bind.uid)
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
 
     def _tell_gang(self, gang: GangName, words: Callable[[Entry], str]) -> None:

@@ -87,7 +87,7 @@ def _read(
         one = decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         metadata = _METADATA.decode(raw).metadata
-        bad = Unreadable(metadata.namespace, metadata.name, metadata.uid, str(problem))
+        bad = Unreadable(metadata.namespace, metadata.name, metadata.uid, str(problem), bytes(raw))
         unreadable.append(Seen(kind, bad))
         return
     found[one.metadata.namespace, one.metadata.name] = one

@@ -103,8 +103,8 @@ class PodReader:
         """A pod that has a node, whoever placed it.
 
         How much of each GPU it holds is what its grant says, not what its owner may have written
-        since. Anybody may write a node's name into a new pod, with amounts that no machine has: the
-        kubelet turns such a pod away, so it is counted as taking nothing.
+        since. Anybody may write a node's name into a new pod, with amounts that no machine has, and the
+        kubelet turns such a pod away: nothing but its grant and its being there is counted.
         """
         uid = PodUid(pod.metadata.uid)
         self.dependencies.replace(uid, frozenset())
@@ -123,7 +123,8 @@ class PodReader:
         except ObjectError as problem:
             words = "a placed pod asks for what cannot be; only its place among the pods is counted"
             LOG.error(words, extra={"problem": str(problem)})  # noqa: TRY400
-            bare = msgspec.structs.replace(pod, spec=PodSpec(containers=()))
+            metadata = msgspec.structs.replace(pod.metadata, creation_timestamp=None)
+            bare = msgspec.structs.replace(pod, metadata=metadata, spec=PodSpec(containers=()))
             meaning = read_placed_pod(bare, gang=gang, namespace_labels=labels)
         granted = self._granted(pod)
         if not granted or agrees(meaning.shape.gpu, granted):

@@ -15,7 +15,7 @@ from gpufleet.model import pod as model
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.scheduler.gangs import GangBook
 from gpufleet.scheduler.places import Entry, Place
-from gpufleet.scheduler.pod_reader import Held, PodReader
+from gpufleet.scheduler.pod_reader import MALFORMED, Held, PodReader
 from gpufleet.scheduler.wire_text import PodName
 
 
@@ -65,6 +65,21 @@ class PodBook:
         if isinstance(reading, Held):
             return self._aside(uid, pod, Place.HELD, reading)
         return self._wait(uid, pod, reading)
+
+    def quarantine(self, pod: Pod, problem: str) -> list[Event]:
+        """A pod of which only these fields can be read: its owner is told, and what it holds is counted."""
+        uid = PodUid(pod.metadata.uid)
+        before = self.entries.get(uid)
+        if not uid or (before is not None and before.place is Place.PLACED and not pod.terminal):
+            # The last reading of what it holds was better than this one.
+            return []
+        waits = not pod.terminal and not pod.spec.node_name and pod.metadata.deletion_timestamp is None
+        if not waits or pod.spec.scheduler_name != self.scheduler_name:
+            return self.regard(pod)
+        events = self._aside(uid, pod, Place.HELD, Held(MALFORMED, problem))
+        # Nothing else can mend it.
+        self.reader.forget(uid)
+        return events
 
     def take_newly_held(self) -> list[Entry]:
         """Pods that are held for a reason that their owners have not been told yet."""

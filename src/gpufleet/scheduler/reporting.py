@@ -2,7 +2,10 @@
 
 A condition holds the newest word on a pod, so only the newest is kept; an Event is written when the
 word changed. Binds come first: while many are under way a single report is written at a time. What
-is kept is bounded; what is dropped is counted.
+is kept is bounded; what is dropped is counted, and told anew by ``refreshing``.
+
+A condition is written on top of the version of the pod that we know, so that one that arrives after
+the pod was bound is refused by the server instead of saying that the pod waits.
 """
 
 import asyncio
@@ -14,6 +17,7 @@ import msgspec
 
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.errors import KubeError
+from gpufleet.kube.objects.pod import POD_SCHEDULED, PodCondition
 from gpufleet.kube.resources import EVENTS, PODS
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import PodUid
@@ -26,16 +30,31 @@ CONDITIONS_KEPT_MAX = 200_000
 EVENT_PAUSE_S = 30.0
 """The least time between two Events about why one pod waits."""
 
+CATCH_UP_S = (0.1, 0.2, 0.4, 0.8, 1.6)
+"""Where the pod is newer than we know: how long we wait for the news before each further try."""
+
 
 class _Said(msgspec.Struct):
-    """What was last said about a pod."""
+    """What was last said about a pod, nothing where that did not arrive; ``by_us`` once we wrote it."""
 
     message: str
     event_at_s: float
+    by_us: bool = False
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A pod that waits, as we know it: its version, and its condition PodScheduled if that is False."""
+
+    version: str
+    told: PodCondition | None = None
 
 
 class Reporter:
-    """Collects what there is to say and writes it. ``binds_under_way`` tells how busy the binder is."""
+    """Collects what there is to say and writes it.
+
+    ``binds_under_way`` tells how busy the binder is; ``standing`` how a pod stands now, None for one
+    that waits no more.
+    """
 
     def __init__(
         self,
@@ -45,14 +64,16 @@ class Reporter:
         instance: str,
         at_once: int,
         binds_under_way: Callable[[], int],
+        standing: Callable[[PodName], Standing | None],
     ) -> None:
         self.client = client
         self.metrics = metrics
         self.instance = instance
         self.at_once = at_once
         self.binds_under_way = binds_under_way
+        self.standing = standing
         self._events: deque[tuple[PodName, EventText]] = deque()
-        self._conditions: OrderedDict[PodUid, tuple[PodName, Condition]] = OrderedDict()
+        self._conditions: OrderedDict[PodUid, tuple[PodName, str, str]] = OrderedDict()
         self._said: dict[PodUid, _Said] = {}
         self._numbers = 0
         self._bell = asyncio.Event()
@@ -72,24 +93,48 @@ class Reporter:
         said = self._said.get(pod.uid)
         if said is not None and said.message == message:
             return
+        self._condition(pod, reason, message)
         now_s = self.client.clock.monotonic_s()
-        since = None if said is not None else self.client.clock.now()
-        self._condition(pod, Condition("PodScheduled", "False", reason, message, since))
         event_at_s = now_s
         if said is None or now_s - said.event_at_s >= EVENT_PAUSE_S:
             self._event(pod, EventText("Warning", "FailedScheduling", "Scheduling", message))
         else:
             event_at_s = said.event_at_s
-        self._said[pod.uid] = _Said(message, event_at_s)
+        self._said[pod.uid] = _Said(message, event_at_s, said is not None and said.by_us)
+
+    def still_waits(self, pod: PodName, reason: str, message: str) -> bool:
+        """A pod waits as before: True if the words in its condition have changed. Makes no Event."""
+        said = self._said.setdefault(pod.uid, _Said("", self.client.clock.monotonic_s()))
+        if said.message == message:
+            return False
+        said.message = message
+        self._condition(pod, reason, message)
+        return True
 
     def warns(self, pod: PodName, reason: str, note: str) -> None:
         """Something else that the owner of a pod should know."""
         self._event(pod, EventText("Warning", reason, "Scheduling", note))
 
+    def withdraw(self, uid: PodUid) -> None:
+        """The pod has a place now: what is not written yet about its waiting stays unsaid."""
+        if self._conditions.pop(uid, None) is not None:
+            self._unsay(uid)
+
     def forget(self, uid: PodUid) -> None:
         """Nothing more is to be said about why this pod waits."""
         self._said.pop(uid, None)
         self._conditions.pop(uid, None)
+
+    def forget_others(self, waiting: Callable[[PodUid], bool]) -> None:
+        """Forget what was said about pods that wait no more."""
+        for uid in [uid for uid in self._said if not waiting(uid)]:
+            self.forget(uid)
+
+    def _unsay(self, uid: PodUid) -> None:
+        """What was said last did not arrive; the same words are news again."""
+        said = self._said.get(uid)
+        if said is not None:
+            said.message = ""
 
     def _event(self, pod: PodName, said: EventText) -> None:
         if len(self._events) >= EVENTS_KEPT_MAX:
@@ -98,12 +143,13 @@ class Reporter:
         self._events.append((pod, said))
         self._bell.set()
 
-    def _condition(self, pod: PodName, condition: Condition) -> None:
+    def _condition(self, pod: PodName, reason: str, message: str) -> None:
         self._conditions.pop(pod.uid, None)
         if len(self._conditions) >= CONDITIONS_KEPT_MAX:
-            self._conditions.popitem(last=False)
+            dropped, _ = self._conditions.popitem(last=False)
+            self._unsay(dropped)
             self.metrics.reports_dropped.inc()
-        self._conditions[pod.uid] = (pod, condition)
+        self._conditions[pod.uid] = (pod, reason, message)
         self._bell.set()
 
     async def run(self) -> None:
@@ -117,8 +163,9 @@ class Reporter:
             if number and self.binds_under_way():
                 await self.client.clock.sleep(0.05)
             elif self._conditions:
-                _, (pod, condition) = self._conditions.popitem(last=False)
-                await self._guarded(pod, self._write_condition(pod, condition))
+                _, (pod, reason, message) = self._conditions.popitem(last=False)
+                if not await self._guarded(pod, self._write_condition(pod, reason, message)):
+                    self._unsay(pod.uid)
             elif self._events:
                 pod, said = self._events.popleft()
                 await self._guarded(pod, self._write_event(pod, said))
@@ -126,24 +173,48 @@ class Reporter:
                 self._bell.clear()
                 await self._bell.wait()
 
-    async def _guarded(self, pod: PodName, write: Awaitable[None]) -> None:
+    async def _guarded(self, pod: PodName, write: Awaitable[None]) -> bool:
+        """Whether a report was written, or nobody is left to be told."""
         try:
             await write
-        except (NotFound, Conflict):
-            return  # the pod, or its namespace, has gone: nobody is left to be told
+        except NotFound:
+            return True
         except KubeError as problem:
             self.metrics.reports_dropped.inc()
             LOG.warning("a report was not written", extra={"pod": str(pod), "problem": str(problem)})
+            return False
+        return True
 
-    async def _write_condition(self, pod: PodName, condition: Condition) -> None:
-        await self.client.patch(
-            PODS,
-            pod.name,
-            condition_patch(pod, condition),
-            namespace=pod.namespace,
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
+    async def _write_condition(self, pod: PodName, reason: str, message: str) -> None:
+        """Write the condition while the pod waits and nothing newer is to be said of it.
+
+        Raises Conflict where the pod goes on being newer than we know.
+        """
+        for pause_s in (*CATCH_UP_S, None):
+            standing, said = self.standing(pod), self._said.get(pod.uid)
+            if standing is None or said is None or said.message != message:
+                return
+            told = standing.told
+            if told is not None and not said.by_us and (told.reason, told.message) == (reason, message):
+                return
+            since = None if told is not None else self.client.clock.now()
+            condition = Condition(POD_SCHEDULED, "False", reason, message, since)
+            said.by_us = True
+            try:
+                await self.client.patch(
+                    PODS,
+                    pod.name,
+                    condition_patch(pod, condition, standing.version),
+                    namespace=pod.namespace,
+                    patch_type=PatchType.STRATEGIC,
+                    subresource="status",
+                )
+            except Conflict:
+                if pause_s is None:
+                    raise
+                await self.client.clock.sleep(pause_s)
+            else:
+                return
 
     async def _write_event(self, pod: PodName, said: EventText) -> None:
         self._numbers += 1

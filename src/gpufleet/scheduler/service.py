@@ -173,6 +173,7 @@ class Service:
             instance=settings.identity,
             at_once=settings.reports_at_once,
             binds_under_way=lambda: binder.backlog,
+            standing=cluster.standing,
         )
         deadlines = GangDeadlines(self.client, reporter, metrics)
         delivery = PluginDelivery()

@@ -26,6 +26,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.salvage import salvage_pod
 from gpufleet.kube.resources import Kind
 from gpufleet.model.identifiers import GangName, NodeName, PodUid, TopologyLevelName
 from gpufleet.model.topology import Topology, TopologyLevel
@@ -146,7 +147,7 @@ class Translation:
         match change:
             case Appeared(found) | Changed(_, found) | Vanished(found):
                 return ObjectKey(kind, found.metadata.namespace, found.metadata.name)
-            case Unreadable(namespace, name, _, problem):
+            case Unreadable(namespace, name, _, problem, _):
                 LOG.error(
                     "an object cannot be read",
                     extra={"kind": kind.plural, "object": f"{namespace}/{name}", "problem": problem},
@@ -169,8 +170,12 @@ class Translation:
                 return self.pods.regard(pod)
             case Vanished(pod):
                 return self.pods.vanish(PodUid(pod.metadata.uid))
-            case _:
+            case Unreadable(_, _, _, problem, raw):
                 self._key(resources.PODS, change)
+                return self.pods.quarantine(salvage_pod(raw), problem)
+            case UnreadableGone(_, _, uid):
+                return self.pods.vanish(PodUid(uid))
+            case _:
                 return []
 
     def _regard_rejection(self, change: Any, nodes: dict[NodeName, None]) -> None:

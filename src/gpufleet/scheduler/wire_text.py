@@ -81,8 +81,11 @@ class Condition(NamedTuple):
     since: dt.datetime | None = None
 
 
-def condition_patch(pod: PodName, condition: Condition) -> bytes:
-    """A strategic merge patch that sets one condition of exactly this pod, by uid."""
+def condition_patch(pod: PodName, condition: Condition, version: str) -> bytes:
+    """A strategic merge patch that sets one condition of this pod, as long as it is of this version.
+
+    By its version, so that what was true when it was decided is not said of a pod that was bound since.
+    """
     written = {
         "type": condition.type,
         "status": condition.status,
@@ -91,4 +94,5 @@ def condition_patch(pod: PodName, condition: Condition) -> bytes:
     }
     if condition.since is not None:
         written["lastTransitionTime"] = whole_time(condition.since)
-    return msgspec.json.encode({"metadata": {"uid": pod.uid}, "status": {"conditions": [written]}})
+    metadata = {"uid": pod.uid, "resourceVersion": version}
+    return msgspec.json.encode({"metadata": metadata, "status": {"conditions": [written]}})
