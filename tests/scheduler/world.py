@@ -11,14 +11,14 @@ in_world(story)
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 from typing import Any
 
 import msgspec
 
 from gpufleet.kube.lease import LeadershipLost
-from gpufleet.kube.transport import Request, Transport
+from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
 from gpufleet.scheduler.service import run as run_scheduler
 from gpufleet.scheduler.settings import LeaseTimes, Settings
 from gpufleet.simulation.admission import SCHEDULER_USER
@@ -28,6 +28,47 @@ from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
 
 Object = dict[str, Any]
 GIB = 1024**3
+
+
+class Hindered:
+    """A way to the server on which some requests are lost or late."""
+
+    def __init__(self, inner: Transport, world: "World") -> None:
+        self.inner = inner
+        self.world = world
+
+    async def call(self, request: Request, *, timeout_s: float) -> Response:
+        """Pass a request on, if it is not lost, when it is time."""
+        for hindrance in self.world.hindrances:
+            if hindrance.concerns(request):
+                hindrance.times -= 1
+                await asyncio.sleep(hindrance.late_s)
+                if hindrance.lost:
+                    raise TransportError("connection reset by peer", reached=True)
+        return await self.inner.call(request, timeout_s=timeout_s)
+
+    async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
+        """A watch, as it is."""
+        return await self.inner.open(request, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        """Close the way beneath."""
+        await self.inner.close()
+
+
+class Hindrance(msgspec.Struct):
+    """What happens to the next requests of this kind."""
+
+    method: str
+    part: str
+    times: int
+    late_s: float = 0.0
+    lost: bool = False
+
+    def concerns(self, request: Request) -> bool:
+        """True if it is such a request."""
+        wanted = request.method == self.method and self.part in request.target
+        return wanted and self.times > 0 and "dryRun" not in request.target
 
 
 class World:
@@ -41,10 +82,24 @@ class World:
         self.settings = settings
         self.lives = 0
         self.life: asyncio.Task[None] | None = None
+        self.hindrances: list[Hindrance] = []
+        self.others: list[asyncio.Task[None]] = []
 
-    def transport(self, user: str = SCHEDULER_USER) -> SimulatedTransport:
+    def transport(self, user: str = SCHEDULER_USER) -> Transport:
         """A way to the server as a user."""
-        return SimulatedTransport(self.server, user, self.random)
+        return Hindered(SimulatedTransport(self.server, user, self.random), self)
+
+    def loses(self, method: str, part: str, *, times: int) -> None:
+        """The scheduler's next requests of this kind never arrive, and nobody tells it."""
+        self.hindrances.append(Hindrance(method, part, times, lost=True))
+
+    def delays(self, method: str, part: str, *, late_s: float, times: int = 1) -> None:
+        """The scheduler's next requests of this kind are under way for so long."""
+        self.hindrances.append(Hindrance(method, part, times, late_s))
+
+    def also(self, work: Coroutine[Any, Any, None]) -> None:
+        """Somebody else who acts in this world until the story ends."""
+        self.others.append(asyncio.create_task(work))
 
     def start(self, transport: Transport | None = None) -> "asyncio.Task[None]":
         """Start a scheduler, a new process each time."""
@@ -194,6 +249,8 @@ def in_world(story: Callable[[World], Awaitable[None]], *, seed: int = 1, **sett
         try:
             await story(world)
         finally:
+            for other in world.others:
+                other.cancel()
             await world.stop()
 
     run(work, seed)

@@ -4,6 +4,8 @@ A Binding carries the pod's uid, so it cannot hit a namesake, and the server ref
 for a pod that has a node. What is not known is read back. While the outcome is open the room stays
 booked and only the very same Binding is sent again: a late arrival of the first then does no harm.
 After ``GIVE_UP_S``, which is longer than a server works on a request, the room is given back.
+
+A pod with claims to be bound waits for its volumes beside the workers, so that nobody waits with it.
 """
 
 import asyncio
@@ -54,11 +56,15 @@ class BindTask(msgspec.Struct, frozen=True):
 
 
 class BindResult(msgspec.Struct, frozen=True):
-    """What came of a task, with the server's words where it refused."""
+    """What came of a task, with the server's words where it refused.
+
+    ``refused_claim`` is the claim for which no volume could be made on the task's node, "" for none.
+    """
 
     task: BindTask
     outcome: Outcome
     words: str = ""
+    refused_claim: str = ""
 
 
 class _PodAsBound(msgspec.Struct):
@@ -98,22 +104,34 @@ class Binder:
         self.tell = tell
         self.at_once = at_once
         self._tasks: asyncio.Queue[BindTask] = asyncio.Queue()
+        self._with_volumes: asyncio.Queue[BindTask] = asyncio.Queue()
         self._busy = 0
 
     @property
     def backlog(self) -> int:
-        """Binds not finished yet."""
+        """Binds not finished yet, those that wait for volumes left out."""
         return self._tasks.qsize() + self._busy
 
     def submit(self, task: BindTask) -> None:
         """Have a bind carried out, after those submitted before."""
-        self._tasks.put_nowait(task)
+        (self._with_volumes if task.volumes else self._tasks).put_nowait(task)
 
     async def run(self) -> None:
         """Carry out binds, several at a time."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self.at_once):
                 group.create_task(self._work())
+            while True:
+                group.create_task(self._prepare(await self._with_volumes.get()))
+
+    async def _prepare(self, task: BindTask) -> None:
+        """Have the volumes of a pod bound, then the pod."""
+        try:
+            await self.volumes.prepare(task.pod, task.node, task.volumes)
+        except VolumeProblemError as problem:
+            self._end(BindResult(task, Outcome.NO_VOLUME, str(problem), problem.refused_claim))
+        else:
+            self._tasks.put_nowait(task)
 
     async def _work(self) -> None:
         while True:
@@ -125,20 +143,17 @@ class Binder:
             finally:
                 self._busy -= 1
             self.metrics.bind_seconds.observe(self.client.clock.monotonic_s() - began_s)
-            self.metrics.binds.labels(result.outcome.value).inc()
-            if result.outcome is not Outcome.BOUND:
-                LOG.warning(
-                    "a bind did not happen",
-                    extra={"pod": str(task.pod), "outcome": result.outcome.value, "answer": result.words},
-                )
-            self.tell(result)
+            self._end(result)
+
+    def _end(self, result: BindResult) -> None:
+        self.metrics.binds.labels(result.outcome.value).inc()
+        if result.outcome is not Outcome.BOUND:
+            pod, outcome = str(result.task.pod), result.outcome.value
+            said = {"pod": pod, "outcome": outcome, "answer": result.words}
+            LOG.warning("a bind did not happen", extra=said)
+        self.tell(result)
 
     async def _carry_out(self, task: BindTask) -> BindResult:
-        if task.volumes:
-            try:
-                await self.volumes.prepare(task.pod, task.node, task.volumes)
-            except VolumeProblemError as problem:
-                return BindResult(task, Outcome.NO_VOLUME, str(problem))
         give_up_at_s = self.client.clock.monotonic_s() + GIVE_UP_S
         pause_s = PAUSE_FIRST_S
         while True:

@@ -35,7 +35,10 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct):
-    """A pod as last seen, and what the engine was told of it."""
+    """A pod as last seen, and what the engine was told of it.
+
+    While a bind is under way (``intent``) it stays as it was decided on; ``newer`` is what it says now.
+    """
 
     name: PodName
     object: Pod
@@ -44,6 +47,7 @@ class Entry(msgspec.Struct):
     held: Held | None = None
     devices: tuple[DeviceId | None, ...] = ()
     intent: Intent | None = None
+    newer: Pod | None = None
 
     @property
     def node(self) -> NodeName:

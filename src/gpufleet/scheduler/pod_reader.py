@@ -14,7 +14,7 @@ import msgspec
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.codec.lookup import Lookup
-from gpufleet.kube.codec.pod import NO_LABELS, GangPart, read_placed_pod, read_pod
+from gpufleet.kube.codec.pod import NO_LABELS, GangPart, PodVolumes, read_placed_pod, read_pod
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
 from gpufleet.kube.errors import ObjectError
@@ -26,6 +26,7 @@ from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, PodUid
 from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
+from gpufleet.scheduler.volume_refusals import VolumeRefusals
 
 LOG = logging.getLogger(__name__)
 MALFORMED = "Malformed"
@@ -69,6 +70,7 @@ class PodReader:
 
     def __init__(self, cluster: Lookup, dependencies: Dependencies, gangs: FindGang) -> None:
         self.cluster = cluster
+        self.refusals = VolumeRefusals()
         self.dependencies = dependencies
         self.gangs = gangs
 
@@ -94,10 +96,18 @@ class PodReader:
             return held_by((gang,))
         return read_pod(
             pod,
-            volumes=volumes.volumes,
+            volumes=self._elsewhere(volumes.volumes),
             gang=gang,
             namespace_labels=self._namespace_labels(pod, lookup),
         )
+
+    def _elsewhere(self, volumes: PodVolumes) -> PodVolumes:
+        """Leave out nodes where a provisioner could not make what is asked for."""
+        found = [self.refusals.elsewhere(unbound.claim) for unbound in volumes.volumes.unbound]
+        refused = tuple(affinity for affinity in found if affinity is not None)
+        if not refused:
+            return volumes
+        return msgspec.structs.replace(volumes, affinities=(*volumes.affinities, *refused))
 
     def read_placed(self, pod: Pod) -> model.Pod:
         """A pod that has a node, whoever placed it.

@@ -9,7 +9,7 @@ moves it and returns the engine's events; reading what a pod means is ``pod_read
 from collections.abc import Iterable
 from typing import Any
 
-from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
+from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodRemoved
 from gpufleet.kube.objects.pod import RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -61,6 +61,11 @@ class PodBook:
             return self.leave(uid)
         if pod.gated:
             return self._aside(uid, pod, Place.GATED, None)
+        entry = self.entries.get(uid)
+        if entry is not None and entry.intent is not None:
+            # What was decided for it is on its way: what it says now is read when that came to nothing.
+            entry.newer = pod
+            return []
         reading = self.reader.read(pod)
         if isinstance(reading, Held):
             return self._aside(uid, pod, Place.HELD, reading)
@@ -70,11 +75,13 @@ class PodBook:
         """A pod of which only these fields can be read: its owner is told, and what it holds is counted."""
         uid = PodUid(pod.metadata.uid)
         before = self.entries.get(uid)
-        if not uid or (before is not None and before.place is Place.PLACED and not pod.terminal):
+        placed = before is not None and before.place is Place.PLACED
+        if not uid or (placed and not pod.terminal):
             # The last reading of what it holds was better than this one.
             return []
         waits = not pod.terminal and not pod.spec.node_name and pod.metadata.deletion_timestamp is None
-        if not waits or pod.spec.scheduler_name != self.scheduler_name:
+        bound_now = before is not None and before.intent is not None
+        if not waits or bound_now or pod.spec.scheduler_name != self.scheduler_name:
             return self.regard(pod)
         events = self._aside(uid, pod, Place.HELD, Held(MALFORMED, problem))
         # Nothing else can mend it.
@@ -87,12 +94,18 @@ class PodBook:
         entries = (self.entries.get(uid) for uid in uids)
         return [entry for entry in entries if entry is not None and entry.held is not None]
 
+    def bind_failed(self, uid: PodUid) -> list[Event]:
+        """A bind came to nothing: the pod waits again, as what it says now."""
+        entry = self.entries[uid]
+        entry.intent = None
+        return [BindRefused(uid), *self.regard(entry.newer or entry.object)]
+
     def read_again(self, uids: Iterable[PodUid]) -> list[Event]:
         """Pods whose meaning may have changed with another object."""
         events: list[Event] = []
         for uid in uids:
             entry = self.entries.get(uid)
-            if entry is not None and entry.place is not Place.PLACED:
+            if entry is not None and entry.place is not Place.PLACED and entry.intent is None:
                 events += self.regard(entry.object)
         return events
 
@@ -124,8 +137,7 @@ class PodBook:
         if before is not None and before.place is Place.PLACED:
             # A node is never taken back: this is an old view of the pod.
             return []
-        intent = None if before is None else before.intent
-        self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, meaning, intent=intent))
+        self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, meaning))
         return [] if known == meaning else [PodAdded(meaning)]
 
     def _placed(self, uid: PodUid, pod: Pod) -> list[Event]:
@@ -133,14 +145,7 @@ class PodBook:
         if before is not None and before.place is Place.PLACED and same_for_others(before.object, pod):
             before.object = pod
             return []
-        leaves = pod.metadata.deletion_timestamp is not None
-        if (
-            before is not None
-            and before.meaning
-            and before.intent
-            and before.intent.became(pod)
-            and not leaves
-        ):
+        if before is not None and before.meaning and before.intent and as_meant(before, pod):
             # Our own bind: what it means is known, and need not be read from the grant again.
             self._enter(
                 uid, Entry(before.name, pod, Place.PLACED, before.meaning, devices=before.intent.devices)
@@ -185,6 +190,14 @@ class PodBook:
 def pod_name(pod: Pod) -> PodName:
     """The pod as the API names it."""
     return PodName(pod.metadata.namespace, pod.metadata.name, PodUid(pod.metadata.uid))
+
+
+def as_meant(entry: Entry, pod: Pod) -> bool:
+    """True if the pod was bound as we wanted it, and looks to others as it did then."""
+    decided = entry.object
+    same = decided.metadata.labels == pod.metadata.labels and decided.spec.containers == pod.spec.containers
+    stays = pod.metadata.deletion_timestamp is None
+    return same and stays and entry.intent is not None and entry.intent.became(pod)
 
 
 def same_for_others(before: Pod, after: Pod) -> bool:

@@ -13,7 +13,6 @@ from collections import deque
 from typing import Any
 
 from gpufleet.engine.event import (
-    BindRefused,
     Event,
     NamespaceRemoved,
     NamespaceSet,
@@ -64,6 +63,7 @@ class Translation:
         self.dependencies = dependencies
         self.nodes = nodes
         self.pods = pods
+        self.refusals = pods.reader.refusals
         self.gangs = gangs
         self.clock = clock
         self.metrics = metrics
@@ -98,6 +98,10 @@ class Translation:
             elif kind == resources.NAMESPACES:
                 first.append(self._namespace(key.name))
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        for claim in self.refusals.lapsed(self.clock.monotonic_s()):
+            namespace, _, name = claim.rpartition("/")
+            key = ObjectKey(resources.PERSISTENT_VOLUME_CLAIMS, namespace, name)
+            touched.update(dict.fromkeys(self.dependencies.dependants(key)))
         for result in self._take_results():
             pod_events += result
         for kind, change in seen:
@@ -126,7 +130,8 @@ class Translation:
 
     def next_due_s(self) -> float | None:
         """When a round is wanted although nothing is seen."""
-        return self.nodes.trust.next_regained_s()
+        dues = (self.nodes.trust.next_regained_s(), self.refusals.next_lapse_s())
+        return min((due for due in dues if due is not None), default=None)
 
     def _topology(self) -> list[Event]:
         """The levels that gangs ask for, the widest first: that with the fewest domains."""
@@ -204,8 +209,9 @@ class Translation:
             return []
         if result.outcome is Outcome.BOUND:
             return [PodBound(entry.meaning, task.node, task.devices)]
-        entry.intent = None
-        return [BindRefused(task.pod.uid)]
+        if result.refused_claim:
+            self.refusals.refuse(result.refused_claim, task.node, self.clock.monotonic_s())
+        return self.pods.bind_failed(task.pod.uid)
 
     def _lasts(self, event: Event) -> bool:
         """False for what was overtaken by something seen in the same round: sorting would revive it."""

@@ -3,7 +3,7 @@
 The engine chose a free volume or a provisioner for each unbound claim together with the node. Here
 that is written down the way every volume controller understands it: a chosen volume gets the claim
 as its ``claimRef``; a claim to be provisioned gets the node in an annotation, which its provisioner
-removes if it cannot. The pod is bound once all its claims are.
+removes if it cannot: then the place is given up at once. The pod is bound once all its claims are.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from gpufleet.kube.outcome import OutcomeUnknown
+from gpufleet.kube.replica import is_newer
 from gpufleet.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from gpufleet.model.errors import WorldError
 from gpufleet.model.identifiers import NodeName
@@ -36,7 +37,21 @@ class VolumeTask(msgspec.Struct, frozen=True):
 
 
 class VolumeProblemError(WorldError):
-    """A claim could not be bound for this place; another place may do."""
+    """A claim could not be bound for this place; another place may do.
+
+    ``refused_claim`` names the claim, with its namespace, whose provisioner turned the node down.
+    """
+
+    def __init__(self, problem: str, *, refused_claim: str = "") -> None:
+        self.refused_claim = refused_claim
+        super().__init__(problem)
+
+
+class _Chosen(msgspec.Struct, frozen=True):
+    """A task whose choice is written; ``version`` is the claim's, as of our naming the node in it."""
+
+    task: VolumeTask
+    version: str = ""
 
 
 FindClaim = Callable[[str, str], PersistentVolumeClaim | None]
@@ -52,33 +67,35 @@ class VolumeBinder:
     async def prepare(self, pod: PodName, node: NodeName, tasks: tuple[VolumeTask, ...]) -> None:
         """Return once every claim is bound. Raises VolumeProblemError where one cannot be, here."""
         try:
-            for task in tasks:
-                await self._choose(pod, node, task)
-        except KubeError as problem:
+            waiting = [await self._choose(pod, node, task) for task in tasks]
+        except (KubeError, msgspec.DecodeError) as problem:
             raise VolumeProblemError(f"a claim's choice was not written: {problem}") from problem
         give_up_at_s = self.client.clock.monotonic_s() + WAIT_S
-        waiting = list(tasks)
-        while waiting:
-            waiting = [task for task in waiting if not self._bound(pod, node, task)]
-            if waiting:
-                if self.client.clock.monotonic_s() > give_up_at_s:
-                    raise VolumeProblemError(f"claim {waiting[0].claim} was not bound in {WAIT_S:.0f} s")
-                await self.client.clock.sleep(LOOK_EVERY_S)
+        while True:
+            waiting = [one for one in waiting if not self._bound(pod, node, one)]
+            if not waiting:
+                return
+            if self.client.clock.monotonic_s() > give_up_at_s:
+                raise VolumeProblemError(f"claim {waiting[0].task.claim} was not bound in {WAIT_S:.0f} s")
+            await self.client.clock.sleep(LOOK_EVERY_S)
 
-    async def _choose(self, pod: PodName, node: NodeName, task: VolumeTask) -> None:
-        name = claim_name(task)
-        body = await self.client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace=pod.namespace)
-        claim = _CLAIM.decode(body)
+    async def _choose(self, pod: PodName, node: NodeName, task: VolumeTask) -> _Chosen:
+        claim = await self._claim(pod, task)
         if claim.bound:
-            return
+            return _Chosen(task)
+        if not task.volume:
+            return _Chosen(task, await self._name_node(pod, task, claim, node))
         try:
-            if task.volume:
-                await self._give_volume(claim, task.volume)
-            else:
-                await self._name_node(claim, node)
-        except OutcomeUnknown:
-            # Whether it was written is seen by the wait that follows, which has a limit.
-            return
+            await self._give_volume(claim, task.volume)
+        except OutcomeUnknown as unknown:
+            volume = _VOLUME.decode(await self.client.get(PERSISTENT_VOLUMES, task.volume))
+            if volume.spec.claim_ref is None or volume.spec.claim_ref.uid != claim.metadata.uid:
+                raise VolumeProblemError(f"volume {task.volume} was not given away: {unknown}") from unknown
+        return _Chosen(task)
+
+    async def _claim(self, pod: PodName, task: VolumeTask) -> PersistentVolumeClaim:
+        name = claim_name(task)
+        return _CLAIM.decode(await self.client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace=pod.namespace))
 
     async def _give_volume(self, claim: PersistentVolumeClaim, volume_name: str) -> None:
         volume = _VOLUME.decode(await self.client.get(PERSISTENT_VOLUMES, volume_name))
@@ -106,18 +123,30 @@ class VolumeBinder:
         }
         await self.client.patch(PERSISTENT_VOLUMES, volume_name, patch)
 
-    async def _name_node(self, claim: PersistentVolumeClaim, node: NodeName) -> None:
+    async def _name_node(
+        self, pod: PodName, task: VolumeTask, claim: PersistentVolumeClaim, node: NodeName
+    ) -> str:
+        """Name the node in the claim; the version of the claim from which on it stands there."""
         patch = {
             "metadata": {
                 "resourceVersion": claim.metadata.resource_version,
                 "annotations": {keys.SELECTED_NODE: node},
             }
         }
-        await self.client.patch(
-            PERSISTENT_VOLUME_CLAIMS, claim.metadata.name, patch, namespace=claim.metadata.namespace
-        )
+        try:
+            answer = await self.client.patch(
+                PERSISTENT_VOLUME_CLAIMS, claim.metadata.name, patch, namespace=claim.metadata.namespace
+            )
+            written = _CLAIM.decode(answer)
+        except OutcomeUnknown as unknown:
+            written = await self._claim(pod, task)
+            named = written.metadata.annotations.get(keys.SELECTED_NODE) == node
+            if not (named or written.bound):
+                raise VolumeProblemError(f"no node was named in claim {task.claim}: {unknown}") from unknown
+        return written.metadata.resource_version
 
-    def _bound(self, pod: PodName, node: NodeName, task: VolumeTask) -> bool:
+    def _bound(self, pod: PodName, node: NodeName, chosen_before: _Chosen) -> bool:
+        task = chosen_before.task
         claim = self.find_claim(pod.namespace, claim_name(task))
         if claim is None:
             raise VolumeProblemError(f"claim {task.claim} is gone")
@@ -126,9 +155,12 @@ class VolumeBinder:
                 raise VolumeProblemError(f"claim {task.claim} got volume {claim.spec.volume_name}")
             return True
         chosen = claim.metadata.annotations.get(keys.SELECTED_NODE)
-        if not task.volume and chosen is not None and chosen != node:
+        if task.volume or chosen == node or is_newer(chosen_before.version, claim.metadata.resource_version):
+            return False
+        if chosen is not None:
             raise VolumeProblemError(f"claim {task.claim} is being made for node {chosen}")
-        return False
+        problem = f"no volume can be made for claim {task.claim} on node {node}"
+        raise VolumeProblemError(problem, refused_claim=claim.metadata.path)
 
 
 def claim_name(task: VolumeTask) -> str:
