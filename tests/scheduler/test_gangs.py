@@ -192,3 +192,60 @@ def test_a_gang_that_must_share_a_rack_gets_one_rack() -> None:
         assert sorted(world.node_of(f"w{number}") for number in range(2)) == ["n2", "n3"]
 
     in_world(story)
+
+
+def test_a_gang_that_ran_for_long_and_loses_a_member_has_time_to_get_another() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        for number in range(3):
+            member(world, f"w{number}", 3, ownerReferences=CONTROLLED)
+        await world.settle(700.0)
+        world.delete("w1")
+        await world.settle(3.0)
+        member(world, "w3", 3, ownerReferences=CONTROLLED)
+        await world.settle(60.0)
+        assert bound(world, "w0", "w2", "w3") == ["w0", "w2", "w3"]
+        assert world.evicted() == []
+
+    in_world(story)
+
+
+def test_a_gang_that_lost_a_member_for_good_is_taken_back_at_its_deadline_from_then() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        for number in range(3):
+            member(world, f"w{number}", 3, ownerReferences=CONTROLLED)
+        await world.settle(700.0)
+        world.delete("w1")
+        await world.settle(500.0)
+        assert world.evicted() == []
+        await world.settle(120.0)
+        assert world.evicted() == ["w0", "w2"]
+
+    in_world(story)
+
+
+def test_a_minimum_that_is_raised_takes_nothing_from_those_who_run() -> None:
+    def group(minimum: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": {"name": "train", "namespace": "default"},
+            "spec": {"minMember": minimum},
+        }
+
+    async def story(world: World) -> None:
+        world.node("a")
+        world.add(group(2))
+        for number in range(2):
+            labels = {"scheduling.x-k8s.io/pod-group": "train"}
+            world.pod(f"w{number}", labels=labels, ownerReferences=CONTROLLED)
+        await world.settle()
+        assert bound(world, "w0", "w1") == ["w0", "w1"]
+        path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups/train"
+        assert world.request("PATCH", path, {"spec": {"minMember": 5}}) == 200
+        await world.settle(700.0)
+        assert bound(world, "w0", "w1") == ["w0", "w1"]
+        assert world.evicted() == []
+
+    in_world(story)

@@ -234,6 +234,11 @@ class World:
             if asked.method == "POST" and asked.target.endswith("/binding")
         ]
 
+    def evicted(self) -> list[str]:
+        """The pods whose eviction was asked for, each once."""
+        asked = [one.target.split("/")[-2] for one in self.server.answered if one.target.endswith("/eviction")]
+        return sorted(set(asked))
+
     def events(self, reason: str) -> list[str]:
         """The notes of Events with this reason."""
         path = "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -41,13 +41,14 @@ class BoundMember(msgspec.Struct, frozen=True):
 class HalfBound(msgspec.Struct, frozen=True):
     """A gang of which some members have a node, but fewer than it needs.
 
-    ``since`` is as early as the API lets us say; the gang may have been whole in between.
+    ``since`` is as early as the API lets us say; the gang may have been whole in between. None where the
+    API says nothing that makes sense: then for now.
     """
 
     gang: GangName
     min_members: int
     members: tuple[BoundMember, ...]
-    since: dt.datetime
+    since: dt.datetime | None
     deadline_s: float
 
 
@@ -77,7 +78,8 @@ class GangDeadlines:
             watch = self._watches.get(gang.gang)
             if watch is None:
                 # Once we lead we see a gang become short in the moment in which it does.
-                elapsed_s = 0.0 if self._taken_over else (now - gang.since).total_seconds()
+                since = now if self._taken_over or gang.since is None else gang.since
+                elapsed_s = (now - since).total_seconds()
                 left_s = min(gang.deadline_s, max(0.0, gang.deadline_s - elapsed_s))
                 watch = self._watches[gang.gang] = _Watch(now_s + left_s)
             if watch.due_s <= now_s:

@@ -20,21 +20,29 @@ from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.codec.waits import Wait
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.pod import POD_SCHEDULED, SUCCEEDED, Pod
+from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
 from gpufleet.scheduler.gang_deadlines import BoundMember, HalfBound
 from gpufleet.scheduler.places import Entry, Place
 
 LOG = logging.getLogger(__name__)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LATEST_US = 250_000_000_000_000_000
+"""The last moment that a datetime can hold lies a little later, at the end of the year 9999."""
 
 
 class GangRecord(msgspec.Struct):
-    """A gang: its pods, who of it has succeeded, and what the engine was told."""
+    """A gang: its pods, who of it has succeeded, and what the engine was told.
+
+    ``ran_with`` is the minimum that it had while we saw it whole, 0 if it never was.
+    """
 
     pods: dict[PodUid, Entry] = {}
     succeeded: dict[PodUid, None] = {}
     told: Gang | None = None
     problem: str = ""
+    ran_with: int = 0
 
 
 class GangBook:
@@ -158,18 +166,20 @@ class GangBook:
         return msgspec.structs.replace(gang, min_members=max(1, gang.min_members - had)) if had else gang
 
     def _regard_half(self, name: GangName, record: GangRecord, gang: Gang | None) -> None:
+        """Note whether too few members run: fewer than are asked for now, and than it ran with before."""
         placed = [entry for entry in record.pods.values() if entry.place is Place.PLACED]
-        if gang is None or not 0 < len(placed) < gang.min_members:
+        if gang is None or not placed:
+            record.ran_with = 0
+            self._half.pop(name, None)
+            return
+        if len(placed) >= gang.min_members:
+            record.ran_with = gang.min_members
+        needed = min(gang.min_members, record.ran_with or gang.min_members)
+        if len(placed) >= needed:
             self._half.pop(name, None)
             return
         members = tuple(bound_member(entry) for entry in placed)
-        since = min(scheduled_at(entry.object) for entry in placed)
-        # A member that is younger than the others' placing replaces one that was there.
-        waiting = [
-            created_at(entry.object) for entry in record.pods.values() if entry.place is not Place.PLACED
-        ]
-        since = max(since, min(waiting, default=since))
-        self._half[name] = HalfBound(name, gang.min_members, members, since, self.deadline_s)
+        self._half[name] = HalfBound(name, needed, members, short_since(record), self.deadline_s)
 
 
 def bound_member(entry: Entry) -> BoundMember:
@@ -179,17 +189,32 @@ def bound_member(entry: Entry) -> BoundMember:
     return BoundMember(entry.name, metadata.controller is not None, opted_in)
 
 
-def scheduled_at(pod: Pod) -> dt.datetime:
+def short_since(record: GangRecord) -> dt.datetime | None:
+    """Since when a gang may be short, as early as the API lets us say; None where that makes no sense."""
+    noted = [scheduled_at(one.object) for one in record.pods.values() if one.place is Place.PLACED]
+    since = min(filter(None, noted), default=None)
+    # A member that is younger than the others' placing replaces one that was there.
+    waiting = [created_at(one.object) for one in record.pods.values() if one.place is not Place.PLACED]
+    first = min(filter(None, waiting), default=None)
+    return since if since is None or first is None else max(since, first)
+
+
+def scheduled_at(pod: Pod) -> dt.datetime | None:
     """When the API server noted that the pod has a node; its creation where that was not noted."""
     condition = pod.condition(POD_SCHEDULED)
     noted = None if condition is None or condition.status != "True" else condition.last_transition_time
-    return _time(noted) if noted else created_at(pod)
+    return moment(noted) if noted else created_at(pod)
 
 
-def created_at(pod: Pod) -> dt.datetime:
+def created_at(pod: Pod) -> dt.datetime | None:
     """When the pod was created."""
-    return _time(pod.metadata.creation_timestamp)
+    return moment(pod.metadata.creation_timestamp)
 
 
-def _time(text: str | None) -> dt.datetime:
-    return dt.datetime.fromtimestamp(microseconds(text) / 1_000_000, dt.UTC)
+def moment(text: str | None) -> dt.datetime | None:
+    """A time of the API; None for what is none."""
+    try:
+        at_us = microseconds(text)
+    except InputError:
+        return None
+    return None if at_us == 0 else EPOCH + dt.timedelta(microseconds=min(at_us, LATEST_US))
