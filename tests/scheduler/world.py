@@ -236,7 +236,9 @@ class World:
 
     def evicted(self) -> list[str]:
         """The pods whose eviction was asked for, each once."""
-        asked = [one.target.split("/")[-2] for one in self.server.answered if one.target.endswith("/eviction")]
+        asked = [
+            one.target.split("/")[-2] for one in self.server.answered if one.target.endswith("/eviction")
+        ]
         return sorted(set(asked))
 
     def events(self, reason: str) -> list[str]:

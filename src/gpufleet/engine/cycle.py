@@ -26,7 +26,8 @@ from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.verdict import judge, judge_each
 from gpufleet.engine.victims import VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
-from gpufleet.model.identifiers import NodeName, QueueName
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import GangName, NodeName, QueueName
 from gpufleet.model.shape import Shape
 
 Turn = tuple[tuple[int, ...], QueueName, Line]
@@ -216,16 +217,21 @@ class Cycle:
             return
         members.told = members.told or verdict is not None
         members.told_short = members.told_short or verdict is None
-        self.instructions.append(
-            GangUnschedulable(
-                gang=members.gang.name,
-                min_members=members.gang.min_members,
-                arrived=len(members.waiting) + len(members.placed),
-                placeable=placeable,
-                verdict=verdict,
-                role=role,
-            )
-        )
+        self.instructions.append(refusal(members, members.gang, placeable, verdict, role))
+
+    def explain_gang(self, name: GangName) -> GangUnschedulable | None:
+        """Why a gang cannot start as of now: it is tried, and whatever came of that taken back."""
+        members = self.books.gangs.by_name.get(name)
+        if members is None or members.gang is None or not members.waiting:
+            return None
+        if not members.ready:
+            return refusal(members, members.gang, len(members.placed), None, members.short_role)
+        trial = self.books.trial()
+        attempt = self.books.gangs.attempt(members, trial, asked=True)
+        trial.undo()
+        if attempt.placed:
+            return None
+        return refusal(members, members.gang, attempt.placeable, attempt.verdict, attempt.role)
 
     def _tell_who_waits(self) -> None:
         for members in self.books.take_short_gangs():
@@ -274,3 +280,11 @@ class Cycle:
         slot = books.shapes.slot(int(books.store.tables.pods[layout.POD_SHAPE, row]))
         reasons = books.neighbours.reasons_beyond_room(row)
         return judge_each(books.store.tables, books.shapes.rankings, books.fleet, slot, reasons)
+
+
+def refusal(
+    members: Members, gang: Gang, placeable: int, verdict: Verdict | None, role: str
+) -> GangUnschedulable:
+    """What is said of a gang that cannot start."""
+    arrived = len(members.waiting) + len(members.placed)
+    return GangUnschedulable(gang.name, gang.min_members, arrived, placeable, verdict, role)

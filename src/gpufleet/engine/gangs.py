@@ -74,8 +74,11 @@ class Gangs:
         if members and members.gang is None and not members.waiting and not members.placed:
             del self.by_name[name]
 
-    def attempt(self, members: Members, trial: Trial) -> Attempt:
-        """Place as many waiting members as fit, if with them the gang has its minimum."""
+    def attempt(self, members: Members, trial: Trial, *, asked: bool = False) -> Attempt:
+        """Place as many waiting members as fit, if with them the gang has its minimum.
+
+        ``asked`` wants to know why not, also of a gang that was told before.
+        """
         by_shape = self._by_shape(list(members.waiting))
         with trial:
             best = Attempt([], len(members.placed))
@@ -86,7 +89,7 @@ class Gangs:
                     return attempt
                 best = fuller(best, attempt)
                 trial.undo()
-            if best.verdict is None and not members.told:
+            if best.verdict is None and (asked or not members.told):
                 best = self._as_many_as_fit(members, by_shape, trial)
         if best.verdict is None:
             best.verdict = self._verdict(next(iter(by_shape.values()))[0])

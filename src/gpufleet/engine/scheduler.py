@@ -12,14 +12,21 @@ from gpufleet.engine.books import Books
 from gpufleet.engine.cycle import Cycle
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.event import Event, LessonLearned
-from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected, RequeueAfter, Verdict
+from gpufleet.engine.instruction import (
+    AnyInstruction,
+    GangUnschedulable,
+    Learn,
+    Rejected,
+    RequeueAfter,
+    Verdict,
+)
 from gpufleet.engine.intake import Intake
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.victims import NoVictims, VictimSearch
 from gpufleet.engine.waiting import PriorityOrder, QueueOrder
 from gpufleet.model.errors import InputError
-from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.identifiers import GangName, NodeName, PodUid
 
 
 class Engine:
@@ -71,6 +78,13 @@ class Engine:
         The only float arithmetic of the engine is in here; its result is in whole numbers.
         """
         return LessonLearned(self.books.policy.study())
+
+    def explain_gang(self, name: GangName) -> GangUnschedulable | None:
+        """Why a gang cannot start now; None if nobody of it waits, or nothing stands in its way.
+
+        Costs as much as trying to place it, which is taken back.
+        """
+        return self._cycle.explain_gang(name)
 
     def explain(self, uid: PodUid) -> Verdict | None:
         """Why a waiting pod fits nowhere now; None if it is unknown or has a place."""

@@ -50,6 +50,11 @@ class Desk:
                 pass
         self._bell.clear()
 
+    @property
+    def has_changes(self) -> bool:
+        """True if something lies here."""
+        return bool(self._pile)
+
     def take(self) -> list[Seen]:
         """All changes that lie here, in the order in which they came."""
         taken = list(self._pile)

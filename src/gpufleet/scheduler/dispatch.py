@@ -24,13 +24,12 @@ from gpufleet.scheduler.binder import Binder, BindTask
 from gpufleet.scheduler.delivery import Delivery
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
 from gpufleet.scheduler.places import Entry, Intent
-from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
 from gpufleet.scheduler.translation import Translation
 from gpufleet.scheduler.volume_binder import VolumeTask
 from gpufleet.scheduler.wire_text import PodName
 
 LOG = logging.getLogger(__name__)
-UNSCHEDULABLE = "Unschedulable"
 
 
 class Dispatch:

@@ -111,6 +111,11 @@ class GangBook:
         pods = () if record is None else record.pods.values()
         return [entry for entry in pods if entry.place is Place.WAITING]
 
+    def size(self, gang: GangName) -> int:
+        """How many of the gang are here."""
+        record = self.records.get(gang)
+        return 0 if record is None else len(record.pods)
+
     def half_bound(self) -> list[HalfBound]:
         """Gangs of which some members, but fewer than needed, have a node."""
         return list(self._half.values())

@@ -25,6 +25,7 @@ from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.wire_text import Condition, EventText, PodName, condition_patch, event
 
 LOG = logging.getLogger(__name__)
+UNSCHEDULABLE = "Unschedulable"
 EVENTS_KEPT_MAX = 50_000
 CONDITIONS_KEPT_MAX = 200_000
 EVENT_PAUSE_S = 30.0

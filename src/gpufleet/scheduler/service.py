@@ -38,6 +38,7 @@ from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.nodes import NodeBook
 from gpufleet.scheduler.pod_reader import PodReader
 from gpufleet.scheduler.pods import PodBook
+from gpufleet.scheduler.refreshing import Refreshing
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.rounds import Record, Rounds
 from gpufleet.scheduler.settings import Settings
@@ -180,7 +181,12 @@ class Service:
         dispatch = Dispatch(translation, delivery, binder, reporter, deadlines, clock, epoch)
         engine = Engine(find_policy(settings.policy))
         rounds = Rounds(engine, desk, translation, dispatch, clock, metrics, self.record)
-        return rounds, [binder.run(), reporter.run(), deadlines.run()]
+
+        def busy() -> bool:
+            return binder.backlog > 0 or reporter.backlog > 0 or desk.has_changes
+
+        refreshing = Refreshing(engine, pods, reporter, clock, busy)
+        return rounds, [binder.run(), reporter.run(), deadlines.run(), refreshing.run()]
 
 
 class EpochUsedError(InternalError):

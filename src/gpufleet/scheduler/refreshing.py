@@ -1,0 +1,115 @@
+"""Keeping true what waiting pods were told: the answer changes while nothing happens to the pod.
+
+The engine says once why a pod waits. Since then nodes came, GPUs were freed and taken, members of the
+gang arrived. So all waiting pods are gone through again and again, a few at a time and only while
+nothing more urgent is to be done, and those for whom the answer is another one now are told. Pods of
+one shape share one answer, so what is bounded is the number of answers made and of conditions written
+in each turn. What a server would not take when it was first said is said again in the same way.
+"""
+
+from collections.abc import Callable, Iterator
+
+from gpufleet.engine.explanation import explain, explain_gang
+from gpufleet.engine.instruction import GangUnschedulable
+from gpufleet.engine.scheduler import Engine
+from gpufleet.kube.clock import Clock
+from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.pod import Pod
+from gpufleet.model.relations import Relations
+from gpufleet.model.shape import Shape
+from gpufleet.scheduler.places import Entry, Place
+from gpufleet.scheduler.pods import PodBook
+from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
+
+TURN_EVERY_S = 10.0
+PODS_A_TURN = 2_000
+ANSWERS_A_TURN = 16
+WRITES_A_TURN = 50
+MEMBERS_AN_ANSWER = 64
+"""How many members of a gang cost about as much to try as one answer for a pod."""
+
+
+class Refreshing:
+    """Goes round the waiting pods. ``busy`` tells whether something more urgent is under way."""
+
+    def __init__(
+        self, engine: Engine, pods: PodBook, reporter: Reporter, clock: Clock, busy: Callable[[], bool]
+    ) -> None:
+        self.engine = engine
+        self.pods = pods
+        self.reporter = reporter
+        self.clock = clock
+        self.busy = busy
+        self._round: Iterator[PodUid] = iter(())
+
+    async def run(self) -> None:
+        """Take turns until cancelled."""
+        while True:
+            await self.clock.sleep(TURN_EVERY_S)
+            if not self.busy():
+                self.turn()
+
+    def turn(self) -> None:
+        """Look at some of the waiting pods, from where the last turn ended."""
+        answers = _Answers(self.engine)
+        written = 0
+        for _ in range(PODS_A_TURN):
+            if written >= WRITES_A_TURN or answers.made >= ANSWERS_A_TURN:
+                return
+            uid = next(self._round, None)
+            if uid is None:
+                self._begin()
+                return
+            entry = self.pods.entries.get(uid)
+            if entry is not None:
+                written += self._tell(entry, answers)
+
+    def _begin(self) -> None:
+        """Start a round, with those who wait now."""
+        entries = self.pods.entries
+        self.reporter.forget_others(lambda uid: uid in entries)
+        waiting = [uid for uid, entry in entries.items() if entry.place in {Place.WAITING, Place.HELD}]
+        self._round = iter(waiting)
+
+    def _tell(self, entry: Entry, answers: "_Answers") -> bool:
+        if entry.held is not None:
+            return self.reporter.still_waits(entry.name, entry.held.reason, entry.held.message)
+        if entry.place is not Place.WAITING or entry.intent is not None or entry.meaning is None:
+            return False
+        gang = entry.meaning.gang
+        if gang is None:
+            message = answers.of_pod(entry.meaning)
+        else:
+            size = self.pods.gangs.size(gang)
+            message = self.pods.gangs.problem(gang) or answers.of_gang(gang, size, entry.meaning.shape)
+        return bool(message) and self.reporter.still_waits(entry.name, UNSCHEDULABLE, message)
+
+
+class _Answers:
+    """Why pods and gangs wait as of now, each asked once; "" where nothing stands in the way."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.made = 0
+        self._asked: set[tuple[Shape, object]] = set()
+        self._gangs: dict[GangName, GangUnschedulable | None] = {}
+
+    def of_pod(self, pod: Pod) -> str:
+        """The words for a pod that stands alone."""
+        # What neighbours make of a pod depends on its labels too.
+        looks = pod.labels if pod.shape.relations != Relations() else None
+        if (pod.shape, looks) not in self._asked:
+            self._asked.add((pod.shape, looks))
+            self.made += 1
+        verdict = self.engine.explain(pod.uid)
+        if verdict is None or sum(verdict.first_reasons.values()) < verdict.nodes:
+            return ""
+        return explain(verdict, pod.shape)
+
+    def of_gang(self, gang: GangName, size: int, shape: Shape) -> str:
+        """The words for a member of a gang of this many waiting members."""
+        if gang not in self._gangs:
+            self._gangs[gang] = self.engine.explain_gang(gang)
+            self.made += 1 + size // MEMBERS_AN_ANSWER
+        said = self._gangs[gang]
+        return "" if said is None else explain_gang(said, shape)
