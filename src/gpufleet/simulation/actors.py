@@ -23,6 +23,8 @@ RUNS_FOR = "simulation.gpufleet.io/runs-for-s"
 STARTS_WITHIN_S = (0.05, 0.8)
 ENDS_WITHIN_S = (0.1, 2.0)
 REPLACES_WITHIN_S = (0.2, 1.5)
+DRAINED_FOR_S = (5.0, 20.0)
+ADMIN = "system:users:administrator"
 
 
 class Workload(msgspec.Struct):
@@ -61,6 +63,18 @@ class Actors:
         self.workloads[workload.name] = workload
         for _ in range(workload.replicas):
             self._make(workload)
+
+    def drain(self, node: str) -> None:
+        """As ``kubectl drain``: nothing new goes to the node, what runs is evicted. Back after a while."""
+        path = f"/api/v1/nodes/{node}"
+        self.ask(ADMIN, "PATCH", path, {"spec": {"unschedulable": True}})
+        for name, pod in sorted(self.server.store.all(PODS).items()):
+            if pod_facts.node_of(pod) == node and not pod_facts.is_over(pod):
+                body = {"metadata": {"name": name[1], "namespace": name[0]}}
+                self.ask(ADMIN, "POST", f"{_path(pod)}/eviction", body)
+        back: JsonObject = {"spec": {"unschedulable": None}}
+        after_s = self._random.uniform(*DRAINED_FOR_S)
+        asyncio.get_running_loop().call_later(after_s, self.ask, ADMIN, "PATCH", path, back)
 
     def ask(self, user: str, method: str, target: str, body: object = None, content_type: str = MERGE) -> int:
         """One request; returns its code. A refusal is the world's way, not a mistake."""

@@ -1,10 +1,14 @@
-"""A small cluster from a seed: nodes with GPUs, single pods, shares, gangs, some of them too large."""
+"""A small cluster from a seed: nodes with GPUs, and what its users ask for.
+
+Single pods, shares, gangs, pods with volumes, some of them too large; and nodes that are drained.
+"""
 
 from random import Random
 from typing import Any
 
 import msgspec
 
+from gpufleet.simulation import volume_actors
 from gpufleet.simulation.actors import RUNS_FOR, Actors, Workload
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.pod_facts import FRACTION, GANG, GANG_MIN, GPU
@@ -17,6 +21,16 @@ MODELS = ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3")
 MEMORY_MIB = 81_920
 
 
+class Drain(msgspec.Struct, frozen=True):
+    """Somebody takes a node out of service, evicts what runs there, and puts it back."""
+
+    node: str
+
+
+Wish = JsonObject | Workload | Drain
+"""What somebody asks for: a pod or claim, pods under a controller, a node drained."""
+
+
 class Recipe(msgspec.Struct, frozen=True):
     """How much of what. The defaults fill about three quarters of the cluster."""
 
@@ -26,6 +40,8 @@ class Recipe(msgspec.Struct, frozen=True):
     workloads: int = 3
     gangs: int = 2
     too_large_pods: int = 1
+    claims: int = 0
+    drains: int = 0
     arrive_within_s: float = 20.0
     scheduler_name: str = "gpufleet"
 
@@ -36,6 +52,8 @@ def build(server: ApiServer, recipe: Recipe, random: Random) -> None:
         server.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for number in range(recipe.nodes):
         add_node(server, f"node-{number}", recipe.gpus_per_node, random.choice(MODELS))
+    if recipe.claims:
+        server.add(volume_actors.storage_class())
 
 
 def add_node(server: ApiServer, name: str, gpus: int, model: str) -> None:
@@ -98,9 +116,9 @@ def gang_template(name: str, members: int, gpus: int, recipe: Recipe) -> JsonObj
     return template
 
 
-def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, JsonObject | Workload]]:
-    """What users ask for, and when: bare pods, workloads under a controller, gangs."""
-    found: list[tuple[float, JsonObject | Workload]] = []
+def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Wish]]:
+    """What users ask for, and when: bare pods, workloads under a controller, gangs, claims, drains."""
+    found: list[tuple[float, Wish]] = []
 
     def at_s() -> float:
         return random.uniform(0.0, recipe.arrive_within_s)
@@ -121,12 +139,20 @@ def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, JsonObject | W
         (at_s(), pod(f"huge-{number}", recipe.gpus_per_node + 1, recipe))
         for number in range(recipe.too_large_pods)
     )
+    for number in range(recipe.claims):
+        one = pod(f"stateful-{number}", random.choice((0.0, 1.0)), recipe)
+        one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}]
+        found.extend([(at_s(), volume_actors.claim(f"data-{number}", NAMESPACE)), (at_s(), one)])
+    found.extend((at_s(), Drain(f"node-{random.randrange(recipe.nodes)}")) for _ in range(recipe.drains))
     return found
 
 
-def ask_for(actors: Actors, wish: "JsonObject | Workload") -> None:
-    """Create a pod, or hand a workload to its controller."""
-    if isinstance(wish, Workload):
-        actors.add_workload(wish)
-    else:
-        actors.server.add(wish, USER)
+def ask_for(actors: Actors, wish: Wish) -> None:
+    """Create an object, hand a workload to its controller, or have a node drained."""
+    match wish:
+        case Workload():
+            actors.add_workload(wish)
+        case Drain(node):
+            actors.drain(node)
+        case _:
+            actors.server.add(wish, USER)

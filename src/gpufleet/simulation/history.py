@@ -17,6 +17,8 @@ from gpufleet.simulation.refusal import JsonObject
 
 PODS: KindKey = ("", "pods")
 NODES: KindKey = ("", "nodes")
+CLAIMS: KindKey = ("", "persistentvolumeclaims")
+VOLUMES: KindKey = ("", "persistentvolumes")
 LEASES: KindKey = ("coordination.k8s.io", "leases")
 NODE_DEVICES: KindKey = ("gpufleet.io", "nodedevices")
 RECORDED = {
@@ -31,6 +33,7 @@ class Rules(msgspec.Struct, frozen=True):
     """What the run promised: names, deadlines, and when the world was whole again.
 
     ``calm_since_s``: since when no fault, user or controller has changed anything that matters.
+    ``blind_until_s``: until when no scheduler could be asked to keep a deadline.
     """
 
     scheduler_name: str = "gpufleet"
@@ -39,6 +42,7 @@ class Rules(msgspec.Struct, frozen=True):
     gang_grace_s: float = 60.0
     settle_s: float = 60.0
     calm_since_s: float = 0.0
+    blind_until_s: float = 0.0
     poisoned: frozenset[str] = frozenset()
     """Uids of objects that were broken on purpose."""
 

@@ -15,7 +15,7 @@ from gpufleet.simulation.history import NODE_DEVICES, PODS, History
 from gpufleet.simulation.object_store import Written
 from gpufleet.simulation.pod_facts import condition, gang_of, grant_of, is_controlled, is_over, node_of
 from gpufleet.simulation.refusal import JsonObject
-from gpufleet.simulation.room import rooms_of
+from gpufleet.simulation.room import rooms_for, rooms_of
 
 REQUESTS_PER_OBJECT = 60
 REQUESTS_PER_S = 40
@@ -117,7 +117,8 @@ def no_gang_stays_half_bound(history: History) -> Iterator[Broken]:
     deadline_s = history.rules.gang_deadline_s + history.rules.gang_grace_s
 
     def late(now_s: float, revision: int) -> Iterator[Broken]:
-        for gang, since_s in half_since.items():
+        for gang, half_since_s in half_since.items():
+            since_s = max(half_since_s, history.rules.blind_until_s)
             if gang not in told and now_s - since_s > deadline_s:
                 told.add(gang)
                 bound = sum(1 for pod in members[gang].values() if node_of(pod))
@@ -231,7 +232,8 @@ def _fits_together(history: History, pods: list[JsonObject]) -> bool:
             return False
     rooms = rooms_of(history)
     for pod in pods:
-        room = next((room for room in rooms.values() if room.fits(pod)), None)
+        usable = rooms_for(history, pod, rooms).values()
+        room = next((room for room in usable if room.fits(pod)), None)
         if room is None:
             return False
         room.place(pod)

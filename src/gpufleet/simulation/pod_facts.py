@@ -124,3 +124,15 @@ def is_controlled(pod: JsonObject) -> bool:
     """Whether somebody makes the pod anew when it is gone."""
     owners = pod["metadata"].get("ownerReferences") or []
     return any(owner.get("controller") for owner in owners)
+
+
+def claims_of(pod: JsonObject) -> list[str]:
+    """The names of the claims that the pod mounts."""
+    volumes: list[JsonObject] = (pod.get("spec") or {}).get("volumes") or []
+    return [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
+
+
+def nodes_of_volume(volume: JsonObject) -> set[str]:
+    """The nodes on which a local volume of ``volume_actors`` can be used."""
+    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    return {node for term in terms for one in term["matchExpressions"] for node in one["values"]}

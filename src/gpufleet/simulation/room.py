@@ -3,7 +3,7 @@
 import msgspec
 
 from gpufleet.simulation import pod_facts
-from gpufleet.simulation.history import NODE_DEVICES, NODES, PODS, History
+from gpufleet.simulation.history import CLAIMS, NODE_DEVICES, NODES, PODS, VOLUMES, History
 from gpufleet.simulation.pod_facts import GPU, Needs
 from gpufleet.simulation.refusal import JsonObject
 
@@ -63,6 +63,20 @@ class NodeRoom(msgspec.Struct):
         if gpu_milli < 1000:
             return any(free >= gpu_milli for free in self.devices.values())
         return sum(free >= 1000 for free in self.devices.values()) >= gpu_milli // 1000
+
+
+def rooms_for(history: History, pod: JsonObject, rooms: dict[str, NodeRoom]) -> dict[str, NodeRoom]:
+    """The rooms where the volumes of the pod can be used; none where one of its claims is not there."""
+    claims, volumes = history.final(CLAIMS), history.final(VOLUMES)
+    for name in pod_facts.claims_of(pod):
+        claim = claims.get((pod["metadata"]["namespace"], name))
+        if claim is None:
+            return {}
+        volume = volumes.get(("", claim["spec"].get("volumeName") or ""))
+        if volume is not None:
+            nodes = pod_facts.nodes_of_volume(volume)
+            rooms = {node: room for node, room in rooms.items() if node in nodes}
+    return rooms
 
 
 def rooms_of(history: History) -> dict[str, NodeRoom]:

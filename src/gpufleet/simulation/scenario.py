@@ -25,8 +25,10 @@ from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.network import Delays, SimulatedTransport
 from gpufleet.simulation.process import SimulatedProcess
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop
+from gpufleet.simulation.volume_actors import VolumeActors
 
 RESTART_WITHIN_S = (0.5, 5.0)
+REFUSED_VOLUMES = 0.3
 
 
 class Scheduler(Protocol):
@@ -142,12 +144,14 @@ class World:
         self.policies = Policies(guard=plan.policies, fence=plan.policies)
         self.server = ApiServer(self.clock, Random(f"{seed}/server"), self.policies)
         self.actors = Actors(self.server, Random(f"{seed}/actors"))
+        self.volumes = VolumeActors(self.server, Random(f"{seed}/volumes"))
         self.scheduler = scheduler
         self.faults = tuple(faults)
         self.processes: list[SchedulerProcess] = []
         self.poisoned: set[str] = set()
         self.happened: list[str] = []
         self.over = False
+        self.blind_until_s = 0.0
 
     def tell(self, words: str) -> None:
         """Write down what a fault did, for the story of a failing run."""
@@ -162,9 +166,11 @@ class World:
     async def run(self) -> Outcome:
         """The whole run."""
         cluster_recipe.build(self.server, self.plan.recipe, self.random)
+        moody = Random(f"{self.seed}/provisioner")
+        self.volumes.refuses = lambda _claim, _node: moody.random() < REFUSED_VOLUMES
         for fault in self.faults:
             await fault.prepare(self)
-        acting = self.loop.create_task(self.actors.run())
+        acting = [self.loop.create_task(one.run()) for one in (self.actors, self.volumes)]
         self.processes.extend(SchedulerProcess(self, number) for number in range(self.plan.schedulers))
         for at_s, wish in cluster_recipe.arrivals(self.plan.recipe, self.random):
             self.loop.call_later(at_s, cluster_recipe.ask_for, self.actors, wish)
@@ -180,10 +186,13 @@ class World:
             task.cancel()
         await asyncio.gather(*driving, return_exceptions=True)
         _raise_first(driving)
+        blinding = [fault.blinds_s for fault in self.faults if fault.blinds_s is not None]
+        self.blind_until_s = self.loop.time() + max(blinding) if blinding else 0.0
         calm_since_s = max(self.loop.time(), self.plan.recipe.arrive_within_s)
         await asyncio.sleep(self.plan.calm_s)
         self.over = True
-        acting.cancel()
+        for task in acting:
+            task.cancel()
         return self._judge(calm_since_s)
 
     def _judge(self, calm_since_s: float) -> Outcome:
@@ -193,6 +202,7 @@ class World:
             gang_deadline_s=self.plan.gang_deadline_s,
             settle_s=self.plan.settle_s,
             calm_since_s=calm_since_s,
+            blind_until_s=self.blind_until_s,
             poisoned=frozenset(self.poisoned),
         )
         found = history.of_server(self.server, rules)

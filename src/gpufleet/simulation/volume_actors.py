@@ -15,11 +15,9 @@ import msgspec
 
 from gpufleet.kube.transport import Request
 from gpufleet.simulation.api_server import ApiServer
-from gpufleet.simulation.object_store import KindKey
+from gpufleet.simulation.history import CLAIMS, VOLUMES
 from gpufleet.simulation.refusal import JsonObject
 
-CLAIMS: KindKey = ("", "persistentvolumeclaims")
-VOLUMES: KindKey = ("", "persistentvolumes")
 STORAGE_CLASS = "local-disks"
 PROVISIONER = "disks.example.com"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

@@ -23,6 +23,7 @@ class ServerDown(Fault):
     """No connection for five minutes; every watch breaks."""
 
     name = "server-down"
+    blinds_s = 30.0
     lasts_s = 300.0
 
     async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
@@ -44,6 +45,7 @@ class CompactedWhilePaused(Fault):
     """The scheduler sleeps for ten minutes, and the server forgets what was meanwhile."""
 
     name = "compacted-while-paused"
+    blinds_s = 0.0
     lasts_s = 620.0
 
     async def drive(self, world: "World") -> None:
@@ -64,6 +66,7 @@ class LeaderPaused(Fault):
     """The leader is stopped in the middle of its work, and wakes after it lost the Lease."""
 
     name = "leader-paused"
+    blinds_s = 0.0
     schedulers = 2
     lasts_s = 150.0
 
@@ -155,6 +158,7 @@ class Starved(Fault):
     """The scheduler gets a small part of a CPU, while many more pods come."""
 
     name = "starved"
+    blinds_s = 0.0
     MORE_PODS = 150
 
     async def drive(self, world: "World") -> None:

@@ -23,11 +23,14 @@ class Fault:
 
     ``active`` is True while it may act. ``schedulers`` is how many replicas it needs, ``lasts_s`` how
     long at least it has to act, ``acted`` how often it did: a fault that never acted proves nothing.
+    ``blinds_s`` is set where no scheduler can see or act while it lasts, and so long after it: nobody can
+    keep a deadline meanwhile.
     """
 
     name = ""
     schedulers = 1
     lasts_s = 0.0
+    blinds_s: float | None = None
 
     def __init__(self, random: Random) -> None:
         self.random = random

@@ -86,6 +86,7 @@ class WatchSilent(Fault):
     """A watch stays open and says nothing any more, not even bookmarks."""
 
     name = "watch-silent"
+    blinds_s = 100.0
     lasts_s = 200.0
 
     async def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -128,6 +128,7 @@ class WritesFail(Fault):
     """Reads work, writes fail: the store is full, or has lost its quorum."""
 
     name = "reads-work-writes-fail"
+    blinds_s = 30.0
 
     async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
         if request.method != "GET" and self.chance(1.0):
@@ -162,6 +163,7 @@ class LeaseUnreachable(Fault):
     """Two leaders: the leader cannot renew its Lease and goes on, on a clock that goes wrong."""
 
     name = "two-leaders"
+    blinds_s = 0.0
     schedulers = 2
 
     async def drive(self, world: "World") -> None:
