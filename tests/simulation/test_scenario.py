@@ -18,7 +18,7 @@ BEYOND_NAIVE = {"poison-object", "starved", "old-grant-version"}
 
 def story(outcome: Outcome) -> str:
     """Why a run failed."""
-    return "\n".join([*map(str, outcome.broken), *outcome.happened[-20:]])
+    return "\n".join([*map(str, outcome.broken), *map(str, outcome.happened[-20:])])
 
 
 @pytest.mark.parametrize("seed", range(5))

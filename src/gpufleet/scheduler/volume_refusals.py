@@ -7,7 +7,7 @@ the same node again, so the node is left out for that claim for a while.
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity, NodeNameRequirement, NodeTerm, Operator
 
-PAUSE_S = 120.0
+PAUSE_S = 60.0
 
 
 class VolumeRefusals:

@@ -2,27 +2,33 @@
 
 Kept out of the ``gpufleet`` command: it is for those who work on gpufleet. It ends with 0 where every
 promise held, 1 where one broke or the code failed, 2 where the run that was asked for makes no sense.
+One seed is told in full; of many only those that failed. The same seed prints the same.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 
 from gpufleet.model.errors import InputError, InternalError
 from gpufleet.simulation.errors import ScenarioError
 from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, make_faults
+from gpufleet.simulation.invariants import PROMISES
 from gpufleet.simulation.scenario import Outcome, Plan, Scheduler, run_scenario
+from gpufleet.simulation.timeline import timeline
 
 HELD, BROKEN, BAD_INPUT = 0, 1, 2
 MOST_SEEDS = 1_000_000
 STORY_LINES = 30
+ALL = "all"
+
+Say = Callable[[str], None]
 
 
 def read_seeds(text: str) -> range:
     """``7`` or ``1..100`` as seeds. Raises ScenarioError."""
     first, dots, last = text.partition("..")
-    if not first.isdecimal() or (dots and not last.isdecimal()):
+    if not _is_number(first) or (dots and not _is_number(last)):
         raise ScenarioError("no seeds", field="--seed", value=text, expected="a number, or N..M")
     seeds = range(int(first), int(last if dots else first) + 1)
     if not 0 < len(seeds) <= MOST_SEEDS:
@@ -30,6 +36,10 @@ def read_seeds(text: str) -> range:
             "no seeds", field="--seed", value=text, expected=f"between 1 and {MOST_SEEDS} of them"
         )
     return seeds
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
 def read_faults(text: str) -> tuple[str, ...]:
@@ -46,21 +56,28 @@ def run_seeds(
     scheduler: Scheduler,
     names: Sequence[str],
     seeds: range,
-    say: Callable[[str], None],
+    say: Say,
     plan: Plan | None = None,
+    progress: Say = lambda _: None,
 ) -> int:
-    """Run every seed, tell each that failed, and return the exit code."""
+    """Run every seed, tell each that failed and one that is alone, and return the exit code."""
     failed = 0
-    for seed in seeds:
+    for number, seed in enumerate(seeds, start=1):
+        progress(f"seed {seed}, {number} of {len(seeds)}, {failed} failed")
         try:
             outcome = run_scenario(scheduler, seed, lambda random: make_faults(names, random), plan)
         except InternalError as error:
             say(f"seed {seed}: the run failed\n{error}\n{_again(names, seed)}")
             failed += 1
             continue
-        if not outcome.held:
+        if len(seeds) == 1:
+            say("\n".join(whole_story(outcome)))
+            if not outcome.held:
+                say(_again(names, seed))
+        elif not outcome.held:
             say(story(outcome, names))
-            failed += 1
+        failed += not outcome.held
+    progress("")
     say(f"{len(seeds)} runs, {failed} failed, faults: {', '.join(names) or 'none'}")
     return BROKEN if failed else HELD
 
@@ -73,6 +90,22 @@ def story(outcome: Outcome, names: Sequence[str]) -> str:
         lines += ["  what happened:", *(f"    {one}" for one in outcome.happened[-STORY_LINES:])]
     lines.append(f"  {_again(names, outcome.seed)}")
     return "\n".join(lines)
+
+
+def whole_story(outcome: Outcome) -> Iterator[str]:
+    """The timeline of a run, what the faults did, and the verdict on every promise."""
+    yield from map(str, timeline(outcome))
+    yield ""
+    for name, times in outcome.acted.items():
+        yield f"fault {name} acted {times} times"
+    yield (
+        f"seed {outcome.seed}: {outcome.virtual_s:.0f} s of virtual time, {outcome.bound} pods have a node, "
+        f"{outcome.waiting} wait, {outcome.restarts} restarts, history {outcome.digest[:16]}"
+    )
+    for name, words in PROMISES.items():
+        broken = [str(one) for one in outcome.broken if one.invariant == name]
+        yield f"{name:<6} {'broken' if broken else 'held':<7} {words}"
+        yield from (f"         {one}" for one in broken[:STORY_LINES])
 
 
 def _again(names: Sequence[str], seed: int) -> str:
@@ -89,11 +122,11 @@ def catalogue() -> str:
     )
 
 
-def command(scheduler: Scheduler) -> click.Command:
+def command(scheduler: Scheduler, plan: Plan | None = None) -> click.Command:
     """The command line around a scheduler."""
 
     @click.command("gpufleet-sim", help="Run the live scheduler in a simulated cluster with seeded faults.")
-    @click.option("--fault", "faults", default="", help="Names of faults, with commas between them.")
+    @click.option("--fault", "faults", default="", help="Names with commas between them; all: one by one.")
     @click.option("--seed", "seeds", default="1", show_default=True, help="A number, or N..M.")
     @click.option("--list", "listing", is_flag=True, help="List all faults and end.")
     def run(faults: str, seeds: str, listing: bool) -> None:
@@ -101,10 +134,18 @@ def command(scheduler: Scheduler) -> click.Command:
             click.echo(catalogue())
             return
         try:
-            code = run_seeds(scheduler, read_faults(faults), read_seeds(seeds), click.echo)
+            chosen = [(row.name,) for row in CATALOGUE] if faults == ALL else [read_faults(faults)]
+            wanted = read_seeds(seeds)
         except InputError as error:
             click.echo(f"gpufleet-sim: {error}", err=True)
-            code = BAD_INPUT
-        sys.exit(code)
+            sys.exit(BAD_INPUT)
+        codes = [run_seeds(scheduler, names, wanted, click.echo, plan, _progress) for names in chosen]
+        sys.exit(max(codes))
 
     return run
+
+
+def _progress(words: str) -> None:
+    """One line on a terminal that is written over; nothing elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{words}", err=True, nl=False)

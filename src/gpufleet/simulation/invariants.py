@@ -23,6 +23,24 @@ BINDS_PER_POD = 25
 REASON = re.compile(r"[A-Z][A-Za-z]+")
 
 
+PROMISES = {
+    "alive": "no process of the scheduler ends by a mistake of its own",
+    "I1": "no device and no node is given away beyond what it has",
+    "I2": "every unfinished pod has a node or was told why it waits",
+    "I3": "no gang stays half bound past its deadline",
+    "I4": "at rest, what nodes report as held is what was granted",
+    "I6": "no leader binds after a newer one has begun to",
+    "I7": "no pod is bound twice, or while it is gated or going away",
+    "I8": "the engine says the same when it hears the same again",
+    "I9": "once the world is calm, nothing waits that would fit",
+    "I10": "requests grow with the work, not with the trouble",
+    "I11": "who made a broken object is told, and nobody else suffers",
+    "I12": "no running pod is taken away, but for members of a gang that lacks others",
+    "I13": "conditions say what is so",
+}
+"""The names and the promises behind them. ``alive`` and I8 are judged by the run itself."""
+
+
 class Broken(msgspec.Struct, frozen=True):
     """A promise that did not hold: which, when, and what was seen."""
 

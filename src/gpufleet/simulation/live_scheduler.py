@@ -1,22 +1,79 @@
 """The live scheduler as a process of a simulated run: the very service that a cluster runs.
 
 Nothing of it is replaced. Its transport, clock and chance are the simulation's, and the loop that it
-runs on is ``virtual_loop``. ``LIVE`` is what it is put through: more kinds of work than the plain
-``Plan``, and a deadline of gangs short enough to pass within a run.
+runs on is ``virtual_loop``. Every step of its engine is recorded; when the run is over each life's
+engine is run anew from its events alone, and has to say the same, byte for byte (I8).
+
+``LIVE`` is what it is put through: more kinds of work than the plain ``Plan``, and a deadline of gangs
+short enough to pass within a run.
 """
 
+from collections.abc import Iterator
 from random import Random
 
+import msgspec
+
+from gpufleet.engine.event import Event
+from gpufleet.engine.instruction import AnyInstruction
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
 from gpufleet.scheduler.service import run
 from gpufleet.scheduler.settings import Settings
 from gpufleet.simulation.cluster_recipe import Recipe
+from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.scenario import Plan
 
 LIVE = Plan(recipe=Recipe(claims=3, drains=2, arrive_within_s=40.0), gang_deadline_s=60.0)
 
 
-async def live_scheduler(identity: str, transport: Transport, clock: Clock, random: Random, /) -> None:
-    """One start of the service; ends as the service ends."""
-    await run(transport, clock, random, Settings(identity, gang_deadline_s=LIVE.gang_deadline_s))
+class Step(msgspec.Struct, frozen=True):
+    """One step of an engine, and what it said."""
+
+    at_us: int
+    events: tuple[Event, ...]
+    said: bytes
+
+
+class Life(msgspec.Struct):
+    """All steps of one leadership of one process."""
+
+    identity: str
+    policy: str
+    steps: list[Step] = []
+
+    def record(self, at_us: int, events: tuple[Event, ...], said: list[AnyInstruction]) -> None:
+        """Keep a step."""
+        self.steps.append(Step(at_us, events, msgspec.json.encode(said)))
+
+    def broken(self) -> Iterator[Broken]:
+        """I8: the first step at which an engine that hears the same says something else."""
+        engine = Engine(find_policy(self.policy))
+        for number, step in enumerate(self.steps):
+            said = msgspec.json.encode(engine.step(step.at_us, step.events))
+            if said != step.said:
+                words = f"{self.identity}, step {number}: {step.said!r} when it ran, {said!r} when run again"
+                yield Broken("I8", step.at_us / 1_000_000, 0, words)
+                return
+
+
+class LiveScheduler:
+    """Starts processes of the scheduler; ``settings`` but for the identity are the same for all."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings("", gang_deadline_s=LIVE.gang_deadline_s)
+        self.lives: list[Life] = []
+
+    async def __call__(self, identity: str, transport: Transport, clock: Clock, random: Random, /) -> None:
+        """One start of the service; ends as the service ends."""
+        settings = msgspec.structs.replace(self.settings, identity=identity)
+        life = Life(identity, settings.policy)
+        self.lives.append(life)
+        await run(transport, clock, random, settings, record=life.record)
+
+    def broken(self) -> Iterator[Broken]:
+        """What broke inside, of all lives since this was asked last."""
+        lives, self.lives = self.lives, []
+        for life in lives:
+            yield from life.broken()

@@ -6,14 +6,16 @@ and the judge reads the history. The same seed gives the same run, byte for byte
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
+from gpufleet.model.errors import WorldError
 from gpufleet.simulation import cluster_recipe, history, invariants, virtual_loop
 from gpufleet.simulation.actors import Actors
 from gpufleet.simulation.admission import SCHEDULER_USER, Policies
@@ -25,7 +27,7 @@ from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.network import Delays, SimulatedTransport
 from gpufleet.simulation.process import SimulatedProcess
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop
-from gpufleet.simulation.volume_actors import VolumeActors
+from gpufleet.simulation.volume_actors import VolumeActors, nobody
 
 RESTART_WITHIN_S = (0.5, 5.0)
 REFUSED_VOLUMES = 0.3
@@ -38,6 +40,15 @@ class Scheduler(Protocol):
         self, identity: str, transport: Transport, clock: Clock, random: Random, /
     ) -> Awaitable[None]:
         """Run."""
+        ...
+
+
+@runtime_checkable
+class SelfRecorded(Protocol):
+    """A scheduler that can tell afterwards what broke inside, where the judge cannot look."""
+
+    def broken(self) -> Iterable[Broken]:
+        """What broke since this was asked last."""
         ...
 
 
@@ -55,6 +66,17 @@ class Plan(msgspec.Struct, frozen=True):
     policies: bool = True
 
 
+class Happened(NamedTuple):
+    """Something worth telling, and when in virtual time."""
+
+    at_s: float
+    words: str
+
+    def __str__(self) -> str:
+        """One line of a story."""
+        return f"{self.at_s:9.3f} s  {self.words}"
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """What came of a run."""
 
@@ -67,7 +89,7 @@ class Outcome(msgspec.Struct, frozen=True):
     virtual_s: float
     restarts: int
     acted: dict[str, int]
-    happened: tuple[str, ...]
+    happened: tuple[Happened, ...]
     history: History
 
     @property
@@ -119,10 +141,10 @@ class SchedulerProcess:
         """A process that ends by itself, as one that lost its leadership does, is started anew."""
         if self.world.over or not self.process.alive or task is not self.task:
             return
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.world.tell(f"{self.identity} ends: {error!r}")
-        else:
-            self.world.tell(f"{self.identity} ends")
+        error = None if task.cancelled() else task.exception()
+        self.world.tell(f"{self.identity} ends" + (f": {error!r}" if error is not None else ""))
+        if error is not None and not isinstance(error, WorldError):
+            self.world.crashed(self.identity, error)
         self._restart()
 
 
@@ -149,13 +171,19 @@ class World:
         self.faults = tuple(faults)
         self.processes: list[SchedulerProcess] = []
         self.poisoned: set[str] = set()
-        self.happened: list[str] = []
+        self.happened: list[Happened] = []
+        self.crashes: list[Broken] = []
         self.over = False
         self.blind_until_s = 0.0
 
     def tell(self, words: str) -> None:
         """Write down what a fault did, for the story of a failing run."""
-        self.happened.append(f"{self.loop.time():9.3f} s  {words}")
+        self.happened.append(Happened(self.loop.time(), words))
+
+    def crashed(self, identity: str, error: BaseException) -> None:
+        """A process ended for a reason that is no failure of the world: a mistake of its own."""
+        place = "".join(traceback.format_tb(error.__traceback__)[-1:]).strip()
+        self.crashes.append(Broken("alive", self.loop.time(), 0, f"{identity} ended by {error!r} {place}"))
 
     def leader(self) -> SchedulerProcess | None:
         """The replica that the Lease names, None where it names none that runs."""
@@ -186,6 +214,7 @@ class World:
             task.cancel()
         await asyncio.gather(*driving, return_exceptions=True)
         _raise_first(driving)
+        self.volumes.refuses = nobody
         blinding = [fault.blinds_s for fault in self.faults if fault.blinds_s is not None]
         self.blind_until_s = self.loop.time() + max(blinding) if blinding else 0.0
         calm_since_s = max(self.loop.time(), self.plan.recipe.arrive_within_s)
@@ -207,10 +236,11 @@ class World:
         )
         found = history.of_server(self.server, rules)
         pods = found.final(history.PODS).values()
+        inside = self.scheduler.broken() if isinstance(self.scheduler, SelfRecorded) else ()
         return Outcome(
             self.seed,
             tuple(fault.name for fault in self.faults),
-            tuple(invariants.judge(found)),
+            (*self.crashes, *inside, *invariants.judge(found)),
             _digest(found),
             sum(bool(pod["spec"].get("nodeName")) for pod in pods),
             sum(not pod["spec"].get("nodeName") for pod in pods),

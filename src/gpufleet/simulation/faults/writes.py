@@ -121,7 +121,9 @@ def make_anew(world: "World", pod: JsonObject) -> None:
         key: value for key, value in kept.get("annotations", {}).items() if key != "gpufleet.io/grant"
     }
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-    world.server.add({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}, USER)
+    made = world.server.add({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}, USER)
+    if pod["metadata"]["uid"] in world.poisoned:
+        world.poisoned.add(made["metadata"]["uid"])
 
 
 class WritesFail(Fault):
