@@ -80,7 +80,7 @@ def test_a_cluster_with_far_too_much_work_leaves_no_gang_half_bound(names: tuple
 
 def test_a_leader_that_sleeps_past_its_lease_and_wakes_gives_nothing_away() -> None:
     """It wakes with Bindings in its hands, and another leads since long."""
-    outcomes = [run(seed, "leader-paused", plan=CROWDED) for seed in range(1, 7)]
+    outcomes = [run(seed, "leader-paused", plan=CROWDED) for seed in (1, 2, 3)]
     for outcome in outcomes:
         check(outcome)
     assert all(outcome.acted["leader-paused"] for outcome in outcomes)
@@ -92,12 +92,10 @@ def test_without_the_fence_such_a_leader_is_seen_by_the_judge() -> None:
     """The fence is what keeps the promise: the same runs without it break it."""
     settings = Settings("", lease=LeaseTimes(15, 1e6, 2.0), require_fence=False, gang_deadline_s=60.0)
     plan = msgspec.structs.replace(CROWDED, policies=False)
-    broken = {
-        one.invariant
-        for seed in range(1, 9)
-        for one in run(seed, "leader-paused", plan=plan, scheduler=LiveScheduler(settings)).broken
-    }
-    assert broken & {"I1", "I6"}
+    runs = (
+        run(seed, "leader-paused", plan=plan, scheduler=LiveScheduler(settings)) for seed in range(1, 9)
+    )
+    assert any(one.invariant in {"I1", "I6"} for outcome in runs for one in outcome.broken)
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
