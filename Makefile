@@ -69,6 +69,14 @@ differential: kube ## Hold gpufleet against kube-scheduler with new seeds (SEEDS
 kube-pin: setup ## Pin the Go modules of another Kubernetes (VERSION=1.36.3; needs Go)
 	@$(BIN)/python -m gpufleet.localkube.pin_modules $(VERSION)
 
+SOAK_SEEDS ?= 200
+SOAK_FROM ?= 1
+
+.PHONY: soak
+soak: setup ## Run the live scheduler through many seeds of every fault (SOAK_SEEDS=200 SOAK_FROM=1)
+	@$(BIN)/python -m gpufleet.simulation.main --fault all \
+		--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
+
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers
 	@failed=(); \

@@ -92,9 +92,7 @@ def test_without_the_fence_such_a_leader_is_seen_by_the_judge() -> None:
     """The fence is what keeps the promise: the same runs without it break it."""
     settings = Settings("", lease=LeaseTimes(15, 1e6, 2.0), require_fence=False, gang_deadline_s=60.0)
     plan = msgspec.structs.replace(CROWDED, policies=False)
-    runs = (
-        run(seed, "leader-paused", plan=plan, scheduler=LiveScheduler(settings)) for seed in range(1, 9)
-    )
+    runs = (run(seed, "leader-paused", plan=plan, scheduler=LiveScheduler(settings)) for seed in range(1, 9))
     assert any(one.invariant in {"I1", "I6"} for outcome in runs for one in outcome.broken)
 
 

@@ -126,7 +126,7 @@ def command(scheduler: Scheduler, plan: Plan | None = None) -> click.Command:
     """The command line around a scheduler."""
 
     @click.command("gpufleet-sim", help="Run the live scheduler in a simulated cluster with seeded faults.")
-    @click.option("--fault", "faults", default="", help="Names with commas between them; all: one by one.")
+    @click.option("--fault", "faults", default="", help="Names, all at once; or: all, one by one.")
     @click.option("--seed", "seeds", default="1", show_default=True, help="A number, or N..M.")
     @click.option("--list", "listing", is_flag=True, help="List all faults and end.")
     def run(faults: str, seeds: str, listing: bool) -> None:
@@ -134,7 +134,8 @@ def command(scheduler: Scheduler, plan: Plan | None = None) -> click.Command:
             click.echo(catalogue())
             return
         try:
-            chosen = [(row.name,) for row in CATALOGUE] if faults == ALL else [read_faults(faults)]
+            alone: list[tuple[str, ...]] = [(), *((row.name,) for row in CATALOGUE)]
+            chosen = alone if faults == ALL else [read_faults(faults)]
             wanted = read_seeds(seeds)
         except InputError as error:
             click.echo(f"gpufleet-sim: {error}", err=True)

@@ -7,3 +7,7 @@ from gpufleet.simulation.live_scheduler import LIVE, LiveScheduler
 def main() -> None:
     """Run the command line."""
     command(LiveScheduler(), LIVE)()
+
+
+if __name__ == "__main__":
+    main()
