@@ -175,21 +175,53 @@ def test_a_gang_that_must_share_a_rack_gets_one_rack() -> None:
             world.node(f"n{number}", gpus=1, labels={"example.com/rack": f"r{number // 2}"})
         world.pod("blocker", nodeSelector={"example.com/rack": "r0"})
         await world.settle()
-        world.add(
-            {
-                "apiVersion": "scheduling.k8s.io/v1beta1",
-                "kind": "PodGroup",
-                "metadata": {"name": "train", "namespace": "default"},
-                "spec": {
-                    "schedulingPolicy": {"gang": {"minCount": 2}},
-                    "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
-                },
-            }
-        )
-        for number in range(2):
-            world.pod(f"w{number}", schedulingGroup={"podGroupName": "train"})
+        two_in_one_rack(world)
         await world.settle()
         assert sorted(world.node_of(f"w{number}") for number in range(2)) == ["n2", "n3"]
+
+    in_world(story)
+
+
+def two_in_one_rack(world: World) -> None:
+    """A gang of two that wants to be in one rack."""
+    world.add(
+        {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "train", "namespace": "default"},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": 2}},
+                "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
+            },
+        }
+    )
+    for number in range(2):
+        world.pod(f"w{number}", schedulingGroup={"podGroupName": "train"})
+
+
+def test_racks_of_one_name_in_two_zones_are_two_racks() -> None:
+    async def story(world: World) -> None:
+        for zone in ("x", "y"):
+            labels = {"example.com/rack": "r1", "topology.kubernetes.io/zone": zone}
+            world.node(f"n-{zone}", gpus=1, labels=labels)
+        two_in_one_rack(world)
+        await world.settle()
+        assert bound(world, "w0", "w1") == []
+        world.node("m-y", gpus=1, labels=labels)
+        await world.settle()
+        assert sorted(world.node_of(name) for name in ("w0", "w1")) == ["m-y", "n-y"]
+
+    in_world(story)
+
+
+def test_racks_without_a_zone_and_nodes_without_a_rack_do_no_harm() -> None:
+    async def story(world: World) -> None:
+        world.node("zoned", gpus=1, labels={"topology.kubernetes.io/zone": "x"})
+        for number in range(2):
+            world.node(f"n{number}", gpus=1, labels={"example.com/rack": "r1"})
+        two_in_one_rack(world)
+        await world.settle()
+        assert sorted(world.node_of(name) for name in ("w0", "w1")) == ["n0", "n1"]
 
     in_world(story)
 

@@ -284,3 +284,19 @@ def test_a_pod_that_was_put_on_a_node_with_impossible_amounts_harms_nobody() -> 
         assert world.node_of("p") == "a"
 
     in_world(story)
+
+
+def test_what_a_user_writes_into_the_status_decides_nothing() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1)
+        world.node("b", gpus=1, unschedulable=True)
+        world.pod("p", gpus=2)
+        await world.settle()
+        told = [{"type": "PodScheduled", "status": "True", "reason": "Mine", "message": "it runs"}]
+        status = {"status": {"conditions": told, "nominatedNodeName": "b"}}
+        assert world.request("PATCH", "/api/v1/namespaces/default/pods/p/status", status) == 200
+        await world.settle(60.0)
+        assert world.node_of("p") == ""
+        assert "needs 2 whole GPUs" in world.why("p")
+
+    in_world(story)

@@ -88,7 +88,7 @@ class Cluster:
         mirror: Mirror[Pod] = self.mirrors[resources.PODS]
         broken = mirror.unreadable.get((name.namespace, name.name))
         if broken is not None:
-            return Standing(broken.resource_version) if broken.uid == name.uid else None
+            return Standing(broken.resource_version, readable=False) if broken.uid == name.uid else None
         pod = mirror.get(name.name, name.namespace)
         if pod is None or pod.metadata.uid != name.uid or pod.spec.node_name:
             return None

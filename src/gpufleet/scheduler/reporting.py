@@ -44,10 +44,14 @@ class _Said(msgspec.Struct):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A pod that waits, as we know it: its version, and its condition PodScheduled if that is False."""
+    """A pod that waits, as we know it: its version, and its condition PodScheduled if that is False.
+
+    ``readable`` is False for a pod of which only the version is known.
+    """
 
     version: str
     told: PodCondition | None = None
+    readable: bool = True
 
 
 class Reporter:
@@ -106,11 +110,18 @@ class Reporter:
     def still_waits(self, pod: PodName, reason: str, message: str) -> bool:
         """A pod waits as before: True if the words in its condition have changed. Makes no Event."""
         said = self._said.setdefault(pod.uid, _Said("", self.client.clock.monotonic_s()))
-        if said.message == message:
+        if said.message == message and not self._was_overwritten(pod, message):
             return False
         said.message = message
         self._condition(pod, reason, message)
         return True
+
+    def _was_overwritten(self, pod: PodName, message: str) -> bool:
+        """True if somebody else has written the condition since we did."""
+        standing = self.standing(pod)
+        if standing is None or not standing.readable or pod.uid in self._conditions:
+            return False
+        return standing.told is None or standing.told.message != message
 
     def warns(self, pod: PodName, reason: str, note: str) -> None:
         """Something else that the owner of a pod should know."""

@@ -41,6 +41,12 @@ from gpufleet.scheduler.places import Entry
 from gpufleet.scheduler.pods import PodBook
 
 LOG = logging.getLogger(__name__)
+WIDER_LEVELS = (
+    TopologyLevelName("topology.kubernetes.io/region"),
+    TopologyLevelName("topology.kubernetes.io/zone"),
+)
+"""They tell racks of one name apart where nodes have them."""
+
 NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
 
 
@@ -71,6 +77,7 @@ class Translation:
         self._filled = False
         self._later: list[Event] = []
         self._levels: frozenset[TopologyLevelName] = frozenset()
+        self._topology_told = Topology()
 
     def result(self, result: BindResult) -> None:
         """What came of a bind; taken in with the next round."""
@@ -111,7 +118,7 @@ class Translation:
         for name in nodes:
             first += self.nodes.regard(name, self.clock.monotonic_s())
             pod_events += self.pods.rebook(name)
-        gang_events = [*self.gangs.changes(), *self._topology()]
+        gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
         lasting = [event for event in pod_events if self._lasts(event)]
         return [*first, *gang_events, *self._in_waves(sorted(lasting, key=_rank))]
 
@@ -133,19 +140,30 @@ class Translation:
         dues = (self.nodes.trust.next_regained_s(), self.refusals.next_lapse_s())
         return min((due for due in dues if due is not None), default=None)
 
-    def _topology(self) -> list[Event]:
+    def _topology(self, *, nodes_changed: bool) -> list[Event]:
         """The levels that gangs ask for, the widest first: that with the fewest domains."""
         asked = self.gangs.levels()
-        if asked <= self._levels:
+        if asked <= self._levels and not (self._levels and nodes_changed):
             return []
         # Levels are only ever added: one that nobody asks for any more does no harm.
         self._levels |= asked
+        nodes = [node.labels for node in self.nodes.known.values()]
 
         def domains(level: TopologyLevelName) -> tuple[int, str]:
-            return (len({node.labels.get(level) for node in self.nodes.known.values()}), level)
+            return (len({labels.get(level) for labels in nodes}), level)
 
-        levels = sorted(self._levels, key=domains)
-        return [TopologySet(Topology(tuple(TopologyLevel(level, level) for level in levels)))]
+        divided = [labels for labels in nodes if not self._levels.isdisjoint(labels)]
+        wider = [
+            level
+            for level in WIDER_LEVELS
+            if level not in self._levels and divided and all(level in labels for labels in divided)
+        ]
+        levels = (*wider, *sorted(self._levels, key=domains))
+        topology = Topology(tuple(TopologyLevel(level, level) for level in levels))
+        if topology == self._topology_told:
+            return []
+        self._topology_told = topology
+        return [TopologySet(topology)]
 
     def _key(self, kind: Kind, change: Any) -> ObjectKey | None:
         """The object that a change is about."""

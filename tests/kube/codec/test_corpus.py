@@ -20,7 +20,7 @@ from tests.kube.wire_objects import decoded
 
 FILES = sorted((Path(__file__).parents[2] / "corpus" / "kube").glob("*.yaml"))
 # Numbers of the list of malformed inputs that pods, groups and grants can have.
-COVERED = {*range(1, 13), 14, 15, 16, 17, 18, 20, 23, 24, 26, 29, 38, 45, 47, 49, 50, 51}
+COVERED = {*range(1, 13), *range(14, 30), 38, 45, 47, 49, 50, 51}
 
 
 def story(path: Path) -> dict[str, Any]:

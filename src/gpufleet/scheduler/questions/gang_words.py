@@ -74,7 +74,9 @@ def _order(pod: Pod) -> str:
     return pod.metadata.name
 
 
-def _deadline(since: dt.datetime, deadline_s: float) -> str:
+def _deadline(since: dt.datetime | None, deadline_s: float) -> str:
+    if since is None:
+        return ""
     due = since + dt.timedelta(seconds=deadline_s)
     return due.strftime("%Y-%m-%dT%H:%M:%SZ")
 
