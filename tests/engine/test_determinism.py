@@ -12,7 +12,7 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Bind, Rejected
 from gpufleet.engine.policy import POLICIES
-from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, pod, topology
 from tests.engine.random_fleets import odd_node, odd_shape
 from tests.engine.relation_builder import app
@@ -71,6 +71,20 @@ def test_a_story_told_again_gives_the_same_bytes(policy: str) -> None:
         again.happen(*events)
     assert msgspec.json.encode(again.said) == msgspec.json.encode(told.said)
     assert len(told.binds) > 20
+
+
+def test_questions_between_the_steps_change_no_answer() -> None:
+    told = tell("gpufleet", 7)
+    again = Story("gpufleet", seed=7)
+    asked = 0
+    for at_us, events in told.told:
+        again.at_us = at_us
+        again.happen(*events)
+        for number in range(0, 120, 10):
+            asked += again.engine.explain_gang(GangName(f"g{number}")) is not None
+            again.engine.explain(PodUid(f"p{number}"))
+    assert asked, "no gang ever waited: the story proves nothing"
+    assert msgspec.json.encode(again.said) == msgspec.json.encode(told.said)
 
 
 def test_another_story_gives_other_bytes() -> None:
