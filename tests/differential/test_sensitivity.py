@@ -23,7 +23,7 @@ from tests.differential.comparison import furnish, questions
 from tests.differential.generator import make_case
 
 SEED = 7
-CASES = 160
+CASES = 300
 
 
 def no_reasons(*_: object, **__: object) -> int:
