@@ -24,6 +24,13 @@ import click
     show_default=True,
     help="Seconds until a gang that is bound in part is taken back.",
 )
+@click.option(
+    "--silent-watch",
+    type=click.FloatRange(0, min_open=True),
+    default=90.0,
+    show_default=True,
+    help="Seconds after which a watch that says nothing is opened anew; servers speak once a minute.",
+)
 @click.option("--binds-at-once", type=click.IntRange(1), default=32, show_default=True)
 @click.option(
     "--fence/--no-fence",

@@ -55,6 +55,7 @@ class ProcessOptions(msgspec.Struct, frozen=True):
     lease_seconds: int
     policy: str
     gang_deadline: float
+    silent_watch: float
     binds_at_once: int
     fence: bool
     listen: str
@@ -132,6 +133,7 @@ def settings_of(options: ProcessOptions) -> Settings:
         lease=times,
         binds_at_once=options.binds_at_once,
         gang_deadline_s=options.gang_deadline,
+        silent_watch_s=options.silent_watch,
         require_fence=options.fence,
     )
 

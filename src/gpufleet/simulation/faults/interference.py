@@ -165,20 +165,22 @@ class FaultyStream:
         for fault in self._faults:
             found = fault.chunks(found)
         closing = asyncio.ensure_future(self._closed.wait())
+        getting = closing
         try:
             while not self._closed.is_set():
                 getting = asyncio.ensure_future(_next(found))
                 await asyncio.wait([getting, closing], return_when=asyncio.FIRST_COMPLETED)
                 if not getting.done():
-                    getting.cancel()
-                    await asyncio.wait([getting])
                     return
                 chunk = getting.result()
                 if chunk is None:
                     return
                 yield chunk
         finally:
+            # Whoever listens may also be cancelled, or stop listening between two chunks.
+            getting.cancel()
             closing.cancel()
+            await asyncio.wait([getting, closing])
 
     async def close(self) -> None:
         """Stop listening."""

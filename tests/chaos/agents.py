@@ -1,0 +1,54 @@
+"""The agents of simulated nodes: each says in its NodeDevices which running pod holds what.
+
+KWOK plays the kubelets; nobody plays gpufleet's own agent there. Here it believes the grants, as one does whose
+containers all started well, and writes its report a moment later.
+"""
+
+import asyncio
+
+from gpufleet.kube.client import Client
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.resources import NODE_DEVICES
+from gpufleet.simulation import pod_facts
+from gpufleet.simulation.history import NODE_DEVICES as REPORTS
+from gpufleet.simulation.refusal import JsonObject
+from tests.chaos.recording import LastingRecorder
+
+WRITE_EVERY_S = 0.3
+
+
+class Agents:
+    """All agents of a cluster."""
+
+    def __init__(self, client: Client, recorder: LastingRecorder) -> None:
+        self._client = client
+        self._recorder = recorder
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        while True:
+            await asyncio.sleep(WRITE_EVERY_S)
+            holders = self._holders()
+            for (_, node), report in self._recorder.now(REPORTS).items():
+                found = holders.get(node, [])
+                if found != (report["spec"].get("holders") or []):
+                    await self._report(node, found)
+
+    def _holders(self) -> dict[str, list[JsonObject]]:
+        """Who holds what by node, in an order of its own."""
+        found: dict[str, list[JsonObject]] = {}
+        for _, pod in sorted(self._recorder.now().items()):
+            if (pod.get("status") or {}).get("phase") == "Running":
+                on_node = found.setdefault(pod_facts.node_of(pod), [])
+                for one in pod_facts.grant_of(pod)[1]:
+                    kind = "whole" if one.gpu_milli >= 1000 else "share"
+                    holder = {"device": one.device, "gpuMilli": one.gpu_milli, "kind": kind}
+                    memory = {"memoryMiB": one.memory_mib} if one.memory_mib else {}
+                    on_node.append({**holder, **memory, "podUID": pod["metadata"]["uid"]})
+        return found
+
+    async def _report(self, node: str, holders: list[JsonObject]) -> None:
+        try:
+            await self._client.patch(NODE_DEVICES, node, {"spec": {"holders": holders}})
+        except KubeError:
+            return  # the server is away; the next look sees that the report is still old

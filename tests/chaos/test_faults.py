@@ -1,0 +1,44 @@
+"""The live scheduler against a real API server, one fault after the other; every promise holds after each.
+
+`make chaos` runs this and ``test_leader``; FAULT and SEED choose some faults and another seed, STRETCH lets
+each act longer.
+"""
+
+import os
+from pathlib import Path
+
+from gpufleet.simulation import cluster_recipe
+from tests.chaos.catalogue import BY_NAME, CATALOGUE, make_faults
+from tests.chaos.stage import SCHEDULER_FLAGS, Setting, Stage, play_on_stage
+from tests.chaos.traffic import RECIPE
+
+CHOSEN = [
+    BY_NAME[name] for name in os.environ.get("GPUFLEET_CHAOS_FAULTS", "").split(",") if name
+] or CATALOGUE
+SEED = int(os.environ.get("GPUFLEET_CHAOS_SEED") or "1")
+STRETCH = float(os.environ.get("GPUFLEET_CHAOS_STRETCH") or "1")
+"""By how much longer than in CI each fault acts."""
+
+
+def test_every_promise_holds_under_every_fault(tmp_path: Path) -> None:
+    faults = make_faults(CHOSEN, SEED)
+    broken: list[str] = []
+
+    async def play(stage: Stage) -> None:
+        await stage.traffic.pod(cluster_recipe.pod("too-large", stage.setting.gpus_per_node + 1, RECIPE))
+        for row in CHOSEN:
+            fault = faults[row.name]
+            await stage.endure(fault, row.lasts_s * STRETCH)
+            unrest = await stage.unrest()
+            for words in unrest:
+                stage.tell(f"{row.name}: {words}")
+            broken.extend(f"{row.name}, seed {SEED}: {words}" for words in unrest)
+            if not fault.acted:
+                broken.append(f"{row.name}, seed {SEED}: it never acted, so it proves nothing")
+            if unrest:
+                # What comes after a broken promise would be blamed on the next fault.
+                break
+
+    setting = Setting(flags=(*SCHEDULER_FLAGS, "--silent-watch=5"))
+    play_on_stage(tmp_path, SEED, tuple(faults.values()), play, setting)
+    assert not broken, "\n".join(broken)
