@@ -1,7 +1,7 @@
 """The agents of simulated nodes: each says in its NodeDevices which running pod holds what.
 
-KWOK plays the kubelets; nobody plays gpufleet's own agent there. Here it believes the grants, as one does whose
-containers all started well, and writes its report a moment later.
+KWOK plays the kubelets; nobody plays gpufleet's own agent there. Here it believes the grants, as one does
+whose containers all started well, and writes its report a moment later.
 """
 
 import asyncio

@@ -12,6 +12,7 @@ from gpufleet.kube.transport import Request, Response
 from gpufleet.simulation import cluster_recipe
 from gpufleet.simulation.cluster_recipe import NAMESPACE
 from gpufleet.simulation.faults.interference import is_write
+from gpufleet.simulation.history import NODE_DEVICES as REPORTS
 from tests.chaos.proxy import PASSING
 from tests.chaos.stage import LEASE_S, LiveFault, Stage
 from tests.chaos.traffic import RECIPE
@@ -162,8 +163,7 @@ class OldGrantVersion(LiveFault):
     name = "old-grant-version"
 
     async def prepare_stage(self, stage: Stage) -> None:
-        reports = [json.loads(page) for page in await _items(stage)]
-        report = min(reports, key=lambda one: str(one["metadata"]["name"]))
+        (_, node), report = min(stage.recorder.now(REPORTS).items())
         for version, device in zip((99, 0), report["spec"]["devices"], strict=False):
             name = f"other-version-{version}"
             await stage.traffic.pod(cluster_recipe.pod(name, 1, RECIPE))
@@ -173,16 +173,12 @@ class OldGrantVersion(LiveFault):
                 {"v": version, "epoch": 1, "containers": {"main": [one]}}, separators=(",", ":")
             )
             metadata = {"name": name, "annotations": {"gpufleet.io/grant": grant}}
-            body = {"metadata": metadata, "target": {"name": report["metadata"]["name"]}}
+            body = {"metadata": metadata, "target": {"name": node}}
             target = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/binding"
             request = Request("POST", target, msgspec.json.encode(body))
             response = await stage.scheduler_way.call(request, timeout_s=30)
             assert response.status == 201, response.body
             self.acted += 1
-
-
-async def _items(stage: Stage) -> list[msgspec.Raw]:
-    return [raw async for page in stage.client.list_pages(NODE_DEVICES) for raw in page.items or ()]
 
 
 class PoisonObject(LiveFault):

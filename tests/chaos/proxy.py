@@ -41,7 +41,7 @@ class Passing:
 PASSING: ContextVar[Passing] = ContextVar("PASSING")
 """The request that a fault is just asked about."""
 
-Note = Callable[["Proxy", Answered, Response | None], None]
+Note = Callable[[Answered, Response | None], None]
 
 
 class Witness:
@@ -131,7 +131,7 @@ class Proxy:
                 at_s = asyncio.get_running_loop().time()
                 said = code if served is None else served.status
                 asked = Answered(at_s, self._user, request.method, request.target, said, request.body)
-                self._note(self, asked, served)
+                self._note(asked, served)
             await self._passable.wait()
             writer.write(_head(response, f"Content-Length: {len(response.body)}") + response.body)
             await writer.drain()

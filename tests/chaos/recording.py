@@ -6,7 +6,6 @@ changed meanwhile. Who wrote is not in a watch: the proxies in front of the sche
 """
 
 import asyncio
-from collections.abc import Sequence
 
 import msgspec
 
@@ -17,7 +16,6 @@ from gpufleet.simulation.api_server import Answered
 from gpufleet.simulation.history import PODS, RECORDED, History, Recorder, Rules
 from gpufleet.simulation.object_store import KindKey, Written
 from gpufleet.simulation.refusal import JsonObject
-from tests.chaos.proxy import Proxy
 
 AGAIN_AFTER_S = 0.2
 
@@ -52,16 +50,16 @@ class LastingRecorder(Recorder):
     def __init__(self, transport: Transport, clock: StageClock) -> None:
         super().__init__(transport, clock)
         self.requests: list[Answered] = []
-        self.asked_by: list[tuple[Proxy, Answered]] = []
+        self.bindings = 0
         self.holes = 0
         self._written_by: dict[int, str] = {}
         self._evicted: dict[str, str] = {}
 
-    def note(self, proxy: Proxy, asked: Answered, response: Response | None) -> None:
+    def note(self, asked: Answered, response: Response | None) -> None:
         """A request of a scheduler."""
         asked = msgspec.structs.replace(asked, at_s=self._clock.monotonic_s())
         self.requests.append(asked)
-        self.asked_by.append((proxy, asked))
+        self.bindings += asked.code == 201 and asked.target.endswith("/binding")
         if response is None or response.status >= 300 or "/pods/" not in asked.target:
             return
         path = asked.target.partition("?")[0]
@@ -146,10 +144,3 @@ def _precondition(body: bytes) -> str:
     options = value.get("deleteOptions", value)
     uid: str = (options.get("preconditions") or {}).get("uid", "")
     return uid
-
-
-def bindings_of(asked: Sequence[tuple[Proxy, Answered]], proxy: Proxy) -> int:
-    """How many Bindings of one scheduler the server accepted."""
-    return sum(
-        one is proxy and request.code == 201 and request.target.endswith("/binding") for one, request in asked
-    )

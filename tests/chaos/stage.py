@@ -31,7 +31,7 @@ from gpufleet.localkube.simulated_nodes import SimulatedNodes
 from gpufleet.simulation import invariants, pod_facts
 from gpufleet.simulation.cluster_recipe import NAMESPACE
 from gpufleet.simulation.faults.interference import Fault
-from gpufleet.simulation.history import LEASES, Rules
+from gpufleet.simulation.history import LEASES, NODE_DEVICES, Rules
 from gpufleet.simulation.refusal import JsonObject
 from tests.chaos.agents import Agents
 from tests.chaos.proxy import Proxy
@@ -43,6 +43,9 @@ from tests.localkube.cluster import a_cluster
 START_WITHIN_S = 120.0
 SETTLE_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.5
+FEW_WAITING = 20
+"""Nothing that is ever played leaves more pods without a node at rest; the judge is spared a closer look."""
+
 LEASE_S = 3
 GANG_DEADLINE_S = 8.0
 SCHEDULER_FLAGS = (
@@ -131,6 +134,7 @@ class Stage:
             while not await self._has_account():  # noqa: ASYNC110  (another process makes it)
                 await asyncio.sleep(0.05)
             await self.recorder.listed.wait()
+        await self.until(lambda: len(self.recorder.now(NODE_DEVICES)) == setting.nodes)
         for fault in self.faults.values():
             if isinstance(fault, LiveFault):
                 await fault.prepare_stage(self)
@@ -218,6 +222,9 @@ class Stage:
             for name, pod in pods.items()
             if "deletionTimestamp" in pod["metadata"]
         ]
+        waiting = sum(not pod_facts.node_of(pod) for pod in pods.values())
+        if waiting > FEW_WAITING:
+            found.append(f"{waiting} pods have no node")
         if found:
             return found
         return [str(broken) for broken in invariants.judge(self.recorder.history(self.rules()))] or (
