@@ -65,6 +65,19 @@ differential: kube ## Hold gpufleet against kube-scheduler with new seeds (SEEDS
 		$(BIN)/python -m pytest -s tests/differential/test_differential.py; \
 	done
 
+CHAOS := GPUFLEET_CHAOS_FAULTS=$(FAULT) GPUFLEET_CHAOS_STRETCH=$(STRETCH) $(BIN)/python -m pytest -s
+
+.PHONY: chaos
+chaos: kube ## Faults and dying leaders on a real API server (FAULT=watch-cut SEED=7 STRETCH=4)
+	@GPUFLEET_CHAOS_SEED=$(SEED) $(CHAOS) tests/chaos/test_faults.py $(if $(FAULT),,tests/chaos/test_leader.py)
+
+.PHONY: soak-live
+soak-live: kube ## The same ten times as long, seed after seed (SEEDS="11 12" FAULT=two-leaders)
+	@for seed in $(SEEDS); do \
+		GPUFLEET_CHAOS_SEED=$$seed GPUFLEET_CHAOS_MORE=8 $(CHAOS) tests/chaos || exit 1; \
+	done
+soak-live: STRETCH := 10
+
 .PHONY: kube-pin
 kube-pin: setup ## Pin the Go modules of another Kubernetes (VERSION=1.36.3; needs Go)
 	@$(BIN)/python -m gpufleet.localkube.pin_modules $(VERSION)

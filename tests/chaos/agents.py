@@ -14,20 +14,19 @@ from gpufleet.simulation.history import NODE_DEVICES as REPORTS
 from gpufleet.simulation.refusal import JsonObject
 from tests.chaos.recording import LastingRecorder
 
-WRITE_EVERY_S = 0.3
-
 
 class Agents:
     """All agents of a cluster."""
 
-    def __init__(self, client: Client, recorder: LastingRecorder) -> None:
+    def __init__(self, client: Client, recorder: LastingRecorder, every_s: float) -> None:
         self._client = client
         self._recorder = recorder
+        self._every_s = every_s
 
     async def run(self) -> None:
         """Report until cancelled."""
         while True:
-            await asyncio.sleep(WRITE_EVERY_S)
+            await asyncio.sleep(self._every_s)
             holders = self._holders()
             for (_, node), report in self._recorder.now(REPORTS).items():
                 found = holders.get(node, [])

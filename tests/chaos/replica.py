@@ -21,8 +21,8 @@ from tests.chaos.proxy import Proxy
 
 LOOK_EVERY_S = 0.1
 RESTART_AFTER_S = 0.3
-LOST_LEADERSHIP = 3
-ENDS_WELL = {0, LOST_LEADERSHIP, -signal.SIGKILL}
+WORLD_FAILED = 3
+LOST_LEADERSHIP = b"leadership is lost"
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config
@@ -57,14 +57,20 @@ class Replica:
         return self._folder / f"{self.identity}.log"
 
     @property
+    def event_log(self) -> Path:
+        """What the engine of the present life was told and decided."""
+        return self._folder / f"{self.identity}.events"
+
+    @property
     def crashes(self) -> list[str]:
-        """Lives that ended as none should."""
-        return [
-            f"{self.name} life {number + 1} ended with {code}:\n"
-            + child.log_tail(self._folder / f"{self.name}-life-{number + 1}.log")
-            for number, code in enumerate(self.endings)
-            if code not in ENDS_WELL
-        ]
+        """Lives that ended as none should: not killed, not stopped in order, not for the Lease's sake."""
+        found = []
+        for number, code in enumerate(self.endings, start=1):
+            log = self._folder / f"{self.name}-life-{number}.log"
+            lost = code == WORLD_FAILED and LOST_LEADERSHIP in log.read_bytes()
+            if not lost and code not in {0, -signal.SIGKILL}:
+                found.append(f"{self.name} life {number} ended with {code}:\n{child.log_tail(log)}")
+        return found
 
     def start(self) -> None:
         """A new life."""
@@ -73,8 +79,8 @@ class Replica:
         kubeconfig = self._folder / f"{self.name}.kubeconfig"
         kubeconfig.write_text(KUBECONFIG.format(port=self.proxy.port), encoding="utf-8")
         command = (sys.executable, "-m", "gpufleet", "scheduler", f"--kubeconfig={kubeconfig}")
-        identity = f"--identity={self.identity}"
-        self._child = child.start(self.identity, (*command, identity, *self._flags), self.log)
+        named = (f"--identity={self.identity}", f"--event-log={self.event_log}")
+        self._child = child.start(self.identity, (*command, *named, *self._flags), self.log)
 
     async def keep(self) -> None:
         """Start it again whenever it ends, until cancelled."""

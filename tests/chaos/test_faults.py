@@ -5,6 +5,7 @@ each act longer.
 """
 
 import os
+import re
 from pathlib import Path
 
 from gpufleet.simulation import cluster_recipe
@@ -42,3 +43,9 @@ def test_every_promise_holds_under_every_fault(tmp_path: Path) -> None:
     setting = Setting(flags=(*SCHEDULER_FLAGS, "--silent-watch=5"))
     play_on_stage(tmp_path, SEED, tuple(faults.values()), play, setting)
     assert not broken, "\n".join(broken)
+
+
+def test_every_fault_is_in_the_document() -> None:
+    document = Path(__file__).parents[2] / "docs" / "faults-live.md"
+    described = set(re.findall(r"^\| `([a-z0-9-]+)` \|", document.read_text(encoding="utf-8"), re.MULTILINE))
+    assert described == set(BY_NAME)

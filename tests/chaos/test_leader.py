@@ -19,7 +19,10 @@ GANGS = ((100, 4), (10, 30), (4, 75))
 """Members of a gang, and how many gangs of that size: 1,000 pods."""
 
 PODS_IN_ALL = 1000
-SETTING = Setting(nodes=64, gpus_per_node=16)
+MORE = int(os.environ.get("GPUFLEET_CHAOS_MORE") or "1")
+"""How many leaders more than two meet their fate."""
+
+SETTING = Setting(nodes=64, gpus_per_node=16, reports_every_s=2.0)
 
 
 async def burst(stage: Stage, random: Random) -> None:
@@ -51,41 +54,43 @@ async def all_is_well(stage: Stage, leaders: int) -> None:
     assert len(epochs) >= leaders
 
 
-def test_leaders_killed_in_the_middle_of_a_burst(tmp_path: Path) -> None:
+async def sleep_past_the_lease(stage: Stage) -> None:
+    """SIGSTOP the leader, and let it wake when another has begun to bind."""
+    sleeper = stage.leader()
+    assert sleeper is not None
+    identity, bindings = sleeper.identity, stage.recorder.bindings
+    sleeper.stop()
+    stage.tell(f"{identity} sleeps after Binding {bindings}")
+    await next_leader(stage, identity)
+    await stage.until(lambda: stage.recorder.bindings > bindings + 40)
+    sleeper.go_on()
+    stage.tell(f"{identity} wakes after Binding {stage.recorder.bindings}")
+
+
+async def die(stage: Stage) -> None:
+    """SIGKILL the leader."""
+    leader = stage.leader()
+    assert leader is not None
+    identity = leader.identity
+    leader.kill()
+    stage.tell(f"{identity} is killed after Binding {stage.recorder.bindings}")
+    await next_leader(stage, identity)
+
+
+def test_leaders_killed_and_stopped_in_the_middle_of_a_burst(tmp_path: Path) -> None:
     async def play(stage: Stage) -> None:
-        random = Random(f"{SEED}/kill")
+        random = Random(f"{SEED}/moments")
         users = asyncio.create_task(burst(stage, random))
-        for moment in sorted(random.sample(range(20, 900), 3)):
-            await stage.until(lambda: stage.recorder.bindings >= moment)  # noqa: B023
-            leader = stage.leader()
-            assert leader is not None
-            identity = leader.identity
-            leader.kill()
-            stage.tell(f"{identity} is killed after Binding {stage.recorder.bindings}")
-            await next_leader(stage, identity)
+        moments = sorted(random.sample(range(20, 850), 2 + MORE))
+        fates = [die, sleep_past_the_lease, *random.choices((die, sleep_past_the_lease), k=MORE)]
+        random.shuffle(fates)
+        for moment, fate in zip(moments, fates, strict=True):
+            # Each leader binds some pods before it meets its fate.
+            reached = max(moment, stage.recorder.bindings + 30)
+            await stage.until(lambda: stage.recorder.bindings >= reached)  # noqa: B023
+            await fate(stage)
         await users
-        await all_is_well(stage, leaders=4)
-
-    play_on_stage(tmp_path, SEED, (), play, SETTING)
-
-
-def test_a_leader_that_sleeps_past_its_lease_and_wakes(tmp_path: Path) -> None:
-    async def play(stage: Stage) -> None:
-        random = Random(f"{SEED}/sleep")
-        users = asyncio.create_task(burst(stage, random))
-        for moment in sorted((random.randint(20, 300), random.randint(400, 700))):
-            await stage.until(lambda: stage.recorder.bindings >= moment)  # noqa: B023
-            sleeper = stage.leader()
-            assert sleeper is not None
-            identity = sleeper.identity
-            sleeper.stop()
-            bindings = stage.recorder.bindings
-            stage.tell(f"{identity} sleeps after Binding {bindings}")
-            await next_leader(stage, identity)
-            await stage.until(lambda: stage.recorder.bindings >= bindings + 20)  # noqa: B023
-            sleeper.go_on()
-            stage.tell(f"{identity} wakes after Binding {stage.recorder.bindings}")
-        await users
-        await all_is_well(stage, leaders=3)
+        stage.tell("all is asked for")
+        await all_is_well(stage, leaders=len(moments) + 1)
 
     play_on_stage(tmp_path, SEED, (), play, SETTING)
