@@ -18,7 +18,7 @@ class Row(msgspec.Struct, frozen=True):
 
     fault: type[Fault]
     numbers: tuple[int, ...]
-    lasts_s: float = 2.5
+    lasts_s: float = 2.0
 
     @property
     def name(self) -> str:
@@ -32,21 +32,21 @@ CATALOGUE = (
     Row(watches.WatchGone, (2,)),
     Row(watches.WatchGoneLater, (2,)),
     Row(watches.ListGone, (3,)),
-    Row(watches.WatchSilent, (5,), 4.0),
+    Row(watches.WatchSilent, (5,), 2.0),
     Row(watches.EventsTwice, (6,)),
-    Row(watches.KindsOutOfOrder, (7,), 4.0),
-    Row(wire_faults.SameNameAgain, (8,), 4.0),
-    Row(wire_faults.LaggingServer, (9,), 4.0),
-    Row(writes.TooManyRequests, (10,), 4.0),
+    Row(watches.KindsOutOfOrder, (7,), 3.0),
+    Row(wire_faults.SameNameAgain, (8,), 3.0),
+    Row(wire_faults.LaggingServer, (9,), 3.0),
+    Row(writes.TooManyRequests, (10,), 3.0),
     Row(writes.BindUnknownApplied, (11,)),
     Row(writes.BindUnknownLost, (11,)),
     Row(wire_faults.BindConflict, (12,)),
     Row(wire_faults.PodChanged, (13,)),
     Row(wire_faults.WritesTwice, (11, 16)),
-    Row(wire_faults.SlowAnswers, (10,), 4.0),
+    Row(wire_faults.SlowAnswers, (10,), 3.0),
     Row(wire_faults.AnswerCut, (1, 11)),
     Row(wire_faults.ServerErrors, (11,)),
-    Row(writes.WritesFail, (15,), 4.0),
+    Row(writes.WritesFail, (15,), 3.0),
     Row(process_faults.ServerDown, (14,), 4.0),
     Row(process_faults.ServerRestart, (2, 14), 2.0),
     Row(process_faults.CompactedWhilePaused, (4,), 5.0),
@@ -54,8 +54,8 @@ CATALOGUE = (
     Row(process_faults.LeaderPartitioned, (16, 17)),
     Row(wire_faults.LeaseUnreachable, (16, 17)),
     Row(process_faults.KillAfterWrite, (18,), 4.0),
-    Row(wire_faults.GangMemberRefused, (19,), 10.0),
-    Row(process_faults.Starved, (22,), 4.0),
+    Row(wire_faults.GangMemberRefused, (19,), 7.0),
+    Row(process_faults.Starved, (22,), 3.0),
     Row(process_faults.PoisonObject, (38,), 1.0),
 )
 BY_NAME = {row.name: row for row in CATALOGUE}

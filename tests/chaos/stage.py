@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -49,7 +50,7 @@ FEW_WAITING = 20
 """Nothing that is ever played leaves more pods without a node at rest; the judge is spared a closer look."""
 
 LEASE_S = 5
-GANG_DEADLINE_S = 8.0
+GANG_DEADLINE_S = 5.0
 SCHEDULER_FLAGS = (
     f"--lease-seconds={LEASE_S}",
     f"--gang-deadline={GANG_DEADLINE_S:.0f}",
@@ -188,6 +189,7 @@ class Stage:
     async def endure(self, fault: Fault, lasts_s: float) -> None:
         """Let a fault act while users come and go."""
         self.tell(f"{fault.name} begins")
+        asked_before = len(self.recorder.requests)
         fault.active = True
         try:
             async with asyncio.TaskGroup() as group:
@@ -204,7 +206,13 @@ class Stage:
                 replica.go_on()
                 replica.proxy.let_pass()
                 await replica.proxy.open_door()
-        self.tell(f"{fault.name} ends; it acted {fault.acted} times")
+        codes = Counter(
+            request.code
+            for request in self.recorder.requests[asked_before:]
+            if request.target.endswith("/binding")
+        )
+        answers = ", ".join(f"{count} x {code or 'nothing'}" for code, count in sorted(codes.items()))
+        self.tell(f"{fault.name} ends; it acted {fault.acted} times; Bindings were answered {answers}")
 
     async def unrest(self, within_s: float = SETTLE_WITHIN_S) -> list[str]:
         """Wait until every promise holds and all is at rest; what is wrong after so long."""

@@ -1,6 +1,7 @@
 """Faults between a scheduler and a real server that the simulation has in another form, or not at all."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator
 from random import Random
@@ -10,6 +11,7 @@ import msgspec
 
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.resources import NODES, PODS
+from gpufleet.kube.status import NotFound
 from gpufleet.kube.transport import Request, Response, ResponseStream, TransportError
 from gpufleet.simulation.cluster_recipe import NAMESPACE
 from gpufleet.simulation.faults.interference import is_binding, is_write, status, whole_lines
@@ -240,7 +242,10 @@ async def make_anew(stage: Stage, name: str) -> None:
     found = stage.recorder.now().get((NAMESPACE, name))
     if found is None or stage.traffic.bare.pop(name, None) is None:
         return
-    await stage.client.delete(PODS, name, namespace=NAMESPACE, grace_s=0)
+    with contextlib.suppress(NotFound):
+        await stage.client.delete(PODS, name, namespace=NAMESPACE, grace_s=0)
+        while await stage.client.get(PODS, name, namespace=NAMESPACE):
+            await asyncio.sleep(0.02)
     notes = {
         key: text for key, text in (found["metadata"].get("annotations") or {}).items() if "grant" not in key
     }
