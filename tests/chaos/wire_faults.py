@@ -244,7 +244,7 @@ async def make_anew(stage: Stage, name: str) -> None:
         return
     with contextlib.suppress(NotFound):
         await stage.client.delete(PODS, name, namespace=NAMESPACE, grace_s=0)
-        while await stage.client.get(PODS, name, namespace=NAMESPACE):
+        while await stage.client.get(PODS, name, namespace=NAMESPACE):  # noqa: ASYNC110  (KWOK ends it)
             await asyncio.sleep(0.02)
     notes = {
         key: text for key, text in (found["metadata"].get("annotations") or {}).items() if "grant" not in key
