@@ -126,12 +126,12 @@ class KillAfterWrite(LiveFault):
     async def after_call(
         self, request: Request, response: Response, owner: "SchedulerProcess | None"
     ) -> Response:
-        if is_write(request) and "/leases" not in request.target:
+        replica = self._stage.replica_of(PASSING.get().proxy)
+        if is_write(request) and "/leases" not in request.target and replica.runs:
             self._left -= 1
             if self._left == 0:
                 self._left = self.random.randint(1, 12)
                 self.acted += 1
-                replica = self._stage.replica_of(PASSING.get().proxy)
                 self._stage.tell(f"{replica.identity} is killed after {request.method} {request.target}")
                 replica.kill()
         return response

@@ -72,6 +72,11 @@ class Replica:
                 found.append(f"{self.name} life {number} ended with {code}:\n{child.log_tail(log)}")
         return found
 
+    @property
+    def runs(self) -> bool:
+        """Whether its present life has not ended."""
+        return self._child is not None and self._child.exit_code is None
+
     def start(self) -> None:
         """A new life."""
         self.lives += 1
@@ -113,7 +118,7 @@ class Replica:
             self._child.stop()
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._child is not None and self._child.exit_code is None:
+        if self._child is not None and self.runs:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._child.pid, number)
 
