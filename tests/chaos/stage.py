@@ -1,7 +1,7 @@
 """A real control plane, replicas of the scheduler behind proxies, users, and the judge over all of it.
 
 async def play(stage: Stage) -> None:
-    await stage.endure(fault, lasts_s=3)
+    await stage.endure([fault], lasts_s=3)
     assert not await stage.unrest()
 
 play_on_stage(folder, seed, faults, play)
@@ -186,33 +186,37 @@ class Stage:
                     return
                 await asyncio.sleep(0.1)
 
-    async def endure(self, fault: Fault, lasts_s: float) -> None:
-        """Let a fault act while users come and go."""
-        self.tell(f"{fault.name} begins")
+    async def endure(self, faults: Sequence[Fault], lasts_s: float) -> None:
+        """Let faults act, together if they are several, while users come and go."""
+        names = " and ".join(fault.name for fault in faults)
+        self.tell(f"{names} begins" if len(faults) == 1 else f"{names} begin")
         asked_before = len(self.recorder.requests)
-        fault.active = True
+        for fault in faults:
+            fault.active = True
         try:
             async with asyncio.TaskGroup() as group:
-                users = group.create_task(self.traffic.run())
-                if isinstance(fault, LiveFault):
-                    await fault.act(self, lasts_s)
-                else:
-                    await asyncio.sleep(lasts_s)
-                fault.active = False
-                users.cancel()
+                enough = asyncio.Event()
+                group.create_task(self.traffic.run(enough))
+                async with asyncio.TaskGroup() as acting:
+                    for fault in faults:
+                        live = fault.act(self, lasts_s) if isinstance(fault, LiveFault) else None
+                        acting.create_task(live or asyncio.sleep(lasts_s))
+                enough.set()
         finally:
-            fault.active = False
+            for fault in faults:
+                fault.active = False
             for replica in self.replicas:
                 replica.go_on()
                 replica.proxy.let_pass()
                 await replica.proxy.open_door()
-        codes = Counter(
-            request.code
-            for request in self.recorder.requests[asked_before:]
-            if request.target.endswith("/binding")
-        )
-        answers = ", ".join(f"{count} x {code or 'nothing'}" for code, count in sorted(codes.items()))
-        self.tell(f"{fault.name} ends; it acted {fault.acted} times; Bindings were answered {answers}")
+        acted = ", ".join(str(fault.acted) for fault in faults)
+        self.tell(f"it is over; acted {acted} times; Bindings were answered {self._answers(asked_before)}")
+
+    def _answers(self, asked_before: int) -> str:
+        """What became of Bindings, from this request on."""
+        asked = (one for one in self.recorder.requests[asked_before:] if one.target.endswith("/binding"))
+        codes = Counter(request.code for request in asked)
+        return ", ".join(f"{count} x {code or 'nothing'}" for code, count in sorted(codes.items()))
 
     async def unrest(self, within_s: float = SETTLE_WITHIN_S) -> list[str]:
         """Wait until every promise holds and all is at rest; what is wrong after so long."""

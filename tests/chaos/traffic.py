@@ -48,9 +48,9 @@ class Traffic:
         """The part of all GPUs that is asked for."""
         return (sum(wanted.gpus for wanted in self.sets.values()) + len(self.bare)) / self.gpus
 
-    async def run(self) -> None:
-        """Come and go until cancelled."""
-        while True:
+    async def run(self, enough: asyncio.Event) -> None:
+        """Come and go until it is enough; no wish is left half said."""
+        while not enough.is_set():
             await self.one()
             await asyncio.sleep(self.random.uniform(0.1, 0.4))
 
