@@ -24,10 +24,10 @@ STRETCH = float(os.environ.get("GPUFLEET_CHAOS_STRETCH") or "1")
 
 STORM = (
     "watch-cut",
-    "out-of-order-kinds",
-    "slow-answers",
-    "answer-cut",
+    "too-many-requests",
     "bind-unknown-applied",
+    "writes-twice",
+    "answer-cut",
     "kill-after-write-k",
 )
 """What comes together at the end."""
