@@ -65,7 +65,7 @@ differential: kube ## Hold gpufleet against kube-scheduler with new seeds (SEEDS
 		$(BIN)/python -m pytest -s tests/differential/test_differential.py; \
 	done
 
-CHAOS := GPUFLEET_CHAOS_FAULTS=$(FAULT) GPUFLEET_CHAOS_STRETCH=$(STRETCH) $(BIN)/python -m pytest -s
+CHAOS = GPUFLEET_CHAOS_FAULTS=$(FAULT) GPUFLEET_CHAOS_STRETCH=$(STRETCH) $(BIN)/python -m pytest -s
 
 .PHONY: chaos
 chaos: kube ## Faults and dying leaders on a real API server (FAULT=watch-cut SEED=7 STRETCH=4)
