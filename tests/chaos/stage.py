@@ -121,8 +121,9 @@ class Stage:
             finally:
                 for task in tasks:
                     task.cancel()
+                # In threads, because they give the Lease back through their proxies.
+                await asyncio.gather(*(asyncio.to_thread(replica.end) for replica in self.replicas))
                 for replica in self.replicas:
-                    replica.end()
                     replica.proxy.close_door()
                 await self.scheduler_way.close()
                 await self.way.close()
@@ -242,9 +243,12 @@ class Stage:
             found.append(f"{waiting} pods have no node")
         if found:
             return found
+        untrue = await self._untrue_metrics(pods)
+        if untrue:
+            return untrue
         # In a thread, because the proxies must go on: a leader that cannot renew its Lease is none.
         broken = await asyncio.to_thread(invariants.judge, self.recorder.history(self.rules()))
-        return [str(one) for one in broken] or await self._untrue_metrics(pods)
+        return [str(one) for one in broken]
 
     def rules(self) -> Rules:
         """What the judge holds us to; rest is asked for at once, and waited for by ``unrest``."""

@@ -165,7 +165,7 @@ class FaultyStream:
         for fault in self._faults:
             found = fault.chunks(found)
         closing = asyncio.ensure_future(self._closed.wait())
-        getting = closing
+        getting: asyncio.Future[bytes | None] | None = None
         try:
             while not self._closed.is_set():
                 getting = asyncio.ensure_future(_next(found))
@@ -178,9 +178,10 @@ class FaultyStream:
                 yield chunk
         finally:
             # Whoever listens may also be cancelled, or stop listening between two chunks.
-            getting.cancel()
             closing.cancel()
-            await asyncio.wait([getting, closing])
+            if getting is not None:
+                getting.cancel()
+                await asyncio.wait([getting])
 
     async def close(self) -> None:
         """Stop listening."""
