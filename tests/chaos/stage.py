@@ -50,12 +50,7 @@ FEW_WAITING = 20
 """Nothing that is ever played leaves more pods without a node at rest; the judge is spared a closer look."""
 
 LEASE_S = 5
-GANG_DEADLINE_S = 5.0
-SCHEDULER_FLAGS = (
-    f"--lease-seconds={LEASE_S}",
-    f"--gang-deadline={GANG_DEADLINE_S:.0f}",
-    "--log-format=json",
-)
+SCHEDULER_FLAGS = (f"--lease-seconds={LEASE_S}", "--log-format=json")
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -64,7 +59,8 @@ class Setting(msgspec.Struct, frozen=True):
     nodes: int = 8
     gpus_per_node: int = 8
     replicas: int = 2
-    flags: tuple[str, ...] = SCHEDULER_FLAGS
+    flags: tuple[str, ...] = ()
+    gang_deadline_s: float = 5.0
     gang_grace_s: float = 30.0
     reports_every_s: float = 0.3
 
@@ -147,7 +143,8 @@ class Stage:
         for number in range(setting.replicas):
             proxy = Proxy(self.scheduler_way, faults, self.scheduler_user, self.recorder.note)
             await proxy.open_door()
-            replica = Replica(f"replica-{number}", proxy, self.folder, setting.flags)
+            flags = (*SCHEDULER_FLAGS, f"--gang-deadline={setting.gang_deadline_s}", *setting.flags)
+            replica = Replica(f"replica-{number}", proxy, self.folder, flags)
             self.replicas.append(replica)
             replica.start()
 
@@ -254,7 +251,7 @@ class Stage:
         """What the judge holds us to; rest is asked for at once, and waited for by ``unrest``."""
         return Rules(
             scheduler_users=frozenset({self.scheduler_user}),
-            gang_deadline_s=GANG_DEADLINE_S,
+            gang_deadline_s=self.setting.gang_deadline_s,
             gang_grace_s=self.setting.gang_grace_s,
             settle_s=0.0,
             poisoned=frozenset(self.poisoned),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpufleet.simulation import cluster_recipe
 from tests.chaos.catalogue import BY_NAME, CATALOGUE, Row, make_faults
-from tests.chaos.stage import SCHEDULER_FLAGS, Setting, Stage, play_on_stage
+from tests.chaos.stage import Setting, Stage, play_on_stage
 from tests.chaos.traffic import RECIPE
 
 CHOSEN = [
@@ -56,7 +56,7 @@ def test_every_promise_holds_under_every_fault(tmp_path: Path) -> None:
                 # What comes after a broken promise would be blamed on the next fault.
                 break
 
-    setting = Setting(flags=(*SCHEDULER_FLAGS, "--silent-watch=5"))
+    setting = Setting(flags=("--silent-watch=5",))
     play_on_stage(tmp_path, SEED, tuple(faults.values()), play, setting)
     assert not broken, "\n".join(broken)
 

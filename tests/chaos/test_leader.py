@@ -22,7 +22,7 @@ PODS_IN_ALL = 1000
 MORE = int(os.environ.get("GPUFLEET_CHAOS_MORE") or "1")
 """How many leaders more than two meet their fate."""
 
-SETTING = Setting(nodes=64, gpus_per_node=16, reports_every_s=2.0)
+SETTING = Setting(nodes=64, gpus_per_node=16, gang_deadline_s=20.0, reports_every_s=2.0)
 
 
 async def burst(stage: Stage, random: Random) -> None:
