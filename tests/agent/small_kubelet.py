@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from gpufleet.agent.kubelet_api import device_plugin_pb2 as api
+from gpufleet.agent.plugin.registration import ANEW
 
 PATIENCE_S = 20.0
 
@@ -86,7 +87,7 @@ class SmallKubelet:
         return api.Empty()
 
     async def _watch(self, resource: str, endpoint: str) -> None:
-        async with grpc.aio.insecure_channel(f"unix:{self.folder / endpoint}") as channel:
+        async with grpc.aio.insecure_channel(f"unix:{self.folder / endpoint}", options=ANEW) as channel:
             call = channel.unary_stream(
                 "/v1beta1.DevicePlugin/ListAndWatch",
                 request_serializer=api.Empty.SerializeToString,
@@ -102,7 +103,7 @@ class SmallKubelet:
 
     async def _ask(self, resource: str, method: str, request: Any, answer: Any) -> Any:
         endpoint = next(one.endpoint for one in reversed(self.registered) if one.resource_name == resource)
-        async with grpc.aio.insecure_channel(f"unix:{self.folder / endpoint}") as channel:
+        async with grpc.aio.insecure_channel(f"unix:{self.folder / endpoint}", options=ANEW) as channel:
             call = channel.unary_unary(
                 f"/v1beta1.DevicePlugin/{method}",
                 request_serializer=type(request).SerializeToString,

@@ -63,3 +63,20 @@ def test_what_is_below_the_level_is_not_written() -> None:
     set_up_logging("warning", json=True, stream=stream)
     logging.getLogger("x").info("quiet")
     assert stream.getvalue() == ""
+
+
+def test_what_another_library_notes_in_every_record_is_left_out() -> None:
+    class Noted(logging.LogRecord):
+        def __init__(self, *arguments: object, **more: object) -> None:
+            super().__init__(*arguments, **more)  # type: ignore[arg-type]
+            self._somebodys_time = 1
+
+    before = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(Noted)
+    try:
+        stream = io.StringIO()
+        set_up_logging("info", json=True, stream=stream)
+        logging.getLogger("x").info("leading", extra={"epoch": 3})
+    finally:
+        logging.setLogRecordFactory(before)
+    assert set(json.loads(stream.getvalue())) == {"time", "level", "logger", "message", "epoch"}

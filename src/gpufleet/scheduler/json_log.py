@@ -14,6 +14,11 @@ import msgspec
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
+def _named(record: logging.LogRecord) -> dict[str, object]:
+    """What ``extra`` named; what begins with an underline is another library's own note to itself."""
+    return {key: value for key, value in vars(record).items() if key not in _PLAIN and key[0] != "_"}
+
+
 class JsonFormatter(logging.Formatter):
     """A record as JSON: time, level, logger, message, and whatever ``extra`` named."""
 
@@ -26,7 +31,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
+        line |= _named(record)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return msgspec.json.encode(line, enc_hook=str).decode()
@@ -38,7 +43,7 @@ class TerminalFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line, and the trace of an exception below it."""
         moment = dt.datetime.fromtimestamp(record.created).astimezone()
-        named = "  ".join(f"{key}={value}" for key, value in vars(record).items() if key not in _PLAIN)
+        named = "  ".join(f"{key}={value}" for key, value in _named(record).items())
         line = f"{moment:%H:%M:%S} {record.levelname:7} {record.getMessage()}  {named}".rstrip()
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 

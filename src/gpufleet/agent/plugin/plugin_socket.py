@@ -51,8 +51,7 @@ class PluginSocket:
         offered = tuple(units)
         if offered != self._units:
             self._units = offered
-            waiting, self._changed = self._changed, asyncio.Event()
-            waiting.set()
+            self._wake()
 
     async def open(self) -> None:
         """Listen on the socket, in place of whatever was there."""
@@ -73,9 +72,10 @@ class PluginSocket:
         self._server = server
 
     async def close(self) -> None:
-        """Stop serving; calls under way are given a moment."""
+        """Stop serving; the kubelet's watches end at once, other calls under way are given a moment."""
         server, self._server = self._server, None
         if server is not None:
+            self._wake()
             await server.stop(CLOSE_S)
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
@@ -84,10 +84,20 @@ class PluginSocket:
         return self.options
 
     async def _list_and_watch(self, _: api.Empty, __: "Context") -> AsyncIterator[api.ListAndWatchResponse]:
+        server, sent = self._server, None
         while True:
             changed = self._changed
-            yield api.ListAndWatchResponse(devices=[_device(unit) for unit in self._units])
+            if sent != self._units:
+                sent = self._units
+                yield api.ListAndWatchResponse(devices=[_device(unit) for unit in sent])
+            if self._server is not server:
+                return
             await changed.wait()
+
+    def _wake(self) -> None:
+        """Let every watch look again."""
+        waiting, self._changed = self._changed, asyncio.Event()
+        waiting.set()
 
     async def _prefer(
         self, request: api.PreferredAllocationRequest, context: "Context"

@@ -27,6 +27,10 @@ REGISTER_LIMIT_S = 5.0
 
 Sight = tuple[int, int]
 
+# Channels to one address share what they know of it, also that it was gone a moment ago and is not to be
+# tried for a while; a kubelet that has just come back must be tried at once.
+ANEW = (("grpc.use_local_subchannel_pool", 1),)
+
 
 class Registration:
     """All resources of this node, known to its kubelet while ``run`` runs."""
@@ -73,14 +77,12 @@ class Registration:
                     await self._introduce_all(sight)
                 await asyncio.sleep(LOOK_EVERY_S)
         finally:
-            for one in self._sockets.values():
-                await one.close()
+            await asyncio.gather(*(one.close() for one in self._sockets.values()))
 
     async def _introduce_all(self, sight: Sight) -> None:
         async with self._turn:
             try:
-                for one in self._sockets.values():
-                    await self._introduce(one)
+                await asyncio.gather(*(self._introduce(one) for one in self._sockets.values()))
             except KubeletError as problem:
                 LOG.warning("the kubelet does not know us yet", extra={"problem": str(problem)})
                 return
@@ -103,7 +105,7 @@ class Registration:
             resource_name=one.steward.resource,
             options=one.options,
         )
-        async with grpc.aio.insecure_channel(f"unix:{self.folder / KUBELET_SOCKET}") as channel:
+        async with grpc.aio.insecure_channel(f"unix:{self.folder / KUBELET_SOCKET}", options=ANEW) as channel:
             call = channel.unary_unary(
                 f"/{VERSION}.Registration/Register",
                 request_serializer=api.RegisterRequest.SerializeToString,
