@@ -22,12 +22,15 @@ PODS = "/api/v1/namespaces/default/pods"
 def scheduler_at_work(cluster: LocalCluster) -> Iterator[None]:
     """Run it for the length of the block, from the moment when it leads."""
     kubeconfig = cluster.kubeconfig_for(ACCOUNT, GROUPS)
-    command = (sys.executable, "-m", "gpufleet", "scheduler", f"--kubeconfig={kubeconfig}")
+    # Nobody starts it again here, and a busy machine may keep it from renewing a short Lease.
+    options = (f"--kubeconfig={kubeconfig}", "--lease-seconds=60")
+    command = (sys.executable, "-m", "gpufleet", "scheduler", *options)
     scheduler = child.start("scheduler", command, cluster.folder / "logs" / "gpufleet.log")
     try:
         with cluster.api() as api:
             until(lambda: leads(api), START_WAIT_S)
         yield
+        assert scheduler.exit_code is None, str(scheduler.failed("ended by itself"))
     finally:
         scheduler.stop()
 
