@@ -1,7 +1,7 @@
 """What the node offers to its kubelet, what a container is given, and who decides about it.
 
 The kubelet counts units of a resource and knows nothing else about them. A ``Steward`` decides which
-units suit and what a container gets for them; ``plugin_socket`` carries its word.
+units suit and what a container gets for them.
 """
 
 from collections.abc import Sequence
