@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.localkube import child
 from gpufleet.localkube.child import Child
 from gpufleet.localkube.cluster import LocalCluster
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-OUR_ACCOUNT = "system:serviceaccount:gpufleet-system:gpufleet-scheduler"
 # kube-scheduler's own default of 50 requests a second would make the comparison a formality.
 REQUESTS_PER_S = 10_000
 
@@ -30,7 +30,7 @@ class Contender:
     user: str
 
 
-GPUFLEET = Contender("gpufleet", "gpufleet", OUR_ACCOUNT)
+GPUFLEET = Contender("gpufleet", "gpufleet", DEFAULT_IDENTITY.user)
 KUBE = Contender("kube-scheduler", "default-scheduler", "system:kube-scheduler")
 BOTH = (GPUFLEET, KUBE)
 
@@ -76,8 +76,7 @@ def running(who: Contender, cluster: LocalCluster, kube_scheduler: Path, *, gang
 
 
 def _start_ours(cluster: LocalCluster) -> Child:
-    groups = ("system:serviceaccounts", "system:serviceaccounts:gpufleet-system")
-    kubeconfig = cluster.kubeconfig_for(OUR_ACCOUNT, groups)
+    kubeconfig = cluster.kubeconfig_for(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
     command = (sys.executable, "-m", "gpufleet", "scheduler", f"--kubeconfig={kubeconfig}")
     return child.start("gpufleet", command, cluster.folder / "logs" / "gpufleet-scheduler.log")
 

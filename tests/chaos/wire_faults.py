@@ -1,5 +1,6 @@
 """Faults between a scheduler and a real server that the simulation has in another form, or not at all."""
 
+import abc
 import asyncio
 import contextlib
 import re
@@ -142,7 +143,7 @@ class LaggingServer(LiveFault):
                 return
 
 
-class _Overtaking(LiveFault):
+class _Overtaking(LiveFault, abc.ABC):
     """Something that happens to a pod just before its Binding arrives."""
 
     async def prepare_stage(self, stage: Stage) -> None:
@@ -157,9 +158,9 @@ class _Overtaking(LiveFault):
                 self._stage.tell(f"{name} could not be overtaken: {problem}")
         return None
 
+    @abc.abstractmethod
     async def overtake(self, name: str) -> None:
         """Do it."""
-        raise NotImplementedError
 
 
 class BindConflict(_Overtaking):

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.devices.amd.backend import AmdBackend
 from gpufleet.devices.amd.gpu_metrics import energy_mj
-from gpufleet.devices.amd.library import AmdSmi, ResetSeen, load_library
+from gpufleet.devices.amd.smi import AmdSmi, ResetSeen, load_library
 from gpufleet.devices.backend import Changed
 from gpufleet.devices.errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Link
@@ -307,7 +307,7 @@ def test_the_library_tells_who_is_on_a_card(pair: Machine) -> None:
     assert backend.processes(ONE) == (ProcessUse(77, 5 * 1024),)
     with pytest.raises(DriverError, match="amdsmi: Error code: 3"):
         backend.processes(OTHER)
-    assert backend.fleet().driver.library_version == "26.0.2"
+    assert backend.fleet().driver.vendor_library_version == "26.0.2"
     backend.close()
 
 

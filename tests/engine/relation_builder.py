@@ -13,12 +13,13 @@ from gpufleet.model.labels import (
     equals,
 )
 from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
 from gpufleet.model.pod_affinity import NamespaceScope, PodTerm, PreferredPodTerm
 from gpufleet.model.relations import Relations
 from gpufleet.model.shape import ANYWHERE, Shape
 from gpufleet.model.topology_spread import SpreadConstraint
 from gpufleet.model.volumes import Attachment, UnboundClaim, VolumeCandidate, Volumes
-from tests.engine.fleet_builder import node, shape
+from tests.engine.fleet_builder import Story, node, pod, shape
 
 ZONE = "zone"
 HOST = "host"
@@ -33,6 +34,16 @@ def of_app(*names: str) -> LabelSelector:
 def app(name: str) -> tuple[tuple[str, str], ...]:
     """The label by which ``of_app`` selects."""
     return (("app", name),)
+
+
+def of(uid: str, own: str, needs: Shape | None = None, namespace: str = "") -> Pod:
+    """A pod of an app."""
+    return pod(uid, needs, labels=app(own), namespace=namespace)
+
+
+def place_of(told: Story, uid: str) -> str:
+    """The node a pod was bound to."""
+    return told.binds[uid][0]
 
 
 def term(

@@ -1,30 +1,19 @@
 """What a pod or a node prefers goes before packing, and forbids nothing."""
 
 from gpufleet.model.identifiers import NodeName
-from gpufleet.model.pod import Pod
-from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint, Toleration
 from tests.engine.fleet_builder import Story, node, placed, pod, shape
 from tests.engine.relation_builder import (
     ZONE,
-    app,
     asking,
+    of,
+    place_of,
     preferred,
     prefers_zone,
     spread,
     term,
     zoned,
 )
-
-
-def of(uid: str, own: str, needs: Shape | None = None, namespace: str = "") -> Pod:
-    """A pod of an app."""
-    return pod(uid, needs, labels=app(own), namespace=namespace)
-
-
-def place_of(told: Story, uid: str) -> str:
-    """The node a pod was bound to."""
-    return told.binds[uid][0]
 
 
 def spread_out(told: Story, count: int, **constraint: object) -> list[str]:

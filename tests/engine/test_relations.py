@@ -5,9 +5,7 @@ import msgspec
 from gpufleet.engine import event
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import NodeName, PodUid
-from gpufleet.model.pod import Pod
 from gpufleet.model.relations import Relations
-from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint
 from gpufleet.model.topology_spread import SpreadConstraint
 from tests.engine.fleet_builder import Story, node, placed, pod, refused, shape
@@ -15,25 +13,15 @@ from tests.engine.relation_builder import (
     EVERYBODY,
     HOST,
     ZONE,
-    app,
     asking,
     in_zone,
+    of,
+    place_of,
     related,
     spread,
     term,
     zoned,
 )
-
-
-def of(uid: str, own: str, needs: Shape | None = None, namespace: str = "") -> Pod:
-    """A pod of an app."""
-    return pod(uid, needs, labels=app(own), namespace=namespace)
-
-
-def place_of(told: Story, uid: str) -> str:
-    """The node a pod was bound to."""
-    return told.binds[uid][0]
-
 
 # Ports.
 

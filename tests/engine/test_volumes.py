@@ -8,14 +8,10 @@ from tests.engine.relation_builder import (
     claim,
     in_zone,
     on_node,
+    place_of,
     volume,
     zoned,
 )
-
-
-def place_of(told: Story, uid: str) -> str:
-    """The node a pod was bound to."""
-    return told.binds[uid][0]
 
 
 def test_a_node_attaches_no_more_volumes_than_it_can() -> None:

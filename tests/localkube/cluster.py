@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -26,6 +25,7 @@ from gpufleet.localkube.errors import ProgramsMissingError
 from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.progress import Silent
 from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
+from tests.lacking import lacking
 
 KUBERNETES = os.environ.get("GPUFLEET_TEST_KUBERNETES") or DEFAULT_KUBERNETES
 """The version that tests run on; `make test-kube VERSION=...` sets it."""
@@ -49,21 +49,14 @@ def program(name: str, kubernetes: str = KUBERNETES) -> Path:
         wanted = {name: release_of(name, kubernetes)}
         return binaries.find(wanted, Silent(), makers=makers)[name].path
     except ProgramsMissingError:
-        cannot_run(f"there is no {name} for Kubernetes {kubernetes}: make kube VERSION={kubernetes}")
-
-
-def cannot_run(reason: str) -> NoReturn:
-    """Skip the test, or fail it in CI, where everything has to be there."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+        lacking(f"there is no {name} for Kubernetes {kubernetes}: make kube VERSION={kubernetes}")
 
 
 def real_node_programs() -> Mapping[str, Path]:
     """The paths of what a real node needs; skips the test, or fails it in CI, where there can be none."""
     problem = machine.problem()
     if problem is not None:
-        cannot_run(problem)
+        lacking(problem)
     return {name: program(name) for name in configuration.PROGRAMS}
 
 

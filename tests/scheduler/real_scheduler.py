@@ -1,19 +1,17 @@
 """The scheduler as a process of its own on a real cluster, with the rights that it has in every cluster."""
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.localkube import child
 from gpufleet.localkube.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
+from tests.waiting import until
 
-WAIT_S = 60.0
 # The first start after a change of the engine compiles it.
 START_WAIT_S = 300.0
-ACCOUNT = "system:serviceaccount:gpufleet-system:gpufleet-scheduler"
-GROUPS = ("system:serviceaccounts", "system:serviceaccounts:gpufleet-system")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -21,7 +19,7 @@ PODS = "/api/v1/namespaces/default/pods"
 @contextmanager
 def scheduler_at_work(cluster: LocalCluster) -> Iterator[None]:
     """Run it for the length of the block, from the moment when it leads."""
-    kubeconfig = cluster.kubeconfig_for(ACCOUNT, GROUPS)
+    kubeconfig = cluster.kubeconfig_for(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
     # Nobody starts it again here, and a busy machine may keep it from renewing a short Lease.
     options = (f"--kubeconfig={kubeconfig}", "--lease-seconds=60")
     command = (sys.executable, "-m", "gpufleet", "scheduler", *options)
@@ -39,14 +37,6 @@ def leads(api: Api) -> bool:
     """Whether somebody holds the scheduler's Lease."""
     status, body = api.request("GET", LEASE)
     return status == 200 and b"holderIdentity" in body
-
-
-def until(holds: Callable[[], bool], wait_s: float = WAIT_S) -> None:
-    """Wait until something holds; fail where it does not."""
-    limit_s = time.monotonic() + wait_s
-    while not holds():
-        assert time.monotonic() < limit_s, f"waited {wait_s:.0f} s in vain"
-        time.sleep(0.05)
 
 
 def node_of(api: Api, name: str) -> str:

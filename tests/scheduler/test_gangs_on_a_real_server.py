@@ -15,7 +15,8 @@ from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.gang_sources import SOURCES, Source, definition
-from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work, until
+from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work
+from tests.waiting import until
 
 NATIVE = "scheduling.k8s.io/v1beta1"
 

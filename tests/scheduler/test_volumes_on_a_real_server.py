@@ -10,7 +10,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.localkube.cluster import KUBERNETES, a_cluster
-from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work, until, why
+from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work, why
 from tests.scheduler.storage import (
     CLAIMS,
     CLASSES,
@@ -21,6 +21,7 @@ from tests.scheduler.storage import (
     storage_class,
     volume,
 )
+from tests.waiting import until
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ZONE = "topology.kubernetes.io/zone"

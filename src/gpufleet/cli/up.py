@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from gpufleet.localkube.control_plane import Component
 
 DEFAULT_NAME = "local"
-NAMESPACE = "gpufleet-system"
-SCHEDULER_ACCOUNT = "gpufleet-scheduler"
 
 
 @click.command(name="up")
@@ -78,16 +76,14 @@ def command(
 
 def components() -> "tuple[Component, ...]":
     """Our own programs that run with a cluster, each under the name it has inside a real one."""
-    from gpufleet.cli.main import COMMANDS
+    from gpufleet.kube.manifests import DEFAULT_IDENTITY
     from gpufleet.localkube.control_plane import Component
 
-    if "scheduler" not in COMMANDS:
-        return ()
     scheduler = Component(
         name="scheduler",
         command=(sys.executable, "-m", "gpufleet", "scheduler", "--kubeconfig=scheduler.kubeconfig"),
-        user=f"system:serviceaccount:{NAMESPACE}:{SCHEDULER_ACCOUNT}",
-        groups=("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"),
-        lease=(NAMESPACE, SCHEDULER_ACCOUNT),
+        user=DEFAULT_IDENTITY.user,
+        groups=DEFAULT_IDENTITY.groups,
+        lease=(DEFAULT_IDENTITY.namespace, DEFAULT_IDENTITY.account),
     )
     return (scheduler,)

@@ -33,7 +33,7 @@ class Driver(msgspec.Struct, frozen=True):
     vendor: Vendor
     version: str
     runtime_version: str | None = None
-    library_version: str | None = None
+    vendor_library_version: str | None = None
 
 
 class MigFacts(msgspec.Struct, frozen=True):

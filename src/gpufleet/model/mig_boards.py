@@ -11,6 +11,7 @@ from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.mig import MigGeometry, MigProfile
 
 Figures = Sequence[int | None]
+Row = tuple[int | None, int, int, tuple[int, ...]]
 UNKNOWN: Figures = (None,) * 6
 
 # Profile number, compute slices, memory slices, starts: 1g, 1g with double memory, 2g, 3g, 4g, 7g.
@@ -22,10 +23,13 @@ _SEVEN = (
     (5, 4, 4, (0,)),
     (0, 7, 8, (0,)),
 )
-_SEVEN_MEDIA = 20
+_SEVEN_MEDIA = {0: 20}
 # 1g, 2g, 4g.
 _FOUR = ((14, 1, 1, (0, 1, 2, 3)), (5, 2, 2, (0, 2)), (0, 4, 4, (0,)))
-_FOUR_MEDIA = 21
+_FOUR_MEDIA = {0: 21, 1: 6}
+# The same without numbers, which nobody has published, and with media extensions only where known.
+_FOUR_UNNUMBERED = tuple((None, *row[1:]) for row in _FOUR)
+_FOUR_UNNUMBERED_MEDIA = {0: None}
 
 
 def _seven(
@@ -36,8 +40,29 @@ def _seven(
     decoders: Figures = UNKNOWN,
 ) -> MigGeometry:
     """A board with seven compute and eight memory slices."""
+    figures = (memory_mib, multiprocessors, copy_engines, decoders)
+    return _board(7, 8, _SEVEN, _SEVEN_MEDIA, gb, figures)
+
+
+def _four(
+    gb: Sequence[int], memory_mib: Figures = UNKNOWN, multiprocessors: Figures = UNKNOWN
+) -> MigGeometry:
+    """A board with four compute and four memory slices."""
+    return _board(4, 4, _FOUR, _FOUR_MEDIA, gb, (memory_mib, multiprocessors, UNKNOWN, UNKNOWN))
+
+
+def _board(
+    compute_slices: int,
+    memory_slices: int,
+    rows: Sequence[Row],
+    media: Mapping[int, int | None],
+    gb: Sequence[int],
+    figures: tuple[Figures, Figures, Figures, Figures],
+) -> MigGeometry:
+    """A board of these rows; ``media`` has the number of the variant with media extensions, by row."""
     profiles = []
-    for at, (number, compute, memory, starts) in enumerate(_SEVEN):
+    for at, (number, compute, memory, starts) in enumerate(rows):
+        memory_mib, multiprocessors, copy_engines, decoders = (each[at] for each in figures)
         plain = MigProfile(
             f"{compute}g.{gb[at]}gb",
             compute,
@@ -45,43 +70,15 @@ def _seven(
             starts,
             len(starts),
             number,
-            memory_mib=memory_mib[at],
-            multiprocessors=multiprocessors[at],
-            copy_engines=copy_engines[at],
-            decoders=decoders[at],
+            memory_mib=memory_mib,
+            multiprocessors=multiprocessors,
+            copy_engines=copy_engines,
+            decoders=decoders,
         )
         profiles.append(plain)
-        if at == 0:
-            profiles.append(_with_media(plain, _SEVEN_MEDIA))
-    return MigGeometry(7, 8, tuple(profiles))
-
-
-def _four(
-    gb: Sequence[int],
-    memory_mib: Figures = UNKNOWN,
-    multiprocessors: Figures = UNKNOWN,
-    *,
-    numbered: bool = True,
-) -> MigGeometry:
-    """A board with four compute and four memory slices."""
-    profiles = []
-    for at, (number, compute, memory, starts) in enumerate(_FOUR):
-        plain = MigProfile(
-            f"{compute}g.{gb[at]}gb",
-            compute,
-            memory,
-            starts,
-            len(starts),
-            number if numbered else None,
-            memory_mib=memory_mib[at],
-            multiprocessors=multiprocessors[at],
-        )
-        profiles.append(plain)
-        if at == 0:
-            profiles.append(_with_media(plain, _FOUR_MEDIA if numbered else None))
-        elif at == 1 and numbered:
-            profiles.append(_with_media(plain, 6))
-    return MigGeometry(4, 4, tuple(profiles))
+        if at in media:
+            profiles.append(_with_media(plain, media[at]))
+    return MigGeometry(compute_slices, memory_slices, tuple(profiles))
 
 
 def _with_media(plain: MigProfile, number: int | None) -> MigProfile:
@@ -132,7 +129,7 @@ _BOARDS = {
     "GB200": _seven((23, 47, 47, 93, 93, 186)),
     "B300": _seven((34, 67, 67, 135, 135, 269)),
     "GB300": _seven((35, 70, 70, 139, 139, 278)),
-    "RTX-PRO-6000": _four((24, 48, 96), (None, None, None), (None, None, None), numbered=False),
+    "RTX-PRO-6000": _board(4, 4, _FOUR_UNNUMBERED, _FOUR_UNNUMBERED_MEDIA, (24, 48, 96), (UNKNOWN,) * 4),
 }
 
 BOARDS: Mapping[GpuModelName, MigGeometry] = {GpuModelName(name): board for name, board in _BOARDS.items()}

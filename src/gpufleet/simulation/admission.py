@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
+from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.simulation.object_store import ObjectStore
 from gpufleet.simulation.refusal import JsonObject, forbidden
 
 GRANT = "gpufleet.io/grant"
-SCHEDULER_USER = "system:serviceaccount:gpufleet-system:gpufleet-scheduler"
-LEASE_NAMESPACE = "gpufleet-system"
-LEASE_NAME = "gpufleet-scheduler"
+SCHEDULER_USER = DEFAULT_IDENTITY.user
+LEASE_NAMESPACE = DEFAULT_IDENTITY.namespace
+LEASE_NAME = DEFAULT_IDENTITY.account
 LEASES = ("coordination.k8s.io", "leases")
 
 

@@ -18,7 +18,7 @@ from gpufleet.kube.transport import Transport
 from gpufleet.model.errors import WorldError
 from gpufleet.simulation import cluster_recipe, history, invariants, virtual_loop
 from gpufleet.simulation.actors import Actors
-from gpufleet.simulation.admission import SCHEDULER_USER, Policies
+from gpufleet.simulation.admission import LEASE_NAME, LEASE_NAMESPACE, SCHEDULER_USER, Policies
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.interference import Fault, FaultyTransport
@@ -187,7 +187,7 @@ class World:
 
     def leader(self) -> SchedulerProcess | None:
         """The replica that the Lease names, None where it names none that runs."""
-        lease = self.server.store.get(history.LEASES, ("gpufleet-system", "gpufleet-scheduler"))
+        lease = self.server.store.get(history.LEASES, (LEASE_NAMESPACE, LEASE_NAME))
         holder = (lease or {}).get("spec", {}).get("holderIdentity") or ""
         return next((one for one in self.processes if one.identity in holder), None)
 

@@ -13,7 +13,7 @@ def test_the_driver_has_its_versions(backend: NvidiaBackend) -> None:
     driver = backend.fleet().driver
     assert driver.vendor is Vendor.NVIDIA
     assert (driver.version, driver.runtime_version) == ("580.95.05", "13.0")
-    assert driver.library_version == "13.580.95.05"
+    assert driver.vendor_library_version == "13.580.95.05"
 
 
 def test_a_card_has_all_its_facts(backend: NvidiaBackend, machine: Machine) -> None:

@@ -31,7 +31,7 @@ def opened():
     except DriverError as error:
         print(error)
     else:
-        print("open", backend.fleet().driver.library_version)
+        print("open", backend.fleet().driver.vendor_library_version)
 """
     environment = {**os.environ, "LD_LIBRARY_PATH": str(search), STATE: str(machine.state)}
     done = subprocess.run(

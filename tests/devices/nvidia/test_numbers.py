@@ -4,7 +4,7 @@ import pynvml
 import pytest
 
 from gpufleet.devices.health import Recovery
-from gpufleet.devices.nvidia import activity, events, inventory, library, links, readings
+from gpufleet.devices.nvidia import activity, events, inventory, links, nvml, readings
 from gpufleet.devices.nvidia.refusals import CODES
 
 NO_ANSWER_TO_A_QUESTION = {
@@ -95,4 +95,4 @@ def test_architectures_brands_and_ways_between_cards() -> None:
     assert set(links.ANCESTORS) == set(numbers("NVML_TOPOLOGY_").values())
     assert numbers("NVML_GPU_FABRIC_STATE_")["COMPLETED"] == inventory.FABRIC_JOINED
     assert links.LINKS_MOST == pynvml.NVML_NVLINK_MAX_LINKS
-    assert library.NO_INSTANCE == library.ALL_LINKS == 0xFFFFFFFF
+    assert nvml.NO_INSTANCE == nvml.ALL_LINKS == 0xFFFFFFFF

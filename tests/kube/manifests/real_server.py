@@ -2,7 +2,6 @@
 
 import base64
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +13,7 @@ from gpufleet.localkube.api import Api, tls_context
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.manifests import install
 from gpufleet.localkube.releases import minor_version
+from tests import waiting
 
 Answer = tuple[int, dict[str, Any]]
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{DEFAULT_IDENTITY.namespace}/leases"
@@ -74,10 +74,7 @@ def install_all(cluster: LocalCluster) -> None:
 
 def until(holds: Callable[[], bool]) -> None:
     """Wait until policies and parameters that were just written are followed by the server."""
-    limit_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < limit_s, "the server does not follow its policies"
-        time.sleep(0.05)
+    waiting.until(holds, PATIENCE_S, "the server does not follow its policies")
 
 
 def a_grant(epoch: int, device: str = "GPU-1") -> str:

@@ -1,4 +1,1 @@
-"""The device plugin: what is offered to the kubelet, and what containers get.
-
-``offer`` has the values and the seam to whoever decides; ``whole`` says whose the units are.
-"""
+"""The device plugin, as far as it is built: ``whole`` says whose the units of a resource are."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from gpufleet.devices.amd.gpu_metrics import energy_mj
 from gpufleet.devices.amd.kfd import KfdNode, kfd_nodes, xgmi_links
-from gpufleet.devices.amd.library import Library, load_library
 from gpufleet.devices.amd.products import product
+from gpufleet.devices.amd.smi import Library, load_library
 from gpufleet.devices.backend import Changed, Event
 from gpufleet.devices.cards import Card, CardListing, Roots, cards, drm_nodes, module_version, pci_links
 from gpufleet.devices.errors import DriverError, GpuLostError
@@ -65,8 +65,8 @@ class AmdBackend:
             _facts(index, uuid, card, nodes.get(uuid, []), self.roots)
             for index, (uuid, card) in enumerate(found)
         )
-        library_version = None if self._library is None else self._library.version
-        driver = Driver(Vendor.AMD, module_version(self.roots, DRIVER), library_version=library_version)
+        version = None if self._library is None else self._library.version
+        driver = Driver(Vendor.AMD, module_version(self.roots, DRIVER), vendor_library_version=version)
         return Fleet(driver, gpus, pci_links(found) | self._xgmi_links(nodes))
 
     def sample(self, uuid: DeviceId) -> Sample:

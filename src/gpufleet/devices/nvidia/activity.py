@@ -8,7 +8,7 @@ import math
 from contextlib import suppress
 
 from gpufleet.devices.errors import DriverError
-from gpufleet.devices.nvidia.library import MIB, GpmBuffer, Handle, Nvml
+from gpufleet.devices.nvidia.nvml import MIB, GpmBuffer, Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
 from gpufleet.devices.sample import Activity
 

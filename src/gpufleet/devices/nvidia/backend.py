@@ -14,7 +14,7 @@ from gpufleet.devices.facts import Fleet
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.nvidia import inventory, processes, readings
 from gpufleet.devices.nvidia.instances import instances
-from gpufleet.devices.nvidia.library import Nvml
+from gpufleet.devices.nvidia.nvml import Nvml
 from gpufleet.devices.nvidia.refusals import Answers, ResetNeededError, VersionMismatchError
 from gpufleet.devices.nvidia.resets import Resets
 from gpufleet.devices.nvidia.session import Session
@@ -137,7 +137,7 @@ class NvidiaBackend:
         except OSError:
             text = ""
         module = MODULE_VERSION.search(text)
-        library = Answers().ask(nvml.library_version)
+        library = Answers().ask(nvml.version)
         return DriverError(
             f"{error}; the kernel's module is {module[1] if module else 'unknown'},"
             f" the library is {library or 'unknown'}"

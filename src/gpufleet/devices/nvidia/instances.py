@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.devices.facts import MigFacts
-from gpufleet.devices.nvidia.library import Handle, Nvml
+from gpufleet.devices.nvidia.nvml import Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
 
 MINORS = "proc/driver/nvidia-caps/mig-minors"

@@ -12,8 +12,8 @@ from pathlib import Path
 from gpufleet.devices.errors import GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.nvidia.instances import instance_facts
-from gpufleet.devices.nvidia.library import MIB, Handle, Nvml
 from gpufleet.devices.nvidia.links import links
+from gpufleet.devices.nvidia.nvml import MIB, Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers, CallFailedError, NotGivenError, ResetNeededError
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
@@ -99,7 +99,7 @@ def _driver(nvml: Nvml) -> Driver:
         Vendor.NVIDIA,
         nvml.driver_version(),
         None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
-        answers.ask(nvml.library_version),
+        answers.ask(nvml.version),
     )
 
 

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 from gpufleet.devices.facts import GpuFacts, Link
-from gpufleet.devices.nvidia.library import Handle, Nvml
+from gpufleet.devices.nvidia.nvml import Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
 from gpufleet.model.identifiers import DeviceId
 

@@ -9,7 +9,7 @@ for 0 %; where the driver does not tell this (as of cut cards), it is absent.
 from collections.abc import Callable
 
 from gpufleet.devices.nvidia.instances import instances
-from gpufleet.devices.nvidia.library import MIB, Handle, Nvml, Process
+from gpufleet.devices.nvidia.nvml import MIB, Handle, Nvml, Process
 from gpufleet.devices.nvidia.refusals import Answers
 from gpufleet.devices.sample import ProcessUse
 

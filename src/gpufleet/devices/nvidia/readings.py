@@ -14,7 +14,7 @@ import msgspec
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.nvidia.activity import Counters
 from gpufleet.devices.nvidia.instances import Instance
-from gpufleet.devices.nvidia.library import ALL_LINKS, MIB, Field, Handle, Nvml
+from gpufleet.devices.nvidia.nvml import ALL_LINKS, MIB, Field, Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
 from gpufleet.devices.sample import Memory, Remaps, Sample
 

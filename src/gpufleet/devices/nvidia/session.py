@@ -13,7 +13,7 @@ from gpufleet.devices.errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Fleet
 from gpufleet.devices.nvidia.activity import Counters
 from gpufleet.devices.nvidia.events import Events
-from gpufleet.devices.nvidia.library import Handle, Nvml
+from gpufleet.devices.nvidia.nvml import Handle, Nvml
 from gpufleet.devices.nvidia.refusals import NotGivenError
 from gpufleet.model.identifiers import DeviceId
 

@@ -1,5 +1,6 @@
 """Faults of writes: refused for now, answered wrongly, overtaken by somebody else."""
 
+import abc
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -56,7 +57,7 @@ class BindUnknownLost(Fault):
         return status(500, "InternalError", "Internal error occurred: etcdserver: request timed out")
 
 
-class _Overtaking(Fault):
+class _Overtaking(Fault, abc.ABC):
     """Something that happens to a pod just before its Binding arrives."""
 
     async def prepare(self, world: "World") -> None:
@@ -70,9 +71,9 @@ class _Overtaking(Fault):
                 self.overtake(pod, "/".join(parts[:7]))
         return None
 
+    @abc.abstractmethod
     def overtake(self, pod: JsonObject, path: str) -> None:
         """Do it."""
-        raise NotImplementedError
 
 
 class BindConflict(_Overtaking):

@@ -157,7 +157,7 @@ class Nvml:
         """Such as 580.95.05."""
         return str(self._call("nvmlSystemGetDriverVersion"))
 
-    def library_version(self) -> str:
+    def version(self) -> str:
         """Of libnvidia-ml, such as 13.580.95.05."""
         return str(self._call("nvmlSystemGetNVMLVersion"))
 
