@@ -205,7 +205,7 @@ class Cycle:
         if node_row is None:
             raise BrokenInvariantError(f"pod {books.pods.pod_at(row).uid} was placed on no node")
         ids = books.pods.device_ids(row)
-        devices = tuple(device for device in ids if device is not None)
+        devices = tuple([device for device in ids if device is not None])
         if len(devices) != len(ids):
             raise BrokenInvariantError(f"pod {books.pods.pod_at(row).uid} got a device without id")
         node = books.fleet.node_at(node_row)

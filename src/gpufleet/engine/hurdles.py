@@ -6,6 +6,8 @@ that come nearest: where work must only end, before those where somebody must ch
 pod's selector, before those that could never take it. ``verdict`` collects the reasons by node.
 """
 
+import functools
+
 import numpy as np
 
 from gpufleet.engine.instruction import Hurdle
@@ -13,6 +15,8 @@ from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, NEIGHBOURS, Reason
 from gpufleet.engine.tables import Int64Array
 
 REASONS = len(Reason)
+# A fleet has few sets of reasons, and the same ones come with every refusal.
+KEPT_MAX = 4096
 NAMES = tuple((one.name or "").lower().replace("_", "-") for one in Reason)
 """The names of the reasons in JSON and in tables: "gpu-busy"."""
 
@@ -38,6 +42,7 @@ room comes by itself, a pod or a taint can be edited, GPUs do not grow on nodes.
 """
 
 
+@functools.lru_cache(KEPT_MAX)
 def height(found: int) -> int:
     """How much would have to change for all these reasons to go away."""
     return sum(HEIGHTS[one] for one in Reason(found))
@@ -55,5 +60,11 @@ def lowest(by_node: Int64Array) -> Hurdle | None:
         zip(distinct.tolist(), counts.tolist(), strict=True),
         key=lambda one: (height(one[0]), -one[1], one[0]),
     )
+    return Hurdle(hardest_first(found), nodes)
+
+
+@functools.lru_cache(KEPT_MAX)
+def hardest_first(found: int) -> tuple[str, ...]:
+    """The names of all these reasons, the one that is hardest to change first."""
     hardest = sorted(Reason(found), key=lambda one: (-HEIGHTS[one], one))
-    return Hurdle(tuple(NAMES[one.bit_length() - 1] for one in hardest), nodes)
+    return tuple(NAMES[one.bit_length() - 1] for one in hardest)

@@ -106,11 +106,10 @@ class PodBook:
         """The devices a booked pod holds, those among them that its node does not show (any more)."""
         if row in self._stated_ids:
             return self._stated_ids[row]
-        shape = int(self.store.tables.pods[layout.POD_SHAPE, row])
-        count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape])
-        rows = self.store.tables.pod_devices[row, :count].tolist()
-        ids = self.fleet.device_ids
-        return tuple(None if device == layout.NOT_SET else ids[device] for device in rows)
+        tables, ids = self.store.tables, self.fleet.device_ids
+        count = tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]]
+        rows = tables.pod_devices[row, :count].tolist()
+        return tuple([None if device == layout.NOT_SET else ids[device] for device in rows])
 
     def make_journal_room(self, pods: int, devices_a_pod: int) -> None:
         """Room in the journal for placing or releasing that many pods."""
