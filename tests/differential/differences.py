@@ -30,7 +30,14 @@ def claims_matched_together(question: Question) -> bool:
     kube-scheduler gives each claim the first volume that fits and gives up if none is left for the next.
     """
     ours, theirs = question.ours.feasible, question.theirs.feasible
-    return theirs < ours and NO_VOLUME in question.theirs.said and len(_claims_for_volumes(question)) > 1
+    return theirs < ours and NO_VOLUME in question.theirs.said and claims_compete(question)
+
+
+def claims_compete(question: Question) -> bool:
+    """Several claims of the pod wait for volumes that are there: what kube-scheduler gives the first decides
+    whether one is left for the next, and that changes from try to try.
+    """
+    return len(_claims_for_volumes(question)) > 1
 
 
 def _claims_for_volumes(question: Question) -> list[str]:

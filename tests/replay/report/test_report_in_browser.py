@@ -25,10 +25,15 @@ if CHROMIUM is None and os.environ.get("CI") != "true":
 
 WIDTHS_PX = (1280, 390)
 TIMEOUT_MS = 60_000
+# What moves while the file is still being read, such as a table whose next row is wider, is nobody's doing;
+# charts are drawn after that.
 WATCH_LAYOUT_SHIFT = """
-window.shifted = 0;
+window.shifted = [];
+const told = (box) => `${box.node?.nodeName}.${box.node?.className} from ${JSON.stringify(box.previousRect)}`;
 new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) window.shifted += entry.value;
+  const read = performance.getEntriesByType("navigation")[0].domInteractive;
+  for (const entry of list.getEntries())
+    if (read && entry.startTime >= read) window.shifted.push(...entry.sources.map(told));
 }).observe({ type: "layout-shift", buffered: true });
 """
 
@@ -82,7 +87,7 @@ def test_charts_are_drawn_without_error_request_or_overflow(
         "[...document.querySelectorAll('.chart')].filter((box) => !box.querySelector('svg path')).length"
     )
     assert empty == 0
-    assert report.number("window.shifted") == 0
+    assert report.page.evaluate("window.shifted") == []
     assert report.page.evaluate("window.hacked === undefined")
     report.page.close()
 
