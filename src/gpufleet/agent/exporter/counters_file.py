@@ -1,0 +1,141 @@
+"""The file of counters that dcgm-exporter reads: on each line a field of DCGM, a type, and a help text.
+
+A file that served dcgm-exporter is taken as it is. What DCGM has and we cannot tell is not served and is
+listed with the reason; a name that DCGM does not have is refused, with the one that was probably meant,
+because a counter that is silently missing is found out on the night when it is needed.
+"""
+
+import csv
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from gpufleet.agent.exporter.counters import (
+    DEFAULT,
+    DEFAULT_LABELS,
+    IN_PLACE_OF,
+    SERVED,
+    SERVED_LABELS,
+    Counter,
+    InfoLabel,
+)
+from gpufleet.agent.exporter.errors import CountersError
+from gpufleet.agent.exporter.text import Family, Kind
+from gpufleet.model.errors import printable
+from gpufleet.model.label_advice import nearest
+
+BYTES_MAX = 1 << 20
+FIELD_NAMES = Path(__file__).with_name("dcgm_fields.txt")
+KINDS: dict[str, Kind] = {"gauge": "gauge", "counter": "counter"}
+LABEL = "label"
+
+
+class ChosenCounter(msgspec.Struct, frozen=True):
+    """A counter under the name, type and help that were asked for."""
+
+    family: Family
+    counter: Counter
+
+
+class ChosenCounters(msgspec.Struct, frozen=True):
+    """What is served under DCGM's names, in this order. ``notices`` says what was asked for and is not."""
+
+    counters: tuple[ChosenCounter, ...]
+    labels: tuple[InfoLabel, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def default_counters() -> ChosenCounters:
+    """What dcgm-exporter serves by default."""
+    chosen = tuple(ChosenCounter(Family(one.name, one.kind, one.help), one) for one in DEFAULT)
+    return ChosenCounters(chosen, DEFAULT_LABELS)
+
+
+def read_counters(text: bytes, where: str = "") -> ChosenCounters:
+    """The counters of a file. Raises CountersError naming the line."""
+    counters: list[ChosenCounter] = []
+    labels: list[InfoLabel] = []
+    notices: list[str] = []
+    seen: dict[str, int] = {}
+    for line, (name, kind, meaning) in _rows(text, where):
+        place = _place(where, line)
+        if name in seen:
+            raise CountersError("asked for twice", value=name, expected=f"line {seen[name]} alone", where=place)
+        seen[name] = line
+        if name in SERVED:
+            counters.append(_chosen(name, kind, meaning, place))
+        elif name in SERVED_LABELS:
+            _check(kind == LABEL, kind, "label", place)
+            labels.append(SERVED_LABELS[name])
+        else:
+            notices.append(_not_served(name, line, place))
+    if not seen:
+        raise CountersError("no counters", expected="lines of name, type and help", where=where)
+    return ChosenCounters(tuple(counters), tuple(labels), tuple(notices))
+
+
+def _rows(text: bytes, where: str) -> list[tuple[int, tuple[str, str, str]]]:
+    """The three fields of each line that has some, with its number."""
+    if len(text) > BYTES_MAX:
+        raise CountersError("too long", value=f"{len(text)} bytes", expected=f"at most {BYTES_MAX}", where=where)
+    try:
+        lines = text.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise CountersError("not text in UTF-8", value=f"byte {error.start}", where=where) from error
+    return [
+        (number, _fields(line, _place(where, number)))
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+def _fields(line: str, place: str) -> tuple[str, str, str]:
+    expected = "name, type, help; a help with commas stands in quotation marks"
+    try:
+        found = [field.strip() for field in next(csv.reader([line], skipinitialspace=True, strict=True))]
+    except csv.Error as error:
+        raise CountersError(f"not a line of CSV ({error})", value=line, expected=expected, where=place) from None
+    if len(found) != 3:
+        problem = f"{len(found)} fields" if len(found) != 1 else "one field"
+        raise CountersError(problem, value=line, expected=expected, where=place)
+    return found[0], found[1], found[2]
+
+
+def _chosen(name: str, kind: str, meaning: str, place: str) -> ChosenCounter:
+    _check(kind in KINDS, kind, "gauge or counter", place)
+    counter = SERVED[name]
+    return ChosenCounter(Family(name, KINDS[kind], meaning or counter.help), counter)
+
+
+def _check(right: bool, kind: str, expected: str, place: str) -> None:
+    if not right:
+        raise CountersError("not its type", field="type", value=kind, expected=expected, where=place)
+
+
+def _not_served(name: str, line: int, place: str) -> str:
+    """That a field of DCGM is not served; raises CountersError where it is none."""
+    if name in IN_PLACE_OF:
+        instead = IN_PLACE_OF[name]
+        return f"line {line}: {name} is not served" + (f"; {instead}" if instead else "")
+    if name in _field_names():
+        return f"line {line}: {name} is not served: the vendor's library does not tell it"
+    _refuse(name, place)
+
+
+def _refuse(name: str, place: str) -> NoReturn:
+    meant = nearest(name, {*SERVED, *SERVED_LABELS, *IN_PLACE_OF}) or nearest(name, _field_names())
+    expected = f"a field of DCGM; did you mean {meant}?" if meant else "a field of DCGM"
+    raise CountersError("no such counter", field="name", value=name, expected=expected, where=place)
+
+
+@cache
+def _field_names() -> frozenset[str]:
+    """All names that DCGM's own header has, and those of releases 1.x."""
+    lines = FIELD_NAMES.read_text(encoding="ascii").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def _place(where: str, line: int) -> str:
+    return f"{printable(where)[1:-1]}, line {line}" if where else f"line {line}"

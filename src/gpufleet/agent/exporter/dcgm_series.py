@@ -1,0 +1,142 @@
+"""The series of NVIDIA's cards under DCGM's names, labelled as dcgm-exporter labels them.
+
+What a cut card's instances tell is told by instance, all else of the card; never both under one name, so
+that a sum over a name is right. The order of labels is dcgm-exporter's: first the device, then the node,
+then values that DCGM's fields of type label give and what pods bring along, then who holds it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from gpufleet.agent.exporter.card import CardPicture
+from gpufleet.agent.exporter.counters import Reading
+from gpufleet.agent.exporter.counters_file import ChosenCounter
+from gpufleet.agent.exporter.held import Holding
+from gpufleet.agent.exporter.options import ExporterOptions
+from gpufleet.agent.exporter.text import Value, labelled, series
+from gpufleet.agent.exporter.usage import PodUse
+from gpufleet.devices.facts import MigFacts
+from gpufleet.devices.sample import Sample
+from gpufleet.devices.xid import xid
+
+XID = "DCGM_FI_DEV_XID_ERRORS"
+NO_XID = "none seen"
+Pairs = list[tuple[str, str]]
+
+BY_POD = {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"}
+"""What is told of a pod by itself where processes on a shared card are seen."""
+
+
+class _Line(msgspec.Struct):
+    """The labels of one series of a device, and what its pod uses of a shared one."""
+
+    device: Pairs
+    holder: Pairs
+    use: PodUse | None
+    text: str
+
+
+class DcgmSeries:
+    """Writes the series of one card after the other."""
+
+    def __init__(self, options: ExporterOptions) -> None:
+        self._options = options
+        self.families = [chosen.family for chosen in options.counters.counters]
+
+    def lines(self, card: CardPicture) -> dict[str, str]:
+        """The series of a card, by the name of their family."""
+        if card.sample is None:
+            return {}
+        readings = [Reading(card.gpu, card.sample), *_instances(card)]
+        lines = [self._lines_of(card, reading.instance) for reading in readings]
+        found: dict[str, str] = {}
+        for chosen in self._options.counters.counters:
+            told: dict[bool, list[str]] = {True: [], False: []}
+            for reading, own in zip(readings, lines, strict=True):
+                value = chosen.counter.value(reading)
+                if value is not None:
+                    told[reading.instance is not None] += [_series(chosen, value, line) for line in own]
+            # What instances tell is theirs, and not the card's once more.
+            text = "".join(told[True] or told[False])
+            if text:
+                found[chosen.family.name] = text
+        return found
+
+    def _lines_of(self, card: CardPicture, instance: MigFacts | None) -> list[_Line]:
+        device = self._device_labels(card, instance)
+        held = card.held_of(None if instance is None else instance.uuid)
+        jobs = card.jobs_of(None if instance is None else instance.gpu_instance) or ("",)
+        holders = self._holders(held)
+        found = []
+        for holding in holders:
+            first, last = ([], []) if holding is None else self._holder_labels(card, holding)
+            for job in jobs:
+                own = sorted([*last, ("hpc_job", job)])
+                use = None if holding is None or not holding.shared else card.use(holding.instance, holding.pod)
+                all_before = [*device, *first]
+                found.append(_Line(all_before, own, use, labelled([*all_before, *own])))
+        return found
+
+    def _holders(self, held: Sequence[Holding]) -> Sequence[Holding | None]:
+        """For whom a device has series: one for each holder, or only for one who holds it alone."""
+        if not held:
+            return (None,)
+        if self._options.virtual_gpus:
+            return held
+        return (held[-1],) if len({one.pod for one in held}) == 1 else (None,)
+
+    def _device_labels(self, card: CardPicture, instance: MigFacts | None) -> Pairs:
+        options, facts = self._options, card.gpu.facts
+        product = "-".join(facts.product.split()) if options.replace_blanks else facts.product
+        pairs = [
+            ("gpu", str(facts.index)),
+            ("uuid" if options.old_names else "UUID", facts.uuid),
+            ("pci_bus_id", facts.pci_bus_id or ""),
+            ("device", f"nvidia{facts.index}"),
+            ("modelName", product),
+        ]
+        if instance is not None:
+            pairs += [("GPU_I_PROFILE", instance.profile), ("GPU_I_ID", str(instance.gpu_instance))]
+        if options.hostname_label:
+            pairs.append((options.hostname_label, card.node))
+        labels = ((one.name, one.value(card.gpu, card.driver) or "") for one in options.counters.labels)
+        return [*pairs, *sorted(labels)]
+
+    def _holder_labels(self, card: CardPicture, holding: Holding) -> tuple[Pairs, Pairs]:
+        """What a pod brings along, and who it is."""
+        names = ("container_name", "pod_namespace", "pod_name") if self._options.old_names else _NAMES
+        values = (holding.container, holding.pod.namespace, holding.pod.name)
+        who = list(zip(names, values, strict=True))
+        if self._options.pod_uid:
+            who.append(("pod_uid", holding.pod.uid))
+        if self._options.virtual_gpus:
+            who.append(("vgpu", holding.replica))
+        return sorted(card.pod_labels.get(holding.pod, ())), who
+
+
+_NAMES = ("container", "namespace", "pod")
+
+
+def _instances(card: CardPicture) -> Iterator[Reading]:
+    """The readings of each instance that exists."""
+    samples = {} if card.reading is None else card.reading.instances
+    for instance in card.gpu.facts.mig:
+        yield Reading(card.gpu, samples.get(instance.uuid) or Sample(0.0), instance)
+
+
+def _series(chosen: ChosenCounter, value: Value, line: _Line) -> str:
+    name = chosen.counter.name
+    if name == XID and value is not None:
+        told = [("err_code", str(value)), ("err_msg", xid(int(value)).meaning if value else NO_XID)]
+        return series(chosen.family.name, labelled([*line.device, *sorted([*line.holder, *told])]), value)
+    if line.use is not None and name in BY_POD:
+        value = _of_pod(name, line.use, value)
+    return series(chosen.family.name, line.text, value)
+
+
+def _of_pod(name: str, use: PodUse, value: Value) -> Value:
+    """A pod's own part of a shared card; the card's where nobody can say."""
+    if name == "DCGM_FI_DEV_FB_USED":
+        return value if use.memory_used_mib is None else use.memory_used_mib
+    return value if use.used_ratio is None else round(use.used_ratio * 100)

@@ -1,0 +1,168 @@
+"""The page of metrics: made when something changed, sent as often as somebody asks.
+
+``run`` follows what the other parts know and draws what changed (``pictures``). A scrape adds the age of
+each card's readings to the text that lies there, compressed where it is wanted; so it costs little, and
+never waits for a driver. Readings that grow too old leave the page at the next scrape, also if nobody
+tells anything any more.
+"""
+
+import asyncio
+import logging
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gpufleet import __version__
+from gpufleet.agent.exporter.gpu_series import AGE
+from gpufleet.agent.exporter.jobs import read_jobs
+from gpufleet.agent.exporter.options import ExporterOptions
+from gpufleet.agent.exporter.pictures import Known, Pictures
+from gpufleet.agent.exporter.server import Page
+from gpufleet.agent.exporter.text import CONTENT_TYPE, Family, encoded, labelled, series
+from gpufleet.agent.exporter.usage import PodOf
+from gpufleet.agent.known import Holders, NodeGpus, NodePods, Readings
+from gpufleet.agent.topic import Topic
+
+LOG = logging.getLogger(__name__)
+
+SETTLE_S = 0.2
+"""How long after a change to wait for others that come with it, such as the next card's reading."""
+
+JOBS_EVERY_S = 10.0
+_GZIP_BITS = 16 + zlib.MAX_WBITS
+_GZIP_LEVEL = 1
+
+AGENT_INFO = Family("gpufleet_agent_info", "gauge", "The agent's version.")
+PROBLEMS = Family("gpufleet_agent_problems", "gauge", "How many things keep the agent from knowing more.")
+UNTOLD = Family("gpufleet_agent_untold_gpus", "gauge", "Cards whose metrics could not be made; see the log.")
+
+
+class Topics(msgspec.Struct, frozen=True):
+    """What the page is made from, each kept by another part."""
+
+    gpus: Topic[NodeGpus]
+    readings: Topic[Readings]
+    pods: Topic[NodePods]
+    holders: Topic[Holders]
+
+
+class Exporter:
+    """Keeps the page. ``pod_of`` tells whose a process is; None where processes are not looked at."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        options: ExporterOptions | None = None,
+        *,
+        pod_of: PodOf | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._topics = topics
+        self._options = options or ExporterOptions()
+        self._clock_s = clock_s
+        self._pictures = Pictures(self._options, pod_of)
+        self._text = b""
+        self._stale_at_s: float | None = None
+        self._packed = b""
+        self._packer: Any = None
+        self._gzip_wanted = False
+        self._changed = asyncio.Event()
+        self.drawn = False
+        """Whether there is a page."""
+
+    async def run(self) -> None:
+        """Draw what changed, until cancelled."""
+        topics = self._topics
+        async with asyncio.TaskGroup() as group:
+            for topic in (topics.gpus, topics.readings, topics.pods, topics.holders):
+                group.create_task(self._follow(topic))
+            if self._options.job_folder is not None:
+                group.create_task(self._look_for_jobs())
+            while True:
+                await self._changed.wait()
+                await asyncio.sleep(SETTLE_S)
+                self._changed.clear()
+                self._draw_anyway()
+
+    def page(self, gzipped: bool) -> Page:
+        """What a scrape gets now."""
+        if not self.drawn or (self._stale_at_s is not None and self._clock_s() >= self._stale_at_s):
+            self.draw()
+        ages = encoded(self._ages())
+        if not gzipped:
+            return Page((self._text, ages), CONTENT_TYPE)
+        self._gzip_wanted = True
+        if self._packer is None:
+            self._pack()
+        end = self._packer.copy()
+        return Page((self._packed, end.compress(ages) + end.flush()), CONTENT_TYPE, gzipped=True)
+
+    def draw(self) -> None:
+        """Make the page anew from what is known now."""
+        topics, folder = self._topics, self._options.job_folder
+        known = Known(
+            topics.gpus.value,
+            topics.readings.value,
+            topics.pods.value,
+            topics.holders.value,
+            self._clock_s(),
+            {} if folder is None else read_jobs(folder),
+        )
+        pictures = self._pictures
+        pictures.draw(known)
+        families = ((family, pictures.lines(family)) for family in pictures.families)
+        text = "".join(family.header + lines for family, lines in families if lines)
+        self._text = encoded(text + self._of_agent(known))
+        self._stale_at_s = pictures.stale_at_s()
+        self._packer = None
+        if self._gzip_wanted:
+            self._pack()
+            self._gzip_wanted = False
+        self.drawn = True
+
+    def _draw_anyway(self) -> None:
+        """Draw; a fault of ours leaves the page as it is, which its readings' age tells."""
+        try:
+            self.draw()
+        except Exception:
+            LOG.exception("the page of metrics cannot be made")
+
+    def _pack(self) -> None:
+        """Compress all but the ages, so that they can be put behind it."""
+        packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_BITS)
+        self._packed = packer.compress(self._text) + packer.flush(zlib.Z_SYNC_FLUSH)
+        self._packer = packer
+
+    def _of_agent(self, known: Known) -> str:
+        labels = labelled([("node", known.gpus.node)])
+        info = labelled([("node", known.gpus.node), ("version", __version__)])
+        return (
+            f"{AGENT_INFO.header}{series(AGENT_INFO.name, info, 1)}"
+            f"{PROBLEMS.header}{series(PROBLEMS.name, labels, len(known.gpus.problems))}"
+            f"{UNTOLD.header}{series(UNTOLD.name, labels, len(self._pictures.failed))}"
+        )
+
+    def _ages(self) -> str:
+        """How old each card's readings are, also those that are too old to be shown."""
+        now_s, gpus, readings = self._clock_s(), self._topics.gpus.value, self._topics.readings.value
+        lines = []
+        for gpu in gpus.gpus:
+            reading = readings.get(gpu.uuid)
+            if reading is not None and reading.sample is not None:
+                labels = [("node", gpus.node), ("gpu", str(gpu.facts.index)), ("uuid", str(gpu.uuid))]
+                age_s = round(max(0.0, now_s - reading.sample.at_s), 3)
+                lines.append(series(AGE.name, labelled(labels), age_s))
+        return AGE.header + "".join(lines) if lines else ""
+
+    async def _follow(self, topic: Topic[Any]) -> None:
+        async for _ in topic.follow():
+            self._changed.set()
+
+    async def _look_for_jobs(self) -> None:
+        """Jobs come and go without anybody's telling."""
+        while True:
+            await asyncio.sleep(JOBS_EVERY_S)
+            self._changed.set()

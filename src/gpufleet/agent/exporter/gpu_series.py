@@ -1,0 +1,148 @@
+"""The series of every card under our own names, whoever made it.
+
+Names follow Prometheus' conventions: base units, ``_total`` for what only grows, ``_info`` for facts. What
+is not told is absent; the age of the readings and the card's health stay, so that a gap has its reason
+beside it.
+"""
+
+from collections.abc import Iterator
+
+from gpufleet.agent.exporter.card import CardPicture
+from gpufleet.agent.exporter.energy import EnergyBook
+from gpufleet.agent.exporter.held import MODE_NAMES
+from gpufleet.agent.exporter.health_reason import reason_class
+from gpufleet.agent.exporter.text import Family, Value, labelled, series
+from gpufleet.agent.exporter.usage import busy_ratio
+from gpufleet.devices.facts import MigFacts
+from gpufleet.devices.health import Verdict
+
+MIB = 1 << 20
+
+INFO = Family("gpufleet_gpu_info", "gauge", "What the card is and how it is offered.")
+HEALTHY = Family(
+    "gpufleet_gpu_healthy", "gauge", "1 for a card in service, 0 for one out of it; absent where nobody knows."
+)
+HEALTH_INFO = Family(
+    "gpufleet_gpu_health_info",
+    "gauge",
+    "Health of the card, and of MIG instances that are out of service by themselves, with the kind of reason.",
+)
+ATTRIBUTION = Family(
+    "gpufleet_gpu_attribution_info",
+    "gauge",
+    "From what the figures of pods on the card or instance follow: device, process, slices or none.",
+)
+BUSY = Family("gpufleet_gpu_busy_ratio", "gauge", "Part of the time in which the card computed, 0 to 1.")
+MEMORY = Family("gpufleet_gpu_memory_bytes", "gauge", "Device memory.")
+MEMORY_USED = Family("gpufleet_gpu_memory_used_bytes", "gauge", "Device memory that programs use.")
+POWER = Family("gpufleet_gpu_power_watts", "gauge", "Power that the card draws.")
+TEMPERATURE = Family("gpufleet_gpu_temperature_celsius", "gauge", "Temperature of the chip.")
+ENERGY = Family("gpufleet_gpu_energy_joules_total", "counter", "Energy drawn since the driver was loaded.")
+NOBODYS_ENERGY = Family(
+    "gpufleet_gpu_energy_unattributed_joules_total",
+    "counter",
+    "Energy since the agent began that is no pod's; with that of its pods it is what the card drew since then.",
+)
+FAMILIES = (
+    INFO,
+    HEALTHY,
+    HEALTH_INFO,
+    ATTRIBUTION,
+    BUSY,
+    MEMORY,
+    MEMORY_USED,
+    POWER,
+    TEMPERATURE,
+    ENERGY,
+    NOBODYS_ENERGY,
+)
+AGE = Family(
+    "gpufleet_gpu_sample_age_seconds", "gauge", "Time since the card last answered; its readings are so old."
+)
+"""Written anew at every scrape, so not among those of a picture."""
+
+Pairs = list[tuple[str, str]]
+
+
+def lines(card: CardPicture, energy: EnergyBook) -> dict[str, str]:
+    """The series of a card, by the name of their family."""
+    labels = labelled(device_labels(card))
+    return {
+        INFO.name: series(INFO.name, labelled(_info(card)), 1),
+        HEALTHY.name: series(HEALTHY.name, labels, _healthy(card)),
+        HEALTH_INFO.name: "".join(series(HEALTH_INFO.name, labelled(pairs), 1) for pairs in _health(card)),
+        ATTRIBUTION.name: "".join(
+            series(ATTRIBUTION.name, labelled(pairs), 1) for pairs in _attribution(card)
+        ),
+        **{family.name: series(family.name, labels, value) for family, value in _readings(card)},
+        NOBODYS_ENERGY.name: series(NOBODYS_ENERGY.name, labels, joules(energy.of_nobody(card.gpu.uuid))),
+    }
+
+
+def device_labels(card: CardPicture, instance: MigFacts | None = None) -> Pairs:
+    """Which card or instance it is."""
+    facts = card.gpu.facts
+    pairs = [("node", card.node), ("gpu", str(facts.index)), ("uuid", str(facts.uuid))]
+    if instance is not None:
+        pairs += [("mig_profile", instance.profile), ("mig_id", str(instance.gpu_instance))]
+    return pairs
+
+
+def joules(millijoules: int | None) -> Value:
+    """Energy in base units."""
+    return None if millijoules is None else millijoules / 1000
+
+
+def _info(card: CardPicture) -> Pairs:
+    facts, driver = card.gpu.facts, card.driver
+    return [
+        *device_labels(card),
+        ("vendor", facts.vendor.value),
+        ("model", facts.product),
+        ("pci_bus_id", facts.pci_bus_id or ""),
+        ("mode", MODE_NAMES[type(card.gpu.plan.mode)]),
+        ("driver_version", "" if driver is None else driver.version),
+    ]
+
+
+def _healthy(card: CardPicture) -> Value:
+    return None if card.gpu.health is Verdict.UNKNOWN else int(card.gpu.health is Verdict.HEALTHY)
+
+
+def _health(card: CardPicture) -> Iterator[Pairs]:
+    gpu = card.gpu
+    reason = reason_class(gpu.health, gpu.reason)
+    yield [*device_labels(card), ("state", gpu.health.value), ("reason", reason)]
+    for uuid, why in sorted(gpu.sick_instances.items()):
+        instance = gpu.instance(uuid)
+        if instance is not None:
+            sick = Verdict.UNHEALTHY
+            state = [("state", sick.value), ("reason", reason_class(sick, why))]
+            yield [*device_labels(card, instance), *state]
+
+
+def _attribution(card: CardPicture) -> Iterator[Pairs]:
+    for use in card.uses:
+        yield [
+            *device_labels(card, use.instance),
+            ("memory", use.memory.value),
+            ("compute", use.compute.value),
+            ("energy", use.energy.value),
+        ]
+
+
+def _readings(card: CardPicture) -> list[tuple[Family, Value]]:
+    total_mib = card.gpu.facts.memory_mib
+    found: list[tuple[Family, Value]] = [(MEMORY, None if total_mib is None else total_mib * MIB)]
+    sample = card.sample
+    if sample is None:
+        return found
+    used_mib = sample.memory.used_mib
+    return [
+        *found,
+        (BUSY, busy_ratio(sample)),
+        (MEMORY_USED, None if used_mib is None else used_mib * MIB),
+        (POWER, sample.power_w),
+        (TEMPERATURE, sample.gpu_celsius),
+        (ENERGY, joules(sample.energy_mj)),
+    ]

@@ -1,0 +1,30 @@
+"""Why a card is out of service, as one of a few words for a label.
+
+The reason itself is a sentence for people, with figures in it, of which there is no end. A label has few
+values, so that an alert can name them. The sentences are those of ``devices.health`` and
+``devices.guarded``.
+"""
+
+from gpufleet.devices.health import Verdict
+
+HEALTHY = "none"
+OTHER = "other"
+CLASSES = {
+    "Xid ": "xid",
+    "the driver does not find it": "missing",
+    "the driver asks: ": "recovery_action",
+    "a broken row of its memory": "row_remap",
+    "it recovered and has to be quiet": "recovering",
+    "no answer to ": "no_answer",
+}
+"""By how the sentence begins."""
+
+
+def reason_class(verdict: Verdict, reason: str) -> str:
+    """The class of the first reason."""
+    if verdict is Verdict.HEALTHY:
+        return HEALTHY
+    for beginning, name in CLASSES.items():
+        if reason.startswith(beginning):
+            return name
+    return "no_answer" if verdict is Verdict.UNKNOWN else OTHER

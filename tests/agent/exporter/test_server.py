@@ -1,0 +1,203 @@
+"""Scrapes and probes over real sockets; what a client can cost is bounded."""
+
+import asyncio
+import gzip
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gpufleet.agent.exporter import server
+from gpufleet.agent.exporter.server import Health, MetricsServer, Page
+
+TEXT = b"# TYPE m gauge\nm 1\n"
+Story = Callable[[MetricsServer], Awaitable[None]]
+
+
+def metrics(gzipped: bool) -> Page:
+    return Page((gzip.compress(TEXT),), gzipped=True) if gzipped else Page((TEXT[:5], TEXT[5:]))
+
+
+def serving(story: Story, page: Callable[[bool], Page] = metrics, *, ready: Health | None = None) -> None:
+    """A server on a free port, and what happens with it."""
+
+    async def run() -> None:
+        serves = MetricsServer(
+            page,
+            alive=lambda: Health(well=True),
+            ready=lambda: ready or Health(well=True),
+            address="127.0.0.1",
+            port=0,
+        )
+        running = asyncio.create_task(serves.run())
+        try:
+            async with asyncio.timeout(30):
+                await serves.listening.wait()
+                await story(serves)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+async def asked(serves: MetricsServer, request: bytes) -> bytes:
+    """All that comes back until the server ends the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", serves.port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def get(path: str, *fields: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", "Connection: close", *fields, "", ""]).encode()
+
+
+def test_metrics_are_served_as_they_lie_there() -> None:
+    async def story(serves: MetricsServer) -> None:
+        head, _, body = (await asked(serves, get("/metrics?name=x"))).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"Content-Type: text/plain" in head
+        assert f"Content-Length: {len(TEXT)}".encode() in head
+        assert b"Content-Encoding" not in head
+        assert body == TEXT
+
+    serving(story)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [("gzip", True), ("deflate, GZIP;q=0.8", True), ("*", True), ("gzip;q=0", False), ("br", False), ("gzip;q=x", False)],
+)
+def test_pages_are_packed_where_a_client_takes_it(accepted: str, packed: bool) -> None:
+    async def story(serves: MetricsServer) -> None:
+        answer = await asked(serves, get("/metrics", f"Accept-Encoding: {accepted}"))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert (b"Content-Encoding: gzip" in head) == packed
+        assert (gzip.decompress(body) if packed else body) == TEXT
+
+    serving(story)
+
+
+@pytest.mark.parametrize("path", ["/health", "/healthz", "/readyz"])
+def test_probes_say_ok(path: str) -> None:
+    async def story(serves: MetricsServer) -> None:
+        assert (await asked(serves, get(path))).endswith(b"\r\n\r\nok\n")
+
+    serving(story)
+
+
+def test_who_is_not_ready_says_why() -> None:
+    async def story(serves: MetricsServer) -> None:
+        answer = await asked(serves, get("/readyz"))
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert answer.endswith(b"\r\n\r\nthe driver does not answer\n")
+        assert b" 200 " in await asked(serves, get("/healthz"))
+
+    serving(story, ready=Health(well=False, reasons=("the driver does not answer",)))
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        (get("/"), b"404 Not Found"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405 Method Not Allowed"),
+        (b"GET /metrics\r\n\r\n", b"400 Bad Request"),
+        (b"\r\n\r\n", b"400 Bad Request"),
+        (b"\x16\x03\x01\x02\x00\r\n\r\n", b"400 Bad Request"),
+        (b"GET / HTTP/2.0\r\n\r\n", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nno colon\r\n\r\n", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nHost : x\r\n\r\n", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nGET /", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"400 Bad Request"),
+        (b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"431 Request Header Fields Too Large"),
+    ],
+)
+def test_what_is_no_request_for_us_is_refused_and_the_next_is_answered(
+    request_text: bytes, status: bytes
+) -> None:
+    async def story(serves: MetricsServer) -> None:
+        assert (await asked(serves, request_text)).startswith(b"HTTP/1.1 " + status)
+        assert b" 200 OK" in await asked(serves, get("/metrics"))
+
+    serving(story)
+
+
+def test_a_connection_serves_one_request_after_the_other() -> None:
+    async def story(serves: MetricsServer) -> None:
+        twice = b"HEAD /metrics HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
+        answer = await asked(serves, twice)
+        assert answer.count(b"HTTP/1.1 200 OK") == 2
+        assert TEXT not in answer
+        assert answer.endswith(b"ok\n")
+        assert (await asked(serves, b"GET /healthz HTTP/1.0\r\n\r\n")).endswith(b"ok\n")
+
+    serving(story)
+
+
+def test_a_client_that_asks_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "IDLE_S", 0.05)
+
+    async def story(serves: MetricsServer) -> None:
+        assert await asked(serves, b"GET /metr") == b""
+
+    serving(story)
+
+
+def test_a_client_that_does_not_read_holds_a_piece_and_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SEND_S", 0.05)
+    page = Page((b"x" * 20_000_000,))
+
+    async def story(serves: MetricsServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", serves.port, limit=1024)
+        writer.write(get("/metrics"))
+        while serves._connections or not reader._buffer:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.01)
+        assert b" 200 OK" in await asked(serves, get("/healthz"))
+        writer.close()
+
+    serving(story, lambda _: page)
+
+
+def test_more_clients_than_allowed_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 2)
+
+    async def story(serves: MetricsServer) -> None:
+        held = [await asyncio.open_connection("127.0.0.1", serves.port) for _ in range(2)]
+        while len(serves._connections) < 2:
+            await asyncio.sleep(0.01)
+        assert (await asked(serves, get("/metrics"))).startswith(b"HTTP/1.1 503 ")
+        for _, writer in held:
+            writer.close()
+        while serves._connections:
+            await asyncio.sleep(0.01)
+        assert b" 200 OK" in await asked(serves, get("/metrics"))
+
+    serving(story)
+
+
+def test_a_port_that_is_taken_is_told_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "RETRY_S", 0.02)
+
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            serves = MetricsServer(
+                metrics,
+                alive=lambda: Health(well=True),
+                ready=lambda: Health(well=True),
+                address="127.0.0.1",
+                port=port,
+            )
+            running = asyncio.create_task(serves.run())
+            while not serves.problems():
+                await asyncio.sleep(0.01)
+            assert str(port) in serves.problems()[0]
+        async with asyncio.timeout(30):
+            await serves.listening.wait()
+        assert serves.problems() == ()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(story())
