@@ -7,11 +7,10 @@ the hardware's own counters where NVML tells them (Hopper and newer), and are ab
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import msgspec
 
-from gpufleet.agent.exporter.text import Value
+from gpufleet.agent.exporter.text import Kind, Value
 from gpufleet.agent.known import Gpu
 from gpufleet.devices.facts import Driver, MigFacts
 from gpufleet.devices.health import Verdict
@@ -32,7 +31,7 @@ class Counter(msgspec.Struct, frozen=True):
     """One counter. ``older_name`` is what releases 1.x called it."""
 
     name: str
-    kind: Literal["gauge", "counter"]
+    kind: Kind
     unit: str
     help: str
     value: Callable[[Reading], Value]

@@ -67,15 +67,14 @@ class DcgmSeries:
         device = self._device_labels(card, instance)
         held = card.held_of(None if instance is None else instance.uuid)
         jobs = card.jobs_of(None if instance is None else instance.gpu_instance) or ("",)
-        holders = self._holders(held)
         found = []
-        for holding in holders:
-            first, last = ([], []) if holding is None else self._holder_labels(card, holding)
+        for holding in self._holders(held):
+            brought, who = self._holder_labels(card, holding)
+            before = [*device, *brought]
             for job in jobs:
-                own = sorted([*last, ("hpc_job", job)])
-                use = None if holding is None or not holding.shared else card.use(holding.instance, holding.pod)
-                all_before = [*device, *first]
-                found.append(_Line(all_before, own, use, labelled([*all_before, *own])))
+                holder = sorted([*who, ("hpc_job", job)])
+                text = labelled([*before, *holder])
+                found.append(_Line(before, holder, _use_of_shared(card, holding), text))
         return found
 
     def _holders(self, held: Sequence[Holding]) -> Sequence[Holding | None]:
@@ -83,7 +82,7 @@ class DcgmSeries:
         if not held:
             return (None,)
         if self._options.virtual_gpus:
-            return held
+            return list({(one.pod, one.container, one.replica): one for one in held}.values())
         return (held[-1],) if len({one.pod for one in held}) == 1 else (None,)
 
     def _device_labels(self, card: CardPicture, instance: MigFacts | None) -> Pairs:
@@ -103,8 +102,10 @@ class DcgmSeries:
         labels = ((one.name, one.value(card.gpu, card.driver) or "") for one in options.counters.labels)
         return [*pairs, *sorted(labels)]
 
-    def _holder_labels(self, card: CardPicture, holding: Holding) -> tuple[Pairs, Pairs]:
+    def _holder_labels(self, card: CardPicture, holding: Holding | None) -> tuple[Pairs, Pairs]:
         """What a pod brings along, and who it is."""
+        if holding is None:
+            return [], []
         names = ("container_name", "pod_namespace", "pod_name") if self._options.old_names else _NAMES
         values = (holding.container, holding.pod.namespace, holding.pod.name)
         who = list(zip(names, values, strict=True))
@@ -116,6 +117,10 @@ class DcgmSeries:
 
 
 _NAMES = ("container", "namespace", "pod")
+
+
+def _use_of_shared(card: CardPicture, holding: Holding | None) -> PodUse | None:
+    return None if holding is None or not holding.shared else card.use(holding.instance, holding.pod)
 
 
 def _instances(card: CardPicture) -> Iterator[Reading]:

@@ -15,13 +15,13 @@ import msgspec
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, TimeSlice
+from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.gpu_model import find
 from gpufleet.model.grant import GrantKind
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig_boards import BOARDS
 
-SHARE_RESOURCE = "gpufleet.io/gpu-share"
 REPLICA_MARK = "::"
 _COMPUTE_SLICES = re.compile(r"(\d+)g\.")
 MODE_NAMES: dict[type[Mode], str] = {
@@ -121,7 +121,7 @@ def _by_unit(held: Held, units: dict[str, tuple[Gpu, MigFacts | None]]) -> Itera
 
 def _by_grant(held: Held, pod: NodePod | None, owners: dict[DeviceId, Gpu]) -> Iterator[Holding]:
     """What the slots of gpufleet's shares stand for; nothing where the pod's grant does not tell."""
-    if held.resource != SHARE_RESOURCE or pod is None or pod.grant is None:
+    if held.resource != GPU_SHARE or pod is None or pod.grant is None:
         return
     for part in pod.grant.containers:
         if part.container != held.container:

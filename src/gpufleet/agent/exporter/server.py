@@ -128,9 +128,11 @@ class MetricsServer:
             else:
                 await self._converse(reader, writer)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            return  # the client went away, or was too slow
+            # The client went away, or was too slow, and would be so with what is still to be sent.
+            writer.transport.abort()
         except asyncio.CancelledError:
-            return  # the server ends; a task of the streams that ends as cancelled would be logged
+            # The server ends. A task of the streams that ended as cancelled would be logged as a fault.
+            writer.transport.abort()
         finally:
             self._connections.discard(task)
             writer.close()
