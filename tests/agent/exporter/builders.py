@@ -1,6 +1,7 @@
 """Cards, holders and readings for tests of the exporter; the cards are the simulated backend's."""
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -54,7 +55,9 @@ def memory(used_mib: int, free_mib: int = 1000) -> Memory:
     return Memory(used_mib, free_mib, 512)
 
 
-def process(pid: int, memory_mib: int | None, busy_pct: int | None, mig_uuid: str | None = None) -> ProcessUse:
+def process(
+    pid: int, memory_mib: int | None, busy_pct: int | None, mig_uuid: str | None = None
+) -> ProcessUse:
     return ProcessUse(pid, memory_mib, busy_pct, mig_uuid)
 
 
@@ -73,6 +76,13 @@ def granted_share(card: DeviceId, milli: int, memory_mib: int, container: str = 
     return Grant(1, (ContainerGrant(container, (device,)),))
 
 
+async def happens(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110  what is waited for tells nobody
+            await asyncio.sleep(0.01)
+
+
 class Page:
     """What a scrape got, read by Prometheus' own parser."""
 
@@ -89,11 +99,7 @@ class Page:
 
     def series(self, name: str, **labels: str) -> list[tuple[dict[str, str], float]]:
         """The series of a name that have these labels."""
-        return [
-            (own, value)
-            for other, own, value in self
-            if other == name and labels.items() <= own.items()
-        ]
+        return [(own, value) for other, own, value in self if other == name and labels.items() <= own.items()]
 
     def value(self, name: str, **labels: str) -> float:
         """The value of the one series of a name with these labels."""
@@ -102,6 +108,7 @@ class Page:
         return found[0][1]
 
     def absent(self, name: str, **labels: str) -> bool:
+        """Whether no series of a name has these labels."""
         return not self.series(name, **labels)
 
 
@@ -130,12 +137,15 @@ class Node:
         self.topics.readings.publish({**self.topics.readings.value, self.card(index): reading})
 
     def has(self, *pods: NodePod) -> None:
+        """These are the pods of the node."""
         self.topics.pods.publish({one.uid: one for one in pods})
 
     def gave(self, *held: Held) -> None:
+        """The kubelet gave these devices, and no others."""
         self.topics.holders.publish(held)
 
     def scrape(self) -> Page:
+        """The page after all that happened."""
         self.exporter.draw()
         return Page(self.raw())
 

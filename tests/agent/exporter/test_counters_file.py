@@ -93,6 +93,11 @@ def test_what_dcgm_has_and_we_cannot_tell_is_listed(name: str) -> None:
     assert found.notices == (f"line 2: {name} is not served: the vendor's library does not tell it",)
 
 
+def test_a_field_of_a_newer_dcgm_is_listed_too() -> None:
+    found = read_counters(b"DCGM_FI_DEV_QUANTUM_FLUX, gauge, x\n")
+    assert found.notices == ("line 1: DCGM_FI_DEV_QUANTUM_FLUX is not served: it is not known here",)
+
+
 def test_counters_of_dcgm_exporter_itself_are_listed_with_what_to_use() -> None:
     found = read_counters(b"DCGM_EXP_GPU_HEALTH_STATUS, gauge, x\n")
     assert found == ChosenCounters((), (), found.notices)
@@ -102,7 +107,10 @@ def test_counters_of_dcgm_exporter_itself_are_listed_with_what_to_use() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"DCGM_FI_DEV_GPU_TMEP, gauge, x", "line 1, name: no such counter, .*did you mean DCGM_FI_DEV_GPU_TEMP"),
+        (
+            b"DCGM_FI_DEV_GPU_TMEP, gauge, x",
+            "line 1, name: no such counter, .*did you mean DCGM_FI_DEV_GPU_TEMP",
+        ),
         (b"\n\nNONSENSE, gauge, x", "line 3, name: no such counter"),
         (b"DCGM_FI_DEV_GPU_TEMP, gauge", "line 1: 2 fields"),
         (b"DCGM_FI_DEV_GPU_TEMP", "line 1: one field"),
@@ -136,5 +144,5 @@ def test_a_byte_order_mark_and_windows_lines_do_no_harm() -> None:
 
 
 def test_hostile_help_stays_on_its_line() -> None:
-    found = read_counters('DCGM_FI_DEV_GPU_TEMP,gauge,"a\\n# TYPE x"\n'.encode())
+    found = read_counters(b'DCGM_FI_DEV_GPU_TEMP,gauge,"a\\n# TYPE x"\n')
     assert found.counters[0].family.header.count("\n") == 2

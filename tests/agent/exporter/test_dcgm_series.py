@@ -40,11 +40,12 @@ def test_labels_stand_as_dcgm_exporter_writes_them() -> None:
     node.gave(holds("train", node.card()))
     node.reads(0, sample(gpu_celsius=61))
     facts = node.topics.gpus.value.gpus[0].facts
-    assert lines_of(node, TEMPERATURE) == [
+    (line,) = lines_of(node, TEMPERATURE)
+    assert line == (
         f'{TEMPERATURE}{{gpu="0",UUID="{facts.uuid}",pci_bus_id="{facts.pci_bus_id}",device="nvidia0",'
         f'modelName="{facts.product}",Hostname="n1",DCGM_FI_DRIVER_VERSION="580.95.05",'
         f'container="main",namespace="team-a",pod="train"}} 61'
-    ]
+    )
 
 
 def test_a_card_without_a_holder_has_no_pod() -> None:
@@ -95,7 +96,8 @@ def test_labels_of_pods_that_are_allowed_come_along() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [("pod",), ("namespace",), ("a.b", "a-b"), ("not a key",), tuple(f"k{number}" for number in range(99))]
+    "keys",
+    [("pod",), ("namespace",), ("a.b", "a-b"), ("not a key",), tuple(f"k{number}" for number in range(99))],
 )
 def test_labels_of_pods_that_would_hide_others_are_refused(keys: tuple[str, ...]) -> None:
     with pytest.raises(ExporterOptionError, match="pod labels"):

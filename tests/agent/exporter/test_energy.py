@@ -47,6 +47,7 @@ class Books(RuleBasedStateMachine):
 
     @initialize()
     def first(self) -> None:
+        """A card that begins at 0."""
         self.book = EnergyBook()
         self.counter_mj = 0
         self.drawn_mj = 0
@@ -59,12 +60,14 @@ class Books(RuleBasedStateMachine):
         parts=st.dictionaries(st.sampled_from(ACCOUNTS), st.floats(0, 1, allow_nan=False)),
     )
     def sample(self, more_mj: int, parts: dict[Account, float]) -> None:
+        """The card drew so much."""
         self.counter_mj += more_mj
         self.drawn_mj += more_mj
         self.book.book(CARD, self.counter_mj, parts)
 
     @rule(shown_mj=st.integers(0, 10**6))
     def reset(self, shown_mj: int) -> None:
+        """The card's counter begins anew."""
         if shown_mj < self.counter_mj:
             self.counter_mj = shown_mj
             self.drawn_mj += shown_mj
@@ -72,6 +75,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(left=st.sets(st.sampled_from(ACCOUNTS)))
     def pods_end(self, left: set[Account]) -> None:
+        """Only these pods are left."""
         for one in set(ACCOUNTS) - left:
             self.closed_mj += self.book.of_pod(CARD, one) or 0
             self.before.pop(one, None)
@@ -79,16 +83,16 @@ class Books(RuleBasedStateMachine):
 
     @invariant()
     def adds_up(self) -> None:
+        """What was drawn is somebody's, was somebody's, or is nobody's."""
         open_mj = sum(self.book.of_pod(CARD, one) or 0 for one in ACCOUNTS)
         assert open_mj + self.closed_mj + (self.book.of_nobody(CARD) or 0) == self.drawn_mj
 
     @invariant()
     def only_grows(self) -> None:
+        """No account of a pod that is there goes back."""
         now = {one: amount for one in ACCOUNTS if (amount := self.book.of_pod(CARD, one)) is not None}
         assert all(amount >= self.before.get(one, 0) >= 0 for one, amount in now.items())
         self.before = now
 
 
 TestBooks = Books.TestCase
-
-

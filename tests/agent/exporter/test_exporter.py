@@ -3,15 +3,14 @@
 import asyncio
 import gzip
 import zlib
-from typing import Any
 
 import pytest
 
-from gpufleet.agent.exporter.exporter import SETTLE_S
+from gpufleet.agent.exporter.card import CardPicture
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.agent.known import Held
 from gpufleet.devices.sharing.plan import Mig
-from tests.agent.exporter.builders import NOW_S, Node, Page, changed, holds, memory, node_of, sample
+from tests.agent.exporter.builders import NOW_S, Node, Page, changed, happens, holds, memory, node_of, sample
 
 H100 = "model: H100-80GB"
 AGE = "gpufleet_gpu_sample_age_seconds"
@@ -109,7 +108,7 @@ def test_a_card_whose_series_cannot_be_made_harms_no_other(
     dcgm = node.exporter._pictures._dcgm
     lines = dcgm.lines
 
-    def fails_for_the_first(card: Any) -> dict[str, str]:
+    def fails_for_the_first(card: CardPicture) -> dict[str, str]:
         if card.gpu.facts.index == 0:
             raise KeyError("a fault of ours")
         return lines(card)
@@ -128,10 +127,15 @@ def test_only_cards_that_changed_are_made_anew(monkeypatch: pytest.MonkeyPatch) 
     node.reads(0, sample(gpu_celsius=50))
     node.reads(1, sample(gpu_celsius=60))
     node.exporter.draw()
-    made = []
+    made: list[int] = []
     dcgm = node.exporter._pictures._dcgm
     lines = dcgm.lines
-    monkeypatch.setattr(dcgm, "lines", lambda card: made.append(card.gpu.facts.index) or lines(card))
+
+    def noted(card: CardPicture) -> dict[str, str]:
+        made.append(card.gpu.facts.index)
+        return lines(card)
+
+    monkeypatch.setattr(dcgm, "lines", noted)
     node.reads(1, sample(gpu_celsius=61))
     assert [value for _, value in node.scrape().series(TEMPERATURE)] == [50, 61]
     assert made == [1]
@@ -154,13 +158,9 @@ def test_changes_are_followed_until_cancelled() -> None:
         node = Node(node_of(H100))
         running = asyncio.create_task(node.exporter.run())
         node.reads(0, sample(gpu_celsius=50))
-        async with asyncio.timeout(10):
-            while not node.exporter.drawn:
-                await asyncio.sleep(SETTLE_S / 4)
+        await happens(lambda: node.exporter.drawn)
         node.reads(0, sample(gpu_celsius=51))
-        async with asyncio.timeout(10):
-            while Page(node.raw()).value(TEMPERATURE) != 51:
-                await asyncio.sleep(SETTLE_S / 4)
+        await happens(lambda: Page(node.raw()).value(TEMPERATURE) == 51)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

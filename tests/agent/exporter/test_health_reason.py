@@ -3,7 +3,17 @@
 import pytest
 
 from gpufleet.agent.exporter.health_reason import CLASSES, reason_class
-from gpufleet.devices.health import Evidence, Health, Missing, NoAnswer, Reading, Recovery, Verdict, XidSeen, step
+from gpufleet.devices.health import (
+    Evidence,
+    Health,
+    Missing,
+    NoAnswer,
+    Reading,
+    Recovery,
+    Verdict,
+    XidSeen,
+    step,
+)
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,12 @@ def test_a_pod_with_a_whole_card() -> None:
     assert page.value(USED, **on) == 0.8
     assert page.value(ENERGY, **on) == 7.5
     assert page.value(NOBODYS) == 0
-    assert page.value("gpufleet_gpu_attribution_info", memory="device", compute="device", energy="device") == 1
+    assert (
+        page.value("gpufleet_gpu_attribution_info", memory="device", compute="device", energy="device") == 1
+    )
 
 
-@pytest.mark.parametrize(
-    ("mode", "mode_name"), [(TimeSlice(4), "time-slice"), (Mps(4, 20000, 25), "mps")]
-)
+@pytest.mark.parametrize(("mode", "mode_name"), [(TimeSlice(4), "time-slice"), (Mps(4, 20000, 25), "mps")])
 def test_pods_with_replicas_of_one_card(mode: Mode, mode_name: str) -> None:
     node = Node(node_of(H100, modes={0: mode}), pod_of={1: "uid-a", 2: "uid-b"}.get)
     node.has(pod("a"), pod("b"))

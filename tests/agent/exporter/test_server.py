@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.agent.exporter import server
 from gpufleet.agent.exporter.server import Health, MetricsServer, Page
+from tests.agent.exporter.builders import happens
 
 TEXT = b"# TYPE m gauge\nm 1\n"
 Story = Callable[[MetricsServer], Awaitable[None]]
@@ -73,7 +74,14 @@ def test_metrics_are_served_as_they_lie_there() -> None:
 
 @pytest.mark.parametrize(
     ("accepted", "packed"),
-    [("gzip", True), ("deflate, GZIP;q=0.8", True), ("*", True), ("gzip;q=0", False), ("br", False), ("gzip;q=x", False)],
+    [
+        ("gzip", True),
+        ("deflate, GZIP;q=0.8", True),
+        ("*", True),
+        ("gzip;q=0", False),
+        ("br", False),
+        ("gzip;q=x", False),
+    ],
 )
 def test_pages_are_packed_where_a_client_takes_it(accepted: str, packed: bool) -> None:
     async def story(serves: MetricsServer) -> None:
@@ -157,8 +165,7 @@ def test_a_client_that_does_not_read_holds_a_piece_and_is_left(monkeypatch: pyte
     async def story(serves: MetricsServer) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", serves.port, limit=1024)
         writer.write(get("/metrics"))
-        while serves._connections or not reader._buffer:  # type: ignore[attr-defined]
-            await asyncio.sleep(0.01)
+        await happens(lambda: not serves._connections and reader._buffer)  # type: ignore[attr-defined]
         assert b" 200 OK" in await asked(serves, get("/healthz"))
         writer.close()
 
@@ -170,13 +177,11 @@ def test_more_clients_than_allowed_are_told_so(monkeypatch: pytest.MonkeyPatch) 
 
     async def story(serves: MetricsServer) -> None:
         held = [await asyncio.open_connection("127.0.0.1", serves.port) for _ in range(2)]
-        while len(serves._connections) < 2:
-            await asyncio.sleep(0.01)
+        await happens(lambda: len(serves._connections) == 2)
         assert (await asked(serves, get("/metrics"))).startswith(b"HTTP/1.1 503 ")
         for _, writer in held:
             writer.close()
-        while serves._connections:
-            await asyncio.sleep(0.01)
+        await happens(lambda: not serves._connections)
         assert b" 200 OK" in await asked(serves, get("/metrics"))
 
     serving(story)
@@ -196,8 +201,7 @@ def test_a_port_that_is_taken_is_told_and_tried_again(monkeypatch: pytest.Monkey
                 port=port,
             )
             running = asyncio.create_task(serves.run())
-            while not serves.problems():
-                await asyncio.sleep(0.01)
+            await happens(lambda: serves.problems() != ())
             assert str(port) in serves.problems()[0]
         async with asyncio.timeout(30):
             await serves.listening.wait()

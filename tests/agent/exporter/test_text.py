@@ -70,7 +70,8 @@ def test_help_cannot_end_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "right"), [("app_kubernetes_io_name", True), ("1a", False), ("a-b", False), ("__a", False), ("", False)]
+    ("name", "right"),
+    [("app_kubernetes_io_name", True), ("1a", False), ("a-b", False), ("__a", False), ("", False)],
 )
 def test_names_of_labels(name: str, right: bool) -> None:
     assert is_label_name(name) == right

@@ -53,7 +53,9 @@ def test_the_hardwares_own_counters_go_before_the_drivers_samples() -> None:
 def test_two_containers_of_a_pod_with_one_card_are_one_holder() -> None:
     gpus = node_of(H100)
     uuid = gpus.gpus[0].uuid
-    (use,) = uses(gpus, GpuReading(sample(gpu_busy_pct=1)), holds("a", uuid), holds("a", uuid, container="side"))
+    (use,) = uses(
+        gpus, GpuReading(sample(gpu_busy_pct=1)), holds("a", uuid), holds("a", uuid, container="side")
+    )
     assert use.alone
     assert use.pods[0].card_ratio == 1.0
 
@@ -66,8 +68,8 @@ def test_a_shared_card_is_divided_by_its_processes() -> None:
     # 60 % of the card's time by 30 : 10 : 20 is 30, 10 and 20 %; each holds a quarter of the idle 40 %.
     of_a, of_b = use.pods
     assert (of_a.memory_used_mib, of_b.memory_used_mib) == (1500, 2000)
-    assert (of_a.used_ratio, of_b.used_ratio) == (pytest.approx(0.3), pytest.approx(0.1))
-    assert (of_a.energy_ratio, of_b.energy_ratio) == (pytest.approx(0.4), pytest.approx(0.2))
+    assert [of_a.used_ratio, of_b.used_ratio] == pytest.approx([0.3, 0.1])
+    assert [of_a.energy_ratio, of_b.energy_ratio] == pytest.approx([0.4, 0.2])
     assert (use.memory, use.compute, use.energy) == (Quality.PROCESS,) * 3
 
 
@@ -166,7 +168,9 @@ BUSY = st.none() | st.integers(0, 100)
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 100)), max_size=12), BUSY)
-def test_the_parts_of_a_shared_card_never_exceed_it(busy: list[tuple[int, int]], card_pct: int | None) -> None:
+def test_the_parts_of_a_shared_card_never_exceed_it(
+    busy: list[tuple[int, int]], card_pct: int | None
+) -> None:
     gpus, a, b = sliced()
     processes = tuple(process(pid, 1, pct) for pid, pct in busy)
     (use,) = uses(gpus, GpuReading(sample(gpu_busy_pct=card_pct), processes=processes), a, b)

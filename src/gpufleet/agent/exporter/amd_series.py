@@ -28,9 +28,7 @@ class AmdMetric(msgspec.Struct, frozen=True):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-def _metric(
-    name: str, meaning: str, value: Callable[[Gpu, Sample], Value], **labels: str
-) -> AmdMetric:
+def _metric(name: str, meaning: str, value: Callable[[Gpu, Sample], Value], **labels: str) -> AmdMetric:
     return AmdMetric(Family(name, "gauge", meaning), value, tuple(labels.items()))
 
 

@@ -312,10 +312,7 @@ INFO_LABELS: tuple[InfoLabel, ...] = (
 )
 
 SERVED: Mapping[str, Counter] = {
-    name: counter
-    for counter in (*DEFAULT, *FURTHER)
-    for name in (counter.name, counter.older_name)
-    if name
+    name: counter for counter in (*DEFAULT, *FURTHER) for name in (counter.name, counter.older_name) if name
 }
 """Every counter by its name and by its older one."""
 

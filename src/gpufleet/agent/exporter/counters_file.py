@@ -1,14 +1,13 @@
 """The file of counters that dcgm-exporter reads: on each line a field of DCGM, a type, and a help text.
 
 A file that served dcgm-exporter is taken as it is. What DCGM has and we cannot tell is not served and is
-listed with the reason; a name that DCGM does not have is refused, with the one that was probably meant,
-because a counter that is silently missing is found out on the night when it is needed.
+listed with the reason; a name that looks misspelt, or is none of DCGM's at all, is refused with the one that
+was probably meant, because a counter that is silently missing is found out on the night when it is needed.
 """
 
 import csv
-from functools import cache
-from pathlib import Path
-from typing import NoReturn
+import difflib
+import re
 
 import msgspec
 
@@ -21,13 +20,17 @@ from gpufleet.agent.exporter.counters import (
     Counter,
     InfoLabel,
 )
+from gpufleet.agent.exporter.dcgm_names import UNTOLD
 from gpufleet.agent.exporter.errors import CountersError
 from gpufleet.agent.exporter.text import Family, Kind
 from gpufleet.model.errors import printable
-from gpufleet.model.label_advice import nearest
 
 BYTES_MAX = 1 << 20
-FIELD_NAMES = Path(__file__).with_name("dcgm_fields.txt")
+FIELD_NAME = re.compile(r"DCGM_FI_[A-Z0-9_]+")
+PREFIX = re.compile(r"DCGM_(FI|EXP)_((DEV|PROF)_)?|dcgm_")
+LIKENESS = 0.85
+"""How alike two names are, 0 to 1, of which one is taken for the other misspelt."""
+
 KINDS: dict[str, Kind] = {"gauge": "gauge", "counter": "counter"}
 LABEL = "label"
 
@@ -62,7 +65,9 @@ def read_counters(text: bytes, where: str = "") -> ChosenCounters:
     for line, (name, kind, meaning) in _rows(text, where):
         place = _place(where, line)
         if name in seen:
-            raise CountersError("asked for twice", value=name, expected=f"line {seen[name]} alone", where=place)
+            raise CountersError(
+                "asked for twice", value=name, expected=f"line {seen[name]} alone", where=place
+            )
         seen[name] = line
         if name in SERVED:
             counters.append(_chosen(name, kind, meaning, place))
@@ -79,7 +84,9 @@ def read_counters(text: bytes, where: str = "") -> ChosenCounters:
 def _rows(text: bytes, where: str) -> list[tuple[int, tuple[str, str, str]]]:
     """The three fields of each line that has some, with its number."""
     if len(text) > BYTES_MAX:
-        raise CountersError("too long", value=f"{len(text)} bytes", expected=f"at most {BYTES_MAX}", where=where)
+        raise CountersError(
+            "too long", value=f"{len(text)} bytes", expected=f"at most {BYTES_MAX}", where=where
+        )
     try:
         lines = text.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -96,7 +103,9 @@ def _fields(line: str, place: str) -> tuple[str, str, str]:
     try:
         found = [field.strip() for field in next(csv.reader([line], skipinitialspace=True, strict=True))]
     except csv.Error as error:
-        raise CountersError(f"not a line of CSV ({error})", value=line, expected=expected, where=place) from None
+        raise CountersError(
+            f"not a line of CSV ({error})", value=line, expected=expected, where=place
+        ) from None
     if len(found) != 3:
         problem = f"{len(found)} fields" if len(found) != 1 else "one field"
         raise CountersError(problem, value=line, expected=expected, where=place)
@@ -115,26 +124,29 @@ def _check(right: bool, kind: str, expected: str, place: str) -> None:
 
 
 def _not_served(name: str, line: int, place: str) -> str:
-    """That a field of DCGM is not served; raises CountersError where it is none."""
+    """That a field of DCGM is not served. Raises CountersError where it is none, or looks misspelt."""
     if name in IN_PLACE_OF:
         instead = IN_PLACE_OF[name]
         return f"line {line}: {name} is not served" + (f"; {instead}" if instead else "")
-    if name in _field_names():
+    if name in UNTOLD:
         return f"line {line}: {name} is not served: the vendor's library does not tell it"
-    _refuse(name, place)
-
-
-def _refuse(name: str, place: str) -> NoReturn:
-    meant = nearest(name, {*SERVED, *SERVED_LABELS, *IN_PLACE_OF}) or nearest(name, _field_names())
+    meant = _meant(name)
+    if meant is None and FIELD_NAME.fullmatch(name):
+        return f"line {line}: {name} is not served: it is not known here"
     expected = f"a field of DCGM; did you mean {meant}?" if meant else "a field of DCGM"
     raise CountersError("no such counter", field="name", value=name, expected=expected, where=place)
 
 
-@cache
-def _field_names() -> frozenset[str]:
-    """All names that DCGM's own header has, and those of releases 1.x."""
-    lines = FIELD_NAMES.read_text(encoding="ascii").splitlines()
-    return frozenset(line for line in lines if line and not line.startswith("#"))
+def _meant(name: str) -> str | None:
+    """The counter of which this is probably a misspelling."""
+    # What all of them begin with would make any two of them look alike.
+    known = {_own_part(one): one for one in (*UNTOLD, *IN_PLACE_OF, *SERVED, *SERVED_LABELS)}
+    found = difflib.get_close_matches(_own_part(name), known, n=1, cutoff=LIKENESS)
+    return known[found[0]] if found else None
+
+
+def _own_part(name: str) -> str:
+    return PREFIX.sub("", name)
 
 
 def _place(where: str, line: int) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from gpufleet.agent.exporter.card import CardPicture
 from gpufleet.agent.exporter.energy import EnergyBook
-from gpufleet.agent.exporter.held import MODE_NAMES
 from gpufleet.agent.exporter.health_reason import reason_class
+from gpufleet.agent.exporter.held import MODE_NAMES
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import busy_ratio
 from gpufleet.devices.facts import MigFacts
@@ -20,7 +20,9 @@ MIB = 1 << 20
 
 INFO = Family("gpufleet_gpu_info", "gauge", "What the card is and how it is offered.")
 HEALTHY = Family(
-    "gpufleet_gpu_healthy", "gauge", "1 for a card in service, 0 for one out of it; absent where nobody knows."
+    "gpufleet_gpu_healthy",
+    "gauge",
+    "1 for a card in service, 0 for one out of it; absent if nobody knows.",
 )
 HEALTH_INFO = Family(
     "gpufleet_gpu_health_info",
@@ -41,7 +43,7 @@ ENERGY = Family("gpufleet_gpu_energy_joules_total", "counter", "Energy drawn sin
 NOBODYS_ENERGY = Family(
     "gpufleet_gpu_energy_unattributed_joules_total",
     "counter",
-    "Energy since the agent began that is no pod's; with that of its pods it is what the card drew since then.",
+    "Energy since the agent began that is no pod's; with that of its pods it is what the card drew.",
 )
 FAMILIES = (
     INFO,

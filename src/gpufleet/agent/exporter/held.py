@@ -173,7 +173,7 @@ def _memory_mib(gpu: Gpu, instance: MigFacts | None) -> int | None:
 
 
 def instance_ratio(gpu: Gpu, instance: MigFacts) -> float | None:
-    """The part of a card's compute that an instance has: of its slices, else of its units; None if unknown."""
+    """The part of a card's compute that an instance has: by slices, else by units; None if unknown."""
     slices = _board_slices(gpu.facts.product)
     own = _COMPUTE_SLICES.match(instance.profile)
     if slices is not None and own is not None:

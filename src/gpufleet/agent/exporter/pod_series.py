@@ -11,15 +11,15 @@ from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import DeviceUse, PodUse
 
-HELD = Family(
-    "gpufleet_pod_gpu_held_ratio", "gauge", "Part of the whole card that the pod holds, 0 to 1."
-)
+HELD = Family("gpufleet_pod_gpu_held_ratio", "gauge", "Part of the whole card that the pod holds, 0 to 1.")
 MEMORY_HELD = Family(
     "gpufleet_pod_gpu_memory_held_bytes",
     "gauge",
     "Device memory that the pod's part stands for; MIG and MPS keep it within, other modes do not.",
 )
-MEMORY_USED = Family("gpufleet_pod_gpu_memory_used_bytes", "gauge", "Device memory that the pod's programs use.")
+MEMORY_USED = Family(
+    "gpufleet_pod_gpu_memory_used_bytes", "gauge", "Device memory that the pod's programs use."
+)
 USED = Family(
     "gpufleet_pod_gpu_used_ratio",
     "gauge",
@@ -28,7 +28,7 @@ USED = Family(
 ENERGY = Family(
     "gpufleet_pod_gpu_energy_joules_total",
     "counter",
-    "The pod's part of the card's energy: while the card computed, by compute; while it idled, by what is held.",
+    "The pod's part of the card's energy: by compute while the card computed, by what is held while it idled.",
 )
 FAMILIES = (HELD, MEMORY_HELD, MEMORY_USED, USED, ENERGY)
 

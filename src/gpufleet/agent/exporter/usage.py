@@ -158,8 +158,7 @@ def _by_process(
     energy = None if instance is not None or compute is None else _energy_by_time(uses, compute)
     if energy is not None:
         uses = [
-            msgspec.structs.replace(use, energy_ratio=ratio)
-            for use, ratio in zip(uses, energy, strict=True)
+            msgspec.structs.replace(use, energy_ratio=ratio) for use, ratio in zip(uses, energy, strict=True)
         ]
     return DeviceUse(
         instance,
