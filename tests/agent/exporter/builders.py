@@ -123,6 +123,7 @@ class Node:
         self.exporter = Exporter(self.topics, options, pod_of=pod_of, clock_s=lambda: self.now_s)
 
     def card(self, index: int = 0) -> DeviceId:
+        """The UUID of one of its cards."""
         return self.topics.gpus.value.gpus[index].uuid
 
     def reads(

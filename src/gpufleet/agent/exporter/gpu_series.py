@@ -22,12 +22,12 @@ INFO = Family("gpufleet_gpu_info", "gauge", "What the card is and how it is offe
 HEALTHY = Family(
     "gpufleet_gpu_healthy",
     "gauge",
-    "1 for a card in service, 0 for one out of it; absent if nobody knows.",
+    "1 for a card in service, 0 for one that is out; absent if nobody knows.",
 )
 HEALTH_INFO = Family(
     "gpufleet_gpu_health_info",
     "gauge",
-    "Health of the card, and of MIG instances that are out of service by themselves, with the kind of reason.",
+    "Health of the card, and of MIG instances out of service by themselves, with the kind of reason.",
 )
 ATTRIBUTION = Family(
     "gpufleet_gpu_attribution_info",

@@ -28,7 +28,7 @@ USED = Family(
 ENERGY = Family(
     "gpufleet_pod_gpu_energy_joules_total",
     "counter",
-    "The pod's part of the card's energy: by compute while the card computed, by what is held while it idled.",
+    "The pod's part of the card's energy: by compute while it computed, by what is held while it idled.",
 )
 FAMILIES = (HELD, MEMORY_HELD, MEMORY_USED, USED, ENERGY)
 
