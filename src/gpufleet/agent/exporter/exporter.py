@@ -28,7 +28,7 @@ from gpufleet.agent.topic import Topic
 
 LOG = logging.getLogger(__name__)
 
-SETTLE_S = 0.2
+SETTLE_S = 0.5
 """How long after a change to wait for others that come with it, such as the next card's reading."""
 
 JOBS_EVERY_S = 10.0

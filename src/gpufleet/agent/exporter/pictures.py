@@ -12,7 +12,7 @@ from gpufleet.agent.exporter import amd_series, gpu_series, pod_series
 from gpufleet.agent.exporter.card import CardPicture
 from gpufleet.agent.exporter.dcgm_series import DcgmSeries
 from gpufleet.agent.exporter.energy import Account, EnergyBook
-from gpufleet.agent.exporter.held import Holding, PodName, holdings
+from gpufleet.agent.exporter.held import Holding, Holdings, PodName, holdings
 from gpufleet.agent.exporter.jobs import Jobs
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
 from gpufleet.agent.exporter.text import Family
@@ -53,6 +53,8 @@ class Pictures:
         self._dcgm = DcgmSeries(options)
         self._energy = EnergyBook()
         self._drawn: dict[DeviceId, _Drawn] = {}
+        self._holdings: Holdings = {}
+        self._held_from: tuple[NodeGpus, NodePods, Holders] | None = None
         self.families: tuple[Family, ...] = (
             *self._dcgm.families,
             *amd_series.FAMILIES,
@@ -64,7 +66,7 @@ class Pictures:
 
     def draw(self, known: Known) -> None:
         """Make anew what changed."""
-        held = holdings(known.gpus, known.pods, known.holders)
+        held = self._held(known)
         drivers = {driver.vendor: driver for driver in known.gpus.drivers}
         here = {gpu.uuid for gpu in known.gpus.gpus}
         self._drawn = {uuid: drawn for uuid, drawn in self._drawn.items() if uuid in here}
@@ -90,6 +92,16 @@ class Pictures:
             (sample.at_s + self._options.stale_after_s for sample in samples if sample is not None),
             default=None,
         )
+
+    def _held(self, known: Known) -> Holdings:
+        """What is held; worked out anew only where one of what it follows from is another."""
+        now = (known.gpus, known.pods, known.holders)
+        if self._held_from is None or any(
+            new is not old for new, old in zip(now, self._held_from, strict=True)
+        ):
+            self._holdings = holdings(*now)
+            self._held_from = now
+        return self._holdings
 
     def _draw_card(self, gpu: Gpu, driver: Driver | None, held: tuple[Holding, ...], known: Known) -> None:
         picture = CardPicture(
