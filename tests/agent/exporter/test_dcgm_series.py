@@ -9,6 +9,7 @@ from gpufleet.agent.exporter.counters_file import read_counters
 from gpufleet.agent.exporter.errors import ExporterOptionError
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
 from gpufleet.agent.known import NodeGpus
+from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Activity
 from gpufleet.devices.sharing.plan import Fractions, TimeSlice
 from tests.agent.exporter.builders import (
@@ -166,6 +167,13 @@ def test_an_xid_is_told_with_its_meaning() -> None:
     node.reads(0, sample())
     ((labels, value),) = node.scrape().series("DCGM_FI_DEV_XID_ERRORS")
     assert (value, labels["err_code"], labels["err_msg"]) == (79, "79", "the card fell off the bus")
+
+
+def test_the_xid_of_a_card_that_fell_off_the_bus_stays_without_readings() -> None:
+    lost = changed(node_of(H100), 0, last_xid=79, health=Verdict.UNHEALTHY, reason="Xid 79")
+    page = Node(lost).scrape()
+    assert page.value("DCGM_FI_DEV_XID_ERRORS", err_code="79") == 79
+    assert [name for name in page.families if name.startswith("DCGM")] == ["DCGM_FI_DEV_XID_ERRORS"]
 
 
 def test_jobs_of_a_batch_system(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from gpufleet.devices.xid import xid
 
 XID = "DCGM_FI_DEV_XID_ERRORS"
 NO_XID = "none seen"
+NO_SAMPLE = Sample(0.0)
 Pairs = list[tuple[str, str]]
 
 BY_POD = {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"}
@@ -46,9 +47,8 @@ class DcgmSeries:
 
     def lines(self, card: CardPicture) -> dict[str, str]:
         """The series of a card, by the name of their family."""
-        if card.sample is None:
-            return {}
-        readings = [Reading(card.gpu, card.sample), *_instances(card)]
+        # A card that fell silent still has its last Xid, which is often the reason.
+        readings = [Reading(card.gpu, card.sample or NO_SAMPLE), *_instances(card)]
         lines = [self._lines_of(card, reading.instance) for reading in readings]
         found: dict[str, str] = {}
         for chosen in self._options.counters.counters:
@@ -127,7 +127,7 @@ def _instances(card: CardPicture) -> Iterator[Reading]:
     """The readings of each instance that exists."""
     samples = {} if card.reading is None else card.reading.instances
     for instance in card.gpu.facts.mig:
-        yield Reading(card.gpu, samples.get(instance.uuid) or Sample(0.0), instance)
+        yield Reading(card.gpu, samples.get(instance.uuid) or NO_SAMPLE, instance)
 
 
 def _series(chosen: ChosenCounter, value: Value, line: _Line) -> str:
