@@ -8,7 +8,7 @@ from gpufleet.agent.exporter.held import holdings
 from gpufleet.agent.exporter.usage import DeviceUse, PodOf, Quality, card_use
 from gpufleet.agent.known import GpuReading, Held, NodeGpus
 from gpufleet.devices.sample import Activity, ProcessUse
-from gpufleet.devices.sharing.plan import Mig, TimeSlice
+from gpufleet.devices.sharing.plan import Mig, Mps, TimeSlice
 from tests.agent.exporter.builders import CUT_H100, holds, memory, node_of, process, sample
 
 H100 = "model: H100-80GB"
@@ -91,6 +91,12 @@ def test_a_shared_card_whose_processes_are_not_seen_tells_nothing_of_pods(
         assert (one.memory_used_mib, one.used_ratio, one.energy_ratio) == (None, None, None)
         assert one.card_ratio == 0.25
     assert (use.memory, use.compute, use.energy) == (Quality.NONE,) * 3
+
+
+def test_a_pod_holds_at_most_the_card() -> None:
+    gpus = node_of(H100, modes={0: Mps(3, 10_000, 40)})
+    units = [f"{gpus.gpus[0].uuid}::{number}" for number in range(3)]
+    assert uses(gpus, None, holds("a", *units))[0].pods[0].card_ratio == 1.0
 
 
 def test_one_holder_of_a_shared_card_is_not_alone() -> None:

@@ -113,7 +113,7 @@ def _merged(held: Sequence[Holding]) -> list[PodUse]:
         PodUse(
             pod,
             next(iter(own.values())).mode,
-            _sum([one.card_ratio for one in own.values()]),
+            _at_most_all(_sum([one.card_ratio for one in own.values()])),
             _sum([one.memory_mib for one in own.values()]),
         )
         for pod, own in units.items()
@@ -225,6 +225,11 @@ def busy_ratio(sample: Sample | None) -> float | None:
     if ratio is None and sample.gpu_busy_pct is not None:
         ratio = sample.gpu_busy_pct / 100
     return None if ratio is None else min(1.0, max(0.0, ratio))
+
+
+def _at_most_all(ratio: float | None) -> float | None:
+    """Clients of MPS may each have more threads than an equal part."""
+    return None if ratio is None else min(1.0, ratio)
 
 
 def _sum(amounts: Sequence[Amount | None]) -> Amount | None:
