@@ -1,7 +1,11 @@
 """What can go wrong between the agent and its node."""
 
-from gpufleet.model.errors import GpufleetError
+from gpufleet.model.errors import GpufleetError, WorldError
 
 
 class RefusedError(GpufleetError):
     """A container does not get what the kubelet asked for; told in the pod's status."""
+
+
+class KubeletError(WorldError):
+    """The kubelet cannot be reached, or did not take our word."""

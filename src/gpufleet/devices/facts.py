@@ -61,6 +61,7 @@ class GpuFacts(msgspec.Struct, frozen=True):
     the driver's words. ``memory_mib`` is all of it, ``reserved_mib`` what the driver keeps.
     ``device_nodes`` are the paths below /dev that a program needs for this GPU alone. ``mig_enabled``
     is None where the card cannot be cut.
+    ``kernel_driver`` is told where a vendor has several (Intel: xe or i915).
     """
 
     uuid: DeviceId
@@ -81,6 +82,7 @@ class GpuFacts(msgspec.Struct, frozen=True):
     mig_enabled: bool | None = None
     mig: tuple[MigFacts, ...] = ()
     device_nodes: tuple[str, ...] = ()
+    kernel_driver: str | None = None
 
 
 class Fleet(msgspec.Struct, frozen=True):

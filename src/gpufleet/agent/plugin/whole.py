@@ -39,16 +39,25 @@ Best = Callable[[Sequence[str], Sequence[str], int], list[str]]
 
 
 def preferred(
-    available: Collection[str], required: Collection[str], size: int, claims: Iterable[OpenClaim], best: Best
+    available: Collection[str],
+    required: Collection[str],
+    size: int,
+    claims: Iterable[OpenClaim],
+    best: Best,
+    *,
+    unsure: bool = False,
 ) -> list[str]:
     """The units to propose: those of the first claim that they fulfil, otherwise free ones.
 
-    Raises RefusedError where neither is possible: what is left is granted to others.
+    With ``unsure`` somebody without a grant may be asking, so only free ones are proposed, unless those that
+    are required already tell whose claim it is. Raises RefusedError where nothing is possible: what is
+    left is granted to others.
     """
     offered, needed = frozenset(available), frozenset(required)
     claims = sorted(claims, key=lambda claim: claim.rank)
     for claim in claims:
-        if len(claim.units) == size and needed <= claim.units <= offered:
+        known = bool(needed) or not unsure
+        if known and len(claim.units) == size and needed <= claim.units <= offered:
             return sorted(claim.units)
     granted = frozenset[str]().union(*(claim.units for claim in claims))
     free = sorted((offered - granted) | needed)
@@ -67,10 +76,19 @@ def claimant(units: Collection[str], claims: Iterable[OpenClaim]) -> OpenClaim |
     for claim in claims:
         if claim.units == asked:
             return claim
+    for claim in claims:
+        if len(claim.units) == len(asked) and asked <= _lent(claim, claims):
+            return claim
     touched = frozenset[str]().union(*(claim.units & asked for claim in claims))
     if touched:
         raise RefusedError(_taken(len(asked), touched, claims))
     return None
+
+
+def _lent(claim: OpenClaim, claims: Iterable[OpenClaim]) -> frozenset[str]:
+    """What init containers of the same pod leave to this one: the kubelet takes of it what it likes."""
+    lenders = (one for one in claims if one.pod == claim.pod and claim.units < one.units)
+    return frozenset[str]().union(*(one.units for one in lenders))
 
 
 def _taken(size: int, units: frozenset[str], claims: Sequence[OpenClaim]) -> str:

@@ -39,7 +39,6 @@ class IntelBackend:
         """As Backend."""
         if self._driver() is None:
             raise DriverError("neither xe nor i915 is loaded")
-        self._closing.clear()
 
     def close(self) -> None:
         """As Backend; a wait for events ends."""
@@ -125,6 +124,7 @@ def _facts(index: int, card: Card) -> GpuFacts:
         numa_node=card.numa_node,
         architecture=architecture,
         device_nodes=card.device_nodes,
+        kernel_driver=card.driver,
     )
 
 

@@ -29,23 +29,19 @@ class SimulatedBackend:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._closed = False
 
     def open(self) -> None:
         """As Backend."""
         self.machine.check_driver()
-        self._closed = False
 
     def close(self) -> None:
-        """As Backend; a wait for events ends."""
-        self._closed = True
-        self.machine.ring()
+        """As Backend."""
 
     def fleet(self) -> Fleet:
         """As Backend; a card off the bus is not listed."""
         self.machine.check_driver()
         described = self.machine.description
-        driver = Driver(described.vendor, self.machine.driver_version, described.runtime_version or None)
+        driver = Driver(described.vendor, described.driver_version, described.runtime_version or None)
         gpus = [gpu for gpu in self.machine.gpus.values() if not gpu.lost]
         links = {
             (min(one.uuid, other.uuid), max(one.uuid, other.uuid)): _link(one, other)
@@ -105,7 +101,7 @@ class SimulatedBackend:
     def wait_event(self, limit_s: float) -> Event | None:
         """As Backend."""
         self.machine.check_driver()
-        return self.machine.next_event(limit_s, lambda: self._closed)
+        return self.machine.next_event(limit_s)
 
 
 def _process(user: User) -> ProcessUse:
@@ -138,4 +134,5 @@ def _facts(gpu: Gpu) -> GpuFacts:
         mig_enabled=gpu.instances is not None if model.name in BOARDS else None,
         mig=gpu.instances or (),
         device_nodes=(DEVICE_NODES[model.vendor].format(number),),
+        kernel_driver="xe" if model.vendor is Vendor.INTEL else None,
     )

@@ -1,0 +1,71 @@
+"""The files of NVIDIA's driver that a container needs to use a GPU: libraries, programs, firmware, sockets.
+
+They are what the driver installed on the machine under its own version, so they are looked for by it in
+the places where distributions put libraries. A container finds libraries by its own index, which NVIDIA's
+``nvidia-cdi-hook`` brings up to date where the machine has it. Where not, each library is shown under the
+name by which programs load it too, which serves images whose system looks into the same folder.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpufleet.agent.cdi import READ_ONLY, CdiEdits, CdiHook, CdiMount
+
+LIBRARIES = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/lib",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "lib64",
+)
+PROGRAMS = (
+    "usr/bin/nvidia-smi",
+    "usr/bin/nvidia-debugdump",
+    "usr/bin/nvidia-persistenced",
+    "usr/bin/nvidia-cuda-mps-control",
+    "usr/bin/nvidia-cuda-mps-server",
+)
+SOCKETS = ("run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket")
+HOOKS = ("usr/bin/nvidia-cdi-hook", "usr/local/nvidia/toolkit/nvidia-cdi-hook")
+
+
+def driver_edits(version: str, seen: Path = Path("/"), host: str = "/") -> CdiEdits:
+    """What shows this version of the driver to a container.
+
+    ``seen`` is the driver's root as this process sees it, ``host`` the same folder as the container runtime
+    does. Empty where nothing of that version is there.
+    """
+    root = host.rstrip("/")
+    libraries = list(_libraries(version, seen))
+    if not libraries:
+        return CdiEdits()
+    hook = next((path for path in HOOKS if (seen / path).exists()), None)
+    found = [*libraries, *(path for path in (*PROGRAMS, *SOCKETS) if (seen / path).exists())]
+    found += [str(path.relative_to(seen)) for path in sorted(_firmware(version, seen))]
+    mounts = [CdiMount(f"{root}/{path}", f"/{path}", READ_ONLY) for path in found]
+    if hook is None:
+        mounts += [
+            CdiMount(f"{root}/{path}", f"/{path.removesuffix(version)}1", READ_ONLY) for path in libraries
+        ]
+        return CdiEdits(mounts=tuple(mounts))
+    folders = dict.fromkeys(f"/{path.rpartition('/')[0]}" for path in libraries)
+    arguments = [argument for folder in folders for argument in ("--folder", folder)]
+    indexed = CdiHook("createContainer", f"{root}/{hook}", ("nvidia-cdi-hook", "update-ldcache", *arguments))
+    return CdiEdits(mounts=tuple(mounts), hooks=(indexed,))
+
+
+def _libraries(version: str, seen: Path) -> Iterator[str]:
+    """The driver's libraries, each file once, however many folders lead to it."""
+    known: set[Path] = set()
+    for folder in LIBRARIES:
+        for path in sorted((seen / folder).glob(f"lib*.so.{version}")):
+            real = path.resolve()
+            if real not in known:
+                known.add(real)
+                yield f"{folder}/{path.name}"
+
+
+def _firmware(version: str, seen: Path) -> Iterator[Path]:
+    yield from (seen / "lib/firmware/nvidia" / version).glob("gsp*.bin")

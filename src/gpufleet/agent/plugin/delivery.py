@@ -1,0 +1,138 @@
+"""What a container gets for its units: CDI names, environment, mounts or device nodes, as the node is set up.
+
+Unless somebody says otherwise, devices are named to the container runtime (CDI), whose files
+``static_devices`` writes: what they say cannot be changed by a pod. The other ways are those of NVIDIA's
+device plugin, for runtimes without CDI and for its config files. Where only an environment variable tells
+the runtime which devices a container gets, a pod that sets the variable itself has its way: the runtime
+then has to be set up to refuse that. Cards of AMD and Intel know CDI and device nodes alone.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from gpufleet.agent.cdi import qualified
+from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.plugin.offer import DeviceNode, Given, HostMount
+from gpufleet.agent.plugin.static_devices import KIND, DeviceFiles, needed_nodes
+from gpufleet.agent.plugin.units import GpuUnit
+from gpufleet.devices.sharing.delivery_options import DeliveryOptions
+from gpufleet.model.gpu_catalogue import Vendor
+
+GIVEN = "GPUFLEET_DEVICES"
+"""The ids of what a container was given, for people and programs; nothing follows from it."""
+
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+IMEX_CHANNELS = "NVIDIA_IMEX_CHANNELS"
+VOLUME_MOUNTS = "/var/run/nvidia-container-devices"
+BY_CDI = DeliveryOptions(list_strategies=("cdi-cri",))
+
+Addition = Callable[[Sequence[Gpu]], Given]
+"""What else a container needs for units of these GPUs, such as the pipe of an MPS server."""
+
+
+def nothing_else(_: Sequence[Gpu]) -> Given:
+    """No addition."""
+    return Given()
+
+
+class Delivery:
+    """Answers Allocate under one set of options."""
+
+    def __init__(
+        self, files: DeviceFiles, options: DeliveryOptions = BY_CDI, addition: Addition = nothing_else
+    ) -> None:
+        self._files = files
+        self._options = options
+        self._addition = addition
+
+    @property
+    def packed(self) -> bool:
+        """Whether replicas of a GPU that is in use go first."""
+        return self._options.packed
+
+    @property
+    def uses_cdi(self) -> bool:
+        """Whether CDI files are needed."""
+        return not {"cdi-cri", "cdi-annotations"}.isdisjoint(self._options.list_strategies)
+
+    def give(self, node: NodeGpus, units: Sequence[GpuUnit]) -> Given:
+        """What a container gets for these units."""
+        gpus = [
+            gpu for uuid in dict.fromkeys(unit.gpu for unit in units) if (gpu := node.gpu(uuid)) is not None
+        ]
+        strategies = self._options.list_strategies
+        parts = [Given(environment={GIVEN: ",".join(unit.id for unit in units)}), self._addition(gpus)]
+        if "cdi-cri" in strategies:
+            parts.append(Given(cdi_devices=_cdi_names(units)))
+        if "cdi-annotations" in strategies:
+            key = f"{self._options.cdi_annotation_prefix}gpufleet_{units[0].id.replace(':', '_')}"
+            parts.append(Given(annotations={key: ",".join(_cdi_names(units))}))
+        nvidia = all(gpu.facts.vendor is Vendor.NVIDIA for gpu in gpus)
+        if nvidia and "envvar" in strategies:
+            parts.append(Given(environment={VISIBLE: ",".join(self._names(node, units)), **self._extras()}))
+        if nvidia and "volume-mounts" in strategies:
+            parts.append(self._mounted(node, units))
+        if self._options.device_specs or (not nvidia and not self.uses_cdi):
+            parts.append(self._nodes(node, units))
+        return _joined(parts)
+
+    def _names(self, node: NodeGpus, units: Iterable[GpuUnit]) -> list[str]:
+        """The devices as the runtime knows them, each once: UUIDs, or indices ("2", "2:0")."""
+        if not self._options.ids_by_index:
+            return list(dict.fromkeys(unit.device for unit in units))
+        return list(dict.fromkeys(_index(node, unit) for unit in units))
+
+    def _mounted(self, node: NodeGpus, units: Iterable[GpuUnit]) -> Given:
+        """A list in the form of mounts, which needs more rights than a variable to be forged."""
+        names = [*self._names(node, units), *(f"imex/{one}" for one in self._options.imex_channels)]
+        mounts = tuple(HostMount(f"{VOLUME_MOUNTS}/{name}", "/dev/null") for name in names)
+        return Given({VISIBLE: VOLUME_MOUNTS}, mounts=mounts)
+
+    def _extras(self) -> dict[str, str]:
+        """Variables by which the runtime adds what is beside the GPUs."""
+        options = self._options
+        wanted = {"NVIDIA_GDRCOPY": options.gdrcopy, "NVIDIA_GDS": options.gds, "NVIDIA_MOFED": options.mofed}
+        found = {name: "enabled" for name, is_wanted in wanted.items() if is_wanted}
+        if options.imex_channels:
+            found[IMEX_CHANNELS] = ",".join(map(str, options.imex_channels))
+        return found
+
+    def _nodes(self, node: NodeGpus, units: Iterable[GpuUnit]) -> Given:
+        paths: dict[str, None] = {}
+        for unit in units:
+            gpu = node.gpu(unit.gpu)
+            if gpu is not None:
+                paths.update(dict.fromkeys(needed_nodes(gpu.facts, unit.instance)))
+        found = ((path, self._files.on_host(path)) for path in paths)
+        return Given(device_nodes=tuple(DeviceNode(path, host) for path, host in found if host is not None))
+
+
+def _cdi_names(units: Iterable[GpuUnit]) -> tuple[str, ...]:
+    """Each card or instance once, however many replicas of it there are."""
+    return tuple(qualified(KIND, device) for device in dict.fromkeys(unit.device for unit in units))
+
+
+def _index(node: NodeGpus, unit: GpuUnit) -> str:
+    """A card's index, with that of the instance among its card's."""
+    gpu = node.gpu(unit.gpu)
+    if gpu is None:
+        return unit.device
+    instances = [one.uuid for one in gpu.facts.mig]
+    place = f":{instances.index(unit.instance)}" if unit.instance in instances else ""
+    return f"{gpu.facts.index}{place}"
+
+
+def _joined(parts: Iterable[Given]) -> Given:
+    """All of it; of one name in the environment the last value."""
+    whole = Given()
+    for part in parts:
+        whole = msgspec.structs.replace(
+            whole,
+            environment=whole.environment | part.environment,
+            device_nodes=(*whole.device_nodes, *part.device_nodes),
+            mounts=(*whole.mounts, *part.mounts),
+            cdi_devices=(*whole.cdi_devices, *part.cdi_devices),
+            annotations=whole.annotations | part.annotations,
+        )
+    return whole

@@ -1,0 +1,249 @@
+"""Gives whole devices, replicas and MIG instances: to each pod what it was granted, what is free to others.
+
+The kubelet says neither in its question for a preference nor in Allocate which pod it asks for. So the
+answer follows from who may be asking (``claims``), by the rules of ``whole``. The kubelet may have heard
+of a pod before us, so the API server itself is asked before an answer. And as long as a pod without a
+grant may be the one that asks for so many, nobody's granted units are given out: whoever it is gets what
+is free, or a refusal that says so. ``delivery`` has what a container then gets.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from gpufleet.agent.errors import RefusedError
+from gpufleet.agent.known import Held, Holders, NodeGpus, NodePods
+from gpufleet.agent.plugin import whole
+from gpufleet.agent.plugin.choice import Choice
+from gpufleet.agent.plugin.claims import Stranger, Waiting, waiting
+from gpufleet.agent.plugin.delivery import Delivery
+from gpufleet.agent.plugin.offer import Given
+from gpufleet.agent.plugin.units import GpuUnit, Units, device_of
+from gpufleet.agent.plugin.whole import OpenClaim
+from gpufleet.agent.topic import Topic
+from gpufleet.model.errors import WorldError
+
+LOG = logging.getLogger(__name__)
+PROPOSAL_S = 2.0
+"""So long after a preference was given, Allocate of these units needs no new look at the API server."""
+
+UNSURE_S = 1.0
+"""How long to wait for word of pods that were served or refused a moment ago, before refusing another."""
+
+UNSURE_EVERY_S = 0.1
+Answer = TypeVar("Answer")
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What stewards follow, and whom they ask where that may be behind.
+
+    ``ask_pods`` gives the node's pods as the API server has them now, ``ask_holders`` what the kubelet holds
+    now; both may raise WorldError or TimeoutError. ``gave`` is told that something was given.
+    """
+
+    gpus: Topic[NodeGpus]
+    pods: Topic[NodePods]
+    holders: Topic[Holders]
+    ask_pods: Callable[[], Awaitable[NodePods]]
+    ask_holders: Callable[[], Awaitable[Holders]]
+    gave: Callable[[], None] = lambda: None
+    clock_s: Callable[[], float] = time.monotonic
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """All that is known at the moment of an answer. ``silent`` says why the API server was not heard."""
+
+    pods: NodePods
+    holders: Holders
+    waiting: Waiting
+    silent: str = ""
+
+    def rivals(self, size: int) -> list[Stranger]:
+        """The pods without a grant that may be asking for so many."""
+        return [one for one in self.waiting.strangers if one.size == size]
+
+
+class _Proposal(msgspec.Struct, frozen=True):
+    """Units that were proposed, when, and which pods there were."""
+
+    units: frozenset[str] = frozenset()
+    at_s: float = 0.0
+    pods: NodePods = {}
+
+
+class WholeSteward:
+    """The steward of one resource. ``units`` are all of the node, of every resource; ``keeper`` sets them."""
+
+    prefers = True
+    prepares = False
+
+    def __init__(self, resource: str, known: Known, delivery: Delivery, units: Units) -> None:
+        self.resource = resource
+        self.delivery = delivery
+        self.units = units
+        self._known = known
+        self._given: set[frozenset[str]] = set()
+        self._proposal = _Proposal()
+
+    async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
+        """As Steward."""
+
+        def propose(look: _Look) -> _Proposal:
+            offered = self._usable(available, required, size, look.holders)
+            best = Choice(self._known.gpus.value, self.units, packed=self.delivery.packed)
+            claims, rivals = look.waiting.claims, look.rivals(size)
+            found = frozenset(whole.preferred(offered, required, size, claims, best, unsure=bool(rivals)))
+            if look.silent and all(claim.units != found for claim in claims):
+                raise RefusedError(look.silent)
+            return _Proposal(found, self._known.clock_s(), look.pods)
+
+        self._proposal = await self._answer(propose, size, None)
+        return sorted(self._proposal.units)
+
+    async def allocate(self, units: Sequence[str]) -> Given:
+        """As Steward."""
+        asked = frozenset(units)
+
+        def give(look: _Look) -> Given:
+            wanted = self._wanted(units, look.holders)
+            claim = whole.claimant(asked, look.waiting.claims)
+            rivals = look.rivals(len(asked))
+            if claim is None and look.silent:
+                raise RefusedError(look.silent)
+            if claim is not None and rivals and not self._reused(asked, claim, look.holders):
+                raise RefusedError(_unsure(claim.pod, rivals[0].pod))
+            given = self.delivery.give(self._known.gpus.value, wanted)
+            if claim is not None:
+                self._given.add(asked)
+            return given
+
+        proposal = self._proposal
+        recent = proposal.units == asked and self._known.clock_s() - proposal.at_s < PROPOSAL_S
+        given = await self._answer(give, len(asked), proposal.pods if recent else None)
+        self._known.gave()
+        return given
+
+    async def prepare(self, units: Sequence[str]) -> None:
+        """As Steward; nothing is left to do."""
+
+    def _reused(self, asked: frozenset[str], claim: OpenClaim, holders: Holders) -> bool:
+        """Whether the kubelet gives a container what an earlier one of its pod has already."""
+        if any(asked & given for given in self._given):
+            return True
+        its = (held for held in holders if f"{held.namespace}/{held.pod}" == claim.pod)
+        return any(held.resource == self.resource and not asked.isdisjoint(held.units) for held in its)
+
+    async def _answer(self, decide: Callable[[_Look], Answer], size: int, pods: NodePods | None) -> Answer:
+        """What is decided; a refusal waits a little where a pod without a grant is in the way."""
+        limit_s = self._known.clock_s() + UNSURE_S
+        while True:
+            look = await self._look(size, pods)
+            try:
+                return decide(look)
+            except RefusedError:
+                if not look.rivals(size) or self._known.clock_s() >= limit_s:
+                    raise
+            pods = None
+            await self._known.pause(UNSURE_EVERY_S)
+
+    async def _look(self, size: int, pods: NodePods | None) -> _Look:
+        """What is known now; ``pods`` are those to go by, None for the API server's own word."""
+        known, silent, holders = self._known, "", self._known.holders.value
+        if pods is None:
+            try:
+                pods = await known.ask_pods()
+            except (WorldError, TimeoutError) as problem:
+                LOG.warning("the node's pods are not known for certain", extra={"problem": str(problem)})
+                pods, silent = known.pods.value, _SILENT
+        look = self._seen(pods, holders, silent)
+        if not look.rivals(size):
+            return look
+        try:
+            holders = await known.ask_holders()
+        except (WorldError, TimeoutError) as problem:
+            LOG.warning("who holds what is not known for certain", extra={"problem": str(problem)})
+        return self._seen(pods, holders, silent)
+
+    def _seen(self, pods: NodePods, holders: Holders, silent: str) -> _Look:
+        found = waiting(self.resource, self._known.gpus.value, self.units, pods, holders)
+        self._given &= {claim.units for claim in found.claims}
+        claims = tuple(
+            msgspec.structs.replace(claim, given=claim.units in self._given) for claim in found.claims
+        )
+        return _Look(pods, holders, Waiting(claims, found.strangers), silent)
+
+    def _usable(
+        self, available: Sequence[str], required: Sequence[str], size: int, holders: Holders
+    ) -> list[str]:
+        """The units among the available ones that may be given together with ``size`` others."""
+        gone = next((name for name in required if name not in self.units), None)
+        if gone is not None:
+            raise RefusedError(_gone(gone, self.resource))
+        known = [self.units[name] for name in available if name in self.units]
+        free = [unit for unit in known if unit.id in required or not self._in_use(unit, holders)]
+        usable = [unit.id for unit in free if size == 1 or not unit.one_at_most]
+        if len(usable) < size <= len(free):
+            raise RefusedError(_one_at_most(self.resource, size))
+        return usable
+
+    def _wanted(self, asked: Sequence[str], holders: Holders) -> list[GpuUnit]:
+        """The units that are asked for. Raises RefusedError where one of them cannot be given."""
+        wanted = []
+        for name in asked:
+            unit = self.units.get(name)
+            if unit is None or unit.resource != self.resource:
+                raise RefusedError(_gone(name, self.resource))
+            holder = self._in_use(unit, holders)
+            if holder is not None:
+                pod = f"{holder.namespace}/{holder.pod}"
+                raise RefusedError(f"{unit.device} is still held by {pod} as {holder.resource}")
+            if unit.one_at_most and len(asked) > 1:
+                raise RefusedError(_one_at_most(self.resource, len(asked)))
+            wanted.append(unit)
+        return wanted
+
+    def _in_use(self, unit: GpuUnit, holders: Holders) -> Held | None:
+        """Who holds the same card or instance as something else than this unit, or a replica beside it."""
+        for held in holders:
+            for name in held.units:
+                device = device_of(name)
+                both_replicas = device != name and unit.replica is not None
+                if name != unit.id and self._overlap(device, unit) and not both_replicas:
+                    return held
+        return None
+
+    def _overlap(self, device: str, unit: GpuUnit) -> bool:
+        """Whether a card or instance is that of a unit, or a part of it, or what it is a part of."""
+        if device in {unit.device, unit.gpu}:
+            return True
+        gpu = self._known.gpus.value.gpu(unit.gpu)
+        return not unit.instance and gpu is not None and gpu.instance(device) is not None
+
+
+_SILENT = (
+    "the API server does not answer, and without it nobody knows to whom these devices are granted; "
+    "the pod's controller will try again"
+)
+
+
+def _gone(unit: str, resource: str) -> str:
+    return f"{unit} is not offered as {resource} any more"
+
+
+def _one_at_most(resource: str, size: int) -> str:
+    return (
+        f"{size} of {resource} were asked for, but this node shares each GPU and gives a container one at "
+        "most (failRequestsGreaterThanOne): more of them would be the same hardware"
+    )
+
+
+def _unsure(claimant: str, stranger: str) -> str:
+    return (
+        f"this device is granted to {claimant}, and {stranger}, which has no grant, asks for as many at the "
+        "same time, so nobody can tell whose it is; a pod without a grant gets only what is free"
+    )

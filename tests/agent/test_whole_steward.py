@@ -1,0 +1,161 @@
+"""Each pod gets what it was granted; who was granted nothing gets what is free, or a sentence."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from gpufleet.agent.errors import RefusedError
+from gpufleet.devices.sharing.plan import TimeSlice
+from tests.agent.plugin_world import PluginWorld, a_gpu, a_node, a_pod, answered, cut, held, instance
+
+FOUR = a_node(*(a_gpu(index) for index in range(4)))
+ALL = ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]
+
+
+def given(world: PluginWorld, available: Sequence[str], size: int = 1) -> list[str]:
+    """What a container gets from a kubelet that follows our preference."""
+    steward = world.steward()
+    units = answered(steward.prefer(available, [], size))
+    answer = answered(steward.allocate(units))
+    assert answer.environment["GPUFLEET_DEVICES"] == ",".join(units)
+    return units
+
+
+def refusal(world: PluginWorld, units: Sequence[str]) -> str:
+    with pytest.raises(RefusedError) as refused:
+        answered(world.steward().allocate(units))
+    return str(refused.value)
+
+
+def test_a_granted_pod_gets_its_grant() -> None:
+    world = PluginWorld(FOUR, a_pod("a", 2, grant=["GPU-1", "GPU-3"]))
+    assert given(world, ALL, 2) == ["GPU-1", "GPU-3"]
+
+
+def test_a_pod_of_which_only_the_api_server_knows_gets_its_grant() -> None:
+    world = PluginWorld(FOUR)
+    world.add(a_pod("a", 1, grant=["GPU-2"]))
+    assert given(world, ALL) == ["GPU-2"]
+
+
+def test_a_pod_without_a_grant_gets_what_is_free_and_never_what_is_granted() -> None:
+    world = PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-0"]), a_pod("stranger", 1))
+    assert given(world, ALL) == ["GPU-1"]
+    with pytest.raises(RefusedError, match="granted to team/a"):
+        answered(world.steward().prefer(["GPU-0"], [], 1))
+    assert "team/stranger, which has no grant" in refusal(world, ["GPU-0"])
+
+
+def test_a_stranger_that_asks_for_another_number_is_in_nobodys_way() -> None:
+    world = PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-3"]), a_pod("stranger", 2))
+    assert given(world, ALL) == ["GPU-3"]
+
+
+def test_a_stranger_that_was_served_a_moment_ago_is_in_nobodys_way() -> None:
+    world = PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-3"]), a_pod("stranger", 1))
+    world.holders = (held("stranger", "GPU-0"),)
+    assert given(world, ["GPU-1", "GPU-2", "GPU-3"]) == ["GPU-3"]
+
+
+def test_a_stranger_that_was_refused_a_moment_ago_is_waited_for() -> None:
+    world = PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-0"]), a_pod("stranger", 1))
+
+    async def pause(seconds: float) -> None:
+        world.now_s += seconds
+        world.add(a_pod("stranger", 1, finished=True))
+
+    world.known = msgspec.structs.replace(world.known, pause=pause)
+    assert given(world, ["GPU-0"]) == ["GPU-0"]
+
+
+def test_a_part_of_a_grant_is_refused_by_name() -> None:
+    world = PluginWorld(FOUR, a_pod("a", 2, grant=["GPU-0", "GPU-1"]), a_pod("stranger", 1))
+    assert "granted to team/a" in refusal(world, ["GPU-0"])
+
+
+def test_what_init_containers_held_is_used_again_though_somebody_else_waits() -> None:
+    pod = a_pod("a", 2, grant=["GPU-0", "GPU-1"], init=(1, ["GPU-0"]))
+    world = PluginWorld(FOUR, pod)
+    steward = world.steward()
+    assert answered(steward.prefer(ALL, [], 1)) == ["GPU-0"]
+    answered(steward.allocate(["GPU-0"]))
+    world.add(a_pod("stranger", 2))
+    assert answered(steward.prefer(ALL, ["GPU-0"], 2)) == ["GPU-0", "GPU-1"]
+    answered(steward.allocate(["GPU-0", "GPU-1"]))
+
+
+def test_of_a_larger_init_container_the_kubelet_may_leave_any_to_the_next() -> None:
+    pod = a_pod("a", 1, grant=["GPU-0"], init=(2, ["GPU-0", "GPU-1"]))
+    steward = PluginWorld(FOUR, pod, a_pod("stranger", 1)).steward()
+    assert answered(steward.prefer(ALL, [], 2)) == ["GPU-0", "GPU-1"]
+    answered(steward.allocate(["GPU-0", "GPU-1"]))
+    answered(steward.allocate(["GPU-1"]))
+
+
+def test_without_the_api_server_only_known_grants_are_given() -> None:
+    world = PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-0"]))
+    world.silent = True
+    assert given(world, ALL) == ["GPU-0"]
+    world.hold(held("a", "GPU-0"))
+    assert "API server does not answer" in refusal(world, ["GPU-1"])
+    with pytest.raises(RefusedError, match="API server does not answer"):
+        answered(world.steward().prefer(ALL, [], 1))
+
+
+def test_allocate_of_what_was_proposed_asks_the_api_server_only_once() -> None:
+    world = PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-0"]))
+    given(world, ALL)
+    assert world.asked == 1
+    steward = world.steward()
+    answered(steward.prefer(ALL, [], 1))
+    world.now_s += 60
+    answered(steward.allocate(["GPU-0"]))
+    assert world.asked == 3
+
+
+def test_a_granted_instance_is_given_whatever_its_id_is_now() -> None:
+    name = "nvidia.com/mig-1g.5gb"
+    pod = a_pod("a", 1, grant=[instance("GPU-0", "1g.5gb", 1)], resource=name)
+    steward = PluginWorld(a_node(cut(0, "1g.5gb", "1g.5gb")), pod).steward(name)
+    assert answered(steward.prefer(["MIG-0-0", "MIG-0-1"], [], 1)) == ["MIG-0-1"]
+    assert answered(steward.allocate(["MIG-0-1"])).cdi_devices == ("gpufleet.io/gpu=MIG-0-1",)
+
+
+def test_more_than_one_replica_is_refused_where_that_is_configured() -> None:
+    world = PluginWorld(a_node(a_gpu(0, TimeSlice(4), one_at_most=True)))
+    replicas = ["GPU-0::0", "GPU-0::1", "GPU-0::2"]
+    assert "failRequestsGreaterThanOne" in refusal(world, replicas[:2])
+    with pytest.raises(RefusedError, match="failRequestsGreaterThanOne"):
+        answered(world.steward().prefer(replicas, [], 2))
+    assert given(world, replicas) == ["GPU-0::0"]
+
+
+def test_a_card_that_is_held_as_something_else_is_not_given() -> None:
+    before = held("a", "GPU-0::1", resource="nvidia.com/gpu.shared")
+    world = PluginWorld(FOUR, holders=(before,))
+    assert "GPU-0 is still held by team/a as nvidia.com/gpu.shared" in refusal(world, ["GPU-0"])
+    assert given(world, ALL) == ["GPU-1"]
+
+
+def test_an_instance_of_a_card_that_is_held_whole_is_not_given() -> None:
+    world = PluginWorld(a_node(cut(0, "1g.5gb")), holders=(held("a", "GPU-0"),))
+    with pytest.raises(RefusedError, match="still held by team/a"):
+        answered(world.steward("nvidia.com/mig-1g.5gb").allocate(["MIG-0-0"]))
+
+
+def test_replicas_of_one_card_do_not_stand_in_each_others_way() -> None:
+    world = PluginWorld(a_node(a_gpu(0, TimeSlice(2))), holders=(held("a", "GPU-0::0"),))
+    assert given(world, ["GPU-0::1"]) == ["GPU-0::1"]
+
+
+def test_what_is_not_offered_any_more_is_refused() -> None:
+    assert "not offered as nvidia.com/gpu" in refusal(PluginWorld(FOUR), ["GPU-9"])
+
+
+def test_whoever_keeps_the_holders_is_told_that_something_was_given() -> None:
+    told: list[bool] = []
+    world = PluginWorld(FOUR)
+    world.known = msgspec.structs.replace(world.known, gave=lambda: told.append(True))
+    given(world, ALL)
+    assert told
