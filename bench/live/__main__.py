@@ -72,17 +72,16 @@ def memory(here: Arena, nodes: int) -> dict[str, Round]:
     return {"memory": run}
 
 
-def everything(parts: tuple[str, ...], rounds: int) -> Iterator[Raw]:
+def everything(raw: Raw, parts: tuple[str, ...], rounds: int) -> Iterator[Raw]:
     """Run what was asked for; what is known so far, after every round."""
-    raw = Raw()
     wanted = {1_000: ("burst-1000", "steady"), 5_000: ("burst-5000", "memory"), 500: ("gang", "cannot-run")}
     for nodes, names in wanted.items():
-        if not any(_asked(part, names) for part in parts):
+        if not rounds or not any(_asked(part, names) for part in parts):
             continue
         with arena(nodes) as here:
             for name, run in plan(here, nodes).items():
                 if any(_asked(part, (name,)) for part in parts):
-                    for who in turns(1 if name == "memory" else rounds, alone=name == "memory"):
+                    for who in turns(rounds, alone=name == "memory"):
                         _say(name, run(raw, who))
                         yield raw
 
@@ -98,7 +97,7 @@ def plan(here: Arena, nodes: int) -> dict[str, Round]:
 def turns(rounds: int, *, alone: bool) -> Iterator[Contender]:
     """Who runs when: who begins changes from round to round."""
     if alone:
-        yield GPUFLEET
+        yield from (GPUFLEET,)[:rounds]
         return
     for number in range(rounds):
         yield from BOTH if number % 2 == 0 else reversed(BOTH)
@@ -122,19 +121,22 @@ def _say(name: str, measured: msgspec.Struct) -> None:
 
 
 @click.command()
-@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--rounds", type=click.IntRange(0), default=3, show_default=True)
+@click.option("--add", is_flag=True, help="Add these rounds to those that live-raw.json has.")
 @click.argument("parts", nargs=-1)
-def main(rounds: int, parts: tuple[str, ...]) -> None:
-    """Measure PARTS: burst-1000, burst-5000, burst-1000-4 ..., steady, memory, gang, cannot-run; or all."""
-    began = machine()
+def main(rounds: int, add: bool, parts: tuple[str, ...]) -> None:
+    """Measure PARTS: burst-1000, burst-5000, burst-1000-4 ..., steady, memory, gang, cannot-run; or all.
+
+    With --add and --rounds 0 what is there is published again.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
-    raw = Raw()
-    for known in everything(parts or ("all",), rounds):
-        raw = known
-        (FOLDER / "live-raw.json").write_bytes(
-            msgspec.json.format(msgspec.json.encode(raw), indent=1) + b"\n"
-        )
-    publish("live", results.figures(raw), [f"begun on {began}", *results.notes(raw)])
+    kept = FOLDER / "live-raw.json"
+    raw = msgspec.json.decode(kept.read_bytes(), type=Raw) if add else Raw()
+    if rounds:
+        raw.began.append(machine())
+    for known in everything(raw, parts or ("all",), rounds):
+        kept.write_bytes(msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
+    publish("live", results.figures(raw), [*(f"begun on {one}" for one in raw.began), *results.notes(raw)])
 
 
 if __name__ == "__main__":

@@ -22,11 +22,19 @@ class Raw(msgspec.Struct):
     bursts: list[Burst] = []
     latencies: list[Latency] = []
     waits: list[OneWait] = []
+    began: list[str] = []
+    """The machine as each run found it."""
 
 
 def figures(raw: Raw) -> list[Figure]:
     """What is published."""
-    return [*_bursts(raw.bursts), *_memory(raw.bursts), *_latencies(raw.latencies), *_waits(raw.waits)]
+    return [
+        *_bursts(raw.bursts),
+        *_left(raw.bursts),
+        *_memory(raw.bursts),
+        *_latencies(raw.latencies),
+        *_waits(raw.waits),
+    ]
 
 
 def notes(raw: Raw) -> list[str]:
@@ -34,6 +42,11 @@ def notes(raw: Raw) -> list[str]:
     lines: list[str] = []
     for title, ours, theirs in _pairs(raw.bursts):
         for rounds in (ours, theirs):
+            lines += [
+                f"{title}, {one.scheduler}: {one.unbound} pods were left in a round"
+                for one in rounds
+                if one.unbound
+            ]
             if rounds:
                 rates = sorted(one.pods_per_s for one in rounds)
                 spread = f"{rates[0]:.0f} to {rates[-1]:.0f} pods/s in {len(rates)} rounds"
@@ -83,6 +96,18 @@ def _bursts(bursts: Sequence[Burst]) -> list[Figure]:
         found.append(figure(f"{title}: CPU per pod, gpufleet", each_ms[0], "ms", "lower"))
         found.append(figure("... kube-scheduler", each_ms[1], "ms", "lower"))
         found.append(figure("... ratio", each_ms[0] / each_ms[1], "x", "lower", 1.0))
+    return found
+
+
+def _left(bursts: Sequence[Burst]) -> list[Figure]:
+    """A rate says nothing of pods that were never bound."""
+    found: list[Figure] = []
+    for name, most in ((GPUFLEET.name, 0.0), (KUBE.name, None)):
+        rounds = [one for one in bursts if one.scheduler == name]
+        if rounds:
+            left = sum(one.unbound for one in rounds)
+            words = f"pods left unbound in {len(rounds)} bursts, {name}"
+            found.append(figure(words, left, "pods", "lower", most))
     return found
 
 

@@ -13,6 +13,8 @@ from bench.live.objects import GPUS_PER_NODE, Workload, pod
 from gpufleet.model.errors import WorldError
 
 LIMIT_S = 600.0
+STALL_S = 180.0
+"""A burst in which nothing was bound for so long is over."""
 SETTLE_S = 2.0
 WARM_PODS = 8
 STEADY_PER_S = 50.0
@@ -34,11 +36,13 @@ class Burst(msgspec.Struct, frozen=True):
     cpu_s: float
     peak_mib: float
     writes: dict[str, int]
+    unbound: int = 0
+    """How many pods were left when nothing had been bound for long."""
 
     @property
     def pods_per_s(self) -> float:
-        """Pods bound a second."""
-        return self.pods / self.bind_s
+        """Pods bound a second, up to the last one that was."""
+        return (self.pods - self.unbound) / self.bind_s
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -69,8 +73,8 @@ def burst(here: Arena, who: Contender, nodes: int, workload: Workload) -> Burst:
     here.listener.skip()
     story = Story(who.user)
     with running(who, here.cluster, here.kube_scheduler, gangs=workload.gang_size > 1) as process:
-        _await(here, story, "all pods to be bound", lambda seen: len(seen.bound_s) >= len(made))
-        here.listener.until(story, lambda seen: seen.events >= len(made), LIMIT_S)
+        _all_bound_or_stalled(here, story, len(made))
+        here.listener.until(story, lambda seen: seen.events >= len(seen.bound_s), LIMIT_S)
         spent = cost(process.pid)
     here.clear()
     listed_s = story.first_list_s
@@ -87,6 +91,7 @@ def burst(here: Arena, who: Contender, nodes: int, workload: Workload) -> Burst:
         spent.cpu_s,
         spent.peak_mib,
         dict(story.writes),
+        len(made) - len(story.bound_s),
     )
 
 
@@ -149,6 +154,16 @@ def _warm(here: Arena, who: Contender, story: Story) -> None:
     made = here.create(pod(f"w-{number}", who.scheduler_name) for number in range(WARM_PODS))
     _await(here, story, "the first pods to be bound", lambda seen: made.keys() <= seen.bound_s.keys())
     time.sleep(SETTLE_S)
+
+
+def _all_bound_or_stalled(here: Arena, story: Story, pods: int) -> None:
+    """Return when all pods are bound, or nothing has been for long. Raises WorldError if nothing ever was."""
+    bound = -1
+    while bound < len(story.bound_s) < pods:
+        bound = len(story.bound_s)
+        here.listener.until(story, lambda seen: len(seen.bound_s) >= pods, STALL_S)
+    if not story.bound_s:
+        raise WorldError(f"{story.user} bound nothing for {STALL_S:.0f} s")
 
 
 def _await(here: Arena, story: Story, what: str, done: Callable[[Story], bool]) -> None:

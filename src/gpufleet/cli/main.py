@@ -28,6 +28,8 @@ COMMANDS = {
     "explain": "Say why a pod or a group waits, and what would help.",
     "completion": "Print what a shell needs to complete commands.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
+    "agent": "Serve the GPUs of one node to its kubelet, the scheduler and metrics.",
+    "simulate-gpu": "Tell a simulated GPU of a local cluster to fail, or to be well again.",
 }
 
 

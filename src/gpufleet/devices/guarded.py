@@ -115,12 +115,13 @@ class Guarded:
         await self._library.ask("opening the library", self._backend.open, self._limit_s)
 
     async def close(self) -> None:
-        """As ``Backend.close``; lanes that hang are left behind."""
-        try:
-            await self._library.ask("closing the library", self._backend.close, self._limit_s)
-        finally:
-            for lane in (self._library, self._events, *self._gpus.values()):
-                lane.close()
+        """As ``Backend.close``; it may be opened again, and what hangs still holds up its lane then."""
+        await self._library.ask("closing the library", self._backend.close, self._limit_s)
+
+    def leave(self) -> None:
+        """Nothing is asked any more: let the threads end; those that hang are left behind."""
+        for lane in (self._library, self._events, *self._gpus.values()):
+            lane.close()
 
     async def fleet(self) -> Fleet:
         """As ``Backend.fleet``."""

@@ -95,15 +95,16 @@ def write(folder: Path, file: str, value: msgspec.Struct) -> None:
 
 def read_processes(folder: Path) -> Processes | None:
     """What the supervisor wrote down; None if it did not come so far, or the file is broken."""
-    return _read(folder / PROCESSES_FILE, Processes)
+    return read(folder / PROCESSES_FILE, Processes)
 
 
 def read_plan(folder: Path) -> Plan | None:
     """What the supervisor was told; None if there is no plan or the file is broken."""
-    return _read(folder / PLAN_FILE, Plan)
+    return read(folder / PLAN_FILE, Plan)
 
 
-def _read(path: Path, kind: type[Value]) -> Value | None:
+def read(path: Path, kind: type[Value]) -> Value | None:
+    """What `write` wrote; None if nothing did, or the file is broken."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (FileNotFoundError, msgspec.DecodeError):

@@ -19,6 +19,8 @@ from pathlib import Path
 import msgspec
 
 from gpufleet import __version__
+from gpufleet.daemon.json_log import set_up_logging
+from gpufleet.daemon.listening import address_of
 from gpufleet.engine.compile import story
 from gpufleet.engine.event import Event
 from gpufleet.engine.event_log import header_line, step_line
@@ -29,10 +31,8 @@ from gpufleet.kube.configured_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.lease import LeadershipLost
-from gpufleet.model.errors import InputError
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.garbage import Garbage
-from gpufleet.scheduler.json_log import set_up_logging
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.rounds import Record
 from gpufleet.scheduler.service import run
@@ -69,7 +69,7 @@ def run_process(options: ProcessOptions) -> int:
     find_policy(options.policy)
     chosen = options.log_format or ("text" if sys.stderr.isatty() else "json")
     set_up_logging(options.log_level, json=chosen == "json")
-    host, port = address_of(options.listen)
+    host, port = address_of(options.listen, "--listen")
     metrics, status = Metrics(), Status()
     endpoint = Endpoint(metrics.registry, alive=status.alive, ready=status.ready, address=host, port=port)
     LOG.info("serving metrics and health", extra={"address": host, "port": endpoint.port})
@@ -136,15 +136,6 @@ def settings_of(options: ProcessOptions) -> Settings:
         silent_watch_s=options.silent_watch,
         require_fence=options.fence,
     )
-
-
-def address_of(text: str) -> tuple[str, int]:
-    """Host and port of ``--listen``. Raises InputError."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        expected = "ADDRESS:PORT, such as 127.0.0.1:9090"
-        raise InputError("not an address", field="--listen", value=text, expected=expected)
-    return host or "0.0.0.0", int(port)  # noqa: S104 - asked for by leaving the address out
 
 
 def _recorder(options: ProcessOptions, path: Path, stack: contextlib.ExitStack) -> Record:

@@ -40,6 +40,7 @@ def test_a_card_that_hangs_is_unknown_and_the_others_go_on(hanging: NvidiaBacken
             await guarded.processes(stuck)
         assert (await guarded.sample(well)).gpu_busy_pct == 60
         await guarded.close()
+        guarded.leave()
 
     asyncio.run(story())
 
@@ -56,6 +57,7 @@ def test_the_library_is_not_taken_away_under_a_call(
         with pytest.raises(NoAnswerError):
             await guarded.sample(stuck)
         await guarded.close()
+        guarded.leave()
         assert library.fakeInitialised() == 1
 
     asyncio.run(story())
@@ -75,5 +77,6 @@ def test_a_card_answers_again_when_its_call_came_back(hanging: NvidiaBackend, ma
             await asyncio.sleep(0.01)
         assert (await guarded.sample(stuck)).gpu_busy_pct == 60
         await guarded.close()
+        guarded.leave()
 
     asyncio.run(story())

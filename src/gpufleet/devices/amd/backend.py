@@ -48,6 +48,7 @@ class AmdBackend:
     def open(self) -> None:
         """As Backend."""
         self._check_driver()
+        self._closing.clear()
         self._library = self._load()
 
     def close(self) -> None:

@@ -39,6 +39,7 @@ class IntelBackend:
         """As Backend."""
         if self._driver() is None:
             raise DriverError("neither xe nor i915 is loaded")
+        self._closing.clear()
 
     def close(self) -> None:
         """As Backend; a wait for events ends."""

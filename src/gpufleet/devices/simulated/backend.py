@@ -29,19 +29,23 @@ class SimulatedBackend:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self._closed = False
 
     def open(self) -> None:
         """As Backend."""
         self.machine.check_driver()
+        self._closed = False
 
     def close(self) -> None:
-        """As Backend."""
+        """As Backend; a wait for events ends."""
+        self._closed = True
+        self.machine.ring()
 
     def fleet(self) -> Fleet:
         """As Backend; a card off the bus is not listed."""
         self.machine.check_driver()
         described = self.machine.description
-        driver = Driver(described.vendor, described.driver_version, described.runtime_version or None)
+        driver = Driver(described.vendor, self.machine.driver_version, described.runtime_version or None)
         gpus = [gpu for gpu in self.machine.gpus.values() if not gpu.lost]
         links = {
             (min(one.uuid, other.uuid), max(one.uuid, other.uuid)): _link(one, other)
@@ -101,7 +105,7 @@ class SimulatedBackend:
     def wait_event(self, limit_s: float) -> Event | None:
         """As Backend."""
         self.machine.check_driver()
-        return self.machine.next_event(limit_s)
+        return self.machine.next_event(limit_s, lambda: self._closed)
 
 
 def _process(user: User) -> ProcessUse:

@@ -100,6 +100,7 @@ class Machine:
         self.description = description
         self.clock_s = clock_s
         self.users = users
+        self.driver_version = description.driver_version
         self.driver_problem = ""
         self._events: deque[Event] = deque()
         self._ring = threading.Condition()
@@ -120,9 +121,12 @@ class Machine:
         raise MachineError("no such GPU", field="gpu", value=named, expected=expected)
 
     def raise_xid(self, named: str, code: int, mig_uuid: str | None = None) -> None:
-        """The driver reports an error; what follows from it for the card follows."""
+        """The driver reports an error; what follows from it for the card follows.
+
+        An error of one MIG instance leaves the card as it is, unless the card is gone by it.
+        """
         gpu = self.find(named)
-        if xid(code).action is XidAction.RESET:
+        if xid(code).action is XidAction.RESET and mig_uuid is None:
             gpu.recovery = Recovery.RESET
         if xid(code).action is XidAction.GONE:
             gpu.lost = True
@@ -165,6 +169,11 @@ class Machine:
         self.driver_problem = ""
         self._happened(Changed())
 
+    def update_driver(self, version: str) -> None:
+        """Another version of the driver is loaded, and its library can be used."""
+        self.driver_version = version
+        self.mend_driver()
+
     def there(self, wanted: DeviceId) -> Gpu:
         """A GPU that answers; waits while it hangs. Raises GpuLostError or DriverError."""
         self.check_driver()
@@ -185,11 +194,19 @@ class Machine:
         """Who is on a GPU now."""
         return [user for user in self.users() if user.uuid == gpu.uuid]
 
-    def next_event(self, limit_s: float) -> Event | None:
-        """The oldest event that nobody has taken; None if there is none within the limit."""
+    def next_event(self, limit_s: float, closed: Callable[[], bool] = lambda: False) -> Event | None:
+        """The oldest event that nobody has taken; None if there is none within the limit.
+
+        Whoever is ``closed`` takes none; ``ring`` tells those who wait to look at that.
+        """
         with self._ring:
-            self._ring.wait_for(lambda: bool(self._events), limit_s)
-            return self._events.popleft() if self._events else None
+            self._ring.wait_for(lambda: bool(self._events) or closed(), limit_s)
+            return self._events.popleft() if self._events and not closed() else None
+
+    def ring(self) -> None:
+        """Wake whoever waits for events."""
+        with self._ring:
+            self._ring.notify_all()
 
     def _happened(self, event: Event) -> None:
         with self._ring:

@@ -1,4 +1,4 @@
-"""Process 1 of a real node: makes the node's view, runs containerd and the kubelet, and buries orphans.
+"""Process 1 of a real node: makes its view, runs containerd, kubelet and agent, and buries orphans.
 
 ``python -m gpufleet.localkube.node.first_process FOLDER``, started by `caretaker` in a new namespace of
 processes. When it dies the kernel kills every process of the node, also the shims of containers, which belong
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gpufleet.localkube.errors import ClusterError
 from gpufleet.localkube.keeper import Keeper
-from gpufleet.localkube.node import configuration, images, private_view
+from gpufleet.localkube.node import agent_program, configuration, images, private_view
 from gpufleet.localkube.plan import Program
 
 LEASH = 0
@@ -47,7 +47,7 @@ def main(cluster_folder: Path) -> None:
     containerd.start()
     _import_images(spec.programs["ctr"], folder, containerd)
     kubelet.start()
-    _keep([containerd, kubelet])
+    _keep([containerd, kubelet], cluster_folder)
 
 
 def _import_images(ctr: str, folder: Path, containerd: Keeper) -> None:
@@ -70,13 +70,20 @@ def _import_images(ctr: str, folder: Path, containerd: Keeper) -> None:
             raise SystemExit(0)
 
 
-def _keep(keepers: list[Keeper]) -> None:
-    """Start again what ends and bury orphans, woken by each end of a process."""
+def _keep(keepers: list[Keeper], cluster_folder: Path) -> None:
+    """Start again what ends and bury orphans, woken by each end of a process.
+
+    The node's agent joins them as soon as somebody says how it is run.
+    """
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    agent: Program | None = None
     while True:
         _bury_orphans({keeper.child.pid for keeper in keepers if keeper.child is not None})
+        if agent is None and (agent := agent_program.read_program(cluster_folder)) is not None:
+            keepers.append(Keeper(agent, cluster_folder, PAUSE_S))
+            keepers[-1].start()
         for keeper in keepers:
             keeper.revive()
         pausing = any(keeper.child is not None and keeper.child.exit_code is not None for keeper in keepers)

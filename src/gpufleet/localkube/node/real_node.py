@@ -29,7 +29,10 @@ from gpufleet.localkube.node.private_view import KUBELET
 READY_WAIT_S = 120.0
 RESTART_WAIT_S = 60.0
 LOOK_EVERY_S = 0.05
-PROGRAMS = ("containerd", "kubelet")
+AGENT = "gpufleet-agent"
+"""The name that our agent gives its process."""
+
+PROGRAMS = ("containerd", "kubelet", AGENT)
 
 
 class RealNode:
@@ -65,12 +68,12 @@ class RealNode:
         return Path(f"/proc/{self._first()}/root{inside}")
 
     def programs(self) -> dict[str, int]:
-        """The process ids of containerd and kubelet, as far as they run."""
+        """The process ids of containerd, kubelet and agent, as far as they run."""
         first = caretaker.first_process(self.cluster_folder)
         return {} if first is None else {name: pid for name, pid in _children(first) if name in PROGRAMS}
 
     def pid(self, program: str) -> int:
-        """The process id of containerd or kubelet."""
+        """The process id of containerd, kubelet or agent."""
         found = self.programs().get(program)
         if found is None:
             raise ClusterError(f"{program} of the node {self.name} does not run")
@@ -89,7 +92,7 @@ class RealNode:
             time.sleep(LOOK_EVERY_S)
 
     def restart(self, program: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """End containerd or kubelet by a signal and return when another runs; containers stay."""
+        """End one of its programs by a signal and return when another runs; containers stay."""
         ended = self.pid(program)
         os.kill(ended, number)
         with contextlib.suppress(ProcessLookupError):

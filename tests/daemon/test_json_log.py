@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.scheduler.json_log import set_up_logging
+from gpufleet.daemon.json_log import set_up_logging
 
 
 @pytest.fixture(autouse=True)

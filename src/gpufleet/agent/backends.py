@@ -1,0 +1,75 @@
+"""Which backends the agent uses: the vendors' own, or one simulated machine in their place.
+
+A vendor's code is imported when its hardware is there and not before; a node has one vendor's cards, and
+need not carry the libraries of the others.
+"""
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gpufleet.agent.vendor_watch import Asked
+from gpufleet.devices.backend import Backend
+from gpufleet.devices.cards import Roots
+from gpufleet.devices.errors import MachineError
+from gpufleet.devices.guarded import Guarded
+from gpufleet.devices.simulated.backend import SimulatedBackend
+from gpufleet.devices.simulated.description import Description, read_description
+from gpufleet.devices.simulated.machine import Machine, Users
+from gpufleet.devices.simulated.topology import read_topology
+from gpufleet.model.gpu_catalogue import Vendor
+
+Backends = Mapping[Vendor, Callable[[], Asked]]
+TOPOLOGY_MARK = b"nodePools"
+
+
+def real_backends(root: Path = Path("/")) -> Backends:
+    """Those of all vendors; below ``root`` are this machine's sys, dev and proc."""
+    roots = Roots(root / "sys", root / "dev", platform.release())
+    return {
+        Vendor.NVIDIA: lambda: Guarded(_nvidia(root)),
+        Vendor.AMD: lambda: Guarded(_amd(roots)),
+        Vendor.INTEL: lambda: Guarded(_intel(roots)),
+    }
+
+
+def simulated_backends(machine: Machine) -> Backends:
+    """The machine's, as its vendor's."""
+    return {machine.description.vendor: lambda: Guarded(SimulatedBackend(machine))}
+
+
+def read_machine(file: Path, node: str, users: Users) -> Machine:
+    """The simulated machine of a file, in our form or as fake-gpu-operator's topology. Raises InputError."""
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise MachineError(
+            problem, field="--simulated", value=str(file), expected="a readable file"
+        ) from error
+    return Machine(_description(text, str(file)), time.monotonic, users, node)
+
+
+def _description(text: bytes, where: str) -> Description:
+    if TOPOLOGY_MARK in text:
+        return read_topology(text, where=where).description
+    return read_description(text, where)
+
+
+def _nvidia(root: Path) -> Backend:
+    from gpufleet.devices.nvidia.backend import NvidiaBackend
+
+    return NvidiaBackend(root)
+
+
+def _amd(roots: Roots) -> Backend:
+    from gpufleet.devices.amd.backend import AmdBackend
+
+    return AmdBackend(roots)
+
+
+def _intel(roots: Roots) -> Backend:
+    from gpufleet.devices.intel.backend import IntelBackend
+
+    return IntelBackend(roots)

@@ -1,0 +1,59 @@
+"""The agent as a process: logs, the way to the API server, signals, and one life of all parts.
+
+``cli.agent`` reads the flags; ``assembly`` puts the parts together. SIGTERM ends it cleanly: sockets are
+closed and removed, and nothing is told to the kubelet, so containers that run keep what they have and a
+newer agent finds all as it was.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import sys
+from pathlib import Path
+
+from gpufleet import __version__
+from gpufleet.agent.assembly import Agent
+from gpufleet.agent.settings import AgentSettings
+from gpufleet.daemon.json_log import set_up_logging
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kubeconfig import Overrides
+
+LOG = logging.getLogger(__name__)
+PROCESS_NAME = "gpufleet-agent"
+"""As which `ps` and `top` show it; the kernel keeps 15 characters."""
+
+CONNECTIONS = 8
+REQUEST_LIMIT_S = 30.0
+
+
+def run_process(settings: AgentSettings) -> int:
+    """Run until a signal comes; the exit code."""
+    chosen = settings.log_format or ("text" if sys.stderr.isatty() else "json")
+    set_up_logging(settings.log_level, json=chosen == "json")
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(PROCESS_NAME, encoding="ascii")
+    return asyncio.run(_live(settings))
+
+
+async def _live(settings: AgentSettings) -> int:
+    access = find_access(kubeconfig=settings.kubeconfig, overrides=Overrides(context=settings.context))
+    transport = HttpTransport(access, connections=CONNECTIONS)
+    jitter = random.Random()
+    client = Client(transport, MachineClock(), jitter, timeout_s=REQUEST_LIMIT_S)
+    try:
+        agent = Agent(settings, client, jitter)
+        life = asyncio.ensure_future(agent.run())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, life.cancel)
+        LOG.info("the agent begins", extra={"node": settings.node, "version": __version__})
+        await life
+    except asyncio.CancelledError:
+        LOG.info("stopped by a signal")
+    finally:
+        await transport.close()
+    return 0

@@ -1,0 +1,126 @@
+"""Keeps what everybody in the agent follows: the GPUs of this node with plan and health, and their readings.
+
+One ``VendorWatch`` for each vendor that may have hardware here; this puts them together and publishes.
+Nothing is published before every vendor was asked once, so that nobody sees half of the GPUs and takes the
+rest for gone; until then ``problems`` says that they are looked for.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.agent.card import Card
+from gpufleet.agent.known import NodeGpus, Readings
+from gpufleet.agent.plans import Planner, Plans, nobody_shares
+from gpufleet.agent.topic import Topic
+from gpufleet.agent.vendor_watch import Asked, Pace, VendorWatch
+from gpufleet.devices.backend import XidEvent
+from gpufleet.devices.facts import GpuFacts, Link
+from gpufleet.kube.clock import Clock
+from gpufleet.model.errors import printable
+from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.identifiers import DeviceId
+
+LOG = logging.getLogger(__name__)
+
+LOOKING = "the GPUs of this node are being looked for"
+BOOT_ID = "sys/kernel/random/boot_id"
+
+
+class Watchman:
+    """All GPUs of one node. ``gpus`` and ``readings`` are followed by all other parts of the agent.
+
+    ``present`` says whether a vendor's hardware is there; its library is left alone where not. A
+    value without a boot id is one from before the GPUs were known.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        backends: Mapping[Vendor, Callable[[], Asked]],
+        clock: Clock,
+        jitter: random.Random,
+        *,
+        pace: Pace,
+        boot_id: str = "",
+        planner: Topic[Planner] | None = None,
+        present: Callable[[Vendor], bool] = lambda _: True,
+    ) -> None:
+        self.gpus = Topic(NodeGpus(node, problems=(LOOKING,)))
+        self.readings: Topic[Readings] = Topic({})
+        self.planner: Topic[Planner] = planner or Topic(nobody_shares)
+        self.on_xid: Callable[[XidEvent], None] = lambda _: None
+        """Called for each error that a driver reports."""
+        self._plans = Plans()
+        self._boot_id = boot_id
+        self._vendors = [
+            VendorWatch(
+                vendor, make, clock, jitter, pace, self._publish, _asking(present, vendor), self._tell_xid
+            )
+            for vendor, make in backends.items()
+        ]
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for vendor in self._vendors:
+                group.create_task(vendor.run())
+            group.create_task(self._follow_plans())
+
+    def _tell_xid(self, event: XidEvent) -> None:
+        self.on_xid(event)
+
+    async def _follow_plans(self) -> None:
+        async for _ in self.planner.follow():
+            self._publish()
+
+    def _plan(self, gpus: Sequence[GpuFacts]) -> Plans:
+        """What the planner says; where it fails, what it said last, with that problem."""
+        try:
+            self._plans = self.planner.value(gpus)
+        except Exception as error:  # a bug there must not hide which GPUs are sick
+            LOG.exception("GPUs cannot be planned")
+            problem = f"the sharing plan could not be made: {printable(str(error), 200)}"
+            return msgspec.structs.replace(self._plans, problems=(*self._plans.problems, problem))
+        return self._plans
+
+    def _publish(self) -> None:
+        """Tell what is known now; whoever follows hears of it if it differs."""
+        if not all(vendor.settled for vendor in self._vendors):
+            return
+        cards = [card for vendor in self._vendors for card in _in_order(vendor)]
+        plans = self._plan([card.facts for card in cards])
+        links: dict[tuple[DeviceId, DeviceId], Link] = {}
+        for vendor in self._vendors:
+            links |= vendor.links
+        self.gpus.publish(
+            NodeGpus(
+                self.gpus.value.node,
+                self._boot_id,
+                drivers=tuple(vendor.driver for vendor in self._vendors if vendor.driver is not None),
+                gpus=tuple(card.as_gpu(plans.plan(card.facts)) for card in cards),
+                links=links,
+                problems=tuple(one for vendor in self._vendors for one in vendor.problems) + plans.problems,
+            )
+        )
+        self.readings.publish({card.uuid: card.reading for card in cards})
+
+
+def read_boot_id(proc: Path = Path("/proc")) -> str:
+    """The id of this boot; empty where the machine does not tell."""
+    try:
+        return (proc / BOOT_ID).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _asking(present: Callable[[Vendor], bool], vendor: Vendor) -> Callable[[], bool]:
+    return lambda: present(vendor)
+
+
+def _in_order(vendor: VendorWatch) -> list[Card]:
+    return sorted(vendor.cards.values(), key=lambda card: card.facts.index)

@@ -1,0 +1,33 @@
+"""Whose GPUs are in this machine, told without any vendor's library.
+
+A library that is loaded in vain costs memory, and its complaint would be no news on a machine that has
+none of its cards. So a backend is used only where its hardware is: a display controller or accelerator
+on the PCI bus, or a device node that only that vendor's driver makes (for virtual machines whose PCI bus
+cannot be seen).
+"""
+
+from pathlib import Path
+
+from gpufleet.devices.sysfs import entries, number
+from gpufleet.model.gpu_catalogue import Vendor
+
+PCI_VENDORS = {0x10DE: Vendor.NVIDIA, 0x1002: Vendor.AMD, 0x8086: Vendor.INTEL}
+DISPLAY, ACCELERATOR = 0x03, 0x12
+"""Base classes of PCI devices (PCI Code and ID Assignment Specification)."""
+
+INTEGRATED = "0000:00:02.0"
+"""Where Intel's processors have their own graphics, for which alone nobody runs an agent."""
+
+NODES = {"nvidiactl": Vendor.NVIDIA, "kfd": Vendor.AMD}
+
+
+def vendors(sysfs: Path = Path("/sys"), dev: Path = Path("/dev")) -> frozenset[Vendor]:
+    """The vendors of the GPUs of this machine."""
+    found = {vendor for node, vendor in NODES.items() if (dev / node).exists()}
+    for device in entries(sysfs / "bus/pci/devices", ".*"):
+        vendor = PCI_VENDORS.get(number(device / "vendor") or 0)
+        if vendor is None or device.name == INTEGRATED:
+            continue
+        if (number(device / "class") or 0) >> 16 in (DISPLAY, ACCELERATOR):
+            found.add(vendor)
+    return frozenset(found)

@@ -1,0 +1,161 @@
+"""A simulated machine with the watchman on it, in virtual time; tests tell a story and look.
+
+async def story(room: Room) -> None:
+    room.machine.lose("0")
+    await room.after(1)
+    assert room.verdicts()[0] is Verdict.UNHEALTHY
+
+in_room(story)
+
+``Unthreaded`` stands where ``Guarded`` stands in the agent, and answers as it does, but for the threads.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.vendor_watch import Pace
+from gpufleet.agent.watchman import Watchman
+from gpufleet.devices.backend import Event
+from gpufleet.devices.errors import NoAnswerError
+from gpufleet.devices.facts import Fleet
+from gpufleet.devices.guarded import CALL_LIMIT_S
+from gpufleet.devices.health import Verdict
+from gpufleet.devices.sample import ProcessUse, Sample
+from gpufleet.devices.simulated.backend import SimulatedBackend
+from gpufleet.devices.simulated.description import read_description
+from gpufleet.devices.simulated.machine import Machine, User
+from gpufleet.kube.clock import Clock
+from gpufleet.model.identifiers import DeviceId
+from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
+
+EIGHT = "gpus: [{model: H100-80GB, count: 8, numaNodes: 2}]"
+LISTEN_EVERY_S = 0.05
+
+
+class Unthreaded:
+    """A simulated machine's library without threads: what hangs is told from the machine itself."""
+
+    def __init__(self, machine: Machine, clock: Clock) -> None:
+        self.machine = machine
+        self.backend = SimulatedBackend(machine)
+        self.clock = clock
+        self.opened = 0
+        self.listed = 0
+        self._late: dict[DeviceId, str] = {}
+
+    async def open(self) -> None:
+        """As Guarded."""
+        self.opened += 1
+        self.backend.open()
+
+    async def close(self) -> None:
+        """As Guarded."""
+        self.backend.close()
+
+    async def fleet(self) -> Fleet:
+        """As Guarded."""
+        self.listed += 1
+        return self.backend.fleet()
+
+    async def sample(self, uuid: DeviceId) -> Sample:
+        """As Guarded."""
+        await self._answering(uuid, "a sample")
+        return self.backend.sample(uuid)
+
+    async def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
+        """As Guarded."""
+        await self._answering(uuid, "a sample of an instance")
+        return self.backend.sample_instance(uuid, mig_uuid)
+
+    async def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
+        """As Guarded."""
+        await self._answering(uuid, "the list of processes")
+        return self.backend.processes(uuid)
+
+    async def wait_event(self, limit_s: float) -> Event | None:
+        """As Guarded."""
+        end_s = self.clock.monotonic_s() + limit_s
+        while True:
+            self.machine.check_driver()
+            event = self.machine.next_event(0)
+            if event is not None or self.clock.monotonic_s() >= end_s:
+                return event
+            await self.clock.sleep(LISTEN_EVERY_S)
+
+    async def _answering(self, uuid: DeviceId, what: str) -> None:
+        """Return where the card answers; else NoAnswerError, as its lane would raise it."""
+        gpu = self.machine.gpus.get(uuid)
+        if gpu is None or gpu.going.is_set():
+            self._late.pop(uuid, None)
+            return
+        if uuid in self._late:
+            raise NoAnswerError(f"{self._late[uuid]} has not come back yet")
+        await self.clock.sleep(CALL_LIMIT_S)
+        if not gpu.going.is_set():
+            self._late[uuid] = what
+            raise NoAnswerError(f"no answer to {what} for {CALL_LIMIT_S:g} s")
+
+
+class Room:
+    """The machine, the watchman, and all that it ever published."""
+
+    def __init__(self, loop: VirtualLoop, text: str, pace: Pace) -> None:
+        self.clock = VirtualClock(loop)
+        self.users: list[User] = []
+        self.machine = Machine(read_description(text), loop.time, lambda: self.users)
+        self.backend = Unthreaded(self.machine, self.clock)
+        vendor = self.machine.description.vendor
+        self.watchman = Watchman(
+            "node-1", {vendor: lambda: self.backend}, self.clock, Random(1), pace=pace, boot_id="boot-1"
+        )
+        self.published: list[tuple[float, NodeGpus]] = []
+
+    @property
+    def now(self) -> NodeGpus:
+        """The newest word."""
+        return self.watchman.gpus.value
+
+    def gpu(self, index: int) -> Gpu:
+        """One GPU as it was told last."""
+        return next(gpu for gpu in self.now.gpus if gpu.facts.index == index)
+
+    def verdicts(self) -> list[Verdict]:
+        """The health of all GPUs."""
+        return [gpu.health for gpu in self.now.gpus]
+
+    def changes(self, index: int) -> list[tuple[float, Verdict]]:
+        """When the health of a GPU was another one than before."""
+        found: list[tuple[float, Verdict]] = []
+        for at_s, value in self.published:
+            for gpu in value.gpus:
+                if gpu.facts.index == index and (not found or found[-1][1] is not gpu.health):
+                    found.append((at_s, gpu.health))
+        return found
+
+    async def after(self, seconds: float) -> "Room":
+        """Let time pass."""
+        await self.clock.sleep(seconds)
+        return self
+
+    async def record(self) -> None:
+        """Keep all that is published."""
+        async for value in self.watchman.gpus.follow():
+            self.published.append((self.clock.monotonic_s(), value))
+
+
+def in_room(story: Callable[[Room], Awaitable[None]], text: str = EIGHT, pace: Pace | None = None) -> None:
+    """Let the watchman begin, tell the story, and end."""
+
+    async def tell(loop: VirtualLoop) -> None:
+        room = Room(loop, text, pace or Pace())
+        tasks = [asyncio.create_task(room.record()), asyncio.create_task(room.watchman.run())]
+        await room.after(0.1)
+        await story(room)
+        for task in tasks:
+            assert not task.done(), "the watchman ended by itself"
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    run(tell)

@@ -1,0 +1,24 @@
+"""A card that was missing and answers again is back, whichever driver it has."""
+
+from gpufleet.agent.card import Card
+from gpufleet.devices.facts import GpuFacts
+from gpufleet.devices.health import QUIET_FIRST_S, Verdict
+from gpufleet.devices.sample import Sample
+from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.identifiers import DeviceId
+
+
+def verdict(card: Card) -> Verdict:
+    return card.health.verdict
+
+
+def test_a_card_whose_driver_counts_no_resets_comes_back_when_it_is_found_again() -> None:
+    card = Card(GpuFacts(DeviceId("0000:3a:00.0-0x0bd5"), Vendor.INTEL, 0, "Data Center GPU Max 1550"))
+    card.answered(Sample(0.0), {}, None, 0.0)
+    card.missing(10.0)
+    card.missing(20.0)
+    assert verdict(card) is Verdict.UNHEALTHY
+    card.answered(Sample(21.0), {}, None, 21.0)
+    assert verdict(card) is Verdict.UNHEALTHY, "it has to be quiet first"
+    card.answered(Sample(20 + QUIET_FIRST_S), {}, None, 20 + QUIET_FIRST_S)
+    assert verdict(card) is Verdict.HEALTHY

@@ -1,0 +1,122 @@
+"""The agent as a program: lean, patient with a cluster that is away, gone when it is told to."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gpufleet.agent.simulation_door import SOCKET, tell
+from gpufleet.cli.main import ExitCode, main
+from gpufleet.devices.simulated.orders import Lose
+from tests.agent.machine_room import EIGHT
+from tests.waiting import until
+
+NOWHERE = """
+apiVersion: v1
+kind: Config
+current-context: nowhere
+clusters: [{name: nowhere, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
+users: [{name: nobody, user: {}}]
+"""
+HEAVY = ("numpy", "numba", "pyarrow", "rich", "jinja2", "cryptography", "gpufleet.engine", "pynvml")
+
+
+def test_it_starts_without_what_only_others_need() -> None:
+    script = f"""
+import sys
+from gpufleet.agent import process
+found = [name for name in {HEAVY!r} if name in sys.modules]
+sys.exit(f"imported: {{found}}" if found else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def an_agent(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """An agent of eight simulated GPUs, on a node without kubelet in a cluster that is away."""
+    (folder / "kubeconfig").write_text(NOWHERE, encoding="utf-8")
+    (folder / "gpus.yaml").write_text(EIGHT, encoding="utf-8")
+    command = [
+        *(sys.executable, "-m", "gpufleet", "agent", "--node-name=node-1"),
+        f"--kubeconfig={folder / 'kubeconfig'}",
+        f"--simulated={folder / 'gpus.yaml'}",
+        f"--state-folder={folder / 'state'}",
+        f"--kubelet-root={folder / 'kubelet'}",
+        f"--cdi-folder={folder / 'cdi'}",
+        "--metrics-address=127.0.0.1:0",
+    ]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    """What the agent has logged so far."""
+    text = (folder / "log").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def test_it_waits_for_its_cluster_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    with an_agent(tmp_path) as running:
+        until((tmp_path / "state" / SOCKET).exists)
+        tell(tmp_path / "state", Lose("0"))
+        until(lambda: any(line["message"] == "a GPU is lost" for line in lines(tmp_path)))
+        until(lambda: any("condition cannot be written" in str(line["message"]) for line in lines(tmp_path)))
+        assert Path(f"/proc/{running.pid}/comm").read_text(encoding="ascii").strip() == "gpufleet-agent"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 0
+    assert lines(tmp_path)[-1]["message"] == "stopped by a signal"
+
+
+@pytest.mark.parametrize(
+    ("machine", "problem"),
+    [("gpus: [{modell: L4}]", "did you mean model"), (None, "cannot be read (No such file or directory)")],
+)
+def test_a_machine_that_cannot_be_is_refused_with_its_field(
+    tmp_path: Path, machine: str | None, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kubeconfig").write_text(NOWHERE, encoding="utf-8")
+    if machine is not None:
+        (tmp_path / "gpus.yaml").write_text(machine, encoding="utf-8")
+    arguments = ["agent", "--node-name=n", f"--kubeconfig={tmp_path / 'kubeconfig'}", "--log-format=json"]
+    code = main([*arguments, f"--simulated={tmp_path / 'gpus.yaml'}"])
+    assert code == ExitCode.BAD_INPUT
+    assert problem in capsys.readouterr().err
+
+
+def test_simulating_without_an_agent_says_where_it_looked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["simulate-gpu", f"--state-folder={tmp_path}", "--lose"])
+    assert code == ExitCode.WORLD_FAILED
+    assert str(tmp_path / SOCKET) in capsys.readouterr().err
+
+
+def test_simulating_by_command_does_it_and_shows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with an_agent(tmp_path):
+        until((tmp_path / "state" / SOCKET).exists)
+        door = f"--state-folder={tmp_path / 'state'}"
+        assert main(["simulate-gpu", door, "--gpu=3", "--xid=79"]) == 0
+        assert main(["simulate-gpu", door]) == 0
+        shown = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in shown if line.endswith("lost")] == ["3", "3"]
+        assert main(["simulate-gpu", door, "--gpu=9", "--reset"]) == ExitCode.BAD_INPUT
+        assert "an index from 0 to 7" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--lose", "--hang"], ["--instance=MIG-1"], ["--instance=MIG-1", "--lose"], ["--xid=0"]]
+)
+def test_what_cannot_be_simulated_at_once_is_refused(arguments: list[str], tmp_path: Path) -> None:
+    assert main(["simulate-gpu", f"--state-folder={tmp_path}", *arguments]) == ExitCode.BAD_INPUT
