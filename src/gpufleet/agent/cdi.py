@@ -66,9 +66,9 @@ class CdiEdits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     hooks: tuple[CdiHook, ...] = ()
 
     def and_then(self, other: "CdiEdits") -> "CdiEdits":
-        """Both, each node and mount once."""
+        """Both, what they have in common once."""
         return CdiEdits(
-            (*self.env, *other.env),
+            tuple(dict.fromkeys((*self.env, *other.env))),
             tuple(dict.fromkeys((*self.device_nodes, *other.device_nodes))),
             tuple(dict.fromkeys((*self.mounts, *other.mounts))),
             tuple(dict.fromkeys((*self.hooks, *other.hooks))),

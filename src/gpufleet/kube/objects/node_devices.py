@@ -7,8 +7,10 @@ in CSINode and ResourceSlice, because all of it is one writer's report.
 
 import msgspec
 
-from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.answer import decode
+from gpufleet.kube.objects.metadata import Metadata, OwnerReference
 from gpufleet.kube.objects.structure import Structure
+from gpufleet.kube.resources import NODE_DEVICES
 
 # Sharing modes: what a device is used for.
 WHOLE = "whole"
@@ -78,3 +80,44 @@ class NodeDevices(Structure, frozen=True):
 
     metadata: Metadata
     spec: NodeDevicesSpec
+
+
+class _WrittenMetadata(Structure, frozen=True):
+    name: str
+    resource_version: str = ""
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class _WrittenSpec(msgspec.Struct, frozen=True):
+    boot_id: str = msgspec.field(name="bootID")
+    driver: str
+    devices: tuple[ReportedDevice, ...]
+    holders: tuple[Holder, ...]
+
+
+class _Written(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    metadata: _WrittenMetadata
+    spec: _WrittenSpec
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(NodeDevices)
+
+
+def encode_node_devices(
+    name: str, spec: NodeDevicesSpec, *, resource_version: str = "", owner: OwnerReference | None = None
+) -> bytes:
+    """The report as it is created, or as a merge patch of the version that is there.
+
+    An empty list is written too: it says that there are none.
+    """
+    metadata = _WrittenMetadata(name, resource_version, () if owner is None else (owner,))
+    written = _WrittenSpec(spec.boot_id, spec.driver, spec.devices, spec.holders)
+    return _ENCODER.encode(_Written(NODE_DEVICES.api_version, NODE_DEVICES.name, metadata, written))
+
+
+def decode_node_devices(body: bytes) -> NodeDevices:
+    """The object as the server has it. Raises AnswerUnreadable."""
+    return decode(body, _DECODER)

@@ -1,0 +1,44 @@
+"""What the ids of units mean that the kubelet gave: a GPU, a replica of one, a MIG instance, a share's slot.
+
+Whole GPUs and instances are named by their UUID, replicas of either by ``UUID::n``; the slots of shares
+say nothing.
+"""
+
+import msgspec
+
+from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.devices.facts import MigFacts
+from gpufleet.devices.sharing.plan import Mig, Mps, TimeSlice
+
+REPLICA = "::"
+
+
+class UnitOf(msgspec.Struct, frozen=True):
+    """A unit's GPU, its MIG instance if it is of one, and how many units share that."""
+
+    gpu: Gpu
+    instance: MigFacts | None = None
+    sharers: int = 1
+
+
+def find_unit(gpus: NodeGpus, unit: str) -> UnitOf | None:
+    """What a unit is; None for the slot of a share, and for what is not on this node any more."""
+    uuid, replicated, _ = unit.partition(REPLICA)
+    for gpu in gpus.gpus:
+        if gpu.uuid == uuid:
+            return UnitOf(gpu, None, _replicas(gpu) if replicated else 1)
+        instance = gpu.instance(uuid)
+        if instance is not None:
+            return UnitOf(gpu, instance, _replicas(gpu, instance) if replicated else 1)
+    return None
+
+
+def _replicas(gpu: Gpu, instance: MigFacts | None = None) -> int:
+    match gpu.plan.mode:
+        case TimeSlice(replicas):
+            return replicas
+        case Mps(clients):
+            return clients
+        case Mig(_, replicas) if instance is not None:
+            return replicas.get(instance.profile, 1)
+    return 1

@@ -1,0 +1,151 @@
+"""Who holds what on this node, in the kubelet's own words.
+
+Its pod resources API knows an allocation first; its record on disk adds the pod's UID and the init
+containers. Both are joined with the pods of the API server. Asked for again when somebody calls ``look``
+(a steward that has just given something), when the pods change, and now and then. While the kubelet is
+away the last value stays: containers go on with what they have.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from gpufleet.agent.errors import KubeletError
+from gpufleet.agent.known import Held, Holders, NodePod, NodePods
+from gpufleet.agent.kubelet_checkpoint import Recorded, read_record
+from gpufleet.agent.topic import Topic
+
+LOG = logging.getLogger(__name__)
+SPACING_S = 0.4
+"""At most so often; short enough that what changes is reported within a second."""
+
+SETTLING_S = 0.05
+"""The kubelet writes an allocation down only after it has our answer."""
+
+REGULAR_S = 15.0
+UNSETTLED_FIRST_S = 1.0
+
+
+class Lister(Protocol):
+    """The pod resources API; ``pod_resources`` is the real one."""
+
+    async def list(self) -> Holders:
+        """All that is held on this node. Raises KubeletError."""
+        ...
+
+
+class HolderWatch:
+    """Keeps the topic of holders while ``run`` runs.
+
+    ``record_folder`` is where the kubelet keeps its record, beside the device plugins' sockets.
+    """
+
+    def __init__(
+        self, lister: Lister, record_folder: Path, pods: Topic[NodePods], topic: Topic[Holders]
+    ) -> None:
+        self._lister = lister
+        self._folder = record_folder
+        self._pods = pods
+        self._topic = topic
+        self._news = asyncio.Event()
+        self._unsettled_s = UNSETTLED_FIRST_S
+        self.known = False
+        """Whether the kubelet has answered once; before that nothing follows from an empty topic."""
+        self.problem = ""
+        """Why the topic may be out of date; empty while the kubelet answers."""
+
+    def look(self) -> None:
+        """Something was given or taken: ask the kubelet soon."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Keep the topic up to date until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_pods())
+            group.create_task(self._keep())
+
+    async def ask(self) -> Holders:
+        """What is held now; told to the topic too. Raises KubeletError."""
+        listed = await self._lister.list()
+        record: tuple[Recorded, ...] = ()
+        try:
+            record = read_record(self._folder)
+        except KubeletError as problem:
+            LOG.warning("init containers may be missing among the holders", extra={"problem": str(problem)})
+        holders = join_holders(listed, record, self._pods.value)
+        self.known, self.problem = True, ""
+        self._topic.publish(holders)
+        return holders
+
+    async def _follow_pods(self) -> None:
+        async for _ in self._pods.follow():
+            self.look()
+
+    async def _keep(self) -> None:
+        while True:
+            self._news.clear()
+            pause_s = REGULAR_S
+            try:
+                if self._is_settled(await self.ask()):
+                    self._unsettled_s = UNSETTLED_FIRST_S
+                else:
+                    pause_s = self._unsettled_s = min(2 * self._unsettled_s, REGULAR_S)
+            except KubeletError as problem:
+                if not self.problem:
+                    LOG.warning("the kubelet does not say who holds what", extra={"problem": str(problem)})
+                self.problem = str(problem)
+                pause_s = UNSETTLED_FIRST_S
+            await asyncio.sleep(SPACING_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._news.wait()
+                    await asyncio.sleep(SETTLING_S)
+
+    def _is_settled(self, holders: Holders) -> bool:
+        """Whether the pods of all holders are known; otherwise the kubelet or the API server is ahead."""
+        return all(one.pod_uid in self._pods.value for one in holders)
+
+
+def join_holders(listed: Holders, record: Iterable[Recorded], pods: NodePods) -> Holders:
+    """What the kubelet lists, with UIDs, and what only its record has: init containers that end.
+
+    Pods that ended hold nothing any more, whatever the kubelet has not tidied up yet.
+    """
+    recorded = {(one.container, one.resource, one.units, one.pod_uid): one for one in record}
+    by_name = {(pod.namespace, pod.name): pod for pod in pods.values()}
+    found: dict[tuple[str, str, str], Held] = {}
+    for held in listed:
+        pod = by_name.get((held.namespace, held.pod))
+        uid = _uid(held, pod, recorded)
+        if uid not in pods or not pods[uid].finished:
+            found[uid or held.namespace + "/" + held.pod, held.container, held.resource] = (
+                msgspec.structs.replace(held, pod_uid=uid)
+            )
+    for one in recorded.values():
+        pod = pods.get(one.pod_uid)
+        key = (one.pod_uid, one.container, one.resource)
+        if pod is not None and not pod.finished and key not in found:
+            found[key] = Held(
+                pod.namespace, pod.name, one.container, one.resource, tuple(sorted(one.units)), pod.uid
+            )
+    return tuple(
+        sorted(found.values(), key=lambda one: (one.namespace, one.pod, one.container, one.resource))
+    )
+
+
+def _uid(
+    held: Held, pod: NodePod | None, recorded: dict[tuple[str, str, frozenset[str], str], Recorded]
+) -> str:
+    """The pod's UID: as recorded for exactly these units, else that of the pod of this name."""
+    wanted = (held.container, held.resource, frozenset(held.units))
+    if pod is not None and (*wanted, pod.uid) in recorded:
+        return pod.uid
+    owners = {uid for *what, uid in recorded if tuple(what) == wanted}
+    if len(owners) == 1:
+        return owners.pop()
+    return "" if pod is None else pod.uid

@@ -1,0 +1,156 @@
+"""Writes this node's NodeDevices: what GPUs it has and who really holds them, within a second of a change.
+
+Changes that come together are one write, and writes are at most two a second, so that a card that flaps
+costs the API server little. A write carries the version that it was decided on; after a conflict, or when
+nobody knows whether it happened, the object is read again and compared. Nothing is written that is there
+already, and nothing at all before the GPUs and their holders have been seen: a report that says "nobody
+holds anything" would be believed.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from gpufleet.agent.known import Holders, NodeGpus, NodePods
+from gpufleet.agent.node_report import node_report
+from gpufleet.agent.topic import Topic
+from gpufleet.kube.answer import decode
+from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
+from gpufleet.kube.client import Client
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.objects.metadata import OwnerReference, PartialObject
+from gpufleet.kube.objects.node_devices import (
+    NodeDevices,
+    NodeDevicesSpec,
+    decode_node_devices,
+    encode_node_devices,
+)
+from gpufleet.kube.resources import NODE_DEVICES, NODES
+from gpufleet.kube.status import NotFound, StatusError
+
+LOG = logging.getLogger(__name__)
+GATHERING_S = 0.05
+SPACING_S = 0.5
+UNREADY_S = 0.2
+COMPARED_EVERY_S = 600.0
+"""Nobody else writes it; but it may be deleted."""
+
+PAUSES = Patience(first_s=0.2, longest_s=15.0)
+_NODE = msgspec.json.Decoder(PartialObject)
+
+
+class NodeDevicesWriter:
+    """Keeps the object equal to the topics while ``run`` runs.
+
+    ``ready`` says whether the topics of holders and pods are whole; the one of GPUs is when it names a boot.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        gpus: Topic[NodeGpus],
+        holders: Topic[Holders],
+        pods: Topic[NodePods],
+        ready: Callable[[], bool],
+    ) -> None:
+        self._client = client
+        self._gpus = gpus
+        self._holders = holders
+        self._pods = pods
+        self._ready = ready
+        self._seen: NodeDevices | None = None
+        self._unsure = True
+        self._news = asyncio.Event()
+        self._backoff = Backoff(PAUSES, client.jitter)
+        self.problem = ""
+        """Why the report may be out of date; empty while it is as it should be."""
+
+    async def run(self) -> None:
+        """Write until cancelled; failures of the world are tried again."""
+        async with asyncio.TaskGroup() as group:
+            for topic in (self._gpus, self._holders, self._pods):
+                group.create_task(self._listen(topic))
+            group.create_task(self._keep())
+
+    async def _listen(self, topic: Topic[NodeGpus] | Topic[Holders] | Topic[NodePods]) -> None:
+        async for _ in topic.follow():
+            self._news.set()
+
+    async def _keep(self) -> None:
+        clock = self._client.clock
+        while True:
+            if not self._is_ready():
+                await clock.sleep(UNREADY_S)
+                continue
+            await clock.sleep(GATHERING_S)
+            self._news.clear()
+            try:
+                wrote = await self._write_if_needed()
+            except KubeError as problem:
+                await clock.sleep(max(SPACING_S, self._failed(problem)))
+                continue
+            self._backoff.reset()
+            self.problem = ""
+            if wrote:
+                await clock.sleep(SPACING_S - GATHERING_S)
+            if not await self._heard(COMPARED_EVERY_S * self._client.jitter.uniform(0.5, 1.0)):
+                self._unsure = True
+
+    async def _heard(self, limit_s: float) -> bool:
+        """Wait for news; False where there are none in this time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                return await self._news.wait()
+        return False
+
+    def _is_ready(self) -> bool:
+        return bool(self._gpus.value.boot_id) and self._ready()
+
+    def _failed(self, problem: KubeError) -> float:
+        """Remember why; how long to wait before the next try, in seconds."""
+        self._unsure = True
+        if str(problem) != self.problem:
+            LOG.warning("NodeDevices is not written", extra={"problem": str(problem)})
+        self.problem = str(problem)
+        return self._backoff.next_s(problem.retry_after_s if isinstance(problem, StatusError) else None)
+
+    async def _write_if_needed(self) -> bool:
+        """Make the object equal to what is known now. Raises KubeError; whether it took a write."""
+        gpus = self._gpus.value
+        if self._unsure:
+            self._seen = await self._read(gpus.node)
+            self._unsure = False
+        wanted = node_report(gpus, self._holders.value, self._pods.value)
+        seen = self._seen
+        if seen is not None and seen.spec == wanted:
+            return False
+        self._unsure = True
+        self._seen = await (self._create(gpus.node, wanted) if seen is None else self._change(seen, wanted))
+        self._unsure = False
+        return True
+
+    async def _read(self, node: str) -> NodeDevices | None:
+        try:
+            return decode_node_devices(await self._client.get(NODE_DEVICES, node, patience=ONE_TRY))
+        except NotFound:
+            return None
+
+    async def _create(self, node: str, wanted: NodeDevicesSpec) -> NodeDevices:
+        """NotFound here means that the server does not know the kind."""
+        body = encode_node_devices(node, wanted, owner=await self._owner(node))
+        answer = await self._client.create(NODE_DEVICES, body, name=node, patience=ONE_TRY)
+        return decode_node_devices(answer)
+
+    async def _change(self, seen: NodeDevices, wanted: NodeDevicesSpec) -> NodeDevices:
+        name, version = seen.metadata.name, seen.metadata.resource_version
+        body = encode_node_devices(name, wanted, resource_version=version)
+        answer = await self._client.patch(NODE_DEVICES, name, body, patience=ONE_TRY)
+        return decode_node_devices(answer)
+
+    async def _owner(self, node: str) -> OwnerReference:
+        """The report goes when its node goes."""
+        uid = decode(await self._client.get(NODES, node, patience=ONE_TRY), _NODE).metadata.uid
+        return OwnerReference("v1", "Node", node, uid)

@@ -1,0 +1,234 @@
+"""What this node reports of its GPUs and their holders, as a value: the spec of NodeDevices.
+
+Intent is the grant, and this is the fact: units are what the kubelet gave, whoever was meant to have
+them. Only of a share does the grant say what it is, because its slots mean nothing. ``node_devices`` writes
+the report.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from gpufleet.agent.held_units import UnitOf, find_unit
+from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.devices.facts import Link, MigFacts
+from gpufleet.devices.health import Verdict
+from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, SharingPlan, TimeSlice
+from gpufleet.kube import keys
+from gpufleet.kube.objects import node_devices as wire
+from gpufleet.model import gpu_model
+from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.grant import GrantKind
+from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig_boards import BOARDS
+
+REASON_LENGTH = 1024
+FOREIGN_LENGTH = 256
+HOLDERS_MOST = 16_384
+_PROFILE = re.compile(r"[0-9]+g\.[0-9]+gb([+.-][a-z.]+)?")
+_STARTS = range(8)
+
+
+def node_report(gpus: NodeGpus, holders: Holders, pods: NodePods) -> wire.NodeDevicesSpec:
+    """The report in a fixed order, so that equal facts are equal reports."""
+    groups = link_groups(gpus)
+    devices = tuple(_device(gpu, groups[gpu.uuid]) for gpu in gpus.gpus)
+    return wire.NodeDevicesSpec(gpus.boot_id, _driver(gpus), devices, report_holders(gpus, holders, pods))
+
+
+def link_groups(gpus: NodeGpus) -> dict[DeviceId, int]:
+    """GPUs that reach each other over the fastest kind of link of the node have one number.
+
+    Where nothing is known of links, or none is faster than the way between processors, all have one.
+    """
+    fastest = max(gpus.links.values(), default=Link.UNKNOWN)
+    if fastest <= Link.SYSTEM:
+        return {gpu.uuid: 0 for gpu in gpus.gpus}
+    groups: dict[DeviceId, int] = {}
+    for number, first in enumerate(gpus.gpus):
+        reached = [first.uuid] if first.uuid not in groups else []
+        while reached:
+            here = reached.pop()
+            groups[here] = number
+            reached += (
+                other.uuid
+                for other in gpus.gpus
+                if other.uuid not in groups and gpus.link(here, other.uuid) is fastest
+            )
+    return {gpu.uuid: groups[gpu.uuid] for gpu in gpus.gpus}
+
+
+def report_holders(gpus: NodeGpus, holders: Holders, pods: NodePods) -> tuple[wire.Holder, ...]:
+    """Who holds which part of which GPU: each part once for each pod, under its last container."""
+    places = {gpu.uuid: place for place, gpu in enumerate(gpus.gpus)}
+    by_pod: dict[tuple[str, str, str], dict[tuple[str, str], wire.Holder]] = {}
+    for held in holders:
+        pod = pods.get(held.pod_uid)
+        parts = by_pod.setdefault((held.pod_uid, held.namespace, held.pod), {})
+        for key, holder in _parts(held, pod, gpus):
+            parts[key] = holder
+    found = [holder for parts in by_pod.values() for holder in _joined(parts)]
+    found.sort(
+        key=lambda one: (
+            places.get(DeviceId(one.device), len(places)),
+            -1 if one.mig_start is None else one.mig_start,
+            one.pod_uid,
+            one.container,
+            one.foreign,
+        )
+    )
+    return tuple(found[:HOLDERS_MOST])
+
+
+def _driver(gpus: NodeGpus) -> str:
+    if len(gpus.drivers) == 1:
+        return gpus.drivers[0].version
+    return ", ".join(f"{driver.vendor.value} {driver.version}" for driver in gpus.drivers)[:128]
+
+
+def _device(gpu: Gpu, link_group: int) -> wire.ReportedDevice:
+    facts = gpu.facts
+    healthy = gpu.health is Verdict.HEALTHY
+    return wire.ReportedDevice(
+        id=facts.uuid,
+        vendor=facts.vendor.value,
+        model=_model(facts.product),
+        memory_mib=facts.memory_mib,
+        usable_memory_mib=gpu.usable_mib,
+        numa_node=facts.numa_node,
+        link_group=link_group,
+        sharing=sharing(gpu.plan),
+        mig_instances=tuple(_instances(gpu)),
+        health=gpu.health.value,
+        health_reason="" if healthy else gpu.reason[:REASON_LENGTH],
+    )
+
+
+def _model(product: str) -> str:
+    """The catalogue's name, or the driver's as a label has it."""
+    known = gpu_model.find(product)
+    return product.replace(" ", "-")[:128] if known is None else str(known.name)
+
+
+def sharing(plan: SharingPlan) -> str:
+    """What a GPU serves, seen from the scheduler.
+
+    Replicas under the name of whole GPUs are asked for as whole GPUs; those under a name of their own are
+    an extended resource that the kubelet counts.
+    """
+    match plan.mode:
+        case Fractions():
+            return wire.SHARES
+        case Mig():
+            return wire.MIG
+        case Exclusive():
+            return wire.WHOLE
+        case TimeSlice() | Mps():
+            return wire.NOTHING if plan.renamed else wire.WHOLE
+
+
+def _instances(gpu: Gpu) -> Iterator[wire.MigInstance]:
+    if not isinstance(gpu.plan.mode, Mig):
+        return
+    for instance in sorted(gpu.facts.mig, key=lambda one: (one.start is None, one.start or 0, one.profile)):
+        if instance.start is not None and _is_placed(instance):
+            yield wire.MigInstance(instance.profile, instance.start)
+
+
+def _is_placed(instance: MigFacts) -> bool:
+    """Whether it is one of those that a scheduler can name: by profile and first slice."""
+    return instance.start in _STARTS and _PROFILE.fullmatch(instance.profile) is not None
+
+
+def _parts(held: Held, pod: NodePod | None, gpus: NodeGpus) -> Iterator[tuple[tuple[str, str], wire.Holder]]:
+    """The parts of GPUs that a container's units are; each with a key that is the same for the same part."""
+    if held.resource == keys.GPU_SHARE:
+        for holder in _shares(held, pod):
+            yield (holder.device, ""), holder
+        return
+    for unit in held.units:
+        found = find_unit(gpus, unit)
+        if found is not None:
+            yield (found.gpu.uuid, unit), _holder(held, pod, found)
+
+
+def _shares(held: Held, pod: NodePod | None) -> Iterator[wire.Holder]:
+    """Nobody but the grant knows what a slot is; without one its container was given nothing."""
+    for part in () if pod is None or pod.grant is None else pod.grant.containers:
+        if part.container == held.container:
+            for device in part.devices:
+                if device.kind is GrantKind.SHARE:
+                    yield wire.Holder(
+                        device.id,
+                        held.pod_uid,
+                        held.container,
+                        GrantKind.SHARE.value,
+                        device.gpu_milli,
+                        device.memory_mib,
+                    )
+
+
+def _holder(held: Held, pod: NodePod | None, unit: UnitOf) -> wire.Holder:
+    holder = wire.Holder(
+        unit.gpu.uuid,
+        held.pod_uid,
+        held.container,
+        foreign=""
+        if pod is not None and pod.grant is not None
+        else f"{held.namespace}/{held.pod}"[:FOREIGN_LENGTH],
+    )
+    if unit.instance is not None:
+        return _of_instance(holder, unit.gpu, unit.instance, unit.sharers)
+    if unit.sharers == 1:
+        return msgspec.structs.replace(holder, memory_mib=unit.gpu.usable_mib)
+    mode = unit.gpu.plan.mode
+    memory_mib = mode.memory_mib if isinstance(mode, Mps) else None
+    return msgspec.structs.replace(
+        holder, kind=GrantKind.SHARE.value, gpu_milli=WHOLE_GPU_MILLI // unit.sharers, memory_mib=memory_mib
+    )
+
+
+def _of_instance(holder: wire.Holder, gpu: Gpu, instance: MigFacts, sharers: int) -> wire.Holder:
+    """An instance as its parent's part; where nobody can say where it lies, as a share."""
+    milli = _instance_milli(gpu, instance) // sharers
+    if sharers > 1 or instance.start is None or not _is_placed(instance):
+        memory_mib = instance.memory_mib if sharers == 1 else None
+        share = GrantKind.SHARE.value
+        return msgspec.structs.replace(holder, kind=share, gpu_milli=milli, memory_mib=memory_mib)
+    return msgspec.structs.replace(
+        holder,
+        kind=GrantKind.MIG.value,
+        gpu_milli=milli,
+        memory_mib=instance.memory_mib,
+        mig_profile=instance.profile,
+        mig_start=instance.start,
+    )
+
+
+def _instance_milli(gpu: Gpu, instance: MigFacts) -> int:
+    """Its compute slices of those of the board; all of it where the board is in no table."""
+    model = gpu_model.find(gpu.facts.product)
+    board = None if model is None else BOARDS.get(model.name)
+    slices = instance.profile.partition("g.")[0]
+    if board is None or not slices.isdecimal():
+        return WHOLE_GPU_MILLI
+    return min(WHOLE_GPU_MILLI, WHOLE_GPU_MILLI * int(slices) // board.compute_slices)
+
+
+def _joined(parts: Mapping[tuple[str, str], wire.Holder]) -> Iterable[wire.Holder]:
+    """Several replicas of one GPU that a pod holds are one larger share."""
+    found: dict[tuple[str, int | None, str], wire.Holder] = {}
+    for (device, _), holder in parts.items():
+        key = (device, holder.mig_start, holder.kind)
+        other = found.get(key)
+        found[key] = holder if other is None else _sum(other, holder)
+    return found.values()
+
+
+def _sum(one: wire.Holder, other: wire.Holder) -> wire.Holder:
+    memory_mib = (
+        None if one.memory_mib is None or other.memory_mib is None else one.memory_mib + other.memory_mib
+    )
+    milli = min(WHOLE_GPU_MILLI, one.gpu_milli + other.gpu_milli)
+    return msgspec.structs.replace(other, gpu_milli=milli, memory_mib=memory_mib)

@@ -1,0 +1,89 @@
+"""The parts of the agent that give shares, as a process that tests may kill, on the node of a local cluster.
+
+    python -m tests.agent.share_process KUBECONFIG DEVICE_PLUGINS POD_RESOURCES CDI STATE
+
+Two cards of /dev/null. Where the file "die" is in STATE, the process kills itself when the kubelet next says
+that a container is about to start.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpufleet.agent.cdi import CdiEdits, CdiNode
+from gpufleet.agent.checkpoint import Checkpoint
+from gpufleet.agent.holders import HolderWatch
+from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
+from gpufleet.agent.node_devices import NodeDevicesWriter
+from gpufleet.agent.plugin.registration import Registration
+from gpufleet.agent.plugin.share_files import ShareFiles
+from gpufleet.agent.plugin.share_keeper import ShareKeeper
+from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
+from gpufleet.agent.pod_resources import PodResources
+from gpufleet.agent.pods import Pods
+from gpufleet.agent.topic import Topic
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.localkube.node.configuration import NODE_NAME
+from tests.agent.node_values import BOOT, FRACTIONS, a_gpu
+
+GPUS = (a_gpu("GPU-0", FRACTIONS), a_gpu("GPU-1", FRACTIONS))
+
+
+class MortalSteward(ShareSteward):
+    """Dies where it is told to."""
+
+    def __init__(self, die: Path, *parts: object) -> None:
+        super().__init__(*parts)  # type: ignore[arg-type]
+        self._die = die
+
+    async def prepare(self, units: Sequence[str]) -> None:
+        """As Steward."""
+        if self._die.exists():
+            self._die.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        await super().prepare(units)
+
+
+def edits(gpu: Gpu) -> CdiEdits:
+    """Each card is /dev/null under another name."""
+    nodes = tuple(CdiNode(path, host_path="/dev/null", permissions="rw") for path in gpu.facts.device_nodes)
+    return CdiEdits(("NVIDIA_VISIBLE_DEVICES=void",), nodes)
+
+
+async def run(kubeconfig: Path, plugins: Path, pod_resources: Path, cdi: Path, state: Path) -> None:
+    """All parts until the process ends."""
+    transport = HttpTransport(find_access(kubeconfig=kubeconfig))
+    client = Client(transport, MachineClock(), random.Random())
+    gpus: Topic[NodeGpus] = Topic(NodeGpus(NODE_NAME, BOOT, gpus=GPUS))
+    known: Topic[NodePods] = Topic({})
+    holders: Topic[Holders] = Topic(())
+    pods = Pods(client, NODE_NAME, known)
+    watch = HolderWatch(PodResources(pod_resources), plugins, known, holders)
+    world = ShareWorld(gpus, known, holders, pods.ask, watch.ask, edits, watch.look)
+    steward = MortalSteward(
+        state / "die", world, ShareFiles(cdi), Checkpoint(state / "checkpoint.json", BOOT), plugins
+    )
+    registration = Registration(plugins)
+    writer = NodeDevicesWriter(client, gpus, holders, known, lambda: pods.listed and watch.known)
+    async with asyncio.TaskGroup() as group:
+        for part in (
+            pods,
+            watch,
+            registration,
+            ShareKeeper(steward, registration, gpus, holders),
+            writer,
+        ):
+            group.create_task(part.run())
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    asyncio.run(run(*map(Path, sys.argv[1:6])))

@@ -1,0 +1,175 @@
+"""NodeDevices says what is so: soon, seldom, and whatever the API server does."""
+
+import asyncio
+import itertools
+from typing import Any
+
+import msgspec
+
+from gpufleet.agent.known import Holders, NodeGpus, NodePods
+from gpufleet.agent.node_devices import SPACING_S, NodeDevicesWriter
+from gpufleet.agent.topic import Topic
+from gpufleet.devices.health import Verdict
+from tests.agent.api_world import REPORT, AgentWorld, Hindrance, in_agent_world
+from tests.agent.node_values import BOOT, GPU, NODE, a_gpu, a_node, a_pod, by_uid, held
+
+
+class Reporting:
+    """A writer at work, and the topics that it follows."""
+
+    def __init__(self, world: AgentWorld, *, ready: bool = True) -> None:
+        self.world = world
+        self.ready = ready
+        self.gpus: Topic[NodeGpus] = Topic(a_node(a_gpu("GPU-0"), a_gpu("GPU-1")))
+        self.holders: Topic[Holders] = Topic(())
+        self.pods: Topic[NodePods] = Topic(by_uid(a_pod("a"), a_pod("b")))
+        self.writer = NodeDevicesWriter(world.client, self.gpus, self.holders, self.pods, lambda: self.ready)
+        self.task = world.start(self.writer.run())
+
+    def sicken(self, reason: str = "Xid 79") -> None:
+        """The first card fails."""
+        first, second = self.gpus.value.gpus
+        sick = msgspec.structs.replace(first, health=Verdict.UNHEALTHY, reason=reason)
+        self.gpus.publish(a_node(sick, second))
+
+    def health(self) -> list[Any]:
+        """As the server has it."""
+        report = self.world.report()
+        assert report is not None
+        return [one.get("healthReason", "") for one in report["spec"]["devices"]]
+
+
+def test_a_report_that_is_not_there_is_made_and_goes_with_its_node() -> None:
+    async def story(world: AgentWorld) -> None:
+        Reporting(world)
+        await world.after(1.0)
+        report = world.report()
+        assert report is not None
+        assert report["spec"]["bootID"] == BOOT
+        assert [one["id"] for one in report["spec"]["devices"]] == ["GPU-0", "GPU-1"]
+        assert report["spec"]["holders"] == []
+        owner = report["metadata"]["ownerReferences"][0]
+        assert (owner["kind"], owner["name"]) == ("Node", NODE)
+
+    in_agent_world(story)
+
+
+def test_what_changes_is_there_within_a_second_and_what_does_not_is_not_written() -> None:
+    async def story(world: AgentWorld) -> None:
+        reporting = Reporting(world)
+        await world.after(5.0)
+        assert len(world.writes()) == 1
+        reporting.sicken()
+        await world.after(1.0)
+        assert reporting.health() == ["Xid 79", ""]
+        reporting.holders.publish((held("a", GPU, "GPU-1"),))
+        await world.after(1.0)
+        report = world.report()
+        assert report is not None
+        assert [one["podUID"] for one in report["spec"]["holders"]] == ["uid-a"]
+        reporting.pods.publish(by_uid(a_pod("a"), a_pod("b"), a_pod("c")))
+        await world.after(5.0)
+        assert len(world.writes()) == 3
+
+    in_agent_world(story)
+
+
+def test_a_card_that_flaps_is_at_most_two_writes_a_second() -> None:
+    async def story(world: AgentWorld) -> None:
+        reporting = Reporting(world)
+        for number in range(200):
+            reporting.sicken(f"Xid {number}")
+            await world.after(0.02)
+        await world.after(1.0)
+        assert reporting.health()[0] == "Xid 199"
+        times = world.writes()
+        assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.95 * SPACING_S
+
+    in_agent_world(story)
+
+
+def test_nothing_is_reported_before_it_is_known() -> None:
+    async def story(world: AgentWorld) -> None:
+        reporting = Reporting(world, ready=False)
+        await world.after(5.0)
+        assert world.report() is None
+        reporting.ready = True
+        await world.after(1.0)
+        assert world.report() is not None
+
+    in_agent_world(story)
+
+
+def test_a_restarted_agent_takes_over_what_is_there() -> None:
+    async def story(world: AgentWorld) -> None:
+        first = Reporting(world)
+        await world.after(1.0)
+        first.task.cancel()
+        await asyncio.gather(first.task, return_exceptions=True)
+        Reporting(world)
+        await world.after(5.0)
+        assert len(world.writes()) == 1
+
+    in_agent_world(story)
+
+
+def test_whether_a_write_arrived_is_read_and_not_guessed() -> None:
+    async def story(world: AgentWorld) -> None:
+        reporting = Reporting(world)
+        await world.after(1.0)
+        for arrives in (True, False):
+            world.way.hindrances = [Hindrance("PATCH", 1, arrives)]
+            before = len(world.writes())
+            reporting.sicken(f"Xid {79 + arrives}")
+            await world.after(3.0)
+            assert reporting.health()[0] == f"Xid {79 + arrives}"
+            assert len(world.writes()) == before + 1
+            assert not reporting.writer.problem
+
+    in_agent_world(story)
+
+
+def test_a_report_that_somebody_changed_or_deleted_is_made_right() -> None:
+    async def story(world: AgentWorld) -> None:
+        reporting = Reporting(world)
+        await world.after(1.0)
+        world.request("PATCH", REPORT, {"spec": {"devices": []}, "metadata": {"labels": {"mine": "x"}}})
+        reporting.sicken()
+        await world.after(3.0)
+        assert reporting.health() == ["Xid 79", ""]
+        report = world.report()
+        assert report is not None
+        assert report["metadata"]["labels"] == {"mine": "x"}
+        world.request("DELETE", REPORT)
+        reporting.sicken("Xid 95")
+        await world.after(3.0)
+        assert reporting.health() == ["Xid 95", ""]
+
+    in_agent_world(story)
+
+
+def test_a_report_that_was_deleted_comes_back_without_a_change() -> None:
+    async def story(world: AgentWorld) -> None:
+        Reporting(world)
+        await world.after(1.0)
+        world.request("DELETE", REPORT)
+        await world.after(700.0)
+        assert world.report() is not None
+
+    in_agent_world(story)
+
+
+def test_a_server_that_does_not_know_the_kind_is_asked_again() -> None:
+    async def story(world: AgentWorld) -> None:
+        kind = world.server.kinds["gpufleet.io", "v1alpha1", "nodedevices"]
+        world.server.withdraw("gpufleet.io", "nodedevices")
+        reporting = Reporting(world)
+        await world.after(60.0)
+        assert "404" in reporting.writer.problem
+        assert len(world.writes()) < 12
+        world.server.serve(kind)
+        await world.after(20.0)
+        assert world.report() is not None
+        assert not reporting.writer.problem
+
+    in_agent_world(story)

@@ -1,0 +1,180 @@
+"""The report of a node: its cards, and who really holds which part of them."""
+
+import pytest
+
+from gpufleet.agent.known import Held, NodeGpus
+from gpufleet.agent.node_report import link_groups, node_report, report_holders
+from gpufleet.devices.facts import Driver, Link, MigFacts
+from gpufleet.devices.health import Verdict
+from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, TimeSlice
+from gpufleet.kube.codec.node import read_devices
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.node_devices import Holder, MigInstance, NodeDevices, ReportedDevice
+from gpufleet.model.device import Serves
+from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.identifiers import DeviceId
+from tests.agent.node_values import (
+    BOOT,
+    FRACTIONS,
+    GPU,
+    NODE,
+    SHARE,
+    a_gpu,
+    a_grant,
+    a_node,
+    a_pod,
+    a_share,
+    by_uid,
+    held,
+    whole,
+)
+
+SMALL = MigFacts("MIG-a", "1g.10gb", 0, 7, 0, 9_856)
+LARGE = MigFacts("MIG-b", "3g.40gb", 4, 2, 0, 40_192)
+UNPLACED = MigFacts("MIG-c", "1g.10gb", None, 8, 0, 9_856)
+GRANT = a_grant(a_share("GPU-0", 250, 20_000))
+
+
+def test_a_card_is_reported_with_what_can_be_used_of_it() -> None:
+    gpu = a_gpu("GPU-0", numa_node=1)
+    assert node_report(a_node(gpu), (), {}).devices == (
+        ReportedDevice("GPU-0", "NVIDIA", "H100-80GB", 81_559, 80_000, 1, 0, "whole", (), "healthy", ""),
+    )
+
+
+def test_boot_and_driver_are_told() -> None:
+    report = node_report(a_node(), (), {})
+    assert (report.boot_id, report.driver) == (BOOT, "580.95.05")
+    two = (Driver(Vendor.NVIDIA, "580.1"), Driver(Vendor.AMD, "6.14"))
+    assert node_report(a_node(drivers=two), (), {}).driver == "NVIDIA 580.1, AMD 6.14"
+
+
+def test_what_nobody_knows_is_absent() -> None:
+    gpu = a_gpu("GPU-0", memory_mib=None, reserved_mib=None, product="Card X")
+    found = node_report(a_node(gpu), (), {}).devices[0]
+    assert (found.memory_mib, found.usable_memory_mib, found.numa_node) == (None, None, None)
+    assert found.model == "Card-X"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "told"),
+    [
+        (Verdict.UNHEALTHY, "Xid 79", "Xid 79"),
+        (Verdict.UNKNOWN, "no answer", "no answer"),
+        (Verdict.HEALTHY, "stale", ""),
+    ],
+)
+def test_a_sick_card_says_why(verdict: Verdict, reason: str, told: str) -> None:
+    found = node_report(a_node(a_gpu("GPU-0", health=verdict, reason=reason)), (), {}).devices[0]
+    assert (found.health, found.health_reason) == (verdict.value, told)
+
+
+@pytest.mark.parametrize(
+    ("mode", "renamed", "serves"),
+    [
+        (Exclusive(), False, Serves.WHOLE),
+        (Fractions(10), False, Serves.SHARE),
+        (TimeSlice(4), False, Serves.WHOLE),
+        (TimeSlice(4), True, Serves.NOTHING),
+        (Mps(4, 20_000, 25), True, Serves.NOTHING),
+        (Mig(None), False, Serves.NOTHING),
+    ],
+)
+def test_the_scheduler_places_on_a_card_what_it_serves(mode: Mode, renamed: bool, serves: Serves) -> None:
+    """As the scheduler's own reader of the report understands it."""
+    report = node_report(a_node(a_gpu("GPU-0", mode, renamed=renamed)), (), {})
+    assert [one.serves for one in read_devices(NodeDevices(Metadata(NODE), report))] == [serves]
+
+
+def test_instances_that_a_scheduler_can_name_are_listed_by_their_place() -> None:
+    partition = MigFacts("part-0", "cpx_nps4", 0, 0, 0)
+    gpu = a_gpu("GPU-0", Mig(None), mig=(LARGE, UNPLACED, SMALL, partition))
+    found = node_report(a_node(gpu), (), {}).devices[0]
+    assert found.mig_instances == (MigInstance("1g.10gb", 0), MigInstance("3g.40gb", 4))
+
+
+def linked(*pairs: tuple[int, int, Link], count: int = 4) -> list[int]:
+    gpus = a_node(
+        *(a_gpu(f"GPU-{number}") for number in range(count)),
+        links={(DeviceId(f"GPU-{one}"), DeviceId(f"GPU-{two}")): link for one, two, link in pairs},
+    )
+    return list(link_groups(gpus).values())
+
+
+def test_cards_that_reach_each_other_fast_are_one_group() -> None:
+    assert linked((0, 1, Link.DIRECT), (1, 3, Link.DIRECT), (0, 2, Link.SYSTEM)) == [0, 0, 2, 0]
+    assert linked((0, 1, Link.SINGLE_SWITCH), (2, 3, Link.SINGLE_SWITCH), (1, 2, Link.NUMA_NODE)) == [
+        0,
+        0,
+        2,
+        2,
+    ]
+
+
+def test_without_a_fast_link_no_card_is_apart() -> None:
+    assert linked() == [0, 0, 0, 0]
+    assert linked((0, 1, Link.SYSTEM)) == [0, 0, 0, 0]
+
+
+def reported(gpus: NodeGpus, *holders: Held, grants: bool = True) -> tuple[Holder, ...]:
+    pods = by_uid(*(a_pod(name, GRANT if grants else None) for name in ("a", "b")))
+    return report_holders(gpus, holders, pods)
+
+
+def test_a_whole_card_is_held_wholly_whoever_was_meant_to_have_it() -> None:
+    gpus = a_node(a_gpu("GPU-0"), a_gpu("GPU-1"))
+    assert reported(gpus, held("b", GPU, "GPU-0"), held("a", GPU, "GPU-1")) == (
+        Holder("GPU-0", "uid-b", "main", "whole", 1000, 80_000),
+        Holder("GPU-1", "uid-a", "main", "whole", 1000, 80_000),
+    )
+
+
+def test_of_replicas_each_is_a_part_and_several_are_a_larger_one() -> None:
+    gpus = a_node(a_gpu("GPU-0", TimeSlice(4)), a_gpu("GPU-1", Mps(4, 20_000, 25)))
+    found = reported(gpus, held("a", GPU, "GPU-0::0", "GPU-0::3"), held("b", GPU, "GPU-1::2", "GPU-1::3"))
+    assert found == (
+        Holder("GPU-0", "uid-a", "main", "share", 500, None),
+        Holder("GPU-1", "uid-b", "main", "share", 500, 40_000),
+    )
+
+
+def test_an_instance_is_named_by_its_place_on_its_card() -> None:
+    gpus = a_node(a_gpu("GPU-0", Mig(None), mig=(SMALL, LARGE, UNPLACED)))
+    found = reported(gpus, held("a", "nvidia.com/mig-1g.10gb", "MIG-a", "MIG-c"), held("b", GPU, "MIG-b"))
+    assert found == (
+        Holder("GPU-0", "uid-a", "main", "share", 142, 9_856),
+        Holder("GPU-0", "uid-a", "main", "mig", 142, 9_856, "1g.10gb", 0),
+        Holder("GPU-0", "uid-b", "main", "mig", 428, 40_192, "3g.40gb", 4),
+    )
+
+
+def test_a_share_is_what_its_grant_says_and_without_one_nothing_was_given() -> None:
+    gpus = a_node(a_gpu("GPU-0", FRACTIONS))
+    assert reported(gpus, held("a", SHARE, "share-7")) == (
+        Holder("GPU-0", "uid-a", "main", "share", 250, 20_000),
+    )
+    assert reported(gpus, held("a", SHARE, "share-7"), grants=False) == ()
+
+
+def test_who_has_no_grant_is_named_in_words_and_by_uid() -> None:
+    gpus = a_node(a_gpu("GPU-0"), a_gpu("GPU-1"))
+    found = reported(gpus, held("a", GPU, "GPU-0"), held("new", GPU, "GPU-1", uid=""), grants=False)
+    assert [(one.pod_uid, one.foreign) for one in found] == [("uid-a", "team/a"), ("", "team/new")]
+
+
+def test_what_an_init_container_lends_is_held_once() -> None:
+    gpus = a_node(a_gpu("GPU-0"), a_gpu("GPU-1"))
+    init = held("a", GPU, "GPU-0", "GPU-1", container="init")
+    found = reported(gpus, init, held("a", GPU, "GPU-1"))
+    assert [(one.device, one.container) for one in found] == [("GPU-0", "init"), ("GPU-1", "main")]
+
+
+def test_a_card_that_is_gone_is_held_by_nobody_and_other_resources_are_not_ours() -> None:
+    found = reported(a_node(a_gpu("GPU-0")), held("a", GPU, "GPU-9"), held("b", "example.com/nic", "nic-0"))
+    assert found == ()
+
+
+def test_the_whole_grant_of_a_container_is_not_taken_for_shares() -> None:
+    gpus = a_node(a_gpu("GPU-0", FRACTIONS))
+    pods = by_uid(a_pod("a", a_grant(whole("GPU-0"))))
+    assert report_holders(gpus, (held("a", SHARE, "share-0"),), pods) == ()
