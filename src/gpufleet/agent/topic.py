@@ -6,7 +6,7 @@ scrape want what is true now. Nothing is queued, so a follower that is slow cost
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Value = TypeVar("Value")
 
@@ -16,19 +16,32 @@ class Topic(Generic[Value]):
 
     def __init__(self, first: Value) -> None:
         self.value = first
-        self._changed = asyncio.Event()
+        self.changed = asyncio.Event()
+        """Set once ``value`` is not the newest any more; a new one stands here then."""
 
     def publish(self, value: Value) -> None:
         """Make this the newest value; followers are told if it differs."""
         if value == self.value:
             return
         self.value = value
-        waiting, self._changed = self._changed, asyncio.Event()
+        waiting, self.changed = self.changed, asyncio.Event()
         waiting.set()
 
     async def follow(self) -> AsyncIterator[Value]:
         """The value now, then the newest one after each change."""
         while True:
-            changed = self._changed
+            changed = self.changed
             yield self.value
             await changed.wait()
+
+
+async def any_change(*topics: Topic[Any]) -> AsyncIterator[None]:
+    """Once now, then after each change of any of these topics; several changes may be told as one."""
+    while True:
+        waits = [asyncio.ensure_future(topic.changed.wait()) for topic in topics]
+        try:
+            yield
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()

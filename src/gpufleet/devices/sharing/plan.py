@@ -20,17 +20,17 @@ MPS_CLIENTS_MAX_BEFORE_VOLTA = 16
 """Of cards below compute capability 7.5, as the device plugin counts them."""
 
 
-class Exclusive(msgspec.Struct, frozen=True):
+class Exclusive(msgspec.Struct, frozen=True, tag="exclusive"):
     """A GPU has one holder."""
 
 
-class TimeSlice(msgspec.Struct, frozen=True):
+class TimeSlice(msgspec.Struct, frozen=True, tag="time-slice"):
     """So many holders take turns; nothing keeps them within their part."""
 
     replicas: int
 
 
-class Mps(msgspec.Struct, frozen=True):
+class Mps(msgspec.Struct, frozen=True, tag="mps"):
     """So many clients of an MPS server, each with limits of memory and of threads, in percent."""
 
     clients: int
@@ -38,7 +38,7 @@ class Mps(msgspec.Struct, frozen=True):
     threads_pct: int
 
 
-class Mig(msgspec.Struct, frozen=True):
+class Mig(msgspec.Struct, frozen=True, tag="mig"):
     """Instances, each a device. ``layout`` None leaves them as they are.
 
     ``replicas`` has how many holders share each instance of a profile. ``as_gpus`` offers instances
@@ -50,7 +50,7 @@ class Mig(msgspec.Struct, frozen=True):
     as_gpus: bool = False
 
 
-class Fractions(msgspec.Struct, frozen=True):
+class Fractions(msgspec.Struct, frozen=True, tag="fractions"):
     """As many shares as fit, each as large as its pod asks, and at most so many."""
 
     shares_max: int

@@ -1,0 +1,252 @@
+"""How each GPU of this node is to be offered, kept up to date from the declared configuration.
+
+What is published is a ``Planner`` (``plans``): the watchman asks it with the GPUs that there are. A changed
+configuration is read at once and without a restart of anything. One that cannot be used changes nothing: the
+last good one goes on, and an Event on the node and a sentence among its problems name the field. A GPU in
+somebody's hands keeps its plan until they let go of it.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gpufleet.agent.held_gpus import HeldGpu, held_gpus
+from gpufleet.agent.known import Holders, NodePods
+from gpufleet.agent.node_events import NodeEvent, NodeEvents
+from gpufleet.agent.plan_changes import settled
+from gpufleet.agent.plan_record import PlanRecord
+from gpufleet.agent.plans import Planner, Plans
+from gpufleet.agent.sharing_texts import Texts
+from gpufleet.agent.topic import Topic, any_change
+from gpufleet.devices.errors import SharingError
+from gpufleet.devices.facts import Driver, Fleet, GpuFacts
+from gpufleet.devices.sharing.any_format import GpuPlans, NodeSharing, as_they_are, read_node_sharing
+from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, chosen_key
+from gpufleet.devices.sharing.delivery_options import DeliveryOptions
+from gpufleet.devices.sharing.plugin_config import Discovery
+from gpufleet.model.identifiers import DeviceId
+
+LOG = logging.getLogger(__name__)
+POOL_LABEL = "gpufleet.io/pool"
+REFUSED = "SharingConfigRefused"
+TAKEN = "SharingConfigTaken"
+WAITS = "SharingChangeWaits"
+LOOK_AGAIN_S = 1.0
+LOADED_WITHIN_S = 10.0
+PODS_NAMED_MAX = 3
+
+
+class SharingOptions(msgspec.Struct, frozen=True):
+    """How a configuration is chosen and read.
+
+    ``default`` is the key for nodes without the label, ``fallbacks`` what counts without either.
+    ``environment`` has the variables of NVIDIA's plugin, which go before its file.
+    """
+
+    default: str = ""
+    fallbacks: tuple[str, ...] = FALLBACKS
+    environment: dict[str, str] = {}
+
+
+OPTIONS = SharingOptions()
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """What is declared for this node now: the texts, and the labels that choose among them."""
+
+    texts: Texts
+    config_label: str = ""
+    pool: str = "default"
+
+
+class SharingSource:
+    """Publishes the ``planner``, and what the configuration says of delivery and of labels.
+
+    ``texts`` is None where no configuration is declared: every GPU is offered as it is. ``labels`` are None
+    until the node was seen. ``holders_known`` is False as long as nobody has asked the kubelet who holds
+    what; until then no GPU changes its plan.
+    """
+
+    def __init__(
+        self,
+        texts: Topic[Texts] | None,
+        labels: Topic[dict[str, str] | None],
+        pods: Topic[NodePods],
+        holders: Topic[Holders],
+        record: PlanRecord,
+        events: NodeEvents,
+        *,
+        options: SharingOptions = OPTIONS,
+        holders_known: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.texts = texts
+        self.labels = labels
+        self.pods = pods
+        self.holders = holders
+        self.record = record
+        self.events = events
+        self.options = options
+        self.holders_known = holders_known
+        self.in_force: GpuPlans = record.read()
+        self.planner: Topic[Planner] = Topic(functools.partial(self._plans, None))
+        self.delivery: Topic[DeliveryOptions | None] = Topic(None)
+        self.discovery: Topic[Discovery | None] = Topic(None)
+        self._declared: Declared | None = None
+        self._good: Declared | None = None
+        self._judged: tuple[Declared, tuple[Fleet, ...], NodeSharing | None] | None = None
+        self._refusal = ""
+        self._waiting: tuple[DeviceId, ...] = ()
+        self._recorded = dict(self.in_force)
+        self._loaded = asyncio.Event()
+
+    async def wait_loaded(self, limit_s: float = LOADED_WITHIN_S) -> None:
+        """Return when it is known what is declared, so that nothing is offered in another way before.
+
+        An API server or a file that is not there in time holds nobody up: the record counts until then.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._loaded.wait()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._wait_for_holders())
+            followed: list[Topic[Any]] = [self.labels, self.pods, self.holders]
+            async for _ in any_change(*followed, *([] if self.texts is None else [self.texts])):
+                declared = self._look()
+                if declared != self._declared or self._waiting:
+                    self._declare(declared)
+
+    async def _wait_for_holders(self) -> None:
+        while not self.holders_known():
+            await self.events.client.clock.sleep(LOOK_AGAIN_S)
+        self._declare(self._look())
+
+    def _declare(self, declared: Declared | None) -> None:
+        """Have everything planned anew."""
+        self._declared = declared
+        if declared is not None or self.texts is None:
+            self._loaded.set()
+        self.planner.publish(functools.partial(self._plans, declared))
+
+    def _look(self) -> Declared | None:
+        """What is declared now; None while the node's labels, or the texts, are not known yet."""
+        if self.texts is None or not self.texts.value.loaded:
+            return None
+        labels = self.labels.value
+        if labels is None:
+            return None
+        return Declared(
+            self.texts.value, labels.get(CONFIG_LABEL, ""), labels.get(POOL_LABEL, "") or "default"
+        )
+
+    def _plans(self, declared: Declared | None, gpus: Sequence[GpuFacts]) -> Plans:
+        """The plans of these GPUs while this is declared: the planner."""
+        fleets = fleets_of(gpus)
+        sharing = as_they_are(fleets) if self.texts is None else None
+        if declared is not None and gpus:
+            # The watchman asks with each new sample; the answer is mostly the one before.
+            if self._judged is None or self._judged[:2] != (declared, fleets):
+                self._judged = declared, fleets, self._taken(declared, fleets)
+            sharing = self._judged[2]
+        wanted = {} if sharing is None else sharing.plans
+        if sharing is None or not self.holders_known():
+            wanted = {**wanted, **self.in_force}
+        held = held_gpus(gpus, self.in_force, self.pods.value, self.holders.value)
+        after = settled(gpus, self.in_force, wanted, held)
+        if gpus:
+            self.in_force = after.plans
+        self._waiting = after.waiting
+        self._keep_record()
+        return Plans(after.plans, self._problems(held))
+
+    def _taken(self, declared: Declared, fleets: tuple[Fleet, ...]) -> NodeSharing | None:
+        """What is declared, or what was good before, or nothing."""
+        try:
+            sharing = self._read(declared, fleets)
+        except SharingError as refusal:
+            self._refuse(str(refusal))
+            return self._last_good(fleets)
+        if self._good != declared or self._refusal:
+            LOG.info("a sharing configuration is taken over", extra={"where": declared.texts.where})
+            note = "; ".join((f"{declared.texts.where} is taken over", *sharing.notices))
+            self.events.over(TAKEN)
+            self.events.say(NodeEvent("Normal", TAKEN, "Sharing", note))
+        self._good, self._refusal = declared, ""
+        self.events.over(REFUSED)
+        self.delivery.publish(sharing.delivery)
+        self.discovery.publish(sharing.discovery)
+        return sharing
+
+    def _last_good(self, fleets: tuple[Fleet, ...]) -> NodeSharing | None:
+        """What was good before, for the GPUs that there are now; None where it does not fit them."""
+        if self._good is None:
+            return None
+        try:
+            return self._read(self._good, fleets)
+        except SharingError:
+            return None
+
+    def _read(self, declared: Declared, fleets: tuple[Fleet, ...]) -> NodeSharing:
+        """Raises SharingError for what cannot be used."""
+        texts = declared.texts
+        if texts.problem:
+            raise SharingError(texts.problem, where=texts.where)
+        key: str | None = ""
+        if "" not in texts.by_key:
+            label, options = declared.config_label, self.options
+            key = chosen_key(texts.by_key, label, options.default, options.fallbacks)
+        if key is None:
+            return as_they_are(fleets)
+        where = f"{texts.where}, key {key}" if key else texts.where
+        return read_node_sharing(texts.by_key[key], fleets, declared.pool, where, self.options.environment)
+
+    def _refuse(self, problem: str) -> None:
+        if problem != self._refusal:
+            LOG.error("a sharing configuration is not taken over", extra={"problem": problem})
+        self._refusal = problem
+        self.events.over(TAKEN)
+        self.events.say(NodeEvent("Warning", REFUSED, "Sharing", f"{problem}. {self._meanwhile()}"))
+
+    def _meanwhile(self) -> str:
+        if self.in_force:
+            return "The last good configuration stays in force"
+        return "There is no earlier one, so every GPU is offered as it is until this is mended"
+
+    def _problems(self, held: Mapping[DeviceId, HeldGpu]) -> tuple[str, ...]:
+        changes = []
+        for uuid in self._waiting:
+            pods = sorted(held[uuid].pods)
+            more = len(pods) - PODS_NAMED_MAX
+            shown = ", ".join(pods[:PODS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+            changes.append(f"the new plan of {uuid} waits until {shown} ended")
+        if changes:
+            self.events.say(NodeEvent("Normal", WAITS, "Sharing", "; ".join(changes)))
+        else:
+            self.events.over(WAITS)
+        refused = [f"{self._refusal}. {self._meanwhile()}"] if self._refusal else []
+        return tuple(f"sharing: {problem}" for problem in (*refused, *changes))
+
+    def _keep_record(self) -> None:
+        """Put the plans in force on the disk where they are others; seldom enough to be waited for."""
+        if self.in_force == self._recorded:
+            return
+        try:
+            self.record.write(self.in_force)
+            self._recorded = dict(self.in_force)
+        except OSError as problem:
+            LOG.warning("the plans could not be kept on disk", extra={"problem": str(problem)})
+
+
+def fleets_of(gpus: Sequence[GpuFacts]) -> tuple[Fleet, ...]:
+    """GPUs by their makers, as configurations are read against them."""
+    vendors = dict.fromkeys(gpu.vendor for gpu in gpus)
+    return tuple(
+        Fleet(Driver(vendor, ""), tuple(gpu for gpu in gpus if gpu.vendor is vendor)) for vendor in vendors
+    )
