@@ -5,7 +5,7 @@ scheduler's. Everything they do comes a little later than its cause, by the seed
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import msgspec
@@ -15,6 +15,7 @@ from gpufleet.simulation import pod_facts
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.history import NODE_DEVICES, PODS
 from gpufleet.simulation.object_store import Written
+from gpufleet.simulation.pod_facts import Granted
 from gpufleet.simulation.refusal import JsonObject, Refusal
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -44,8 +45,13 @@ class Actors:
         self.workloads: dict[str, Workload] = {}
         self.rejects: Callable[[JsonObject], str] = lambda _: ""
         """The reason for which a kubelet rejects a bound pod, "" to run it."""
+
+        self.twin_of: Callable[[JsonObject], JsonObject | None] = lambda _: None
+        """Another pod that starts on the node and gets this one's devices, and this one its."""
+
         self._random = random
         self._regarded: set[tuple[str, str]] = set()
+        self._given: dict[str, tuple[Granted, ...]] = {}
 
     async def run(self) -> None:
         """Act on every write, for ever."""
@@ -117,7 +123,7 @@ class Actors:
         status: JsonObject = {"phase": "Failed", "reason": reason} if reason else {"phase": "Running"}
         if not reason:
             status["conditions"] = [{"type": "Ready", "status": "True"}]
-            self._report(pod_facts.node_of(now), now, held=True)
+            self._give(now)
         self.ask(_kubelet(now), "PATCH", f"{_path(now)}/status", {"status": status}, STRATEGIC)
         runs_for_s = pod_facts.annotations(now).get(RUNS_FOR)
         if not reason and runs_for_s is not None:
@@ -135,20 +141,32 @@ class Actors:
             body = {"gracePeriodSeconds": 0, "preconditions": {"uid": now["metadata"]["uid"]}}
             self.ask(_kubelet(now), "DELETE", _path(now), body)
 
+    def _give(self, pod: JsonObject) -> None:
+        """Hand out what the grant says, or what the grant of a twin says; the twin gets this pod's then."""
+        uid = pod["metadata"]["uid"]
+        if uid not in self._given:
+            twin = self.twin_of(pod)
+            self._given[uid] = pod_facts.grant_of(pod if twin is None else twin)[1]
+            if twin is not None:
+                self._given[twin["metadata"]["uid"]] = pod_facts.grant_of(pod)[1]
+                self._report(pod_facts.node_of(pod), [uid, twin["metadata"]["uid"]])
+                return
+        self._report(pod_facts.node_of(pod), [uid])
+
     def _release(self, pod: JsonObject) -> None:
         if pod_facts.node_of(pod):
-            self._report(pod_facts.node_of(pod), pod, held=False)
+            self._given.pop(pod["metadata"]["uid"], None)
+            self._report(pod_facts.node_of(pod), [pod["metadata"]["uid"]])
 
-    def _report(self, node: str, pod: JsonObject, *, held: bool) -> None:
-        """Say in the node's NodeDevices who holds what: what the grant says, as no kubelet errs here."""
+    def _report(self, node: str, uids: Sequence[str]) -> None:
+        """Say in the node's NodeDevices what these pods hold now, nothing for those that have ended."""
         report = self.server.store.get(NODE_DEVICES, ("", node))
         if report is None:
             return
-        uid = pod["metadata"]["uid"]
         before = report["spec"].get("holders") or []
-        holders = [holder for holder in before if holder.get("podUID") != uid]
-        if held:
-            for one in pod_facts.grant_of(pod)[1]:
+        holders = [holder for holder in before if holder.get("podUID") not in uids]
+        for uid in uids:
+            for one in self._given.get(uid, ()):
                 kind = "whole" if one.gpu_milli >= 1000 else "share"
                 holder = {"device": one.device, "podUID": uid, "kind": kind, "gpuMilli": one.gpu_milli}
                 holders.append({**holder, "memoryMiB": one.memory_mib} if one.memory_mib else holder)

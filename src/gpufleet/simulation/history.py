@@ -46,6 +46,9 @@ class Rules(msgspec.Struct, frozen=True):
     poisoned: frozenset[str] = frozenset()
     """Uids of objects that were broken on purpose."""
 
+    swapped: frozenset[str] = frozenset()
+    """Uids of pods to which a kubelet gave other devices than granted."""
+
 
 class History(msgspec.Struct, frozen=True):
     """One run."""

@@ -13,7 +13,15 @@ import msgspec
 
 from gpufleet.simulation.history import NODE_DEVICES, PODS, History
 from gpufleet.simulation.object_store import Written
-from gpufleet.simulation.pod_facts import condition, gang_of, grant_of, is_controlled, is_over, node_of
+from gpufleet.simulation.pod_facts import (
+    condition,
+    facts_of,
+    gang_of,
+    grant_of,
+    is_controlled,
+    is_over,
+    node_of,
+)
 from gpufleet.simulation.refusal import JsonObject
 from gpufleet.simulation.room import rooms_for, rooms_of
 
@@ -63,23 +71,46 @@ def _uid(pod: JsonObject) -> str:
 
 
 def no_device_is_granted_twice(history: History) -> Iterator[Broken]:
-    """I1: at no moment do the bound, unfinished pods hold more of a device than there is."""
-    holding: dict[str, tuple[str, dict[str, int]]] = {}
+    """I1: at no moment do the bound, unfinished pods hold more of a device than there is.
+
+    A pod holds what its node reports, and as long as nothing is reported what it was granted. Beside a pod to
+    which a kubelet gave another device than granted, a grant may be made before that is known.
+    """
+    granted: dict[str, tuple[str, dict[str, int]]] = {}
+    reported: dict[tuple[str, str], dict[str, dict[str, int]]] = {}
+    facts: dict[str, dict[str, int]] = {}
+    holding: dict[str, dict[str, int]] = {}
     used: Counter[str] = Counter()
-    for written in history.of(PODS):
-        uid = _uid(written.latest)
-        _, before = holding.pop(uid, ("", {}))
-        used.subtract(before)
-        pod = written.value
-        if pod is None or not node_of(pod) or is_over(pod):
+    for written in history.writes:
+        if written.kind == NODE_DEVICES:
+            before, after = reported.get(written.name, {}), facts_of(written.value)
+            reported[written.name] = after
+            for uid in before:
+                facts.pop(uid, None)
+            facts.update(after)
+            touched = [uid for uid in {*before, *after} if uid in granted]
+        elif written.kind == PODS:
+            pod, uid = written.value, _uid(written.latest)
+            granted.pop(uid, None)
+            if pod is not None and node_of(pod) and not is_over(pod):
+                granted[uid] = _name(pod), {one.device: one.gpu_milli for one in grant_of(pod)[1]}
+            touched = [uid]
+        else:
             continue
-        now = {one.device: one.gpu_milli for one in grant_of(pod)[1]}
-        holding[uid] = _name(pod), now
-        used.update(now)
-        for device in now:
-            if used[device] > 1000 and now != before:
-                holders = sorted(name for name, held in holding.values() if device in held)
-                words = f"{device} is granted {used[device]} thousandths, to {', '.join(holders)}"
+        more: dict[str, None] = {}
+        for uid in sorted(touched):
+            then = holding.pop(uid, {})
+            now = {} if uid not in granted else facts.get(uid) or granted[uid][1]
+            used.subtract(then)
+            used.update(now)
+            holding[uid] = now
+            if now != then:
+                more |= dict.fromkeys(now)
+        for device in more:
+            holders = [uid for uid, held in holding.items() if device in held]
+            if used[device] > 1000 and history.rules.swapped.isdisjoint(holders):
+                names = ", ".join(sorted(granted[uid][0] for uid in holders))
+                words = f"{device} is granted {used[device]} thousandths, to {names}"
                 yield Broken("I1", written.at_s, written.revision, words)
 
 
@@ -353,12 +384,12 @@ def ledger_and_fact_agree(history: History) -> Iterator[Broken]:
         if not running or report is None or "deletionTimestamp" in pod["metadata"]:
             continue
         granted = {one.device: one.gpu_milli for one in grant_of(pod)[1]}
-        held = {
-            holder["device"]: holder.get("gpuMilli", 1000)
-            for holder in report["spec"].get("holders") or []
-            if holder.get("podUID") == _uid(pod)
-        }
-        if granted != held:
+        held = facts_of(report).get(_uid(pod), {})
+        if _uid(pod) in history.rules.swapped:
+            agree = sorted(granted.values()) == sorted(held.values())
+        else:
+            agree = granted == held
+        if not agree:
             words = f"{_name(pod)} was granted {granted} and holds {held}"
             yield Broken("I4", history.ended_at_s, 0, words)
 

@@ -85,6 +85,16 @@ def grant_of(pod: JsonObject) -> tuple[int | None, tuple[Granted, ...]]:
         return None, ()
 
 
+def facts_of(report: JsonObject | None) -> dict[str, dict[str, int]]:
+    """What a node reports: thousandths of each device, by the uid of the pod that holds it."""
+    found: dict[str, dict[str, int]] = {}
+    spec = (report or {}).get("spec")
+    for holder in (spec.get("holders") if isinstance(spec, dict) else None) or []:
+        held = found.setdefault(holder.get("podUID", ""), {})
+        held[holder["device"]] = holder.get("gpuMilli", 1000)
+    return found
+
+
 def needs_of(pod: JsonObject) -> Needs:
     """The requests of all containers together."""
     cpu = memory = gpus = 0

@@ -18,15 +18,15 @@ class NodeRoom(msgspec.Struct):
     devices: dict[str, int]
     unnamed_gpus: int
 
-    def take(self, pod: JsonObject) -> None:
-        """Count a pod that is bound here."""
+    def take(self, pod: JsonObject, held: dict[str, int]) -> None:
+        """Count a pod that is bound here, with what its node reports of it."""
         needs = pod_facts.needs_of(pod)
         self.cpu_milli -= needs.cpu_milli
         self.memory_bytes -= needs.memory_bytes
         self.pods -= 1
-        granted = pod_facts.grant_of(pod)[1]
-        for device in granted:
-            self.devices[device.device] = self.devices.get(device.device, 0) - device.gpu_milli
+        granted = held or {one.device: one.gpu_milli for one in pod_facts.grant_of(pod)[1]}
+        for device, gpu_milli in granted.items():
+            self.devices[device] = self.devices.get(device, 0) - gpu_milli
         if not granted:
             self.unnamed_gpus -= needs.gpu_milli // 1000
 
@@ -88,8 +88,10 @@ def rooms_of(history: History) -> dict[str, NodeRoom]:
         if not _is_closed(node)
     }
     for pod in history.final(PODS).values():
-        if pod_facts.node_of(pod) in rooms and not pod_facts.is_over(pod):
-            rooms[pod_facts.node_of(pod)].take(pod)
+        node = pod_facts.node_of(pod)
+        if node in rooms and not pod_facts.is_over(pod):
+            held = pod_facts.facts_of(reports.get(("", node)))
+            rooms[node].take(pod, held.get(pod["metadata"]["uid"], {}))
     return rooms
 
 

@@ -171,6 +171,7 @@ class World:
         self.faults = tuple(faults)
         self.processes: list[SchedulerProcess] = []
         self.poisoned: set[str] = set()
+        self.swapped: set[str] = set()
         self.happened: list[Happened] = []
         self.crashes: list[Broken] = []
         self.over = False
@@ -233,6 +234,7 @@ class World:
             calm_since_s=calm_since_s,
             blind_until_s=self.blind_until_s,
             poisoned=frozenset(self.poisoned),
+            swapped=frozenset(self.swapped),
         )
         found = history.of_server(self.server, rules)
         pods = found.final(history.PODS).values()

@@ -53,6 +53,7 @@ CATALOGUE = (
     Row(cluster.WallClockJump, (21,)),
     Row(cluster.Starved, (22,)),
     Row(cluster.OldGrantVersion, (23,)),
+    Row(cluster.TwinsSwapped, (27,)),
     Row(cluster.PoisonObject, (38,)),
 )
 BY_NAME = {row.name: row for row in CATALOGUE}

@@ -196,6 +196,49 @@ class GangMemberRefused(Fault):
         world.actors.rejects = rejects
 
 
+class TwinsSwapped(Fault):
+    """Two pods that ask for as many GPUs start together, and the kubelet gives each the other's."""
+
+    name = "twins-swapped"
+
+    async def prepare(self, world: "World") -> None:
+        def twin_of(pod: JsonObject) -> JsonObject | None:
+            if not self.active:
+                return None
+            twin = next((one for one in self._starting(world) if _are_twins(pod, one, world.swapped)), None)
+            if twin is not None:
+                self.acted += 1
+                world.swapped |= {pod["metadata"]["uid"], twin["metadata"]["uid"]}
+                names = " and ".join(one["metadata"]["name"] for one in (pod, twin))
+                world.tell(f"{names} get each other's devices")
+            return twin
+
+        world.actors.twin_of = twin_of
+
+    def _starting(self, world: "World") -> list[JsonObject]:
+        """Pods that have a node and do not run yet."""
+        pods = [pod for _, pod in sorted(world.server.store.all(PODS).items())]
+        return [
+            pod
+            for pod in pods
+            if pod["status"].get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+
+def _are_twins(pod: JsonObject, other: JsonObject, swapped: set[str]) -> bool:
+    """Whether they start on one node with as many whole devices, and neither got others before."""
+    uids = {pod["metadata"]["uid"], other["metadata"]["uid"]}
+    granted = [pod_facts.grant_of(one)[1] for one in (pod, other)]
+    whole = all(one.gpu_milli >= 1000 for devices in granted for one in devices)
+    return (
+        len(uids) == 2
+        and not uids & swapped
+        and pod_facts.node_of(pod) == pod_facts.node_of(other) != ""
+        and len(granted[0]) == len(granted[1]) > 0
+        and whole
+    )
+
+
 class PoisonObject(Fault):
     """Objects stored before their schema was tightened: nobody else may suffer by them."""
 
