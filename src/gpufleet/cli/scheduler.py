@@ -39,6 +39,11 @@ import click
     help="Wait until the API server refuses an older leader's Bindings.",
 )
 @click.option(
+    "--evict-memory-offenders",
+    is_flag=True,
+    help="Evict pods that go on using more GPU memory than their share; else they are only warned.",
+)
+@click.option(
     "--listen",
     default="127.0.0.1:0",
     show_default=True,

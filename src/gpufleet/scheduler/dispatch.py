@@ -1,6 +1,7 @@
 """Carrying the engine's instructions out: each kind goes to the part that knows how.
 
-Binds go to ``binder``, words to people to ``reporting``, half-bound gangs to ``gang_deadlines``.
+Binds go to ``binder``, words to people to ``reporting``, half-bound gangs to ``gang_deadlines``, and what
+nodes report against grants to ``device_conflicts`` and ``memory_offenders``.
 Nothing here waits; what comes of a bind comes back through ``translation`` as an event.
 """
 
@@ -22,7 +23,9 @@ from gpufleet.model.errors import InternalError
 from gpufleet.model.identifiers import GangName, NodeName
 from gpufleet.scheduler.binder import Binder, BindTask
 from gpufleet.scheduler.delivery import Delivery
+from gpufleet.scheduler.device_conflicts import DeviceConflicts
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
+from gpufleet.scheduler.memory_offenders import MemoryOffenders
 from gpufleet.scheduler.places import Entry, Intent
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
 from gpufleet.scheduler.translation import Translation
@@ -42,6 +45,8 @@ class Dispatch:
         binder: Binder,
         reporter: Reporter,
         deadlines: GangDeadlines,
+        conflicts: DeviceConflicts,
+        offenders: MemoryOffenders,
         clock: Clock,
         epoch: int,
     ) -> None:
@@ -50,6 +55,8 @@ class Dispatch:
         self.binder = binder
         self.reporter = reporter
         self.deadlines = deadlines
+        self.conflicts = conflicts
+        self.offenders = offenders
         self.clock = clock
         self.epoch = epoch
 
@@ -82,10 +89,13 @@ class Dispatch:
             if entry.held is not None:
                 self.reporter.waits(entry.name, entry.held.reason, entry.held.message)
         self.deadlines.regard(self.translation.half_bound())
+        self.conflicts.regard(self.translation.pods.holdings.overlaps())
+        self.offenders.regard(self.translation.pods.holdings.offences())
 
     def next_due_s(self) -> float | None:
         """When a round is wanted even if nothing happens."""
-        dues = [self.deadlines.next_due_s(), self.translation.next_due_s()]
+        watching = (self.deadlines, self.conflicts, self.offenders, self.translation)
+        dues = [one.next_due_s() for one in watching]
         return min((due for due in dues if due is not None), default=None)
 
     def _bind(self, bind: Bind) -> None:

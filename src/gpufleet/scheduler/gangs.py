@@ -23,7 +23,8 @@ from gpufleet.kube.objects.pod import POD_SCHEDULED, SUCCEEDED, Pod
 from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
-from gpufleet.scheduler.gang_deadlines import BoundMember, HalfBound
+from gpufleet.scheduler.evictor import PlacedPod
+from gpufleet.scheduler.gang_deadlines import HalfBound
 from gpufleet.scheduler.places import Entry, Place
 
 LOG = logging.getLogger(__name__)
@@ -187,11 +188,11 @@ class GangBook:
         self._half[name] = HalfBound(name, needed, members, short_since(record), self.deadline_s)
 
 
-def bound_member(entry: Entry) -> BoundMember:
+def bound_member(entry: Entry) -> PlacedPod:
     """A placed member, and what may be done with it."""
     metadata = entry.object.metadata
     opted_in = metadata.annotations.get(keys.DELETE_INCOMPLETE) == "true"
-    return BoundMember(entry.name, metadata.controller is not None, opted_in)
+    return PlacedPod(entry.name, metadata.controller is not None, opted_in)
 
 
 def short_since(record: GangRecord) -> dt.datetime | None:

@@ -18,6 +18,7 @@ from gpufleet.kube.codec.pod import NO_LABELS, GangPart, PodVolumes, read_placed
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
@@ -26,6 +27,7 @@ from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, PodUid
 from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
+from gpufleet.scheduler.held_devices import devices_of
 from gpufleet.scheduler.volume_refusals import VolumeRefusals
 
 LOG = logging.getLogger(__name__)
@@ -144,18 +146,19 @@ class PodReader:
 
     def devices(self, pod: Pod, count: int) -> tuple[DeviceId | None, ...]:
         """The devices that a placed pod holds: as its node reports, else as granted, else unknown."""
+        held = tuple(dict.fromkeys(DeviceId(one.device) for one in self.holders(pod)))
+        return devices_of(count, self.granted(pod), held)
+
+    def holders(self, pod: Pod) -> list[Holder]:
+        """What its node reports of what the pod holds."""
         report = self.cluster.find(resources.NODE_DEVICES, pod.spec.node_name)
-        held = (
-            ()
-            if report is None
-            else [
-                DeviceId(holder.device)
-                for holder in report.spec.holders
-                if holder.pod_uid == pod.metadata.uid
-            ]
+        return (
+            [] if report is None else [one for one in report.spec.holders if one.pod_uid == pod.metadata.uid]
         )
-        known = tuple(held) or tuple(device.id for device in self._granted(pod))
-        return (*known, *[None] * (count - len(known)))[:count]
+
+    def granted(self, pod: Pod) -> tuple[DeviceId, ...]:
+        """The devices that a placed pod was granted."""
+        return tuple(device.id for device in self._granted(pod))
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone."""

@@ -13,7 +13,9 @@ from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodRem
 from gpufleet.kube.objects.pod import RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
 from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.node import Node
 from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.holdings import Holdings
 from gpufleet.scheduler.places import Entry, Place
 from gpufleet.scheduler.pod_reader import MALFORMED, Held, PodReader
 from gpufleet.scheduler.wire_text import PodName
@@ -28,7 +30,9 @@ class PodBook:
         self.gangs = gangs
         self.entries: dict[PodUid, Entry] = {}
         self.by_node: dict[NodeName, dict[PodUid, None]] = {}
+        self.holdings = Holdings(scheduler_name, reader)
         self._newly_held: dict[PodUid, None] = {}
+        self._unsettled: dict[NodeName, None] = {}
 
     def waiting(self, uid: PodUid) -> Entry | None:
         """The entry of a pod that the engine has waiting, as far as we know."""
@@ -94,6 +98,11 @@ class PodBook:
         entries = (self.entries.get(uid) for uid in uids)
         return [entry for entry in entries if entry is not None and entry.held is not None]
 
+    def take_unsettled(self) -> list[NodeName]:
+        """Nodes on which who holds what is to be settled anew, though their reports did not change."""
+        nodes, self._unsettled = self._unsettled, {}
+        return list(nodes)
+
     def bind_failed(self, uid: PodUid) -> list[Event]:
         """A bind came to nothing: the pod waits again, as what it says now."""
         entry = self.entries[uid]
@@ -116,6 +125,8 @@ class PodBook:
             return []
         self._unlink(uid, entry)
         self.reader.forget(uid)
+        if self.holdings.concern(entry.node):
+            self._unsettled[entry.node] = None
         return [PodRemoved(uid)] if entry.meaning is not None else []
 
     def vanish(self, uid: PodUid) -> list[Event]:
@@ -145,6 +156,8 @@ class PodBook:
         if before is not None and before.place is Place.PLACED and same_for_others(before.object, pod):
             before.object = pod
             return []
+        if self.reader.holders(pod):
+            self._unsettled[NodeName(pod.spec.node_name)] = None
         if before is not None and before.meaning and before.intent and as_meant(before, pod):
             # Our own bind: what it means is known, and need not be read from the grant again.
             self._enter(
@@ -156,16 +169,15 @@ class PodBook:
         self._enter(uid, Entry(pod_name(pod), pod, Place.PLACED, meaning, devices=devices))
         return [PodBound(meaning, NodeName(pod.spec.node_name), devices)]
 
-    def rebook(self, node: NodeName) -> list[Event]:
+    def rebook(self, name: NodeName, node: Node | None) -> list[Event]:
         """A node's report changed: pods that hold other devices than we thought are moved."""
         events: list[Event] = []
-        for entry in self.on_node(node):
-            if entry.meaning is None or entry.meaning.shape.gpu.count == 0:
-                continue
-            devices = self.reader.devices(entry.object, entry.meaning.shape.gpu.count)
-            if devices != entry.devices:
+        entries = self.on_node(name)
+        for uid, devices in self.holdings.settle(name, entries, node).items():
+            entry = self.entries[uid]
+            if entry.meaning is not None and devices != entry.devices:
                 entry.devices = devices
-                events.append(PodBound(entry.meaning, node, devices))
+                events.append(PodBound(entry.meaning, name, devices))
         return events
 
     def _enter(self, uid: PodUid, entry: Entry) -> None:

@@ -58,6 +58,7 @@ class ProcessOptions(msgspec.Struct, frozen=True):
     silent_watch: float
     binds_at_once: int
     fence: bool
+    evict_memory_offenders: bool
     listen: str
     event_log: Path | None
     log_level: str
@@ -135,6 +136,7 @@ def settings_of(options: ProcessOptions) -> Settings:
         gang_deadline_s=options.gang_deadline,
         silent_watch_s=options.silent_watch,
         require_fence=options.fence,
+        evict_memory_offenders=options.evict_memory_offenders,
     )
 
 

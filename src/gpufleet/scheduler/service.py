@@ -29,11 +29,14 @@ from gpufleet.scheduler.cluster import WATCHED, Cluster
 from gpufleet.scheduler.delivery import PluginDelivery
 from gpufleet.scheduler.dependencies import Dependencies
 from gpufleet.scheduler.desk import Desk
+from gpufleet.scheduler.device_conflicts import DeviceConflicts
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
 from gpufleet.scheduler.epochs import newest_epoch
+from gpufleet.scheduler.evictor import Evictor
 from gpufleet.scheduler.fence import wait_for_fence
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
 from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.memory_offenders import MemoryOffenders
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.nodes import NodeBook
 from gpufleet.scheduler.pod_reader import PodReader
@@ -176,9 +179,14 @@ class Service:
             binds_under_way=lambda: binder.backlog,
             standing=cluster.standing,
         )
-        deadlines = GangDeadlines(self.client, reporter, metrics)
+        evictor = Evictor(self.client, metrics)
+        deadlines = GangDeadlines(evictor, reporter, clock)
+        conflicts = DeviceConflicts(evictor, reporter, clock)
+        offenders = MemoryOffenders(evictor, reporter, clock, evicts=settings.evict_memory_offenders)
         delivery = PluginDelivery()
-        dispatch = Dispatch(translation, delivery, binder, reporter, deadlines, clock, epoch)
+        dispatch = Dispatch(
+            translation, delivery, binder, reporter, deadlines, conflicts, offenders, clock, epoch
+        )
         engine = Engine(find_policy(settings.policy))
         rounds = Rounds(engine, desk, translation, dispatch, clock, metrics, self.record)
 
@@ -186,7 +194,7 @@ class Service:
             return binder.backlog > 0 or reporter.backlog > 0 or desk.has_changes
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
-        return rounds, [binder.run(), reporter.run(), deadlines.run(), refreshing.run()]
+        return rounds, [binder.run(), reporter.run(), evictor.run(), refreshing.run()]
 
 
 class EpochUsedError(InternalError):

@@ -25,7 +25,8 @@ class Settings(msgspec.Struct, frozen=True):
     more of them do not make an API server faster. ``gang_deadline_s`` counts from the first
     member's PodScheduled time. ``silent_watch_s`` is how long a watch may say nothing at all.
     ``require_fence`` makes a leader wait until the API server refuses an older leader's Bindings;
-    without it two leaders at once are only kept apart by the Lease's clock.
+    without it two leaders at once are only kept apart by the Lease's clock. ``evict_memory_offenders``
+    ends pods that go on using more GPU memory than their share; without it they are only warned.
     """
 
     identity: str
@@ -40,3 +41,4 @@ class Settings(msgspec.Struct, frozen=True):
     silent_watch_s: float = 90.0
     request_timeout_s: float = 30.0
     require_fence: bool = True
+    evict_memory_offenders: bool = False

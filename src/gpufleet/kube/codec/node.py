@@ -82,10 +82,12 @@ def read_devices(devices: report.NodeDevices) -> tuple[Device, ...]:
             problem = f"{len(reported)} devices"
             raise ObjectError(problem, field="spec.devices", expected=f"at most {MAXIMUM_DEVICES}")
         _check_once(device.id for device in reported)
+        # Nobody of ours frees these: nothing is placed beside a holder of whom nothing is known.
+        foreign = {holder.device for holder in devices.spec.holders if not holder.pod_uid}
         found = []
         for position, device in enumerate(reported):
             with inside(f"spec.devices[{position}]"):
-                found.append(_device(device))
+                found.append(_device(device, taken=device.id in foreign))
         return tuple(found)
 
 
@@ -168,7 +170,7 @@ def _check_once(ids: Iterable[str]) -> None:
         seen.add(device)
 
 
-def _device(device: report.ReportedDevice) -> Device:
+def _device(device: report.ReportedDevice, *, taken: bool) -> Device:
     if not device.id or device.id.startswith(ANONYMOUS):
         raise InputError("not a device's id", field="id", value=device.id, expected="the GPU's UUID")
     serves = _SERVES.get(device.sharing)
@@ -184,7 +186,7 @@ def _device(device: report.ReportedDevice) -> Device:
         memory_mib=_memory(device),
         link_group=_at_least_zero(device.link_group, "linkGroup"),
         numa_node=None if device.numa_node is None else _at_least_zero(device.numa_node, "numaNode"),
-        serves=serves,
+        serves=Serves.NOTHING if taken else serves,
         healthy=device.health == report.HEALTHY,
     )
 

@@ -20,6 +20,9 @@ MIG = "mig"
 NOTHING = "nothing"
 SHARING_MODES = (WHOLE, SHARES, MIXED, MIG, NOTHING)
 
+# Kinds of holding, besides WHOLE and MIG: a part of a device.
+SHARE = "share"
+
 HEALTHY = "healthy"
 UNHEALTHY = "unhealthy"
 UNKNOWN = "unknown"
@@ -53,7 +56,10 @@ class ReportedDevice(Structure, frozen=True):
 
 
 class Holder(Structure, frozen=True):
-    """Who holds a device or a part of it. Without ``pod_uid`` it is somebody foreign."""
+    """Who holds a device or a part of it. Without ``pod_uid`` it is somebody foreign.
+
+    ``used_memory_mib`` is told where its processes use more than ``memory_mib``, its share.
+    """
 
     device: str
     pod_uid: str = msgspec.field(default="", name="podUID")
@@ -62,6 +68,7 @@ class Holder(Structure, frozen=True):
     gpu_milli: int = 1000
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     mig_profile: str | None = None
+    used_memory_mib: int | None = msgspec.field(default=None, name="usedMemoryMiB")
     mig_start: int | None = None
     foreign: str = ""
 
