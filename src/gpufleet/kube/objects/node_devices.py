@@ -68,9 +68,9 @@ class Holder(Structure, frozen=True):
     gpu_milli: int = 1000
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     mig_profile: str | None = None
-    used_memory_mib: int | None = msgspec.field(default=None, name="usedMemoryMiB")
     mig_start: int | None = None
     foreign: str = ""
+    used_memory_mib: int | None = msgspec.field(default=None, name="usedMemoryMiB")
 
 
 class NodeDevicesSpec(Structure, frozen=True):
