@@ -1,5 +1,6 @@
 """The agent as a program: lean, patient with a cluster that is away, gone when it is told to."""
 
+import http.client
 import json
 import signal
 import subprocess
@@ -63,6 +64,26 @@ def lines(folder: Path) -> list[dict[str, object]]:
     """What the agent has logged so far."""
     text = (folder / "log").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def fetched(folder: Path, path: str) -> tuple[int, str]:
+    """What the agent says at this path."""
+    until(lambda: any(line["message"] == "serving metrics and health" for line in lines(folder)))
+    port = next(line["port"] for line in lines(folder) if line["message"] == "serving metrics and health")
+    connection = http.client.HTTPConnection("127.0.0.1", int(str(port)), timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def test_probes_and_metrics_tell_what_is(tmp_path: Path) -> None:
+    with an_agent(tmp_path):
+        until(lambda: "node condition: the condition of the node node-1" in fetched(tmp_path, "/readyz")[1])
+        assert fetched(tmp_path, "/readyz")[0] == 503
+        assert fetched(tmp_path, "/healthz") == (200, "ok\n")
+        until(lambda: 'DCGM_FI_DEV_GPU_UTIL{gpu="7"' in fetched(tmp_path, "/metrics")[1])
 
 
 def test_it_waits_for_its_cluster_and_ends_when_it_is_told_to(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ against a simulated API server and folders of their own. ``process`` is the prog
 import random
 
 from gpufleet.agent.backends import read_machine, real_backends, simulated_backends
+from gpufleet.agent.exporter.exporter import Topics
 from gpufleet.agent.known import Holders, NodePods
+from gpufleet.agent.metrics_page import exporter, server
 from gpufleet.agent.node_condition import NodeCondition
 from gpufleet.agent.parts import Part, Parts
 from gpufleet.agent.settings import AgentSettings
@@ -27,38 +29,65 @@ class Agent:
     def __init__(self, settings: AgentSettings, client: Client, jitter: random.Random) -> None:
         self.settings = settings
         self.client = client
+        self.pace = Pace(settings.sample_every_s, processes=settings.accounting)
         self.pods: Topic[NodePods] = Topic({})
         self.holders: Topic[Holders] = Topic(())
-        self.watchman, machine = self._watchman(jitter)
-        condition = NodeCondition(client, settings.node, self.watchman.gpus)
-        parts = [
-            Part("watchman", self.watchman.run, lambda: self.watchman.gpus.value.problems),
-            Part("node condition", condition.run, lambda: (condition.problem,) if condition.problem else ()),
-        ]
-        if machine is not None:
-            machine.users = SimulatedUsers(self.watchman.gpus, self.pods, self.holders)
-            parts.append(Part("simulation", SimulationDoor(settings.state_folder, machine).run))
-        self.parts = Parts(parts, client.clock, jitter)
+        self.machine = self._machine()
+        self.watchman = self._watchman(jitter)
+        self.parts = Parts([*self._facts(), *self._metrics(), *self._simulation()], client.clock, jitter)
 
     async def run(self) -> None:
         """Run all parts until cancelled."""
         await self.parts.run()
 
-    def _watchman(self, jitter: random.Random) -> tuple[Watchman, Machine | None]:
-        """The watchman, and the simulated machine where there is one."""
+    def problems(self) -> tuple[str, ...]:
+        """What is not as it should be, by part; empty where all is well."""
+        return self.parts.problems()
+
+    def _machine(self) -> Machine | None:
+        """The simulated machine, where there is one."""
         settings = self.settings
-        machine = None
-        if settings.simulated is not None:
-            machine = read_machine(settings.simulated, settings.node, list)
-        return (
-            Watchman(
-                settings.node,
-                real_backends() if machine is None else simulated_backends(machine),
-                self.client.clock,
-                jitter,
-                pace=Pace(settings.sample_every_s, processes=settings.accounting),
-                boot_id=read_boot_id(),
-                present=lambda vendor: machine is not None or vendor in vendors(),
-            ),
-            machine,
+        return None if settings.simulated is None else read_machine(settings.simulated, settings.node, list)
+
+    def _watchman(self, jitter: random.Random) -> Watchman:
+        machine = self.machine
+        return Watchman(
+            self.settings.node,
+            real_backends() if machine is None else simulated_backends(machine),
+            self.client.clock,
+            jitter,
+            pace=self.pace,
+            boot_id=read_boot_id(),
+            present=lambda vendor: machine is not None or vendor in vendors(),
         )
+
+    def _facts(self) -> list[Part]:
+        """What the agent knows, and what it says of it to the cluster."""
+        gpus = self.watchman.gpus
+        condition = NodeCondition(self.client, self.settings.node, gpus)
+        return [
+            Part("watchman", self.watchman.run, lambda: gpus.value.problems),
+            Part("node condition", condition.run, lambda: _said(condition.problem)),
+        ]
+
+    def _metrics(self) -> list[Part]:
+        """The page of metrics, and the server that sends it and answers probes."""
+        settings, watchman = self.settings, self.watchman
+        topics = Topics(watchman.gpus, watchman.readings, self.pods, self.holders)
+        page = exporter(settings.metrics, topics, None, self.pace.stale_after_s)
+        serving = server(settings.metrics_address, page, self.problems)
+        return [
+            Part("exporter", page.run),
+            Part("server", serving.run, lambda: _said(serving.problem)),
+        ]
+
+    def _simulation(self) -> list[Part]:
+        """What makes a simulated machine live, and the door through which it is told to fail."""
+        if self.machine is None:
+            return []
+        self.machine.users = SimulatedUsers(self.watchman.gpus, self.pods, self.holders)
+        return [Part("simulation", SimulationDoor(self.settings.state_folder, self.machine).run)]
+
+
+def _said(problem: str) -> tuple[str, ...]:
+    return (problem,) if problem else ()

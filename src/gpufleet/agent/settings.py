@@ -5,6 +5,19 @@ from pathlib import Path
 import msgspec
 
 
+class MetricsSettings(msgspec.Struct, frozen=True):
+    """Which series are served and how they are labelled; docs/metrics.md has the table."""
+
+    counters: Path | None = None
+    hostname_label: str = "Hostname"
+    old_metric_labels: bool = False
+    pod_uid_label: bool = False
+    pod_label: tuple[str, ...] = ()
+    virtual_gpus: bool = False
+    replace_blanks: bool = False
+    hpc_job_mapping: Path | None = None
+
+
 class AgentSettings(msgspec.Struct, frozen=True):
     """The flags of ``gpufleet agent``.
 
@@ -23,6 +36,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     state_folder: Path = Path("/var/lib/gpufleet")
     sample_every_s: float = 10.0
     accounting: bool = False
+    metrics: MetricsSettings = MetricsSettings()
     log_level: str = "info"
     log_format: str | None = None
 

@@ -5,6 +5,17 @@ from pathlib import Path
 import click
 
 PATH = click.Path(path_type=Path)
+METRICS = (
+    "counters",
+    "hostname_label",
+    "old_metric_labels",
+    "pod_uid_label",
+    "pod_label",
+    "virtual_gpus",
+    "replace_blanks",
+    "hpc_job_mapping",
+)
+"""The options that say how metrics look."""
 
 
 @click.command(name="agent")
@@ -45,6 +56,27 @@ PATH = click.Path(path_type=Path)
     show_default=True,
     help="Ask for the processes on each GPU, for metrics of shares; needs the host's process ids.",
 )
+@click.option("--counters", type=PATH, metavar="FILE", help="The counters to serve, in dcgm-exporter's CSV.")
+@click.option(
+    "--hostname-label",
+    type=click.Choice(["Hostname", "hostname", "none"]),
+    default="Hostname",
+    show_default=True,
+    help="The label for the node's name.",
+)
+@click.option(
+    "--old-metric-labels", is_flag=True, help="Labels pod_name, pod_namespace, container_name, uuid."
+)
+@click.option("--pod-uid-label", is_flag=True, help="The pod's UID as a label.")
+@click.option("--pod-label", multiple=True, metavar="KEY", help="This label of pods as a label of series.")
+@click.option("--virtual-gpus", is_flag=True, help="A series for each holder of a shared GPU.")
+@click.option("--replace-blanks", is_flag=True, help="Model names with dashes in place of blanks.")
+@click.option(
+    "--hpc-job-mapping",
+    type=PATH,
+    metavar="FOLDER",
+    help="Where a batch system tells which job is on which GPU.",
+)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -57,6 +89,7 @@ def command(**options: object) -> int:
     Runs until it is told to end. A GPU, a driver or a server that fails is waited for.
     """
     from gpufleet.agent.process import run_process
-    from gpufleet.agent.settings import AgentSettings
+    from gpufleet.agent.settings import AgentSettings, MetricsSettings
 
-    return run_process(AgentSettings(**options))  # type: ignore[arg-type]
+    metrics = MetricsSettings(**{name: options.pop(name) for name in METRICS})  # type: ignore[arg-type]
+    return run_process(AgentSettings(metrics=metrics, **options))  # type: ignore[arg-type]

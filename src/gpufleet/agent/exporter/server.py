@@ -97,6 +97,7 @@ class MetricsServer:
             self.problem = ""
             self.port = server.sockets[0].getsockname()[1]
             self.listening.set()
+            LOG.info("serving metrics and health", extra={"address": self._address, "port": self.port})
             try:
                 await server.serve_forever()
             finally:

@@ -1,0 +1,67 @@
+"""Makes the exporter and its server from the agent's settings: what is served, where, how it is labelled."""
+
+import logging
+from collections.abc import Callable
+from typing import Literal
+
+from gpufleet.agent.exporter.counters_file import ChosenCounters, default_counters, read_counters
+from gpufleet.agent.exporter.errors import ExporterOptionError
+from gpufleet.agent.exporter.exporter import Exporter, Topics
+from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
+from gpufleet.agent.exporter.server import Health, MetricsServer
+from gpufleet.agent.exporter.usage import PodOf
+from gpufleet.agent.settings import MetricsSettings
+from gpufleet.daemon.listening import address_of
+
+LOG = logging.getLogger(__name__)
+HOSTNAME_LABELS: dict[str, Literal["Hostname", "hostname", ""]] = {
+    "Hostname": "Hostname",
+    "hostname": "hostname",
+    "none": "",
+}
+
+
+def exporter(
+    settings: MetricsSettings, topics: Topics, pod_of: PodOf | None, stale_after_s: float
+) -> Exporter:
+    """The exporter. Raises InputError for options that cannot be."""
+    pod_label_names(settings.pod_label)
+    options = ExporterOptions(
+        counters=_counters(settings),
+        hostname_label=HOSTNAME_LABELS[settings.hostname_label],
+        old_names=settings.old_metric_labels,
+        pod_uid=settings.pod_uid_label,
+        pod_labels=settings.pod_label,
+        virtual_gpus=settings.virtual_gpus,
+        replace_blanks=settings.replace_blanks,
+        job_folder=settings.hpc_job_mapping,
+        stale_after_s=stale_after_s,
+    )
+    return Exporter(topics, options, pod_of=pod_of)
+
+
+def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> MetricsServer:
+    """The server; whoever it answers, the loop turns, and ``ready`` says what is not as it should be."""
+    host, port = address_of(address, "--metrics-address")
+
+    def readiness() -> Health:
+        reasons = ready()
+        return Health(well=not reasons, reasons=reasons)
+
+    return MetricsServer(page.page, alive=lambda: Health(well=True), ready=readiness, address=host, port=port)
+
+
+def _counters(settings: MetricsSettings) -> ChosenCounters:
+    path = settings.counters
+    if path is None:
+        return default_counters()
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        expected = "a file of counters in dcgm-exporter's CSV"
+        raise ExporterOptionError(problem, field="--counters", value=str(path), expected=expected) from error
+    chosen = read_counters(text, str(path))
+    for notice in chosen.notices:
+        LOG.warning("a counter is not served", extra={"problem": notice})
+    return chosen
