@@ -36,6 +36,16 @@ class Driver(msgspec.Struct, frozen=True):
     vendor_library_version: str | None = None
 
 
+class Engines(msgspec.Struct, frozen=True):
+    """How many engines beside its processors an instance has; None where the driver does not tell."""
+
+    copy: int | None = None
+    decoders: int | None = None
+    encoders: int | None = None
+    jpeg: int | None = None
+    optical_flow: int | None = None
+
+
 class MigFacts(msgspec.Struct, frozen=True):
     """A MIG instance that exists, or a partition of an AMD card (profile "cpx_nps4", ``start`` its number).
 
@@ -52,6 +62,7 @@ class MigFacts(msgspec.Struct, frozen=True):
     memory_mib: int | None = None
     multiprocessors: int | None = None
     device_nodes: tuple[str, ...] = ()
+    engines: Engines = Engines()
 
 
 class GpuFacts(msgspec.Struct, frozen=True):
@@ -60,7 +71,8 @@ class GpuFacts(msgspec.Struct, frozen=True):
     ``index`` and ``minor`` may be others after a reboot; ``uuid`` is not. ``product`` is the name in
     the driver's words. ``memory_mib`` is all of it, ``reserved_mib`` what the driver keeps.
     ``device_nodes`` are the paths below /dev that a program needs for this GPU alone. ``mig_enabled``
-    is None where the card cannot be cut.
+    is None where the card cannot be cut. ``partitioning`` is how an AMD card is partitioned, or not
+    ("spx_nps1"); None where it cannot be.
     ``kernel_driver`` is told where a vendor has several (Intel: xe or i915).
     """
 
@@ -83,6 +95,12 @@ class GpuFacts(msgspec.Struct, frozen=True):
     mig: tuple[MigFacts, ...] = ()
     device_nodes: tuple[str, ...] = ()
     kernel_driver: str | None = None
+    pci_class: int | None = None
+    """Class, subclass and programming interface: 0x030200 computes, 0x030000 drives displays too."""
+    pci_device: int | None = None
+    """The maker's number of this kind of device."""
+    simd_units: int | None = None
+    partitioning: str | None = None
 
 
 class Fleet(msgspec.Struct, frozen=True):

@@ -76,5 +76,18 @@ int nvmlDeviceGetAttributes_v2(Device *of, Attributes *attributes)
     if (code)
         return code;
     attributes->memory_mb = memory;
-    return of_instance("nvmlDeviceGetAttributes_v2", of, "multiprocessors", &attributes->multiprocessors);
+    const struct {
+        const char *key;
+        unsigned *value;
+    } parts[] = {
+        {"multiprocessors", &attributes->multiprocessors},
+        {"copy", &attributes->copy},
+        {"decoders", &attributes->decoders},
+        {"encoders", &attributes->encoders},
+        {"jpeg", &attributes->jpeg},
+        {"ofa", &attributes->ofa},
+    };
+    for (unsigned at = 0; !code && at < sizeof parts / sizeof *parts; at++)
+        code = of_instance("nvmlDeviceGetAttributes_v2", of, parts[at].key, parts[at].value);
+    return code;
 }

@@ -124,6 +124,11 @@ class Machine:
             "start": place,
             "multiprocessors": 16,
             "memory_mib": 9984,
+            "copy": 1,
+            "decoders": 1,
+            "encoders": 0,
+            "jpeg": 1,
+            "ofa": 0,
             "memory": "9984 0 100",
             "compute": "",
         }

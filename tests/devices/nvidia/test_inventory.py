@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.devices.errors import DriverError
-from gpufleet.devices.facts import Link, MigFacts
+from gpufleet.devices.facts import Engines, Link, MigFacts
 from gpufleet.devices.nvidia.backend import NvidiaBackend
 from gpufleet.model.gpu_catalogue import Vendor
 from tests.devices.nvidia.machine import Machine
@@ -122,8 +122,8 @@ def test_a_cut_card_lists_its_instances(backend: NvidiaBackend, machine: Machine
     assert gpu.mig_enabled is True
     nodes = ("/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31")
     assert gpu.mig == (
-        MigFacts(small, "1g.10gb", 6, 9, 0, 9984, 16, nodes),
-        MigFacts(large, "1c.3g.40gb", 5, 2, 1, 9984, 60, ()),
+        MigFacts(small, "1g.10gb", 6, 9, 0, 9984, 16, nodes, Engines(1, 1, 0, 1, 0)),
+        MigFacts(large, "1c.3g.40gb", 5, 2, 1, 9984, 60, (), Engines(1, 1, 0, 1, 0)),
     )
 
 

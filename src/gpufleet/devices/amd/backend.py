@@ -162,7 +162,7 @@ def _uuid(card: Card) -> DeviceId:
 
 
 def _facts(index: int, uuid: DeviceId, card: Card, nodes: list[KfdNode], roots: Roots) -> GpuFacts:
-    compute = text(card.device / "current_compute_partition")
+    modes = _modes(card)
     partitions = nodes if len(nodes) > 1 else []
     units = [node.compute_units for node in nodes if node.compute_units is not None]
     total = number(card.device / "mem_info_vram_total")
@@ -178,19 +178,28 @@ def _facts(index: int, uuid: DeviceId, card: Card, nodes: list[KfdNode], roots: 
         numa_node=card.numa_node,
         multiprocessors=sum(units) if units else None,
         architecture=nodes[0].architecture if nodes else None,
-        mig_enabled=None if compute is None else bool(partitions),
+        mig_enabled=bool(partitions) if modes else None,
         mig=tuple(_partition(part, uuid, card, node, roots) for part, node in enumerate(partitions)),
         device_nodes=card.device_nodes,
+        pci_class=number(card.device / "class"),
+        pci_device=card.device_id,
+        simd_units=sum(node.simd_units for node in nodes) if nodes else None,
+        partitioning=modes or None,
     )
 
 
-def _partition(part: int, uuid: DeviceId, card: Card, node: KfdNode, roots: Roots) -> MigFacts:
-    """One partition: compute mode and memory mode name its kind, as in AMD's resource names."""
+def _modes(card: Card) -> str:
+    """How the card is partitioned, as in AMD's resource names: "cpx_nps4"; "" where it cannot be."""
     modes = [text(card.device / f"current_{what}_partition") or "" for what in ("compute", "memory")]
+    return "_".join(mode.lower() for mode in modes if mode) if modes[0] else ""
+
+
+def _partition(part: int, uuid: DeviceId, card: Card, node: KfdNode, roots: Roots) -> MigFacts:
+    """One partition."""
     device = (roots.sysfs / f"class/drm/renderD{node.render_minor}/device").resolve()
     return MigFacts(
         f"{uuid}-p{part}",
-        "_".join(mode.lower() for mode in modes if mode),
+        _modes(card),
         start=part,
         gpu_instance=part,
         compute_instance=0,

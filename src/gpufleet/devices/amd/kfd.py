@@ -24,6 +24,7 @@ class KfdNode(msgspec.Struct, frozen=True):
     """Bus, device and function, as PCI packs them into 16 bits."""
     render_minor: int
     compute_units: int | None
+    simd_units: int
     architecture: str | None
     memory_mib: int | None
 
@@ -62,6 +63,7 @@ def _node(folder: Path, values: dict[str, int]) -> KfdNode:
         values.get("location_id", 0) & 0xFFFF,
         values.get("drm_render_minor", -1),
         values["simd_count"] // per_unit if per_unit else None,
+        values["simd_count"],
         _architecture(values.get("gfx_target_version")),
         sum(banks) // MIB if banks else None,
     )

@@ -126,6 +126,8 @@ def _facts(index: int, card: Card) -> GpuFacts:
         architecture=architecture,
         device_nodes=card.device_nodes,
         kernel_driver=card.driver,
+        pci_class=number(card.device / "class"),
+        pci_device=card.device_id,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.devices.facts import MigFacts
+from gpufleet.devices.facts import Engines, MigFacts
 from gpufleet.devices.nvidia.nvml import Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
 
@@ -69,6 +69,7 @@ def _facts(
         memory_mib=None if attributes is None else attributes.memory_mib,
         multiprocessors=None if attributes is None else attributes.multiprocessors,
         device_nodes=tuple(f"/dev/nvidia-caps/nvidia-cap{minors[path]}" for path in paths if path in minors),
+        engines=Engines() if attributes is None else attributes.engines,
     )
 
 

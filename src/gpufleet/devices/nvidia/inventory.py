@@ -15,6 +15,7 @@ from gpufleet.devices.nvidia.instances import instance_facts
 from gpufleet.devices.nvidia.links import links
 from gpufleet.devices.nvidia.nvml import MIB, Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers, CallFailedError, NotGivenError, ResetNeededError
+from gpufleet.devices.sysfs import number
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 
@@ -129,6 +130,7 @@ def _facts(nvml: Nvml, handle: Handle, index: int, root: Path) -> GpuFacts:
         mig_enabled=answers.ask(lambda: nvml.mig_mode(handle)),
         mig=instance_facts(nvml, handle, minor, answers, root),
         device_nodes=() if minor is None else (f"/dev/nvidia{minor}",),
+        pci_class=None if bus_id is None else number(_folder(bus_id, root) / "class"),
     )
 
 
@@ -145,11 +147,15 @@ def _clique(nvml: Nvml, handle: Handle, answers: Answers) -> str | None:
     return f"{uuid.UUID(bytes=fabric.cluster)}.{fabric.clique}"
 
 
+def _folder(bus_id: str, root: Path) -> Path:
+    """What sysfs tells of a device. NVML writes the domain with eight digits, the kernel with four."""
+    domain, _, place = bus_id.lower().partition(":")
+    return root / "sys/bus/pci/devices" / f"{domain[-4:]}:{place}"
+
+
 def _numa_node(nvml: Nvml, handle: Handle, bus_id: str | None, answers: Answers, root: Path) -> int | None:
     if bus_id is not None:
-        # NVML writes the domain with eight digits, the kernel with four.
-        domain, _, place = bus_id.lower().partition(":")
-        file = root / "sys/bus/pci/devices" / f"{domain[-4:]}:{place}" / "numa_node"
+        file = _folder(bus_id, root) / "numa_node"
         try:
             node = int(file.read_text(encoding="ascii"))
         except (OSError, ValueError):

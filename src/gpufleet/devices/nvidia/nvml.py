@@ -14,6 +14,7 @@ from typing import Any, NewType
 
 import msgspec
 
+from gpufleet.devices.facts import Engines
 from gpufleet.devices.nvidia.refusals import SUCCESS, NotGivenError, translated
 
 Handle = NewType("Handle", object)
@@ -63,10 +64,11 @@ class Fabric(msgspec.Struct, frozen=True):
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """Size of a MIG instance."""
+    """Size of a MIG instance, and its engines."""
 
     multiprocessors: int
     memory_mib: int
+    engines: Engines
 
 
 class InstanceInfo(msgspec.Struct, frozen=True):
@@ -211,7 +213,14 @@ class Nvml:
     def attributes(self, instance: Handle) -> Attributes:
         """Size of a MIG instance; the driver tells it of instances only."""
         found = self._call("nvmlDeviceGetAttributes_v2", instance)
-        return Attributes(int(found.multiprocessorCount), int(found.memorySizeMB))
+        engines = Engines(
+            copy=int(found.sharedCopyEngineCount),
+            decoders=int(found.sharedDecoderCount),
+            encoders=int(found.sharedEncoderCount),
+            jpeg=int(found.sharedJpegCount),
+            optical_flow=int(found.sharedOfaCount),
+        )
+        return Attributes(int(found.multiprocessorCount), int(found.memorySizeMB), engines)
 
     def name(self, handle: Handle) -> str:
         """The product; of an instance with its profile behind it ("NVIDIA A30 MIG 1g.6gb")."""

@@ -122,11 +122,12 @@ def _facts(gpu: Gpu) -> GpuFacts:
     first, _, second = model.compute_target.partition(".")
     capability = (int(first), int(second)) if first.isdigit() and second.isdigit() else None
     number = gpu.index if model.vendor is Vendor.NVIDIA else RENDER_FIRST + gpu.index
+    product = (model.labels[0] if model.labels else str(model.name)).replace("-", " ")
     return GpuFacts(
         uuid=gpu.uuid,
         vendor=model.vendor,
         index=gpu.index,
-        product=(model.labels[0] if model.labels else str(model.name)).replace("-", " "),
+        product=product,
         minor=gpu.index,
         memory_mib=gpu.group.memory_mib,
         reserved_mib=gpu.group.text.reserved_mib,
@@ -139,4 +140,12 @@ def _facts(gpu: Gpu) -> GpuFacts:
         mig=gpu.instances or (),
         device_nodes=(DEVICE_NODES[model.vendor].format(number),),
         kernel_driver="xe" if model.vendor is Vendor.INTEL else None,
+        pci_class=_pci_class(model.vendor, product),
     )
+
+
+def _pci_class(vendor: Vendor, product: str) -> int | None:
+    """Cards for gamers drive displays, NVIDIA's others compute."""
+    if vendor is not Vendor.NVIDIA:
+        return None
+    return 0x030000 if "GeForce" in product else 0x030200

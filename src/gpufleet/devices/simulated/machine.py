@@ -14,7 +14,7 @@ import msgspec
 
 from gpufleet.devices.backend import Changed, Event, XidEvent
 from gpufleet.devices.errors import DriverError, GpuLostError, MachineError
-from gpufleet.devices.facts import MigFacts
+from gpufleet.devices.facts import Engines, MigFacts
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.simulated.description import Description, Group
 from gpufleet.devices.xid import XidAction, xid
@@ -81,6 +81,7 @@ class Gpu:
                     0,
                     profile.memory_mib or eighths,
                     profile.multiprocessors,
+                    engines=Engines(copy=profile.copy_engines, decoders=profile.decoders),
                 )
             )
         self.instances = tuple(made)
