@@ -80,9 +80,13 @@ def a_node(
     return node
 
 
-def some_devices(*devices: dict[str, Any], name: str = "node-1") -> NodeDevices:
+def some_devices(*devices: dict[str, Any], name: str = "node-1", driver: str = "") -> NodeDevices:
     """A node's report of its GPUs."""
     report: NodeDevices = decoded(
-        {"metadata": {"name": name}, "spec": {"bootID": "boot-1", "devices": list(devices)}}, NodeDevices
+        {
+            "metadata": {"name": name},
+            "spec": {"bootID": "boot-1", "driver": driver, "devices": list(devices)},
+        },
+        NodeDevices,
     )
     return report

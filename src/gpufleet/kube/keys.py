@@ -32,6 +32,13 @@ HAMI_PRIORITY = "nvidia.com/priority"
 HAMI_USE_MODEL = "nvidia.com/use-gputype"
 HAMI_AVOID_MODEL = "nvidia.com/nouse-gputype"
 
+# Which CUDA the containers need: "12.4", or "any" where the name of an image is not to be believed.
+CUDA_VERSION = "gpufleet.io/cuda-version"
+# Variables of NVIDIA's container toolkit.
+REQUIRE_CUDA = "NVIDIA_REQUIRE_CUDA"
+DISABLE_REQUIRE = "NVIDIA_DISABLE_REQUIRE"
+CUDA_VARIABLES = frozenset({REQUIRE_CUDA, DISABLE_REQUIRE})
+
 VOLCANO_NUMBER = "volcano.sh/vgpu-number"
 VOLCANO_MEMORY = "volcano.sh/vgpu-memory"
 VOLCANO_MEMORY_PERCENT = "volcano.sh/vgpu-memory-percentage"
@@ -105,6 +112,7 @@ POD_ANNOTATIONS = frozenset(
         KAI_CONTAINER,
         HAMI_USE_MODEL,
         HAMI_AVOID_MODEL,
+        CUDA_VERSION,
         *QUEUE_KEYS,
         GANG,
         GANG_MIN_MEMBERS,

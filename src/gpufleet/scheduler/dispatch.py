@@ -8,7 +8,6 @@ Nothing here waits; what comes of a bind comes back through ``translation`` as a
 import logging
 from collections.abc import Callable
 
-from gpufleet.engine.explanation import explain, explain_gang
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -29,6 +28,7 @@ from gpufleet.scheduler.memory_offenders import MemoryOffenders
 from gpufleet.scheduler.places import Entry, Intent
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
 from gpufleet.scheduler.translation import Translation
+from gpufleet.scheduler.verdict_words import words_for_gang, words_for_pod
 from gpufleet.scheduler.volume_binder import VolumeTask
 from gpufleet.scheduler.wire_text import PodName
 
@@ -68,7 +68,7 @@ class Dispatch:
             case Unschedulable(uid, verdict):
                 entry = self.translation.pods.waiting(uid)
                 if entry is not None and entry.meaning is not None:
-                    message = explain(verdict, entry.meaning.shape)
+                    message = words_for_pod(verdict, entry.meaning.shape)
                     self.reporter.waits(entry.name, UNSCHEDULABLE, message)
             case GangUnschedulable():
                 self._tell_gang(instruction.gang, lambda entry: _gang_words(instruction, entry))
@@ -120,4 +120,4 @@ def scheduled_note(pod: PodName, node: NodeName) -> str:
 
 
 def _gang_words(said: GangUnschedulable, entry: Entry) -> str:
-    return explain_gang(said, None if entry.meaning is None else entry.meaning.shape)
+    return words_for_gang(said, None if entry.meaning is None else entry.meaning.shape)

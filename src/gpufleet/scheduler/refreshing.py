@@ -9,7 +9,6 @@ in each turn. What a server would not take when it was first said is said again 
 
 from collections.abc import Callable, Iterator
 
-from gpufleet.engine.explanation import explain, explain_gang
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
@@ -20,6 +19,7 @@ from gpufleet.model.shape import Shape
 from gpufleet.scheduler.places import Entry, Place
 from gpufleet.scheduler.pods import PodBook
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
+from gpufleet.scheduler.verdict_words import words_for_gang, words_for_pod
 
 TURN_EVERY_S = 10.0
 PODS_A_TURN = 2_000
@@ -104,7 +104,7 @@ class _Answers:
         verdict = self.engine.explain(pod.uid)
         if verdict is None or sum(verdict.first_reasons.values()) < verdict.nodes:
             return ""
-        return explain(verdict, pod.shape)
+        return words_for_pod(verdict, pod.shape)
 
     def of_gang(self, gang: GangName, size: int, shape: Shape) -> str:
         """The words for a member of a gang of this many waiting members."""
@@ -112,4 +112,4 @@ class _Answers:
             self._gangs[gang] = self.engine.explain_gang(gang)
             self.made += 1 + size // MEMBERS_AN_ANSWER
         said = self._gangs[gang]
-        return "" if said is None else explain_gang(said, shape)
+        return "" if said is None else words_for_gang(said, shape)

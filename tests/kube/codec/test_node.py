@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpufleet.kube.codec.cuda import ALL_FEATURES
 from gpufleet.kube.codec.node import is_anonymous, read_node
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.storage import CsiNode
@@ -112,7 +113,7 @@ def test_taints_features_and_cordon_are_kept() -> None:
         )
     )
     assert node.unschedulable
-    assert node.features == ("A", "B")
+    assert node.features == ("A", "B", *ALL_FEATURES)
     assert node.taints == (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
 
 
@@ -130,7 +131,7 @@ def test_drivers_and_attached_volumes_of_limited_drivers_are_told() -> None:
     csi = decoded({"metadata": {"name": "node-1"}, "spec": {"drivers": drivers}}, CsiNode)
     attached = [Attachment("ebs.csi.aws.com", "vol-1"), Attachment("nfs.csi.k8s.io", "share")]
     node = read_node(a_node(), csi=csi, attached=attached)
-    assert node.features == ("CSI driver ebs.csi.aws.com", "CSI driver nfs.csi.k8s.io")
+    assert node.features == ("CSI driver ebs.csi.aws.com", "CSI driver nfs.csi.k8s.io", *ALL_FEATURES)
     assert node.attached == (Attachment("ebs.csi.aws.com", "vol-1"),)
 
 

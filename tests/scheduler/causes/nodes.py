@@ -1,5 +1,7 @@
 """Causes of nodes that do not suit: models, counts, labels, taints, cordons."""
 
+from typing import Any
+
 from tests.scheduler.causes.book import cause, report
 from tests.scheduler.world import World
 
@@ -114,3 +116,31 @@ def the_only_node_has_a_report_that_cannot_be(world: World) -> None:
     world.node("a", devices=False)
     report(world, "a", [{"id": "GPU-a-0", "model": "H100-80GB", "sharing": "half"}])
     world.pod("p")
+
+
+def needing(image: str) -> dict[str, Any]:
+    """The containers of a pod with one GPU and this image."""
+    container = {"name": "main", "image": image, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    return {"containers": [container]}
+
+
+@cause(
+    "cuda-driver",
+    why="it needs CUDA 13.0.1 (image nvidia/cuda:13.0.1-base), and the driver of a (470.82.01) is too old",
+    way="update the driver to 580.65.06 or newer",
+)
+def an_image_that_the_driver_does_not_run(world: World) -> None:
+    world.node("a", labels={"nvidia.com/cuda.driver-version.full": "470.82.01"})
+    world.node("cpu", gpus=0, devices=False)
+    world.pod("p", **needing("nvidia/cuda:13.0.1-base"))
+
+
+@cause(
+    "cuda-driver",
+    why="CUDA 12.4 (annotation gpufleet.io/cuda-version), and the drivers of a (390.157) and b (390.157)",
+    way='gpufleet.io/cuda-version: "any"',
+)
+def an_annotation_for_a_newer_cuda(world: World) -> None:
+    for name in ("a", "b"):
+        world.node(name, labels={"nvidia.com/cuda.driver-version.full": "390.157"})
+    world.pod("p", annotations={"gpufleet.io/cuda-version": "12.4"})

@@ -9,6 +9,7 @@ counted a second time among the other resources.
 from collections.abc import Iterable, Iterator
 
 from gpufleet.kube.codec.attachments import driver_feature
+from gpufleet.kube.codec.cuda import offered_features
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects import node as wire
@@ -67,7 +68,7 @@ def read_node(
             labels=node.metadata.labels,
             taints=_taints(node.spec.taints),
             unschedulable=node.spec.unschedulable,
-            features=tuple(sorted({*node.status.declared_features, *_drivers(csi)})),
+            features=_features(node, devices, csi),
             volume_limits=limits,
             gpu_resources=tuple(name for name in GPU_RESOURCES if amounts.get(name, ZERO) != ZERO),
             attached=tuple(sorted(one for one in set(attached) if one.driver in limited)),
@@ -219,6 +220,14 @@ def _taints(taints: tuple[wire.Taint, ...]) -> tuple[Taint, ...]:
         with inside(f"spec.taints[{position}]"):
             found.append(Taint(taint.key, taint.value, taint.effect))
     return tuple(found)
+
+
+def _features(node: wire.Node, devices: report.NodeDevices | None, csi: CsiNode | None) -> tuple[str, ...]:
+    """What the kubelet declares, the drivers of volumes, and the versions of CUDA that are not ruled out."""
+    cuda = offered_features(node, devices)
+    others = {*node.status.declared_features, *_drivers(csi)}
+    # The same tuple for most nodes of a fleet.
+    return tuple(sorted({*others, *cuda})) if others else cuda
 
 
 def _drivers(csi: CsiNode | None) -> Iterator[str]:

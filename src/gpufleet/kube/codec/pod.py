@@ -14,6 +14,7 @@ import msgspec
 from gpufleet.kube import keys
 from gpufleet.kube.codec import neighbours, selectors
 from gpufleet.kube.codec.containers import pod_amounts
+from gpufleet.kube.codec.cuda import needed_features
 from gpufleet.kube.codec.features import required_features
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.gpu_models import accepted_models
@@ -140,6 +141,7 @@ _SHAPE_KEYS = (
     keys.KAI_CONTAINER,
     keys.HAMI_USE_MODEL,
     keys.HAMI_AVOID_MODEL,
+    keys.CUDA_VERSION,
 )
 _SHAPE_LABELS = (keys.GPU_FRACTION, keys.GPU_MEMORY)
 
@@ -202,7 +204,7 @@ def _read_shape(pod: WirePod) -> Shape:
         node_selector=selectors.node_selector(spec.node_selector, "spec.nodeSelector"),
         affinity=selectors.node_affinity(affinity, "spec.affinity.nodeAffinity"),
         tolerations=_tolerations(spec),
-        features=required_features(spec),
+        features=tuple(sorted({*required_features(spec), *needed_features(pod)})),
         gpu_resource=needs.gpu_resource if gpu.whole else "",
         relations=neighbours.read_relations(spec, metadata.namespace, labels),
     )

@@ -6,6 +6,7 @@ dropped and what many pods have alike (containers, tolerations, affinity) is kep
 
 import msgspec
 
+from gpufleet.kube import keys
 from gpufleet.kube.objects.metadata import PodMetadata
 from gpufleet.kube.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
 from gpufleet.kube.objects.structure import Shared, Structure
@@ -44,6 +45,13 @@ class VolumeMount(Structure, frozen=True):
     bind_mount_options: tuple[str, ...] = ()
 
 
+class EnvironmentVariable(Structure, frozen=True):
+    """A variable of a container's environment, where it is one that decides about placement."""
+
+    name: str
+    value: str = ""
+
+
 class RestartRule(Structure, frozen=True):
     """What the end of a container brings about."""
 
@@ -51,7 +59,10 @@ class RestartRule(Structure, frozen=True):
 
 
 class Container(Structure, frozen=True):
-    """A container or init container; an init container that restarts always is a sidecar."""
+    """A container or init container; an init container that restarts always is a sidecar.
+
+    The image is kept where its name may tell of CUDA.
+    """
 
     name: str
     resources: ContainerResources = ContainerResources()
@@ -59,11 +70,25 @@ class Container(Structure, frozen=True):
     restart_policy: str = ""
     restart_policy_rules: tuple[RestartRule, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
+    image: str = ""
+    env: tuple[EnvironmentVariable, ...] = ()
+
+    def __post_init__(self) -> None:
+        keep = msgspec.structs.force_setattr
+        # Images and variables differ between pods that are alike in all else.
+        if self.image and not _may_name_cuda(self.image):
+            keep(self, "image", "")
+        if self.env:
+            keep(self, "env", tuple(one for one in self.env if one.name in keys.CUDA_VARIABLES))
 
     @property
     def restartable(self) -> bool:
         """True for a sidecar, where this is an init container."""
         return self.restart_policy == ALWAYS
+
+
+def _may_name_cuda(image: str) -> bool:
+    return "cu" in image or "CU" in image
 
 
 class PreferredNodeTerm(Structure, frozen=True):

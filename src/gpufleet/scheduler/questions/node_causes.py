@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from gpufleet.kube import resources
+from gpufleet.kube.codec.cuda import FEATURES
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.model import gpu_model
@@ -15,6 +16,7 @@ from gpufleet.model.node import Node
 from gpufleet.model.taint import Taint, tolerates
 from gpufleet.scheduler.questions.answer import Finding
 from gpufleet.scheduler.questions.case import Case, Explain, counted, listed
+from gpufleet.scheduler.questions.driver_causes import old_driver
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -207,7 +209,10 @@ def featureless(case: Case) -> Finding:
     lacking = {
         feature for node in case.near for feature in case.shape.features if feature not in node.features
     }
-    why = f"no node that would do declares {listed(sorted(lacking))}"
+    if lacking <= FEATURES:
+        return old_driver(case, lacking)
+    others = sorted(lacking - FEATURES)
+    why = f"no node that would do declares {listed(others)}"
     return Finding("feature", why, ("upgrade the kubelets, or leave the field out that needs it",))
 
 

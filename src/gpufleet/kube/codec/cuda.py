@@ -1,0 +1,162 @@
+"""Which CUDA a pod needs, and which CUDA a node's driver surely does not run.
+
+Both are told to the engine as a feature of nodes for each major version of CUDA, because within one a
+driver runs what it runs by its floor. A node lacks a feature only where its driver is known and the
+table of ``model.cuda_compatibility`` says a sure no; all other nodes, those without GPUs among them, have
+all of them. The same rule at a pod: what is not known asks for nothing.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpufleet.kube import keys
+from gpufleet.kube.codec.containers import places
+from gpufleet.kube.objects import node as wire
+from gpufleet.kube.objects.node_devices import NodeDevices
+from gpufleet.kube.objects.pod import Container, Pod
+from gpufleet.model import gpu_model
+from gpufleet.model.cuda_compatibility import (
+    FAMILIES,
+    DriverVersion,
+    Toolkit,
+    parse_driver,
+    parse_toolkit,
+    refused_majors,
+)
+from gpufleet.model.cuda_images import toolkit_of_image
+from gpufleet.model.cuda_requirement import parse_requirement
+from gpufleet.model.errors import InputError
+
+ANY = "any"
+VENDOR = "nvidia"
+VENDOR_DOMAIN = "nvidia.com/"
+DRIVER_LABELS = tuple(f"nvidia.com/cuda.driver-version.{part}" for part in ("major", "minor", "revision"))
+OLDER_DRIVER_LABELS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
+FULL_DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+# Resources by which a container gets a part of a GPU.
+SLOTS = frozenset((keys.GPU_SHARE, *keys.SHARE_RESOURCES))
+# Cards that forward compatibility is not made for.
+CONSUMER = ("geforce", "titan")
+
+
+def feature(major: int) -> str:
+    """How a driver for a major version of CUDA is called among a node's features; no kubelet declares it."""
+    return f"driver for CUDA {major}"
+
+
+ALL_FEATURES = tuple(feature(major) for major in sorted(FAMILIES))
+FEATURES = frozenset(ALL_FEATURES)
+
+
+def needed_features(pod: Pod) -> tuple[str, ...]:
+    """The features that the pod's toolkits need. Raises InputError for an annotation that cannot be."""
+    return tuple(sorted({feature(one.major) for one in toolkits(pod) if one.major in FAMILIES}))
+
+
+def toolkits(pod: Pod) -> tuple[Toolkit, ...]:
+    """The toolkits of the pod's containers with GPUs, as far as they are told, each once.
+
+    The annotation decides for all containers; then NVIDIA_REQUIRE_CUDA, then the image's name.
+    """
+    told = pod.metadata.annotations.get(keys.CUDA_VERSION)
+    if told == ANY:
+        return ()
+    if told is not None:
+        toolkit = parse_toolkit(told)
+        if toolkit is None:
+            field = f"metadata.annotations[{keys.CUDA_VERSION}]"
+            raise InputError(
+                "not a version of CUDA", field=field, value=told, expected=f"12.4, say, or {ANY}"
+            )
+        return (toolkit,)
+    found = (_of_container(container) for _, container in places(pod.spec) if _uses_gpus(container))
+    return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
+def offered_features(node: wire.Node, devices: NodeDevices | None) -> tuple[str, ...]:
+    """The features of a node: one for each major version of CUDA that its driver does not surely refuse."""
+    driver = known_driver(node, devices)
+    if driver is None:
+        return ALL_FEATURES
+    refused = refused_majors(driver, forward_compatible=not _is_consumer(_products(node, devices)))
+    return _offered(refused)
+
+
+def known_driver(node: wire.Node, devices: NodeDevices | None) -> DriverVersion | None:
+    """The version of the node's NVIDIA driver: by its report of devices, else by its labels."""
+    reported = None if devices is None else _reported_driver(devices)
+    if reported is not None:
+        return reported
+    labels = node.metadata.labels
+    if not labels:
+        return None
+    full = labels.get(FULL_DRIVER_LABEL)
+    if full is not None:
+        return parse_driver(full)
+    return _joined(labels, DRIVER_LABELS) or _joined(labels, OLDER_DRIVER_LABELS)
+
+
+def _reported_driver(devices: NodeDevices) -> DriverVersion | None:
+    """In a report of one driver its version, in one of several each behind its vendor's name."""
+    written = devices.spec.driver
+    for part in written.split(", "):
+        vendor, _, version = part.rpartition(" ")
+        if vendor.casefold() == VENDOR:
+            return parse_driver(version)
+    vendors = {one.vendor.casefold() for one in devices.spec.devices}
+    return parse_driver(written) if vendors == {VENDOR} else None
+
+
+def _joined(labels: Mapping[str, str], names: Iterable[str]) -> DriverVersion | None:
+    parts = [labels[name] for name in names if labels.get(name)]
+    return parse_driver(".".join(parts))
+
+
+def _products(node: wire.Node, devices: NodeDevices | None) -> frozenset[str]:
+    if devices is not None and devices.spec.devices:
+        return frozenset(one.model for one in devices.spec.devices)
+    product = node.metadata.labels.get(PRODUCT_LABEL)
+    return frozenset() if product is None else frozenset((product,))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_consumer(products: frozenset[str]) -> bool:
+    """True if all the products are cards for gamers."""
+    return bool(products) and all(any(_names_consumer(text) for text in _names(one)) for one in products)
+
+
+def _names(product: str) -> Iterator[str]:
+    yield product
+    known = gpu_model.find(product)
+    if known is not None:
+        yield from known.labels
+
+
+def _names_consumer(text: str) -> bool:
+    return any(word in text.casefold() for word in CONSUMER)
+
+
+@functools.lru_cache(maxsize=64)
+def _offered(refused: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(feature(major) for major in sorted(FAMILIES) if major not in refused)
+
+
+def _uses_gpus(container: Container) -> bool:
+    amounts = container.resources
+    asked = (*amounts.limits, *amounts.requests)
+    return any(name.startswith(VENDOR_DOMAIN) or name in SLOTS for name in asked)
+
+
+def _of_container(container: Container) -> Toolkit | None:
+    variables = {one.name: one.value for one in container.env}
+    if variables.get(keys.DISABLE_REQUIRE, "").casefold() in {"1", "t", "true"}:
+        return None
+    required = variables.get(keys.REQUIRE_CUDA)
+    if required is not None:
+        try:
+            return parse_requirement(required, field=keys.REQUIRE_CUDA).toolkit()
+        except InputError:
+            # The node's container toolkit judges it; it tells us nothing.
+            return None
+    return toolkit_of_image(container.image)

@@ -1,0 +1,27 @@
+"""The engine's words for a waiting pod, with the names of the features where it is for want of one.
+
+The engine knows features by name only; ``kube.codec.features``, ``attachments`` and ``cuda`` named them.
+"""
+
+from gpufleet.engine.explanation import explain, explain_gang
+from gpufleet.engine.instruction import GangUnschedulable, Verdict
+from gpufleet.model.shape import Shape
+
+FEATURE = "feature"
+
+
+def words_for_pod(verdict: Verdict, shape: Shape) -> str:
+    """Why a pod of the shape fits nowhere."""
+    return explain(verdict, shape) + _features(verdict, shape)
+
+
+def words_for_gang(said: GangUnschedulable, shape: Shape | None) -> str:
+    """Why a gang cannot start; ``shape`` is that of the first member that does not fit."""
+    words = explain_gang(said, shape)
+    return words if said.verdict is None or shape is None else words + _features(said.verdict, shape)
+
+
+def _features(verdict: Verdict, shape: Shape) -> str:
+    if FEATURE not in verdict.first_reasons or not shape.features:
+        return ""
+    return f" (features needed: {', '.join(shape.features)})"
