@@ -1,0 +1,157 @@
+"""Keeping the node's labels in the cluster as its GPUs are.
+
+Follows the node's GPUs and writes where the labels differ from what is written, and only then: first it
+reads what is there, so a restart writes nothing. Whether Node Feature Discovery is installed is looked at
+each time; where it came or went, the labels move, off the Node first, so that nobody keeps a label of
+ours under another name. A vendor whose driver does not answer keeps the labels that it had.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from gpufleet.agent.known import NodeGpus
+from gpufleet.agent.labels import PREFIXES, node_labels
+from gpufleet.agent.labels.node_feature import InNodeFeature
+from gpufleet.agent.labels.nvidia import TIMESTAMP
+from gpufleet.agent.labels.on_node import OnNode
+from gpufleet.agent.labels.values import Labels
+from gpufleet.agent.topic import Topic
+from gpufleet.kube.backoff import Backoff, Patience
+from gpufleet.kube.client import Client
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.resources import NODE_FEATURES
+from gpufleet.model.gpu_catalogue import Vendor
+
+LOG = logging.getLogger(__name__)
+LOOK_S = 300.0
+"""How often to look whether the labels are still there and who carries them."""
+
+RETRIES = Patience(first_s=1.0, longest_s=60.0)
+MACHINE_LENGTH_MAX = 4096
+
+
+class LabelPublisher:
+    """Writes this node's labels. ``problem`` says why it cannot, "" while it can.
+
+    ``namespace`` is where its NodeFeature is kept. ``machine_file`` has the name of the machine's type
+    (/sys/class/dmi/id/product_name, say). Without ``timestamp`` no label says when the labels were made.
+    """
+
+    def __init__(
+        self,
+        gpus: Topic[NodeGpus],
+        client: Client,
+        jitter: random.Random,
+        *,
+        namespace: str,
+        machine_file: Path | None = None,
+        timestamp: bool = True,
+    ) -> None:
+        self.gpus = gpus
+        self.client = client
+        self.jitter = jitter
+        self.namespace = namespace
+        self.machine_file = machine_file
+        self.timestamp = timestamp
+        self.problem = ""
+
+    async def run(self) -> None:
+        """Keep the labels until cancelled."""
+        backoff = Backoff(RETRIES, self.jitter)
+        async with _changes(self.gpus) as changed:
+            while True:
+                changed.clear()
+                try:
+                    await self.reconcile()
+                except KubeError as error:
+                    self._tell(f"the node's labels cannot be written: {error}")
+                    await self.client.clock.sleep(backoff.next_s())
+                else:
+                    self._tell("")
+                    backoff.reset()
+                    await _either(changed, LOOK_S * self.jitter.uniform(0.9, 1.1))
+
+    async def reconcile(self) -> None:
+        """Compare what is written with what is so, and write where they differ. Raises KubeError."""
+        known = self.gpus.value
+        on_node = OnNode(self.client, known.node)
+        node = await on_node.read_node()
+        if not await self.client.serves(NODE_FEATURES):
+            await self._settle(known, on_node, node.ours(), node.ours())
+            return
+        in_feature = InNodeFeature(self.client, known.node, node.metadata.uid, self.namespace)
+        written = await in_feature.read()
+        before = {**node.ours(), **written}
+        if node.ours():
+            await on_node.write({})
+        await self._settle(known, in_feature, written, before)
+
+    async def _settle(
+        self, known: NodeGpus, place: OnNode | InNodeFeature, written: Labels, before: Labels
+    ) -> None:
+        """Write what is wanted where it is not ``written`` already; ``before`` is what was so anywhere."""
+        wanted = self._wanted(known, before)
+        if wanted == {name: value for name, value in written.items() if name != TIMESTAMP}:
+            return
+        if self.timestamp and any(name.startswith(PREFIXES[Vendor.NVIDIA]) for name in wanted):
+            wanted[TIMESTAMP] = str(int(self.client.clock.now().timestamp()))
+        await place.write(wanted)
+        LOG.info("the node's labels are written", extra={"node": known.node, "labels": len(wanted)})
+
+    def _wanted(self, known: NodeGpus, before: Labels) -> Labels:
+        """The labels of the vendors that answer, and those that the others had while something is wrong."""
+        wanted = node_labels(known, machine_type(self.machine_file))
+        if not known.problems:
+            return wanted
+        answering = {driver.vendor for driver in known.drivers}
+        silent = [
+            prefix for vendor, all_of in PREFIXES.items() if vendor not in answering for prefix in all_of
+        ]
+        kept = {name: value for name, value in before.items() if name.startswith(tuple(silent))}
+        kept.pop(TIMESTAMP, None)
+        return {**kept, **wanted}
+
+    def _tell(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            LOG.warning("the labels of the node are not as they should be", extra={"problem": problem})
+        self.problem = problem
+
+
+def machine_type(file: Path | None) -> str:
+    """The machine's type, as the file says; "" where there is none, or nobody may read it."""
+    if file is None:
+        return ""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as text:
+            return text.read(MACHINE_LENGTH_MAX).strip()
+    except OSError:
+        return ""
+
+
+@asynccontextmanager
+async def _changes(topic: Topic[NodeGpus]) -> AsyncIterator[asyncio.Event]:
+    """An event that is set whenever there is a new value."""
+    changed = asyncio.Event()
+    values = topic.follow()
+    await anext(values)
+
+    async def follow() -> None:
+        async for _ in values:
+            changed.set()
+
+    following = asyncio.create_task(follow())
+    try:
+        yield changed
+    finally:
+        following.cancel()
+
+
+async def _either(changed: asyncio.Event, limit_s: float) -> None:
+    """Wait for a change, but not longer than this."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await changed.wait()
