@@ -8,10 +8,13 @@ import random
 
 from gpufleet.agent.backends import read_machine, real_backends, simulated_backends
 from gpufleet.agent.exporter.exporter import Topics
-from gpufleet.agent.known import Holders, NodePods
+from gpufleet.agent.known import NodePods
+from gpufleet.agent.kubelet_side import KubeletSide
 from gpufleet.agent.metrics_page import exporter, server
 from gpufleet.agent.node_condition import NodeCondition
-from gpufleet.agent.parts import Part, Parts
+from gpufleet.agent.node_devices import NodeDevicesWriter
+from gpufleet.agent.parts import Part, Parts, said
+from gpufleet.agent.pods import Pods
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.simulated_users import SimulatedUsers
 from gpufleet.agent.simulation_door import SimulationDoor
@@ -31,10 +34,15 @@ class Agent:
         self.client = client
         self.pace = Pace(settings.sample_every_s, processes=settings.accounting)
         self.pods: Topic[NodePods] = Topic({})
-        self.holders: Topic[Holders] = Topic(())
         self.machine = self._machine()
+        self.boot_id = read_boot_id()
         self.watchman = self._watchman(jitter)
-        self.parts = Parts([*self._facts(), *self._metrics(), *self._simulation()], client.clock, jitter)
+        self.kubelet = KubeletSide(
+            settings, self.watchman.gpus, Pods(client, settings.node, self.pods), self.pods, self.boot_id
+        )
+        self.holders = self.kubelet.holders
+        parts = [*self._facts(), *self.kubelet.parts(), *self._metrics(), *self._simulation()]
+        self.parts = Parts(parts, client.clock, jitter)
 
     async def run(self) -> None:
         """Run all parts until cancelled."""
@@ -57,7 +65,7 @@ class Agent:
             self.client.clock,
             jitter,
             pace=self.pace,
-            boot_id=read_boot_id(),
+            boot_id=self.boot_id,
             present=lambda vendor: machine is not None or vendor in vendors(),
         )
 
@@ -65,9 +73,11 @@ class Agent:
         """What the agent knows, and what it says of it to the cluster."""
         gpus = self.watchman.gpus
         condition = NodeCondition(self.client, self.settings.node, gpus)
+        report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, lambda: self.kubelet.whole)
         return [
             Part("watchman", self.watchman.run, lambda: gpus.value.problems),
-            Part("node condition", condition.run, lambda: _said(condition.problem)),
+            Part("node devices", report.run, lambda: said(report.problem)),
+            Part("node condition", condition.run, lambda: said(condition.problem)),
         ]
 
     def _metrics(self) -> list[Part]:
@@ -78,7 +88,7 @@ class Agent:
         serving = server(settings.metrics_address, page, self.problems)
         return [
             Part("exporter", page.run),
-            Part("server", serving.run, lambda: _said(serving.problem)),
+            Part("server", serving.run, lambda: said(serving.problem)),
         ]
 
     def _simulation(self) -> list[Part]:
@@ -87,7 +97,3 @@ class Agent:
             return []
         self.machine.users = SimulatedUsers(self.watchman.gpus, self.pods, self.holders)
         return [Part("simulation", SimulationDoor(self.settings.state_folder, self.machine).run)]
-
-
-def _said(problem: str) -> tuple[str, ...]:
-    return (problem,) if problem else ()

@@ -27,6 +27,11 @@ TRUSTED_AFTER_S = 5.0
 NO_PROBLEMS: Callable[[], tuple[str, ...]] = tuple
 
 
+def said(problem: str) -> tuple[str, ...]:
+    """A problem as a part tells it; nothing where there is none."""
+    return (problem,) if problem else ()
+
+
 class Part(msgspec.Struct, frozen=True):
     """One part. ``problems`` tells what keeps it from its work though it runs, for readiness."""
 

@@ -29,6 +29,7 @@ PROCESS_NAME = "gpufleet-agent"
 
 CONNECTIONS = 8
 REQUEST_LIMIT_S = 30.0
+PRIVATE = 0o700
 
 
 def run_process(settings: AgentSettings) -> int:
@@ -46,6 +47,7 @@ async def _live(settings: AgentSettings) -> int:
     jitter = random.Random()
     client = Client(transport, MachineClock(), jitter, timeout_s=REQUEST_LIMIT_S)
     try:
+        settings.state_folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
         agent = Agent(settings, client, jitter)
         life = asyncio.ensure_future(agent.run())
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,0 +1,114 @@
+"""The half of the agent that faces the kubelet: who holds what, whole devices, shares, and their CDI files.
+
+``assembly`` makes it and runs its parts.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gpufleet.agent.cdi import CdiEdits
+from gpufleet.agent.checkpoint import Checkpoint
+from gpufleet.agent.driver_files import driver_edits
+from gpufleet.agent.holders import HolderWatch
+from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
+from gpufleet.agent.parts import Part, said
+from gpufleet.agent.plugin.delivery import Delivery
+from gpufleet.agent.plugin.keeper import Keeper, Setup
+from gpufleet.agent.plugin.registration import Registration
+from gpufleet.agent.plugin.share_files import ShareFiles
+from gpufleet.agent.plugin.share_keeper import ShareKeeper
+from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
+from gpufleet.agent.plugin.static_devices import DeviceFiles, device_edits
+from gpufleet.agent.plugin.whole_steward import Known
+from gpufleet.agent.pod_resources import PodResources
+from gpufleet.agent.pods import Pods
+from gpufleet.agent.settings import AgentSettings
+from gpufleet.agent.topic import Topic
+from gpufleet.model.gpu_catalogue import Vendor
+
+CHECKPOINT = "checkpoint.json"
+STAND_IN = "/dev/null"
+"""What a container gets in place of the device nodes of a simulated GPU."""
+
+
+class KubeletSide:
+    """Made from what is known of the node's GPUs and pods; ``holders`` is kept by it."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        gpus: Topic[NodeGpus],
+        pods: Pods,
+        known_pods: Topic[NodePods],
+        boot_id: str,
+    ) -> None:
+        self.settings = settings
+        self.gpus = gpus
+        self.pods = pods
+        self.known_pods = known_pods
+        self.holders: Topic[Holders] = Topic(())
+        self.files = DeviceFiles() if settings.simulated is None else DeviceFiles(stand_in=STAND_IN)
+        self.watch = HolderWatch(
+            PodResources(settings.pod_resources), settings.device_plugins, known_pods, self.holders
+        )
+        self.registration = Registration(settings.device_plugins)
+        self.keeper = self._keeper()
+        self.shares = self._shares(boot_id)
+
+    @property
+    def whole(self) -> bool:
+        """Whether pods and holders are known as far as there are any."""
+        return self.pods.listed and self.watch.known
+
+    def parts(self) -> list[Part]:
+        """What is to be run."""
+        return [
+            Part("pods", self.pods.run, lambda: said(self.pods.problem)),
+            Part("holders", self.watch.run, lambda: said(self.watch.problem)),
+            Part("registration", self.registration.run, self._unregistered),
+            Part("devices", self.keeper.run, lambda: said(self.keeper.problem)),
+            Part("shares", self.shares.run),
+        ]
+
+    def _unregistered(self) -> tuple[str, ...]:
+        if self.registration.registered:
+            return ()
+        return said(self.registration.problem or f"no kubelet at {self.settings.device_plugins}")
+
+    def _keeper(self) -> Keeper:
+        known = Known(
+            self.gpus, self.known_pods, self.holders, self.pods.ask, self.watch.ask, gave=self.watch.look
+        )
+        setup = Setup(Delivery(self.files), self.files, self.settings.cdi_folder)
+        return Keeper(known, self.registration, setup)
+
+    def _shares(self, boot_id: str) -> ShareKeeper:
+        world = ShareWorld(
+            self.gpus,
+            self.known_pods,
+            self.holders,
+            self.pods.ask,
+            self.watch.ask,
+            share_edits(self.gpus, self.files),
+            self.watch.look,
+        )
+        checkpoint = Checkpoint(self.settings.state_folder / CHECKPOINT, boot_id)
+        files = ShareFiles(self.settings.cdi_folder)
+        steward = ShareSteward(world, files, checkpoint, self.settings.device_plugins)
+        return ShareKeeper(steward, self.registration, self.gpus, self.holders)
+
+
+def share_edits(
+    gpus: Topic[NodeGpus], files: DeviceFiles, root: Path = Path("/")
+) -> Callable[[Gpu], CdiEdits]:
+    """What makes a GPU usable in a container that has a share of it: its nodes and its driver's files."""
+
+    def edits(gpu: Gpu) -> CdiEdits:
+        own = device_edits(gpu.facts, "", files)
+        if gpu.facts.vendor is not Vendor.NVIDIA:
+            return own
+        drivers = gpus.value.drivers
+        version = next((one.version for one in drivers if one.vendor is Vendor.NVIDIA), "")
+        return own.and_then(driver_edits(version, root)) if version else own
+
+    return edits
