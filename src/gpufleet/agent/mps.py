@@ -182,6 +182,8 @@ class MpsDaemons:
 
     async def _live(self, uuid: DeviceId, plan: Mps) -> None:
         """One daemon, from its start until it does not answer: raises DaemonError, OSError, TimeoutError."""
+        environment = self._environment(uuid)
+        _make_folders(environment["CUDA_MPS_PIPE_DIRECTORY"], environment["CUDA_MPS_LOG_DIRECTORY"])
         if not await self._answers(uuid):
             await self._start(uuid)
         await self._command(uuid, f"set_default_active_thread_percentage {plan.threads_pct}")
@@ -196,11 +198,9 @@ class MpsDaemons:
 
     async def _start(self, uuid: DeviceId) -> None:
         """Start a daemon and wait until it answers."""
-        environment = self._environment(uuid)
-        _make_folders(environment["CUDA_MPS_PIPE_DIRECTORY"], environment["CUDA_MPS_LOG_DIRECTORY"])
         await self._set_compute_mode(uuid, "EXCLUSIVE_PROCESS")
         argv = [str(self.options.programs / CONTROL), "-d"]
-        ran = await self.programs.run(argv, environment, "", ANSWER_WITHIN_S)
+        ran = await self.programs.run(argv, self._environment(uuid), "", ANSWER_WITHIN_S)
         if ran.code:
             raise DaemonError(f"the daemon did not start: {ran.output or f'exit code {ran.code}'}")
         for _ in range(ANSWER_TRIES):

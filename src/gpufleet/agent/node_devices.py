@@ -15,8 +15,9 @@ from collections.abc import Callable
 import msgspec
 
 from gpufleet.agent.known import Holders, NodeGpus, NodePods
+from gpufleet.agent.memory_watch import Offenders
 from gpufleet.agent.node_report import node_report
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.topic import Topic, any_change
 from gpufleet.kube.answer import decode
 from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
 from gpufleet.kube.client import Client
@@ -46,6 +47,7 @@ class NodeDevicesWriter:
     """Keeps the object equal to the topics while ``run`` runs.
 
     ``ready`` says whether the topics of holders and pods are whole; the one of GPUs is when it names a boot.
+    ``offenders`` are those who use more memory than their share, where somebody watches that.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class NodeDevicesWriter:
         holders: Topic[Holders],
         pods: Topic[NodePods],
         ready: Callable[[], bool],
+        offenders: Topic[Offenders] | None = None,
     ) -> None:
         self._client = client
         self._gpus = gpus
         self._holders = holders
         self._pods = pods
         self._ready = ready
+        self._offenders = offenders or Topic({})
         self._seen: NodeDevices | None = None
         self._unsure = True
         self._news = asyncio.Event()
@@ -71,12 +75,11 @@ class NodeDevicesWriter:
     async def run(self) -> None:
         """Write until cancelled; failures of the world are tried again."""
         async with asyncio.TaskGroup() as group:
-            for topic in (self._gpus, self._holders, self._pods):
-                group.create_task(self._listen(topic))
+            group.create_task(self._listen())
             group.create_task(self._keep())
 
-    async def _listen(self, topic: Topic[NodeGpus] | Topic[Holders] | Topic[NodePods]) -> None:
-        async for _ in topic.follow():
+    async def _listen(self) -> None:
+        async for _ in any_change(self._gpus, self._holders, self._pods, self._offenders):
             self._news.set()
 
     async def _keep(self) -> None:
@@ -123,7 +126,7 @@ class NodeDevicesWriter:
         if self._unsure:
             self._seen = await self._read(gpus.node)
             self._unsure = False
-        wanted = node_report(gpus, self._holders.value, self._pods.value)
+        wanted = node_report(gpus, self._holders.value, self._pods.value, self._offenders.value)
         seen = self._seen
         if seen is not None and seen.spec == wanted:
             return False

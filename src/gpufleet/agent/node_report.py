@@ -12,6 +12,7 @@ import msgspec
 
 from gpufleet.agent.held_units import UnitOf, find_unit
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.memory_watch import Offenders
 from gpufleet.devices.facts import Link, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, SharingPlan, TimeSlice
@@ -30,11 +31,24 @@ _PROFILE = re.compile(r"[0-9]+g\.[0-9]+gb([+.-][a-z.]+)?")
 _STARTS = range(8)
 
 
-def node_report(gpus: NodeGpus, holders: Holders, pods: NodePods) -> wire.NodeDevicesSpec:
+def node_report(
+    gpus: NodeGpus, holders: Holders, pods: NodePods, offenders: Offenders | None = None
+) -> wire.NodeDevicesSpec:
     """The report in a fixed order, so that equal facts are equal reports."""
     groups = link_groups(gpus)
     devices = tuple(_device(gpu, groups[gpu.uuid]) for gpu in gpus.gpus)
-    return wire.NodeDevicesSpec(gpus.boot_id, _driver(gpus), devices, report_holders(gpus, holders, pods))
+    held = report_holders(gpus, holders, pods)
+    if offenders:
+        held = tuple(_with_use(holder, offenders) for holder in held)
+    return wire.NodeDevicesSpec(gpus.boot_id, _driver(gpus), devices, held)
+
+
+def _with_use(holder: wire.Holder, offenders: Offenders) -> wire.Holder:
+    """A share whose pod uses more memory than it has, with what it uses."""
+    used_mib = offenders.get((holder.pod_uid, DeviceId(holder.device)))
+    if used_mib is None or holder.kind != wire.SHARE:
+        return holder
+    return msgspec.structs.replace(holder, used_memory_mib=used_mib)
 
 
 def link_groups(gpus: NodeGpus) -> dict[DeviceId, int]:

@@ -64,6 +64,17 @@ class MachinePrograms:
             return Ran(process.returncode or 0, _last_words(output))
 
 
+class SimulatedPrograms:
+    """Stands for programs of a driver on a simulated machine: each runs and has nothing to say."""
+
+    async def run(
+        self, argv: Sequence[str], environment: Mapping[str, str], said: str, limit_s: float
+    ) -> Ran:
+        """As Programs."""
+        del argv, environment, said, limit_s
+        return Ran(0)
+
+
 def _last_words(output: BinaryIO) -> str:
     end = output.seek(0, os.SEEK_END)
     output.seek(max(0, end - OUTPUT_MAX))
