@@ -24,20 +24,24 @@ clusters:
 users:
 - name: {context}
   user:
-    client-certificate-data: {certificate}
-    client-key-data: {key}
+{user}
 """
 
 
 def write(path: Path, context: str, server: str, authority: bytes, identity: Identity) -> None:
     """Write a kubeconfig with one context; ``authority`` is the certificate to trust, as PEM."""
-    content = TEMPLATE.format(
-        context=context,
-        server=server,
-        authority=_encoded(authority),
-        certificate=_encoded(identity.certificate),
-        key=_encoded(identity.key),
-    )
+    certificate, key = _encoded(identity.certificate), _encoded(identity.key)
+    user = f"    client-certificate-data: {certificate}\n    client-key-data: {key}"
+    _write(path, context, server, authority, user)
+
+
+def write_with_token(path: Path, context: str, server: str, authority: bytes, token: str) -> None:
+    """The same for somebody who shows a token instead of a certificate."""
+    _write(path, context, server, authority, f"    token: {token}")
+
+
+def _write(path: Path, context: str, server: str, authority: bytes, user: str) -> None:
+    content = TEMPLATE.format(context=context, server=server, authority=_encoded(authority), user=user)
     write_private(path, content.encode())
 
 

@@ -1,8 +1,9 @@
 """What gpufleet installs in a cluster: definitions, rights, and the policies that guard its grants.
 
-The YAML files beside this one are complete and can be applied as they are; they name the scheduler by
-its default account. ``manifests`` reads them for a version of Kubernetes and for another identity:
-the scheduler's user stands in the guard, in the rights and nowhere else.
+The YAML files beside this one are complete and can be applied as they are; they name scheduler and agent
+by their default accounts. ``manifests`` reads them for a version of Kubernetes and for another identity:
+the scheduler's user stands in the guard, in the rights and nowhere else, the agent's in the policy that holds
+it to its own node and in its rights. The Helm chart has the same files (`make chart`).
 """
 
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 DEFAULT_IDENTITY = Identity()
+AGENT_ACCOUNT = "gpufleet-agent"
+"""The service account of every node's agent, in the scheduler's namespace."""
 
 
 def manifests(version: tuple[int, int], identity: Identity = DEFAULT_IDENTITY) -> tuple[dict[str, Any], ...]:
@@ -70,11 +73,13 @@ def _documents(identity: Identity) -> Iterator[dict[str, Any]]:
 
 
 def _of_account(document: dict[str, Any], identity: Identity) -> dict[str, Any]:
-    """The account's own name, where it stands alone: the account, and those who are given rights."""
-    if document["kind"] == "ServiceAccount":
+    """The scheduler's own name, where it stands alone: the account, and those who are given rights."""
+    own = DEFAULT_IDENTITY.account
+    if document["kind"] == "ServiceAccount" and document["metadata"]["name"] == own:
         document["metadata"]["name"] = identity.account
     for subject in document.get("subjects", ()):
-        subject["name"] = identity.account
+        if subject["name"] == own:
+            subject["name"] = identity.account
     return document
 
 
