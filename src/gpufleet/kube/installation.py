@@ -1,0 +1,149 @@
+"""Whether what gpufleet installs in a cluster is there and at work: what `gpufleet check` tells.
+
+Every answer is a sentence. Nothing is changed: the one write that is tried is a dry run, of a pod that names
+its own devices, and it must be refused.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+
+import msgspec
+
+from gpufleet.kube import keys
+from gpufleet.kube.answer import decode
+from gpufleet.kube.client import Client
+from gpufleet.kube.lease import LeaseObject
+from gpufleet.kube.objects.node_devices import HEALTHY, NodeDevices
+from gpufleet.kube.objects.structure import Structure
+from gpufleet.kube.resources import DAEMON_SETS, LEASES, NODE_DEVICES, PODS
+from gpufleet.kube.status import Forbidden, NotFound
+from gpufleet.model.errors import printable
+
+SCHEDULER_LEASE = "gpufleet-scheduler"
+AGENTS = "gpufleet-agent"
+GUARD = "gpufleet-grant-guard"
+RENEWED_WITHIN_S = 10.0
+LOOK_EVERY_S = 0.5
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at; ``sentence`` says how it is, and what to do where it is not ``good``."""
+
+    good: bool
+    sentence: str
+
+
+class DaemonSetStatus(Structure, frozen=True):
+    """How many nodes shall have a pod, and how many have one that is ready and new."""
+
+    desired_number_scheduled: int = 0
+    number_ready: int = 0
+    updated_number_scheduled: int = 0
+
+
+class DaemonSet(Structure, frozen=True):
+    """The part of a DaemonSet that is asked about."""
+
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+_LEASE = msgspec.json.Decoder(LeaseObject)
+_DAEMON_SET = msgspec.json.Decoder(DaemonSet)
+_NODE_DEVICES = msgspec.json.Decoder(NodeDevices)
+
+
+async def findings(client: Client, namespace: str) -> AsyncIterator[Finding]:
+    """Everything that is looked at, in the order in which it depends on one another.
+
+    ``namespace`` is where gpufleet is installed. Raises KubeError where the server cannot be asked.
+    """
+    served = await client.serves(NODE_DEVICES)
+    yield Finding(served, "NodeDevices are served" if served else _MISSING_DEFINITION)
+    yield await _guard(client, namespace)
+    yield await _leader(client, namespace)
+    yield await _agents(client, namespace)
+    if served:
+        yield await _devices(client)
+
+
+_MISSING_DEFINITION = "the kind NodeDevices is not served: install the chart with crds.install=true"
+
+
+async def _guard(client: Client, namespace: str) -> Finding:
+    try:
+        await client.create(PODS, _forged(), namespace=namespace, dry_run=True)
+    except Forbidden as answer:
+        if GUARD in answer.message:
+            return Finding(good=True, sentence="a pod that names its own devices is refused")
+        said = printable(answer.message, 200)
+        return Finding(good=False, sentence=f"nobody knows whether a pod may name its own devices: {said}")
+    return Finding(
+        good=False,
+        sentence=f"a pod may name its own devices: the admission policy {GUARD} is not in force",
+    )
+
+
+def _forged() -> Mapping[str, object]:
+    """A pod that gives itself a device; it asks for nothing that any other policy would refuse."""
+    forged = '{"v":1,"epoch":1,"containers":{"forged":[{"id":"forged"}]}}'
+    secure = {
+        "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "forged", "image": "none", "securityContext": secure}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "gpufleet-check", "annotations": {keys.GRANT: forged}},
+        "spec": {"containers": [container], "automountServiceAccountToken": False},
+    }
+
+
+async def _leader(client: Client, namespace: str) -> Finding:
+    """A leader renews its Lease every few seconds; by whose clock does not matter."""
+    first = await _lease(client, namespace)
+    if first is None or not first.spec.holder_identity:
+        sentence = f"no scheduler leads: the Lease {SCHEDULER_LEASE} in {namespace} has no holder"
+        return Finding(good=False, sentence=sentence)
+    waited_s = 0.0
+    while waited_s < RENEWED_WITHIN_S:
+        await client.clock.sleep(LOOK_EVERY_S)
+        waited_s += LOOK_EVERY_S
+        now = await _lease(client, namespace)
+        if now is not None and now.spec.holder_identity and now.spec.renew_time != first.spec.renew_time:
+            holder = printable(now.spec.holder_identity, 100)
+            return Finding(good=True, sentence=f"the scheduler {holder} leads")
+    holder = printable(first.spec.holder_identity, 100)
+    sentence = f"no scheduler leads: {holder} has not renewed its Lease for {RENEWED_WITHIN_S:.0f} s"
+    return Finding(good=False, sentence=sentence)
+
+
+async def _lease(client: Client, namespace: str) -> LeaseObject | None:
+    try:
+        return decode(await client.get(LEASES, SCHEDULER_LEASE, namespace=namespace), _LEASE)
+    except NotFound:
+        return None
+
+
+async def _agents(client: Client, namespace: str) -> Finding:
+    try:
+        found = decode(await client.get(DAEMON_SETS, AGENTS, namespace=namespace), _DAEMON_SET).status
+    except NotFound:
+        return Finding(good=True, sentence="no agents are installed: nodes count as what they advertise")
+    wanted, ready = found.desired_number_scheduled, found.number_ready
+    good = ready >= wanted and found.updated_number_scheduled >= wanted
+    way_out = "" if good else f"; see kubectl get pods -n {namespace} -o wide"
+    return Finding(good, f"{ready} of {wanted} agents are ready{way_out}")
+
+
+async def _devices(client: Client) -> Finding:
+    nodes, devices, sick = 0, 0, 0
+    async for page in client.list_pages(NODE_DEVICES):
+        for raw in page.items or ():
+            spec = decode(raw, _NODE_DEVICES).spec
+            nodes += 1
+            devices += len(spec.devices)
+            sick += sum(device.health != HEALTHY for device in spec.devices)
+    out = f", {sick} of them out of service" if sick else ""
+    return Finding(good=True, sentence=f"{nodes} nodes report {devices} GPUs{out}")
