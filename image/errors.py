@@ -1,0 +1,7 @@
+"""What keeps an image from being built."""
+
+from gpufleet.model.errors import WorldError
+
+
+class ImageError(WorldError):
+    """Something that the build needs is not there, or failed; says what to do."""

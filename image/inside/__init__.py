@@ -1,0 +1,1 @@
+"""What exists in the image alone: it is copied there, beside our wheel."""
