@@ -42,7 +42,7 @@ demo: setup ## Replay a production trace of 1,213 GPU nodes and write a report
 
 # The tests stand last, so that their closing line is the last one to be read.
 .PHONY: test
-test: lint docs kube pytest ## Check everything: style, types, layers, documents, tests
+test: lint docs kube chart-programs pytest ## Check everything: style, types, layers, documents, tests
 
 .PHONY: pytest
 pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for some of them)
@@ -51,6 +51,19 @@ pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for som
 .PHONY: kube
 kube: setup ## Fill the cache with the programs of a local cluster (VERSION=1.36.3 for others)
 	@$(BIN)/python -m gpufleet.localkube.fill_cache $(VERSION)
+
+.PHONY: image
+image: setup ## Build the container image into build/image (Debian, root; no registry, no Docker)
+	@$(BIN)/python -m image
+
+.PHONY: chart-programs
+chart-programs: setup ## What the tests of chart and image need: helm, kubeconform, and the image where it can be built
+	@$(BIN)/python -m tests.chart.programs
+	@$(BIN)/python -m image --if-possible
+
+.PHONY: chart-test
+chart-test: kube chart-programs ## Check the Helm chart and the image, and install them on a local cluster with a real node
+	@$(BIN)/python -m pytest tests/chart tests/image tests/kube/manifests
 
 .PHONY: test-kube
 test-kube: kube ## Run the tests of a whole local cluster on another Kubernetes (VERSION=1.36.3)
@@ -133,7 +146,7 @@ LOCK_OPTIONS := --quiet --python-version 3.11 --python-platform x86_64-manylinux
 .PHONY: clean
 clean: ## Remove what was built, but not .venv
 	rm -rf build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis $(KERNELS)
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench image -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: distclean
 distclean: clean ## Remove .venv too

@@ -44,11 +44,12 @@ class Release:
     needs_c: tuple[str, ...] = ()
     oldest: tuple[int, int, int] | None = None
     from_path: bool = True
+    pins: Path = GO_MODULES
 
     @property
     def pinned(self) -> Path:
         """The folder with the committed go.mod and go.sum."""
-        return GO_MODULES / f"{self.project}-{self.version}"
+        return self.pins / f"{self.project}-{self.version}"
 
     @property
     def folder_name(self) -> str:

@@ -3,7 +3,7 @@
 The YAML files beside this one are complete and can be applied as they are; they name scheduler and agent
 by their default accounts. ``manifests`` reads them for a version of Kubernetes and for another identity:
 the scheduler's user stands in the guard, in the rights and nowhere else, the agent's in the policy that holds
-it to its own node and in its rights. The Helm chart has the same files (`make chart`).
+it to its own node and in its rights. The Helm chart reads the same files.
 """
 
 from collections.abc import Iterator

@@ -1,0 +1,65 @@
+{{/* Labels of every object. */}}
+{{- define "gpufleet.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: gpufleet
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: gpufleet
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Labels by which Services and workloads know their pods: (list . "agent"). */}}
+{{- define "gpufleet.selector" -}}
+app.kubernetes.io/name: gpufleet
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{/* The image by digest, else by tag. */}}
+{{- define "gpufleet.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{ printf "%s@%s" $image.repository $image.digest }}
+{{- else -}}
+{{ printf "%s:%s" $image.repository ($image.tag | default .Chart.AppVersion) }}
+{{- end -}}
+{{- end }}
+
+{{/* What every container of Pod Security `restricted` says, and what the agent keeps of it too. */}}
+{{- define "gpufleet.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* The pod's part of `restricted`; the user is the image's. */}}
+{{- define "gpufleet.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* Whether RuntimeClass shall be made: auto makes it where nobody else has one of its name. */}}
+{{- define "gpufleet.makesRuntimeClass" -}}
+{{- $there := lookup "node.k8s.io/v1" "RuntimeClass" "" .Values.runtimeClass.name -}}
+{{- $owner := dig "metadata" "annotations" "meta.helm.sh/release-name" "" (default (dict) $there) -}}
+{{- $namespace := dig "metadata" "annotations" "meta.helm.sh/release-namespace" "" (default (dict) $there) -}}
+{{- $ours := and (eq $owner .Release.Name) (eq $namespace .Release.Namespace) -}}
+{{- if or (eq .Values.runtimeClass.create "always") (and (eq .Values.runtimeClass.create "auto") (or (not $there) $ours)) -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* The ConfigMap with the sharing configs; empty where there is none. */}}
+{{- define "gpufleet.sharingConfigMap" -}}
+{{- if .Values.agent.sharing.existingConfigMap -}}
+{{ .Values.agent.sharing.existingConfigMap }}
+{{- else if .Values.agent.sharing.configs -}}
+gpufleet-sharing
+{{- end -}}
+{{- end }}

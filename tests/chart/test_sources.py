@@ -1,0 +1,69 @@
+"""Nothing is written twice: the chart installs what `gpufleet up` installs, for its own namespace."""
+
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from gpufleet import __version__
+from gpufleet.kube.manifests import FOLDER, Identity, manifests
+from gpufleet.localkube.releases import minor_version, pinned_kubernetes_versions
+from tests.chart.rendering import CHART, Object, helm, one, rendered
+
+
+def test_the_chart_has_the_packages_own_files() -> None:
+    assert (CHART / "files").resolve() == FOLDER.resolve()
+
+
+def test_a_packaged_chart_has_them_inside_and_nothing_else(tmp_path: Path) -> None:
+    helm("package", CHART, f"--destination={tmp_path}")
+    (archive,) = tmp_path.glob("gpufleet-*.tgz")
+    with tarfile.open(archive) as opened:
+        names = {name.removeprefix("gpufleet/files/") for name in opened.getnames() if "/files/" in name}
+    assert names == {path.name for path in FOLDER.glob("*.yaml")}
+
+
+def installed(objects: list[Object]) -> dict[tuple[str, str], Object]:
+    """Those of the chart's objects that come from the files, without what Helm adds to them."""
+    found = {}
+    for its in objects:
+        metadata = {key: value for key, value in its["metadata"].items() if key != "labels"}
+        annotations = metadata.pop("annotations", {})
+        if not {"helm.sh/hook"} & annotations.keys():
+            found[its["kind"], metadata["name"]] = {**its, "metadata": metadata}
+    return found
+
+
+@pytest.mark.parametrize("version", pinned_kubernetes_versions())
+@pytest.mark.parametrize("namespace", ["gpufleet-system", "gpu"])
+def test_it_installs_the_same_objects_in_any_namespace(version: str, namespace: str) -> None:
+    found = installed(rendered(version=version, namespace=namespace))
+    for wanted in manifests(minor_version(version), Identity(namespace)):
+        if wanted["kind"] != "Namespace":
+            key = (wanted["kind"], wanted["metadata"]["name"])
+            assert found[key] == wanted, key
+
+
+def test_a_server_without_a_kind_goes_without_it() -> None:
+    kinds = {its["kind"] for its in rendered(version="1.35.0")}
+    assert "MutatingAdmissionPolicy" not in kinds
+    assert "ValidatingAdmissionPolicy" in kinds
+
+
+def test_pods_are_completed_with_the_scheduler_that_is_there() -> None:
+    policy = one(rendered({"scheduler.name": "fleet"}), "MutatingAdmissionPolicy", "gpufleet-pod-completion")
+    expressions = [its["jsonPatch"]["expression"] for its in policy["spec"]["mutations"]]
+    assert "path: '/spec/schedulerName', value: 'fleet'" in expressions[0]
+
+
+def test_the_definition_outlives_the_release_unless_told_otherwise() -> None:
+    definition = ("CustomResourceDefinition", "nodedevices.gpufleet.io")
+    assert one(rendered(), *definition)["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert "annotations" not in one(rendered({"crds.keep": False}), *definition)["metadata"]
+    assert not [its for its in rendered({"crds.install": False}) if its["kind"] == definition[0]]
+
+
+def test_chart_and_program_are_of_one_version() -> None:
+    text = (CHART / "Chart.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:version|appVersion): (.*)$", text, flags=re.MULTILINE) == [__version__] * 2

@@ -1,0 +1,113 @@
+"""What can be set is explained, and what cannot be is refused in words that name it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.chart.rendering import CHART, FULL_VALUES, RELEASE, helm, refused
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+OPEN = {"global"}
+"""Said by the schema and not by us: Helm gives it to charts within charts."""
+
+
+def described(schema: dict[str, Any], before: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every value that the schema knows, with its dotted name."""
+    for name, its in schema["properties"].items():
+        yield before + name, its
+        if "properties" in its:
+            yield from described(its, f"{before}{name}.")
+
+
+def names(values: dict[str, Any], known: set[str], before: str = "") -> Iterator[str]:
+    """The dotted names in a file of values, as deep as the schema knows them."""
+    for name, value in values.items():
+        yield before + name
+        if isinstance(value, dict) and any(one.startswith(f"{before}{name}.") for one in known):
+            yield from names(value, known, f"{before}{name}.")
+
+
+KNOWN = dict(described(SCHEMA))
+
+
+def test_every_value_is_explained() -> None:
+    assert [name for name, its in KNOWN.items() if len(its.get("description", "")) < 10] == []
+
+
+@pytest.mark.parametrize("file", ["values.yaml", "full-values.yaml"])
+def test_the_files_of_values_have_every_value(file: str) -> None:
+    path = CHART / file if file == "values.yaml" else FULL_VALUES
+    values = msgspec.yaml.decode(path.read_text(encoding="utf-8"))
+    found = set(names(values, set(KNOWN)))
+    expected = set(KNOWN) - (OPEN if file == "values.yaml" else set())
+    assert found == expected
+
+
+def test_the_full_values_differ_from_the_defaults() -> None:
+    """A value that stays as it is would not show that it is read."""
+    default, full = (
+        msgspec.yaml.decode(path.read_text(encoding="utf-8")) for path in (CHART / "values.yaml", FULL_VALUES)
+    )
+    alike = {
+        name
+        for name in KNOWN
+        if "properties" not in KNOWN[name] and name not in OPEN and at(default, name) == at(full, name)
+    }
+    assert alike == {
+        "agent.enabled",
+        "agent.extraArgs",
+        "agent.sharing.existingConfigMap",
+        "crds.install",
+        "podCompletion.enabled",
+        "runtimeClass.handler",
+        "scheduler.podDisruptionBudget.enabled",
+    }
+
+
+def at(values: dict[str, Any], name: str) -> object:
+    """The value of a dotted name."""
+    found: Any = values
+    for part in name.split("."):
+        found = found[part]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("scheduler.replicas", 0, "minimum"),
+        ("scheduler.replicas", "two", "integer"),
+        ("scheduler.name", "default-scheduler", "not"),
+        ("scheduler.replica", 2, "replica"),
+        ("agents", {"enabled": False}, "agents"),
+        ("agent.metricsPort", 94000, "maximum"),
+        ("agent.kubeletFolder", "var/lib/kubelet", "pattern"),
+        ("agent.accounting", "yes", "boolean"),
+        ("agent.resources", {"limits": {"memory": "many"}}, "pattern"),
+        ("agent.tolerations", [{"key": "a", "operator": "Is"}], "operator"),
+        ("agent.sharing.configs", {"default": {"version": "v1"}}, "string"),
+        ("image.digest", "sha256:123", "pattern"),
+        ("image.repository", "Registry/gpufleet:1", "pattern"),
+        ("image.pullPolicy", "Sometimes", "Always"),
+        ("runtimeClass.create", "maybe", "auto"),
+        ("serviceMonitor.interval", "often", "pattern"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(name: str, value: object, said: str) -> None:
+    answer = refused({name: value})
+    parts = name.split(".")
+    assert f"/{'/'.join(parts)}" in answer or f"'{parts[-1]}'" in answer, answer
+    assert said in answer, answer
+
+
+def test_two_sources_of_sharing_are_one_too_many() -> None:
+    answer = refused({"agent.sharing": {"configs": {"default": "version: v1"}, "existingConfigMap": "mine"}})
+    assert "agent.sharing.configs and agent.sharing.existingConfigMap: one of the two" in answer
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    answer = helm("template", RELEASE, CHART, "--kube-version=1.33.9", code=1)
+    assert "1.34" in answer

@@ -1,0 +1,184 @@
+"""What the chart makes run: how many, as whom, with which settings."""
+
+from typing import Any
+
+import pytest
+
+from tests.chart.rendering import FULL_VALUES, Object, one, pod_specs, rendered
+
+
+@pytest.fixture(scope="module")
+def default() -> list[Object]:
+    """The chart as it comes."""
+    return rendered()
+
+
+@pytest.fixture(scope="module")
+def full() -> list[Object]:
+    """The chart with every value set."""
+    return rendered(FULL_VALUES)
+
+
+def agent_pod(objects: list[Object]) -> Object:
+    return pod_specs(objects)["DaemonSet gpufleet-agent"]
+
+
+def scheduler_pod(objects: list[Object]) -> Object:
+    return pod_specs(objects)["Deployment gpufleet-scheduler"]
+
+
+def matches(labels: dict[str, str], selector: dict[str, Any]) -> bool:
+    wanted: dict[str, str] = selector["matchLabels"]
+    return wanted.items() <= labels.items()
+
+
+def test_two_schedulers_and_a_drain_takes_one_at_a_time(default: list[Object]) -> None:
+    deployment = one(default, "Deployment", "gpufleet-scheduler")
+    budget = one(default, "PodDisruptionBudget", "gpufleet-scheduler")
+    assert deployment["spec"]["replicas"] == 2
+    assert budget["spec"]["maxUnavailable"] == 1
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert matches(labels, budget["spec"]["selector"])
+    agents = one(default, "DaemonSet", "gpufleet-agent")["spec"]["template"]["metadata"]["labels"]
+    assert not matches(agents, budget["spec"]["selector"])
+
+
+def test_nobody_has_rights_that_are_not_ours_to_give(default: list[Object]) -> None:
+    """Every account that is bound to something is one of this release."""
+    accounts = {
+        (its["metadata"]["namespace"], its["metadata"]["name"])
+        for its in default
+        if its["kind"] == "ServiceAccount"
+    }
+    subjects = {
+        (subject["namespace"], subject["name"]) for its in default for subject in its.get("subjects", ())
+    }
+    assert subjects == accounts
+    for its in default:
+        for rule in its.get("rules", ()):
+            assert "*" not in [*rule["verbs"], *rule["resources"], *rule["apiGroups"]], its["metadata"][
+                "name"
+            ]
+
+
+def test_every_pod_runs_as_an_account_of_its_own(default: list[Object]) -> None:
+    names = {name: spec["serviceAccountName"] for name, spec in pod_specs(default).items()}
+    assert names == {
+        "Deployment gpufleet-scheduler": "gpufleet-scheduler",
+        "DaemonSet gpufleet-agent": "gpufleet-agent",
+        "Pod gpufleet-check": "gpufleet-check",
+    }
+
+
+def test_every_container_has_bounds_and_no_more_rights_than_it_needs(default: list[Object]) -> None:
+    for name, spec in pod_specs(default).items():
+        for container in spec["containers"]:
+            assert "memory" in container["resources"]["limits"], name
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }, name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+
+
+def test_the_agent_sees_processes_of_the_node_only_with_accounting(
+    default: list[Object], full: list[Object]
+) -> None:
+    assert "hostPID" not in agent_pod(default)
+    assert agent_pod(full)["hostPID"] is True
+    assert "--accounting" in agent_pod(full)["containers"][0]["args"]
+    for spec in (*pod_specs(default).values(), *pod_specs(full).values()):
+        assert "hostNetwork" not in spec
+        assert "hostIPC" not in spec
+
+
+def test_the_agent_knows_its_node_from_where_it_runs(default: list[Object]) -> None:
+    (container,) = agent_pod(default)["containers"]
+    node = next(its for its in container["env"] if its["name"] == "NODE_NAME")
+    assert node["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    assert "--node-name=$(NODE_NAME)" in container["args"]
+
+
+def test_the_agent_goes_where_gpus_are_tainted(default: list[Object]) -> None:
+    keys = {its["key"] for its in agent_pod(default)["tolerations"]}
+    assert {"nvidia.com/gpu", "amd.com/gpu", "gpufleet.io/shared"} <= keys
+
+
+def test_a_digest_goes_before_the_tag(default: list[Object], full: list[Object]) -> None:
+    assert {spec["containers"][0]["image"] for spec in pod_specs(default).values()} == {
+        "gpufleet.local/gpufleet:0.1.0"
+    }
+    (image,) = {spec["containers"][0]["image"] for spec in pod_specs(full).values()}
+    assert image.startswith("registry.example.org:5000/platform/gpufleet@sha256:0123")
+
+
+def test_what_is_set_arrives(full: list[Object]) -> None:
+    assert "--scheduler-name=fleet-scheduler" in scheduler_pod(full)["containers"][0]["args"]
+    assert "--silent-watch=60" in scheduler_pod(full)["containers"][0]["args"]
+    for spec in (scheduler_pod(full), agent_pod(full)):
+        (container,) = spec["containers"]
+        assert {"name": "TZ", "value": "UTC"} in container["env"]
+        assert {"name": "extra", "mountPath": "/extra"} in container["volumeMounts"]
+        assert {"name": "extra", "emptyDir": {}} in spec["volumes"]
+        assert spec["priorityClassName"] == "platform"
+        assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert agent_pod(full)["runtimeClassName"] == "nvidia"
+    paths = {its["hostPath"]["path"] for its in agent_pod(full)["volumes"] if "hostPath" in its}
+    assert paths == {
+        "/data/kubelet/device-plugins",
+        "/data/kubelet/pod-resources",
+        "/etc/cdi",
+        "/data/gpufleet",
+    }
+    assert {its["metadata"]["labels"]["team"] for its in full} == {"platform"}
+
+
+def test_configs_are_mounted_as_a_folder_so_that_edits_arrive(full: list[Object]) -> None:
+    configs = one(full, "ConfigMap", "gpufleet-sharing")["data"]
+    assert configs.keys() == {"default", "inference"}
+    (container,) = agent_pod(full)["containers"]
+    mount = next(its for its in container["volumeMounts"] if its["name"] == "sharing")
+    assert mount == {"name": "sharing", "mountPath": "/etc/gpufleet/sharing", "readOnly": True}
+    assert "--config=/etc/gpufleet/sharing" in container["args"]
+    own = rendered({"agent.sharing.existingConfigMap": "mine"})
+    volume = next(its for its in agent_pod(own)["volumes"] if its["name"] == "sharing")
+    assert volume["configMap"] == {"name": "mine"}
+    assert not [its for its in own if its["kind"] == "ConfigMap"]
+
+
+def test_series_keep_their_own_pod_and_namespace(default: list[Object], full: list[Object]) -> None:
+    assert not [its for its in default if its["kind"] == "ServiceMonitor"]
+    on = rendered({"serviceMonitor.enabled": True, "serviceMonitor.additionalLabels": {"release": "kps"}})
+    for component in ("scheduler", "agent"):
+        monitor = one(on, "ServiceMonitor", f"gpufleet-{component}")
+        service = one(on, "Service", f"gpufleet-{component}-metrics")
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["honorLabels"] is True
+        assert monitor["metadata"]["labels"]["release"] == "kps"
+        assert matches(service["metadata"]["labels"], monitor["spec"]["selector"])
+        assert endpoint["port"] == service["spec"]["ports"][0]["name"]
+    assert one(full, "ServiceMonitor", "gpufleet-agent")["spec"]["endpoints"][0]["honorLabels"] is False
+
+
+def test_without_agents_nothing_of_them_is_left() -> None:
+    left = [its for its in rendered({"agent.enabled": False}) if "agent" in its["metadata"]["name"]]
+    assert left == []
+
+
+def test_the_runtime_class_is_made_or_not() -> None:
+    def classes(values: dict[str, str]) -> list[str]:
+        objects = rendered(values)
+        return [its["metadata"]["name"] for its in objects if its["kind"] == "RuntimeClass"]
+
+    assert classes({"runtimeClass.create": "auto"}) == ["nvidia"]
+    assert classes({"runtimeClass.create": "never"}) == []
+    assert classes({"runtimeClass.create": "always"}) == ["nvidia"]
+
+
+def test_a_network_policy_lets_the_metrics_in_and_the_api_server_out(full: list[Object]) -> None:
+    for component in ("scheduler", "agent"):
+        policy = one(full, "NetworkPolicy", f"gpufleet-{component}")["spec"]
+        assert policy["ingress"][0]["ports"] == [{"port": "metrics", "protocol": "TCP"}]
+        assert "from" in policy["ingress"][0]
+        assert policy["egress"] == [{"ports": [{"port": 6443, "protocol": "TCP"}]}]
