@@ -66,6 +66,7 @@ class OneWait(msgspec.Struct, frozen=True):
 
 def burst(here: Arena, who: Contender, nodes: int, workload: Workload) -> Burst:
     """Pods are created, then the scheduler is started; all that it costs until nothing is left to write."""
+    here.clear()
     began_s = time.monotonic()
     here.create(workload.gangs("g"))
     made = here.create(workload.members("g", who.scheduler_name))
@@ -76,7 +77,6 @@ def burst(here: Arena, who: Contender, nodes: int, workload: Workload) -> Burst:
         _all_bound_or_stalled(here, story, len(made))
         here.listener.until(story, lambda seen: seen.events >= len(seen.bound_s), LIMIT_S)
         spent = cost(process.pid)
-    here.clear()
     listed_s = story.first_list_s
     if listed_s is None:
         raise WorldError(f"{who.name} bound pods without a list")
@@ -97,6 +97,7 @@ def burst(here: Arena, who: Contender, nodes: int, workload: Workload) -> Burst:
 
 def steady(here: Arena, who: Contender, nodes: int) -> Latency:
     """Pods come at a steady rate to a scheduler that is at work."""
+    here.clear()
     story = Story(who.user)
     here.listener.skip()
     with running(who, here.cluster, here.kube_scheduler, gangs=False):
@@ -104,13 +105,13 @@ def steady(here: Arena, who: Contender, nodes: int) -> Latency:
         pods = [pod(f"s-{number}", who.scheduler_name) for number in range(int(STEADY_PER_S * STEADY_S))]
         made = here.create(pods, per_s=STEADY_PER_S)
         _await(here, story, "all pods to be bound", lambda seen: made.keys() <= seen.bound_s.keys())
-    here.clear()
     waits_ms = [1000 * (story.bound_s[name] - at_s) for name, at_s in made.items()]
     return Latency(who.name, nodes, STEADY_PER_S, statistics.median(waits_ms), quantile(waits_ms, 0.99))
 
 
 def large_gang(here: Arena, who: Contender, nodes: int, members: int) -> OneWait:
     """From the creation of a gang's last member to the binding of its last one."""
+    here.clear()
     workload = Workload(members, members)
     story = Story(who.user)
     here.listener.skip()
@@ -119,13 +120,13 @@ def large_gang(here: Arena, who: Contender, nodes: int, members: int) -> OneWait
         here.create(workload.gangs("g"))
         made = here.create(workload.members("g", who.scheduler_name))
         _await(here, story, "the gang to be bound", lambda seen: made.keys() <= seen.bound_s.keys())
-    here.clear()
     wait_s = max(story.bound_s[name] for name in made) - max(made.values())
     return OneWait(who.name, nodes, f"gang of {members}", wait_s)
 
 
 def cannot_run(here: Arena, who: Contender, nodes: int) -> OneWait:
     """From the creation of a pod on a full cluster to the condition that says why it waits."""
+    here.clear()
     filling = [
         pod(f"f-{number}", who.scheduler_name, node_name=f"gpu-{number // GPUS_PER_NODE + 1:05}")
         for number in range(nodes * GPUS_PER_NODE)
@@ -139,7 +140,6 @@ def cannot_run(here: Arena, who: Contender, nodes: int) -> OneWait:
         time.sleep(SETTLE_S)
         made = here.create([pod("late", who.scheduler_name)])
         _await(here, story, "word on the pod", lambda seen: "late" in seen.told_s)
-    here.clear()
     return OneWait(who.name, nodes, "cannot run", story.told_s["late"] - made["late"])
 
 
