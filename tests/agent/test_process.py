@@ -13,7 +13,8 @@ import pytest
 
 from gpufleet.agent.simulation_door import SOCKET, tell
 from gpufleet.cli.main import ExitCode, main
-from gpufleet.devices.simulated.orders import Lose
+from gpufleet.devices.simulated.orders import Lose, RaiseXid
+from tests.agent.exporter.builders import Page
 from tests.agent.machine_room import EIGHT
 from tests.waiting import until
 
@@ -84,6 +85,45 @@ def test_probes_and_metrics_tell_what_is(tmp_path: Path) -> None:
         assert fetched(tmp_path, "/readyz")[0] == 503
         assert fetched(tmp_path, "/healthz") == (200, "ok\n")
         until(lambda: 'DCGM_FI_DEV_GPU_UTIL{gpu="7"' in fetched(tmp_path, "/metrics")[1])
+
+
+def test_metrics_follow_what_happens_to_a_gpu(tmp_path: Path) -> None:
+    def page() -> Page:
+        return Page(fetched(tmp_path, "/metrics")[1])
+
+    with an_agent(tmp_path):
+        until(lambda: page().values("gpufleet_gpu_healthy") == [1] * 8)
+        assert page().values("DCGM_FI_DEV_FB_USED", gpu="3", Hostname="node-1") == [0]
+        assert all(age < 60 for age in page().values("gpufleet_gpu_sample_age_seconds"))
+        tell(tmp_path / "state", RaiseXid("3", 79))
+        until(lambda: page().values("gpufleet_gpu_healthy", gpu="3") == [0])
+        assert page().values("DCGM_FI_DEV_XID_ERRORS", gpu="3", err_code="79") == [79]
+        assert page().values("gpufleet_gpu_healthy", gpu="4") == [1]
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("--counters=counters.csv", "line 1, name: no such counter"),
+        ("--counters=gone.csv", "--counters: cannot be read"),
+        ("--pod-label=pod", "pod labels: hides another label"),
+        ("--metrics-address=nowhere", "--metrics-address: not an address"),
+    ],
+)
+def test_options_of_metrics_that_cannot_be_are_refused(
+    tmp_path: Path,
+    option: str,
+    problem: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kubeconfig").write_text(NOWHERE, encoding="utf-8")
+    (tmp_path / "gpus.yaml").write_text(EIGHT, encoding="utf-8")
+    (tmp_path / "counters.csv").write_text("NONSENSE, gauge, x\n", encoding="utf-8")
+    arguments = ["agent", "--node-name=n", "--kubeconfig=kubeconfig", "--simulated=gpus.yaml"]
+    assert main([*arguments, "--log-format=json", option]) == ExitCode.BAD_INPUT
+    assert problem in capsys.readouterr().err
 
 
 def test_it_waits_for_its_cluster_and_ends_when_it_is_told_to(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from gpufleet.agent.node_condition import NodeCondition
 from gpufleet.agent.node_devices import NodeDevicesWriter
 from gpufleet.agent.parts import Part, Parts, said
 from gpufleet.agent.pods import Pods
+from gpufleet.agent.process_owners import pod_of
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.simulated_users import SimulatedUsers
 from gpufleet.agent.simulation_door import SimulationDoor
@@ -84,7 +85,8 @@ class Agent:
         """The page of metrics, and the server that sends it and answers probes."""
         settings, watchman = self.settings, self.watchman
         topics = Topics(watchman.gpus, watchman.readings, self.pods, self.holders)
-        page = exporter(settings.metrics, topics, None, self.pace.stale_after_s)
+        whose = pod_of if settings.accounting else None
+        page = exporter(settings.metrics, topics, whose, self.pace.stale_after_s)
         serving = server(settings.metrics_address, page, self.problems)
         return [
             Part("exporter", page.run),

@@ -27,6 +27,12 @@ class ProcessOwner(msgspec.Struct, frozen=True):
     container_id: str = ""
 
 
+def pod_of(pid: int) -> str | None:
+    """The UID of the pod whose process this is; None for one of the machine's own."""
+    owner = owner_of(pid)
+    return None if owner is None else owner.pod_uid
+
+
 def owner_of(pid: int, proc: Path = PROC) -> ProcessOwner | None:
     """Whose process this is; None where it has ended, is in no pod, or cannot be looked at."""
     try:

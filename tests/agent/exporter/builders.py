@@ -101,6 +101,10 @@ class Page:
         """The series of a name that have these labels."""
         return [(own, value) for other, own, value in self if other == name and labels.items() <= own.items()]
 
+    def values(self, name: str, **labels: str) -> list[float]:
+        """The values of the series of a name that have these labels."""
+        return [value for _, value in self.series(name, **labels)]
+
     def value(self, name: str, **labels: str) -> float:
         """The value of the one series of a name with these labels."""
         found = self.series(name, **labels)
