@@ -92,5 +92,5 @@ def _partitioning(gpus: Sequence[Gpu]) -> Labels:
         f"{DOMAIN}/memory-partitioning-supported": "true" if memory else "false",
     }
     if len(ways) == 1 and told:
-        found[f"{DOMAIN}/compute-memory-partition"] = told[0]
+        found[f"{DOMAIN}/compute-memory-partition"] = valid_value(told[0], space="_")
     return found

@@ -7,13 +7,14 @@ several products the one with the most GPUs is told. What is not known has no la
 never made: nothing here reads what they come from.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from gpufleet.agent.known import Gpu, NodeGpus
-from gpufleet.agent.labels.values import Labels, driver_of, gpus_of, valid_value
+from gpufleet.agent.labels.values import Labels, driver_of, gpus_of, is_number, valid_value
 from gpufleet.devices.facts import Driver, MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, TimeSlice
 from gpufleet.model.gpu_catalogue import Vendor
@@ -24,6 +25,7 @@ TIMESTAMP = f"{DOMAIN}/gfd.timestamp"
 UNKNOWN = "unknown"
 GRAPHICS_CLASS, COMPUTE_CLASS = 0x030000, 0x030200
 COUNTS = ("count", "replicas", "memory")
+PROFILE = re.compile(r"[0-9a-z][0-9a-z.]{0,30}([+-][a-z.]{0,10})?")
 
 FAMILIES = {
     1: "tesla",
@@ -95,13 +97,13 @@ def _versions(driver: Driver | None) -> Labels:
     if driver is None:
         return found
     parts = driver.version.split(".")
-    if len(parts) in (2, 3) and all(part.isdigit() for part in parts):
+    if len(parts) in (2, 3) and all(map(is_number, parts)):
         major, minor, revision = (*parts, "")[:3]
         found |= _named("cuda.driver", major=major, minor=minor, rev=revision)
         found |= _named("cuda.driver-version", major=major, minor=minor, revision=revision)
         found |= _named("cuda.driver-version", full=driver.version)
     major, _, minor = (driver.runtime_version or "").partition(".")
-    if major.isdigit() and minor.isdigit():
+    if is_number(major) and is_number(minor):
         found |= _named("cuda.runtime", major=major, minor=minor)
         found |= _named("cuda.runtime-version", major=major, minor=minor, full=f"{major}.{minor}")
     return found
@@ -168,10 +170,11 @@ def _instances(gpus: Sequence[Gpu]) -> Labels:
         return {}
     if any(isinstance(gpu.plan.mode, Mig) and gpu.plan.mode.as_gpus for gpu in cut):
         return {f"{DOMAIN}/mig.strategy": "single", **_single(gpus)}
-    profiles = {one.profile: None for gpu in cut for one in gpu.facts.mig if one.profile}
     found = {f"{DOMAIN}/mig.strategy": "mixed"}
-    for profile in profiles:
-        found |= _of_profile(cut, profile, f"{DOMAIN}/mig-{profile.replace('+', '.')}")
+    for profile in dict.fromkeys(one.profile for gpu in cut for one in gpu.facts.mig):
+        resource = f"{DOMAIN}/mig-{profile.replace('+', '.')}"
+        if PROFILE.fullmatch(profile):
+            found |= _of_profile(cut, profile, resource)
     return found
 
 
@@ -226,8 +229,8 @@ def _attributes(instance: MigFacts, resource: str) -> Labels:
 def _slices(profile: str) -> dict[str, int | None]:
     """The slices in a profile's name: 1c.3g.40gb has one of compute in a GPU instance of three."""
     words = profile.split(".")
-    compute = next((word[:-1] for word in words if word.endswith("c") and word[:-1].isdigit()), "")
-    whole = next((word[:-1] for word in words if word.endswith("g") and word[:-1].isdigit()), "")
+    compute = next((word[:-1] for word in words if word.endswith("c") and is_number(word[:-1])), "")
+    whole = next((word[:-1] for word in words if word.endswith("g") and is_number(word[:-1])), "")
     instance = int(whole) if whole else None
     return {"slices.gi": instance, "slices.ci": int(compute) if compute else instance}
 

@@ -8,6 +8,7 @@ from gpufleet.model.gpu_catalogue import Vendor
 
 Labels = dict[str, str]
 VALUE_LENGTH = 63
+NUMBER_LENGTH = 20
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_. -]")
 _EDGES = "-_."
 
@@ -20,6 +21,11 @@ def valid_value(text: str, *, ending: str = "", space: str = "-") -> str:
     words = space.join(_FORBIDDEN.sub("", text).split())
     kept = words[: VALUE_LENGTH - len(ending)].strip(_EDGES)
     return f"{kept}{ending}".strip(_EDGES)
+
+
+def is_number(text: str) -> bool:
+    """True for plain digits, few enough for a label."""
+    return text.isascii() and text.isdigit() and len(text) <= NUMBER_LENGTH
 
 
 def gpus_of(known: NodeGpus, vendor: Vendor) -> list[Gpu]:
