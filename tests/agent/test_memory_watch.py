@@ -27,7 +27,7 @@ class Node:
     def __init__(self, *pods: NodePod) -> None:
         self.readings: Topic[Readings] = Topic({})
         self.pods: Topic[NodePods] = Topic({one.uid: one for one in pods})
-        self.watch = MemoryWatch(self.readings, self.pods, self.whose)
+        self.watch = MemoryWatch(self.readings, self.pods, self.whose, Topic({}))
         self.at_s = 0.0
 
     def whose(self, pid: int) -> ProcessOwner | None:

@@ -41,7 +41,7 @@ sys.exit(f"imported: {{found}}" if found else 0)
 
 
 @contextmanager
-def an_agent(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def an_agent(folder: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """An agent of eight simulated GPUs, on a node without kubelet in a cluster that is away."""
     (folder / "kubeconfig").write_text(NOWHERE, encoding="utf-8")
     (folder / "gpus.yaml").write_text(EIGHT, encoding="utf-8")
@@ -53,6 +53,7 @@ def an_agent(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         f"--kubelet-root={folder / 'kubelet'}",
         f"--cdi-folder={folder / 'cdi'}",
         "--metrics-address=127.0.0.1:0",
+        *more,
     ]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log) as running:
         try:
@@ -123,6 +124,28 @@ def test_options_of_metrics_that_cannot_be_are_refused(
     (tmp_path / "counters.csv").write_text("NONSENSE, gauge, x\n", encoding="utf-8")
     arguments = ["agent", "--node-name=n", "--kubeconfig=kubeconfig", "--simulated=gpus.yaml"]
     assert main([*arguments, "--log-format=json", option]) == ExitCode.BAD_INPUT
+    assert problem in capsys.readouterr().err
+
+
+def test_a_sharing_configuration_that_cannot_be_used_is_told_until_it_is_mended(tmp_path: Path) -> None:
+    config = tmp_path / "sharing.yaml"
+    config.write_text("version: v1\nsharing: {timeSlcing: {}}", encoding="utf-8")
+    with an_agent(tmp_path, f"--config={config}"):
+        until(lambda: "did you mean timeSlicing" in fetched(tmp_path, "/readyz")[1])
+        config.write_text("version: v1", encoding="utf-8")
+        until(lambda: "timeSlicing" not in fetched(tmp_path, "/readyz")[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [(["--config-map=sharing"], "NAMESPACE/NAME"), (["--config-map=a/b", "--config=x"], "one of the two")],
+)
+def test_a_configuration_from_two_places_or_none_is_refused(
+    tmp_path: Path, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kubeconfig").write_text(NOWHERE, encoding="utf-8")
+    command = ["agent", "--node-name=n", f"--kubeconfig={tmp_path / 'kubeconfig'}", "--log-format=json"]
+    assert main([*command, *arguments]) == ExitCode.BAD_INPUT
     assert problem in capsys.readouterr().err
 
 

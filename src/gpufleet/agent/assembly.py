@@ -4,19 +4,23 @@ Everything outside comes as an argument (client, settings, paths), so the whole 
 against a simulated API server and folders of their own. ``process`` is the program around it.
 """
 
+import os
 import random
 
 from gpufleet.agent.backends import read_machine, real_backends, simulated_backends
 from gpufleet.agent.exporter.exporter import Topics
-from gpufleet.agent.known import NodePods
+from gpufleet.agent.known import Holders, NodePods
 from gpufleet.agent.kubelet_side import KubeletSide
 from gpufleet.agent.metrics_page import exporter, server
+from gpufleet.agent.mps import MpsOptions
 from gpufleet.agent.node_condition import NodeCondition
 from gpufleet.agent.node_devices import NodeDevicesWriter
 from gpufleet.agent.parts import Part, Parts, said
 from gpufleet.agent.pods import Pods
 from gpufleet.agent.process_owners import pod_of
 from gpufleet.agent.settings import AgentSettings
+from gpufleet.agent.sharing import Sharing, SharingSetup
+from gpufleet.agent.sharing_source import SharingOptions
 from gpufleet.agent.simulated_users import SimulatedUsers
 from gpufleet.agent.simulation_door import SimulationDoor
 from gpufleet.agent.topic import Topic
@@ -25,6 +29,7 @@ from gpufleet.agent.watchman import Watchman, read_boot_id
 from gpufleet.devices.hardware import vendors
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.kube.client import Client
+from gpufleet.model.errors import InputError
 
 
 class Agent:
@@ -35,14 +40,27 @@ class Agent:
         self.client = client
         self.pace = Pace(settings.sample_every_s, processes=settings.accounting)
         self.pods: Topic[NodePods] = Topic({})
+        self.holders: Topic[Holders] = Topic(())
         self.machine = self._machine()
         self.boot_id = read_boot_id()
-        self.watchman = self._watchman(jitter)
-        self.kubelet = KubeletSide(
-            settings, self.watchman.gpus, Pods(client, settings.node, self.pods), self.pods, self.boot_id
+        self.sharing = Sharing(
+            client,
+            settings.node,
+            sharing_setup(settings),
+            self.pods,
+            self.holders,
+            lambda: self.kubelet.whole,
         )
-        self.holders = self.kubelet.holders
-        parts = [*self._facts(), *self.kubelet.parts(), *self._metrics(), *self._simulation()]
+        self.watchman = self._watchman(jitter)
+        pods = Pods(client, settings.node, self.pods)
+        self.kubelet = KubeletSide(settings, self.watchman.gpus, pods, self.pods, self.holders, self.boot_id)
+        parts = [
+            *self._sharing(),
+            *self._facts(),
+            *self.kubelet.parts(),
+            *self._metrics(),
+            *self._simulation(),
+        ]
         self.parts = Parts(parts, client.clock, jitter)
 
     async def run(self) -> None:
@@ -67,16 +85,29 @@ class Agent:
             jitter,
             pace=self.pace,
             boot_id=self.boot_id,
+            planner=self.sharing.source.planner,
             present=lambda vendor: machine is not None or vendor in vendors(),
         )
+
+    def _sharing(self) -> list[Part]:
+        """How GPUs are shared, MPS, and where processes can be told apart, the watch over their memory."""
+        sharing, watchman = self.sharing, self.watchman
+        parts = [sharing.configuration(), sharing.daemons(watchman.gpus)]
+        parts.append(sharing.handing_out(self.kubelet.keeper, self.kubelet.files))
+        return [*parts, sharing.memory(watchman.readings)] if self.settings.accounting else parts
+
+    async def _watch(self) -> None:
+        """No GPU is shown before it is known how it is shared."""
+        await self.sharing.then(self.watchman.run)
 
     def _facts(self) -> list[Part]:
         """What the agent knows, and what it says of it to the cluster."""
         gpus = self.watchman.gpus
         condition = NodeCondition(self.client, self.settings.node, gpus)
-        report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, lambda: self.kubelet.whole)
+        whole, offenders = lambda: self.kubelet.whole, self.sharing.offenders
+        report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders)
         return [
-            Part("watchman", self.watchman.run, lambda: gpus.value.problems),
+            Part("watchman", self._watch, lambda: gpus.value.problems),
             Part("node devices", report.run, lambda: said(report.problem)),
             Part("node condition", condition.run, lambda: said(condition.problem)),
         ]
@@ -99,3 +130,30 @@ class Agent:
             return []
         self.machine.users = SimulatedUsers(self.watchman.gpus, self.pods, self.holders)
         return [Part("simulation", SimulationDoor(self.settings.state_folder, self.machine).run)]
+
+
+def sharing_setup(settings: AgentSettings) -> SharingSetup:
+    """Where sharing finds its things. NVIDIA's variables go before its file, as in its plugin."""
+    root = settings.mps_root if settings.simulated is None else settings.state_folder / "mps"
+    return SharingSetup(
+        settings.config,
+        settings.state_folder,
+        _config_map(settings),
+        SharingOptions(settings.config_default, environment=dict(os.environ)),
+        MpsOptions(root, exclusive=settings.mps_exclusive_process),
+        simulated=settings.simulated is not None,
+    )
+
+
+def _config_map(settings: AgentSettings) -> tuple[str, str] | None:
+    """Namespace and name. Raises InputError."""
+    namespace, slash, name = settings.config_map.partition("/")
+    if not settings.config_map:
+        return None
+    if not (namespace and slash and name) or "/" in name:
+        raise InputError(
+            "not a ConfigMap", field="--config-map", value=settings.config_map, expected="NAMESPACE/NAME"
+        )
+    if settings.config is not None:
+        raise InputError("--config and --config-map", field="--config-map", expected="one of the two")
+    return namespace, name

@@ -32,7 +32,7 @@ STAND_IN = "/dev/null"
 
 
 class KubeletSide:
-    """Made from what is known of the node's GPUs and pods; ``holders`` is kept by it."""
+    """Made from what is known of the node's GPUs and pods; the topic ``holders`` is kept by it."""
 
     def __init__(
         self,
@@ -40,13 +40,14 @@ class KubeletSide:
         gpus: Topic[NodeGpus],
         pods: Pods,
         known_pods: Topic[NodePods],
+        holders: Topic[Holders],
         boot_id: str,
     ) -> None:
         self.settings = settings
         self.gpus = gpus
         self.pods = pods
         self.known_pods = known_pods
-        self.holders: Topic[Holders] = Topic(())
+        self.holders = holders
         self.files = DeviceFiles() if settings.simulated is None else DeviceFiles(stand_in=STAND_IN)
         self.watch = HolderWatch(
             PodResources(settings.pod_resources), settings.device_plugins, known_pods, self.holders

@@ -44,11 +44,17 @@ Offenders = dict[tuple[str, DeviceId], int]
 class MemoryWatch:
     """Keeps ``offenders``."""
 
-    def __init__(self, readings: Topic[Readings], pods: Topic[NodePods], whose: WhoseProcess) -> None:
+    def __init__(
+        self,
+        readings: Topic[Readings],
+        pods: Topic[NodePods],
+        whose: WhoseProcess,
+        offenders: Topic[Offenders],
+    ) -> None:
         self.readings = readings
         self.pods = pods
         self.whose = whose
-        self.offenders: Topic[Offenders] = Topic({})
+        self.offenders = offenders
         self._judged: dict[DeviceId, GpuReading] = {}
         self._above: dict[tuple[str, DeviceId], int] = {}
 

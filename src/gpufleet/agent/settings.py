@@ -23,12 +23,19 @@ class AgentSettings(msgspec.Struct, frozen=True):
 
     ``simulated`` is the description of a machine that stands in place of the vendors' libraries.
     ``accounting`` asks the drivers for the processes on each GPU, which needs the host's process ids.
+    ``config`` is a file, or a folder of them, among which the node's label or ``config_default`` chooses;
+    ``config_map`` (namespace/name) is read from the API in its place.
+    ``mps_exclusive_process`` allows the compute mode of cards to be set while they are shared by MPS.
     """
 
     node: str
     kubeconfig: Path | None = None
     context: str = ""
     config: Path | None = None
+    config_map: str = ""
+    config_default: str = ""
+    mps_root: Path = Path("/run/nvidia/mps")
+    mps_exclusive_process: bool = False
     simulated: Path | None = None
     metrics_address: str = ":9400"
     kubelet_root: Path = Path("/var/lib/kubelet")

@@ -24,7 +24,7 @@ from gpufleet.agent.plugin.static_devices import DeviceFiles
 from gpufleet.agent.process_owners import owner_of
 from gpufleet.agent.programs import MachinePrograms, SimulatedPrograms
 from gpufleet.agent.sharing_source import OPTIONS, SharingOptions, SharingSource
-from gpufleet.agent.sharing_texts import FileTexts, OwnLabels
+from gpufleet.agent.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
 from gpufleet.agent.topic import Topic
 from gpufleet.kube.client import Client
 
@@ -32,11 +32,13 @@ from gpufleet.kube.client import Client
 class SharingSetup(msgspec.Struct, frozen=True):
     """Where the configuration lies, how it is read, where plans are kept, and where MPS is.
 
-    ``config`` is None where none is declared. ``simulated`` puts a stand-in in place of NVIDIA's programs.
+    ``config`` is a file or a folder, ``config_map`` the namespace and name of a ConfigMap in its place; with
+    neither none is declared. ``simulated`` puts a stand-in in place of NVIDIA's programs.
     """
 
     config: Path | None
     state_folder: Path
+    config_map: tuple[str, str] | None = None
     options: SharingOptions = OPTIONS
     mps: MpsOptions = MPS_OPTIONS
     simulated: bool = False
@@ -57,7 +59,7 @@ class Sharing:
         self.setup = setup
         self.client = client
         self.pods = pods
-        self._texts = None if setup.config is None else FileTexts(setup.config, client.clock)
+        self._texts = texts_of(setup, client)
         self._labels, self._events = OwnLabels(client, node), NodeEvents(client, node)
         self.source = SharingSource(
             None if self._texts is None else self._texts.topic,
@@ -105,9 +107,7 @@ class Sharing:
 
     def memory(self, readings: Topic[Readings]) -> Part:
         """Watches who uses more memory than its share; needs accounting, and the machine's own /proc."""
-        watch = MemoryWatch(readings, self.pods, owner_of)
-        self.offenders = watch.offenders
-        return Part("memory watch", watch.run)
+        return Part("memory watch", MemoryWatch(readings, self.pods, owner_of, self.offenders).run)
 
     async def _follow(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -116,3 +116,10 @@ class Sharing:
                 group.create_task(self._labels.run())
             group.create_task(self._events.run())
             group.create_task(self.source.run())
+
+
+def texts_of(setup: SharingSetup, client: Client) -> FileTexts | ConfigMapTexts | None:
+    """Where the configuration lies; None where none is declared."""
+    if setup.config is not None:
+        return FileTexts(setup.config, client.clock)
+    return None if setup.config_map is None else ConfigMapTexts(client, *setup.config_map)

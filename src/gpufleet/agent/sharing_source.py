@@ -103,6 +103,8 @@ class SharingSource:
         self._waiting: tuple[DeviceId, ...] = ()
         self._recorded = dict(self.in_force)
         self._loaded = asyncio.Event()
+        if texts is None:
+            self._loaded.set()
 
     async def wait_loaded(self, limit_s: float = LOADED_WITHIN_S) -> None:
         """Return when it is known what is declared, so that nothing is offered in another way before.
@@ -131,7 +133,7 @@ class SharingSource:
     def _declare(self, declared: Declared | None) -> None:
         """Have everything planned anew."""
         self._declared = declared
-        if declared is not None or self.texts is None:
+        if declared is not None:
             self._loaded.set()
         self.planner.publish(functools.partial(self._plans, declared))
 
@@ -140,8 +142,9 @@ class SharingSource:
         if self.texts is None or not self.texts.value.loaded:
             return None
         labels = self.labels.value
-        if labels is None:
+        if labels is None and _needs_labels(self.texts.value):
             return None
+        labels = labels or {}
         return Declared(
             self.texts.value, labels.get(CONFIG_LABEL, ""), labels.get(POOL_LABEL, "") or "default"
         )
@@ -242,6 +245,11 @@ class SharingSource:
             self._recorded = dict(self.in_force)
         except OSError as problem:
             LOG.warning("the plans could not be kept on disk", extra={"problem": str(problem)})
+
+
+def _needs_labels(texts: Texts) -> bool:
+    """Whether the node's labels say which text counts, or which part of it."""
+    return set(texts.by_key) != {""} or b"pools" in texts.by_key[""]
 
 
 def fleets_of(gpus: Sequence[GpuFacts]) -> tuple[Fleet, ...]:

@@ -142,6 +142,3 @@ class OwnLabels:
 
 class _Labelled(Structure, frozen=True):
     metadata: Metadata
-
-
-Source = FileTexts | ConfigMapTexts

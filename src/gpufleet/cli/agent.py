@@ -26,7 +26,21 @@ METRICS = (
     "--kubeconfig", type=PATH, help="Instead of KUBECONFIG, ~/.kube/config, or the pod's own account."
 )
 @click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option("--config", type=PATH, help="How the GPUs are shared: a file, read again whenever it changes.")
+@click.option(
+    "--config",
+    type=PATH,
+    help="How the GPUs are shared: a file, or a folder of them, read again when edited.",
+)
+@click.option("--config-map", default="", help="The same from the API: NAMESPACE/NAME of a ConfigMap.")
+@click.option("--config-default", default="", help="The file of the folder for nodes whose label names none.")
+@click.option(
+    "--mps-root", type=PATH, default="/run/nvidia/mps", show_default=True, help="Where pipes of MPS are."
+)
+@click.option(
+    "--mps-exclusive-process",
+    is_flag=True,
+    help="Set the compute mode of cards that are shared by MPS, a setting of the card.",
+)
 @click.option("--simulated", type=PATH, help="A machine described in this file, in place of the real GPUs.")
 @click.option(
     "--metrics-address",
