@@ -151,7 +151,8 @@ def test_a_configuration_from_two_places_or_none_is_refused(
 
 def test_it_waits_for_its_cluster_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
     with an_agent(tmp_path) as running:
-        until((tmp_path / "state" / SOCKET).exists)
+        # A GPU that is gone before it was ever seen is not missed.
+        until(lambda: 'gpufleet_gpu_healthy{node="node-1",gpu="0"' in fetched(tmp_path, "/metrics")[1])
         tell(tmp_path / "state", Lose("0"))
         until(lambda: any(line["message"] == "a GPU is lost" for line in lines(tmp_path)))
         until(lambda: any("condition cannot be written" in str(line["message"]) for line in lines(tmp_path)))
