@@ -8,11 +8,10 @@ import asyncio
 import contextlib
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from hypothesis import assume, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, invariant, multiple, rule
 
 from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.kubelet_checkpoint import FILE
@@ -23,9 +22,21 @@ from tests.agent.node_values import FRACTIONS, a_gpu, a_node, a_share
 from tests.agent.share_world import SharedNode
 
 USABLE_MIB = 80_000
-SIZES = st.sampled_from([(100, 8_000), (250, 20_000), (500, 40_000), (750, 60_000), (0, 50_000)])
+SIZES = st.sampled_from([(250, 20_000), (500, 40_000), (750, 60_000), (1000, 80_000), (0, 50_000)])
 DEVICES = st.sampled_from([("GPU-0",), ("GPU-1",), ("GPU-0", "GPU-1")])
-NAMES = st.sampled_from(["train", "serve", "notebook"])
+NAMES = st.sampled_from(["train", "serve", "notebook", "test"])
+SHAPES = st.sampled_from(["one", "two", "init"])
+DIES = st.sampled_from(["nobody", "before", "between"])
+MOSTLY = st.sampled_from([True, True, True, False])
+FAULTS = (
+    "checkpoint damaged",
+    "checkpoint lost",
+    "kubelet's record damaged",
+    "kubelet's record old",
+    "API server away",
+    "kubelet silent",
+    "card sick",
+)
 
 
 class _Shares(RuleBasedStateMachine):
@@ -45,6 +56,9 @@ class _Shares(RuleBasedStateMachine):
         self.loop.close()
         self.folder.cleanup()
 
+    def _lives(self, uid: str) -> bool:
+        return uid in self.node.api and not self.node.api[uid].finished
+
     def _granted(self, device: str, epoch: int) -> tuple[int, int]:
         """What unfinished pods were granted of a card by this leader and by those before it."""
         parts = [
@@ -56,34 +70,51 @@ class _Shares(RuleBasedStateMachine):
         ]
         return sum(part.gpu_milli for part in parts), sum(part.memory_mib or 0 for part in parts)
 
-    def _place(self, name: str, parts: tuple[GrantedDevice, ...], shape: str, epoch: int) -> str:
-        assume(name not in {pod.name for pod in self.node.api.values()})
+    def _placed(
+        self, name: str, parts: tuple[GrantedDevice, ...], shape: str, epoch: int, admitted: bool
+    ) -> str | MultipleResults[str]:
+        """Bind a pod, if its name is free and the leader believes that it fits; perhaps admit it too."""
+        if name in {pod.name for pod in self.node.api.values()}:
+            return multiple()
         for part in parts:
             milli, memory_mib = self._granted(part.id, epoch)
-            assume(milli + part.gpu_milli <= 1000)
-            assume(memory_mib + (part.memory_mib or 0) <= USABLE_MIB)
+            if milli + part.gpu_milli > 1000 or memory_mib + (part.memory_mib or 0) > USABLE_MIB:
+                return multiple()
+        uid = self._bound(name, parts, shape, epoch)
+        if admitted:
+            self.the_kubelet_admits(uid, answer_lost=False)
+        return uid
+
+    def _bound(self, name: str, parts: tuple[GrantedDevice, ...], shape: str, epoch: int) -> str:
         match shape:
             case "one":
                 return self.node.bind(name, epoch, main=parts)
             case "two":
                 return self.node.bind(name, epoch, main=parts[:1], side=parts[-1:])
             case _:
-                return self.node.bind(
-                    name, epoch, **{"init-a": parts, "init-b": parts[:1], "main": parts[:1]}
-                )
+                return self.node.bind(name, epoch, init_a=parts, init_b=parts[:1], main=parts[:1])
 
-    @rule(target=pods, name=NAMES, size=SIZES, devices=DEVICES, shape=st.sampled_from(["one", "two", "init"]))
+    @rule(target=pods, name=NAMES, size=SIZES, devices=DEVICES, shape=SHAPES, admitted=MOSTLY)
     def the_leader_places_a_pod(
-        self, name: str, size: tuple[int, int], devices: tuple[str, ...], shape: str
-    ) -> str:
-        assume(shape != "two" or len(devices) == 2)
-        return self._place(name, tuple(a_share(one, *size) for one in devices), shape, self.epoch)
+        self, name: str, size: tuple[int, int], devices: tuple[str, ...], shape: str, admitted: bool
+    ) -> str | MultipleResults[str]:
+        chosen = "one" if len(devices) == 1 and shape == "two" else shape
+        return self._placed(name, tuple(a_share(one, *size) for one in devices), chosen, self.epoch, admitted)
 
-    @rule(target=pods, name=NAMES, size=SIZES, devices=DEVICES)
+    @rule(target=pods, name=NAMES, size=SIZES, devices=DEVICES, admitted=MOSTLY)
     def an_older_leaders_bind_arrives_late(
-        self, name: str, size: tuple[int, int], devices: tuple[str, ...]
-    ) -> str:
-        return self._place(name, tuple(a_share(one, *size) for one in devices), "one", self.epoch - 1)
+        self, name: str, size: tuple[int, int], devices: tuple[str, ...], admitted: bool
+    ) -> str | MultipleResults[str]:
+        return self._placed(
+            name, tuple(a_share(one, *size) for one in devices), "one", self.epoch - 1, admitted
+        )
+
+    @rule(target=pods, device=st.sampled_from(["GPU-0", "GPU-1"]))
+    def two_leaders_grant_the_same_card(self, device: str) -> MultipleResults[str]:
+        number, part = len(self.node.names), (a_share(device, 750, 60_000),)
+        newer = self._placed(f"newer-{number}", part, "one", self.epoch, admitted=True)
+        older = self._placed(f"older-{number}", part, "one", self.epoch - 1, admitted=True)
+        return multiple(*(one for one in (newer, older) if isinstance(one, str)))
 
     @rule()
     def another_leader_takes_over(self) -> None:
@@ -91,37 +122,45 @@ class _Shares(RuleBasedStateMachine):
 
     @rule(uid=pods, answer_lost=st.booleans())
     def the_kubelet_admits(self, uid: str, answer_lost: bool) -> None:
-        assume(uid in self.node.api and uid not in self.admitted and not self.node.api[uid].finished)
+        if uid in self.admitted or not self._lives(uid):
+            return
         self.admitted.add(uid)
         self.loop.run(self._admit(uid, answer_lost))
 
     async def _admit(self, uid: str, answer_lost: bool) -> None:
         await self.node.admit(uid, answer_lost=answer_lost)
 
-    @rule(uid=pods, position=st.integers(0, 2), dies=st.sampled_from(["nobody", "before", "after"]))
+    @rule(uid=pods, position=st.integers(0, 2), dies=DIES)
     def a_container_starts(self, uid: str, position: int, dies: str) -> None:
         containers = [one for holder, one in self.node.allocations if holder == uid]
-        assume(uid in self.node.api and not self.node.api[uid].finished and containers)
-        container = containers[position % len(containers)]
+        if not self._lives(uid) or not containers:
+            return
+        self._start(uid, containers[position % len(containers)], dies)
+
+    def _start(self, uid: str, container: str, dies: str) -> None:
         if dies == "before":
             self.node.new_process()
         with contextlib.suppress(RefusedError):
             self.loop.run(self.node.prepare(uid, container))
-        if dies == "after":
+        if dies == "between":
             self.node.new_process()
         # The runtime tries it whatever was answered: only the file counts.
         with contextlib.suppress(FileNotFoundError):
             self.node.run(uid, container)
 
-    @rule(uid=pods)
-    def a_pod_ends(self, uid: str) -> None:
-        assume(uid in self.node.api and not self.node.api[uid].finished)
-        self.node.finish(uid)
+    @rule(data=st.data(), dies=DIES)
+    def all_start_in_any_order(self, data: st.DataObject, dies: str) -> None:
+        order = data.draw(st.permutations(sorted(self.node.allocations)))
+        for uid, container in order:
+            if self._lives(uid):
+                self._start(uid, container, dies)
 
-    @rule(uid=pods)
-    def a_pod_is_deleted(self, uid: str) -> None:
-        assume(uid in self.node.api)
-        self.node.remove(uid)
+    @rule(uid=pods, deleted=st.booleans())
+    def a_pod_ends(self, uid: str, deleted: bool) -> None:
+        if deleted and uid in self.node.api:
+            self.node.remove(uid)
+        elif self._lives(uid):
+            self.node.finish(uid)
 
     @rule(saves=st.booleans())
     def the_agent_dies(self, saves: bool) -> None:
@@ -129,35 +168,33 @@ class _Shares(RuleBasedStateMachine):
             self._save()
         self.node.new_process()
 
-    @rule(damage=st.sampled_from([b"", b"{", b"\x00" * 64]))
-    def the_checkpoint_is_damaged(self, damage: bytes) -> None:
-        (self.node.folder / "checkpoint.json").write_bytes(damage)
+    @rule(fault=st.sampled_from(FAULTS))
+    def something_fails(self, fault: str) -> None:
+        node = self.node
+        match fault:
+            case "checkpoint damaged":
+                (node.folder / "checkpoint.json").write_bytes(b"{")
+            case "checkpoint lost":
+                (node.folder / "checkpoint.json").unlink(missing_ok=True)
+            case "kubelet's record damaged":
+                (node.record / FILE).write_bytes(b"{")
+            case "kubelet's record old":
+                node.record_stuck = True
+            case "API server away":
+                node.api_down = True
+            case "kubelet silent":
+                node.kubelet_silent = True
+            case "card sick":
+                sick = a_gpu("GPU-0", FRACTIONS, health=Verdict.UNHEALTHY, reason="Xid 79")
+                node.gpus.publish(a_node(sick, a_gpu("GPU-1", FRACTIONS)))
 
-    @rule(damage=st.sampled_from([b"", b"{"]))
-    def the_kubelets_record_cannot_be_read(self, damage: bytes) -> None:
-        (self.node.record / FILE).write_bytes(damage)
-
-    @rule(stuck=st.booleans())
-    def an_older_record_lands_last(self, stuck: bool) -> None:
-        self.node.record_stuck = stuck
-        self.node.write_record()
-
-    @rule(down=st.booleans())
-    def the_api_server_comes_and_goes(self, down: bool) -> None:
-        self.node.api_down = down
-
-    @rule(silent=st.booleans())
-    def the_kubelet_comes_and_goes(self, silent: bool) -> None:
-        self.node.kubelet_silent = silent
+    @rule()
+    def all_recovers(self) -> None:
+        self._recover()
 
     @rule()
     def the_copies_catch_up(self) -> None:
         self.node.sync()
-
-    @rule(sick=st.booleans())
-    def a_card_fails_or_recovers(self, sick: bool) -> None:
-        health: dict[str, Any] = {"health": Verdict.UNHEALTHY, "reason": "Xid 79"} if sick else {}
-        self.node.gpus.publish(a_node(a_gpu("GPU-0", FRACTIONS, **health), a_gpu("GPU-1", FRACTIONS)))
 
     @rule()
     def what_is_left_is_swept_up(self) -> None:
@@ -167,9 +204,7 @@ class _Shares(RuleBasedStateMachine):
     def all_is_at_rest(self) -> None:
         """I4: after the faults, what was given is what living pods were granted, and all can start."""
         node = self.node
-        node.api_down = node.kubelet_silent = node.record_stuck = False
-        node.gpus.publish(a_node(a_gpu("GPU-0", FRACTIONS), a_gpu("GPU-1", FRACTIONS)))
-        node.write_record()
+        self._recover()
         node.sync()
         self.what_is_left_is_swept_up()
         given = node.steward._files.given
@@ -178,6 +213,11 @@ class _Shares(RuleBasedStateMachine):
         for uid, container in sorted(node.allocations):
             if uid in living and not self._disputed(uid):
                 assert self.loop.run(node.start(uid, container))["GPUFLEET_POD_UID"] == uid
+
+    def _recover(self) -> None:
+        self.node.api_down = self.node.kubelet_silent = self.node.record_stuck = False
+        self.node.gpus.publish(a_node(a_gpu("GPU-0", FRACTIONS), a_gpu("GPU-1", FRACTIONS)))
+        self.node.write_record()
 
     def _disputed(self, uid: str) -> bool:
         """Whether leaders granted more of one of its cards than there is."""
