@@ -71,7 +71,9 @@ def test_every_field_is_honoured_or_named_with_the_reason() -> None:
     assert sorted(notice.field for notice in config.notices) == [
         "flags.failOnInitError",
         "flags.gfd.oneshot",
+        "flags.gfd.outputFile",
         "flags.plugin.nvidiaCTKPath",
+        "flags.useNodeFeatureAPI",
         "health.criticalXIDs",
         "health.disabled",
         "health.eventTypes",

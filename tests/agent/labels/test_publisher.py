@@ -1,6 +1,7 @@
 """Labels reach the cluster, only when they change, and whatever fails on the way."""
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from gpufleet.agent.labels.publisher import LabelPublisher, machine_type
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.facts import Driver
 from gpufleet.devices.sharing.plan import TimeSlice
+from gpufleet.devices.sharing.plugin_config import Discovery
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
@@ -40,10 +42,13 @@ def foreign_cluster(*, feature_discovery: bool = False) -> Cluster:
     )
 
 
-def publisher(cluster: Cluster, known: NodeGpus) -> LabelPublisher:
+def publisher(cluster: Cluster, known: NodeGpus, said: Discovery | None = None) -> LabelPublisher:
     """A new process of the agent."""
     client = Client(cluster, MachineClock(), random.Random(1), patience=ONE_TRY)
-    return LabelPublisher(Topic(known), client, random.Random(2), namespace="gpufleet-system")
+    discovery: Topic[Discovery | None] = Topic(said)
+    return LabelPublisher(
+        Topic(known), client, random.Random(2), namespace="gpufleet-system", discovery=discovery
+    )
 
 
 def settle(cluster: Cluster, *known: NodeGpus) -> None:
@@ -196,6 +201,24 @@ def test_a_process_that_dies_at_any_request_leaves_what_the_next_one_puts_right(
         assert labels[PRODUCT] == ("MOCKMODEL-SHARED" if position % 2 else "MOCKMODEL")
         assert FOREIGN.items() <= cluster.labels.items()
         assert (COUNT in cluster.labels) != installed
+
+
+def test_what_the_plugins_configuration_says_of_labels_is_heard_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "machine"
+    file.write_text("DGX H100", encoding="utf-8")
+    cluster = foreign_cluster()
+
+    async def then(one: LabelPublisher) -> None:
+        assert TIMESTAMP in cluster.labels
+        one.discovery.publish(Discovery(timestamp=False, every_s=math.inf, machine_type_file=str(file)))
+        await asyncio.sleep(1)
+        assert cluster.labels["nvidia.com/gpu.machine"] == "DGX-H100"
+        assert TIMESTAMP not in cluster.labels
+        asked = cluster.requests
+        await asyncio.sleep(100_000)
+        assert cluster.requests == asked
+
+    while_running(cluster, PLAIN, then)
 
 
 def test_the_machine_s_type_is_what_its_file_says(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ ours under another name. A vendor whose driver does not answer keeps the labels 
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.labels import PREFIXES, node_labels
@@ -20,6 +22,7 @@ from gpufleet.agent.labels.nvidia import TIMESTAMP
 from gpufleet.agent.labels.on_node import OnNode
 from gpufleet.agent.labels.values import Labels
 from gpufleet.agent.topic import Topic
+from gpufleet.devices.sharing.plugin_config import Discovery
 from gpufleet.kube.backoff import Backoff, Patience
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
@@ -28,8 +31,10 @@ from gpufleet.model.gpu_catalogue import Vendor
 
 LOG = logging.getLogger(__name__)
 LOOK_S = 300.0
-"""How often to look whether the labels are still there and who carries them."""
+"""How often to look whether the labels are still there and who carries them,
+where the configuration does not say."""
 
+LOOK_LEAST_S = 10.0
 RETRIES = Patience(first_s=1.0, longest_s=60.0)
 MACHINE_LENGTH_MAX = 4096
 
@@ -37,8 +42,9 @@ MACHINE_LENGTH_MAX = 4096
 class LabelPublisher:
     """Writes this node's labels. ``problem`` says why it cannot, "" while it can.
 
-    ``namespace`` is where its NodeFeature is kept. ``machine_file`` has the name of the machine's type
-    (/sys/class/dmi/id/product_name, say). Without ``timestamp`` no label says when the labels were made.
+    ``namespace`` is where its NodeFeature is kept. ``discovery`` is what the configuration of the device
+    plugin says of labels: whether one tells when they were made, how often to look after them, and which
+    file has the name of the machine's type.
     """
 
     def __init__(
@@ -48,21 +54,19 @@ class LabelPublisher:
         jitter: random.Random,
         *,
         namespace: str,
-        machine_file: Path | None = None,
-        timestamp: bool = True,
+        discovery: Topic[Discovery | None] | None = None,
     ) -> None:
         self.gpus = gpus
         self.client = client
         self.jitter = jitter
         self.namespace = namespace
-        self.machine_file = machine_file
-        self.timestamp = timestamp
+        self.discovery: Topic[Discovery | None] = discovery or Topic(None)
         self.problem = ""
 
     async def run(self) -> None:
         """Keep the labels until cancelled."""
         backoff = Backoff(RETRIES, self.jitter)
-        async with _changes(self.gpus) as changed:
+        async with _changes(self.gpus, self.discovery) as changed:
             while True:
                 changed.clear()
                 try:
@@ -73,7 +77,9 @@ class LabelPublisher:
                 else:
                     self._tell("")
                     backoff.reset()
-                    await _either(changed, LOOK_S * self.jitter.uniform(0.9, 1.1))
+                    said = self.discovery.value
+                    every_s = LOOK_S if said is None else max(said.every_s, LOOK_LEAST_S)
+                    await _either(changed, every_s * self.jitter.uniform(0.9, 1.1))
 
     async def reconcile(self) -> None:
         """Compare what is written with what is so, and write where they differ. Raises KubeError."""
@@ -97,14 +103,14 @@ class LabelPublisher:
         wanted = self._wanted(known, before)
         if wanted == {name: value for name, value in written.items() if name != TIMESTAMP}:
             return
-        if self.timestamp and any(name.startswith(PREFIXES[Vendor.NVIDIA]) for name in wanted):
+        if self._options.timestamp and any(name.startswith(PREFIXES[Vendor.NVIDIA]) for name in wanted):
             wanted[TIMESTAMP] = str(int(self.client.clock.now().timestamp()))
         await place.write(wanted)
         LOG.info("the node's labels are written", extra={"node": known.node, "labels": len(wanted)})
 
     def _wanted(self, known: NodeGpus, before: Labels) -> Labels:
         """The labels of the vendors that answer, and those that the others had while something is wrong."""
-        wanted = node_labels(known, machine_type(self.machine_file))
+        wanted = node_labels(known, machine_type(Path(self._options.machine_type_file)))
         if not known.problems:
             return wanted
         answering = {driver.vendor for driver in known.drivers}
@@ -115,16 +121,18 @@ class LabelPublisher:
         kept.pop(TIMESTAMP, None)
         return {**kept, **wanted}
 
+    @property
+    def _options(self) -> Discovery:
+        return self.discovery.value or Discovery()
+
     def _tell(self, problem: str) -> None:
         if problem and problem != self.problem:
             LOG.warning("the labels of the node are not as they should be", extra={"problem": problem})
         self.problem = problem
 
 
-def machine_type(file: Path | None) -> str:
+def machine_type(file: Path) -> str:
     """The machine's type, as the file says; "" where there is none, or nobody may read it."""
-    if file is None:
-        return ""
     try:
         with file.open(encoding="utf-8", errors="replace") as text:
             return text.read(MACHINE_LENGTH_MAX).strip()
@@ -133,25 +141,27 @@ def machine_type(file: Path | None) -> str:
 
 
 @asynccontextmanager
-async def _changes(topic: Topic[NodeGpus]) -> AsyncIterator[asyncio.Event]:
-    """An event that is set whenever there is a new value."""
+async def _changes(*topics: Topic[Any]) -> AsyncIterator[asyncio.Event]:
+    """An event that is set whenever one of them has a new value."""
     changed = asyncio.Event()
-    values = topic.follow()
-    await anext(values)
 
-    async def follow() -> None:
+    async def follow(values: AsyncIterator[Any]) -> None:
         async for _ in values:
             changed.set()
 
-    following = asyncio.create_task(follow())
+    followed = [topic.follow() for topic in topics]
+    for values in followed:
+        await anext(values)
+    following = [asyncio.create_task(follow(values)) for values in followed]
     try:
         yield changed
     finally:
-        following.cancel()
+        for task in following:
+            task.cancel()
 
 
 async def _either(changed: asyncio.Event, limit_s: float) -> None:
     """Wait for a change, but not longer than this."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(limit_s):
+        async with asyncio.timeout(limit_s if math.isfinite(limit_s) else None):
             await changed.wait()

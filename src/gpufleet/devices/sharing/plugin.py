@@ -43,6 +43,8 @@ _WITHOUT_EFFECT = {
     "flags.failOnInitError": "the agent never ends for that: it says what is wrong and tries again",
     "flags.plugin.nvidiaCTKPath": "the agent writes CDI files itself",
     "flags.gfd.oneshot": "labels come from the agent, which goes on",
+    "flags.gfd.outputFile": "labels go into a NodeFeature or onto the Node, and into no file",
+    "flags.useNodeFeatureAPI": "it is used wherever the cluster serves it",
     "resources.gpus": "the plugin switched names of one's own off as well",
     "resources.mig": "the plugin switched names of one's own off as well",
     "health.disabled": "the agent judges health by its own catalogue, with a way back",
