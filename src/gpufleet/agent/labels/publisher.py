@@ -42,9 +42,9 @@ MACHINE_LENGTH_MAX = 4096
 class LabelPublisher:
     """Writes this node's labels. ``problem`` says why it cannot, "" while it can.
 
-    ``namespace`` is where its NodeFeature is kept. ``discovery`` is what the configuration of the device
-    plugin says of labels: whether one tells when they were made, how often to look after them, and which
-    file has the name of the machine's type.
+    ``namespace`` is where its NodeFeature is kept, ``machine_file`` has the name of the machine's type.
+    ``discovery`` is what the configuration of the device plugin says of labels, and goes before: whether
+    one tells when they were made, how often to look after them, and the file of the machine's type.
     """
 
     def __init__(
@@ -54,12 +54,14 @@ class LabelPublisher:
         jitter: random.Random,
         *,
         namespace: str,
+        machine_file: Path | None = None,
         discovery: Topic[Discovery | None] | None = None,
     ) -> None:
         self.gpus = gpus
         self.client = client
         self.jitter = jitter
         self.namespace = namespace
+        self.machine_file = machine_file
         self.discovery: Topic[Discovery | None] = discovery or Topic(None)
         self.problem = ""
 
@@ -110,7 +112,7 @@ class LabelPublisher:
 
     def _wanted(self, known: NodeGpus, before: Labels) -> Labels:
         """The labels of the vendors that answer, and those that the others had while something is wrong."""
-        wanted = node_labels(known, machine_type(Path(self._options.machine_type_file)))
+        wanted = node_labels(known, machine_type(self._machine_file()))
         if not known.problems:
             return wanted
         answering = {driver.vendor for driver in known.drivers}
@@ -120,6 +122,10 @@ class LabelPublisher:
         kept = {name: value for name, value in before.items() if name.startswith(tuple(silent))}
         kept.pop(TIMESTAMP, None)
         return {**kept, **wanted}
+
+    def _machine_file(self) -> Path:
+        given = self.machine_file if self.discovery.value is None else None
+        return given or Path(self._options.machine_type_file)
 
     @property
     def _options(self) -> Discovery:
