@@ -22,6 +22,7 @@ class Card:
         self.health = Health()
         self.instances: dict[str, Health] = {}
         self.last_xid: int | None = None
+        self.xids: dict[int, int] = {}
         self.reading = GpuReading()
         self.lost = False
         self.found_again = 0
@@ -46,6 +47,8 @@ class Card:
     def xid_seen(self, code: int, instance: str | None, now_s: float) -> None:
         """The driver reported an error of this card, or of one instance."""
         self.last_xid = code
+        # Not in place: what was told before stays as it was told.
+        self.xids = {**self.xids, code: self.xids.get(code, 0) + 1}
         if instance is None or xid(code).action is XidAction.GONE:
             self._step(XidSeen(code), now_s)
         else:
@@ -88,7 +91,7 @@ class Card:
     def as_gpu(self, plan: SharingPlan) -> Gpu:
         """What others are told of it."""
         sick = self.sick_instances()
-        return Gpu(self.facts, plan, self.health.verdict, self.health.reason, self.last_xid, sick)
+        return Gpu(self.facts, plan, self.health.verdict, self.health.reason, self.last_xid, sick, self.xids)
 
     def _step(self, evidence: Evidence, now_s: float) -> None:
         self.health = step(self.health, evidence, now_s)

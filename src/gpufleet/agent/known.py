@@ -19,7 +19,7 @@ class Gpu(msgspec.Struct, frozen=True):
     """One physical GPU as it is offered. ``reason`` is empty for a healthy one.
 
     ``sick_instances`` has the MIG instances that are out of service while their card is not, by UUID, with
-    the reason.
+    the reason. ``xids`` is how often the driver reported each Xid since the agent began.
     """
 
     facts: GpuFacts
@@ -28,6 +28,7 @@ class Gpu(msgspec.Struct, frozen=True):
     reason: str = ""
     last_xid: int | None = None
     sick_instances: dict[str, str] = {}
+    xids: dict[int, int] = {}
 
     @property
     def uuid(self) -> DeviceId:

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.agent.exporter.card import CardPicture
 from gpufleet.agent.exporter.options import ExporterOptions
-from gpufleet.agent.known import Held
+from gpufleet.agent.known import GpuReading, Held
 from gpufleet.devices.sharing.plan import Mig
 from tests.agent.exporter.builders import NOW_S, Node, Page, changed, happens, holds, memory, node_of, sample
 
@@ -64,6 +64,17 @@ def test_readings_that_are_too_old_leave_the_page_and_their_age_stays() -> None:
     assert page.value(AGE, gpu="0") == 30.5
     node.now_s += 100
     assert Page(node.raw()).absent(TEMPERATURE)
+
+
+def test_the_age_of_a_card_whose_readings_were_taken_back_grows_on() -> None:
+    node = Node(node_of(H100))
+    node.reads(0, sample(NOW_S - 2, gpu_celsius=50))
+    node.exporter.draw()
+    node.topics.readings.publish({node.card(): GpuReading()})
+    node.now_s += 100
+    page = node.scrape()
+    assert page.value(AGE) == 102
+    assert page.absent(TEMPERATURE)
 
 
 def test_a_card_that_never_answered_has_health_and_no_readings() -> None:

@@ -154,6 +154,13 @@ def test_health_with_the_kind_of_reason(
     assert page.value("gpufleet_gpu_health_info", state=verdict.value, reason=expected) == 1
 
 
+def test_xids_are_counted_by_code() -> None:
+    page = Node(changed(node_of(H100), 0, xids={94: 2, 79: 1})).scrape()
+    assert page.value("gpufleet_gpu_xid_errors_total", xid="94") == 2
+    assert page.value("gpufleet_gpu_xid_errors_total", xid="79") == 1
+    assert Node(node_of(H100)).scrape().absent("gpufleet_gpu_xid_errors_total")
+
+
 def test_an_instance_that_is_sick_by_itself() -> None:
     gpus = node_of(CUT_H100)
     small = gpus.gpus[0].facts.mig[0]
@@ -178,6 +185,6 @@ def test_names_follow_prometheus_conventions() -> None:
     own = [family for name, family in node.scrape().families.items() if name.startswith("gpufleet_")]
     assert len(own) > 15
     counts = ("gpufleet_gpu_healthy", "gpufleet_agent_problems", "gpufleet_agent_untold_gpus")
-    units = ("_ratio", "_bytes", "_joules", "_watts", "_celsius", "_seconds", "_info")
+    units = ("_ratio", "_bytes", "_joules", "_watts", "_celsius", "_seconds", "_info", "_errors")
     assert [one.name for one in own if not one.name.endswith(units) and one.name not in counts] == []
     assert all(family.documentation for family in own)

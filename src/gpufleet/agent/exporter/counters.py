@@ -320,7 +320,7 @@ SERVED_LABELS: Mapping[str, InfoLabel] = {label.name: label for label in INFO_LA
 DEFAULT_LABELS = (SERVED_LABELS["DCGM_FI_DRIVER_VERSION"],)
 
 IN_PLACE_OF: Mapping[str, str] = {
-    "DCGM_EXP_XID_ERRORS_COUNT": "changes(DCGM_FI_DEV_XID_ERRORS[5m]) tells that there were some",
+    "DCGM_EXP_XID_ERRORS_COUNT": "gpufleet_gpu_xid_errors_total counts them, without a window",
     "DCGM_EXP_GPU_HEALTH_STATUS": "gpufleet_gpu_healthy and gpufleet_gpu_health_info tell what we know",
     "DCGM_EXP_CLOCK_EVENTS_COUNT": "",
     "DCGM_EXP_P2P_STATUS": "",

@@ -25,6 +25,7 @@ from gpufleet.agent.exporter.text import CONTENT_TYPE, Family, encoded, labelled
 from gpufleet.agent.exporter.usage import PodOf
 from gpufleet.agent.known import Holders, NodeGpus, NodePods, Readings
 from gpufleet.agent.topic import Topic
+from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class Exporter:
         self._pictures = Pictures(self._options, pod_of)
         self._text = b""
         self._stale_at_s: float | None = None
+        self._answered_at_s: dict[DeviceId, float] = {}
         self._packed = b""
         self._packer: Any = None
         self._gzip_wanted = False
@@ -121,6 +123,7 @@ class Exporter:
         if self._gzip_wanted:
             self._pack()
             self._gzip_wanted = False
+        self._ages()  # remembers who answered, also if nobody scrapes
         self.drawn = True
 
     def _draw_anyway(self) -> None:
@@ -146,15 +149,20 @@ class Exporter:
         )
 
     def _ages(self) -> str:
-        """How old each card's readings are, also those that are too old to be shown."""
+        """How long ago each card answered, also where its readings are too old to be shown."""
         now_s, gpus, readings = self._clock_s(), self._topics.gpus.value, self._topics.readings.value
+        told: dict[DeviceId, float] = {}
         lines = []
         for gpu in gpus.gpus:
             reading = readings.get(gpu.uuid)
-            if reading is not None and reading.sample is not None:
+            sample = None if reading is None else reading.sample
+            at_s = self._answered_at_s.get(gpu.uuid) if sample is None else sample.at_s
+            if at_s is not None:
+                told[gpu.uuid] = at_s
                 labels = [("node", gpus.node), ("gpu", str(gpu.facts.index)), ("uuid", str(gpu.uuid))]
-                age_s = round(max(0.0, now_s - reading.sample.at_s), 3)
-                lines.append(series(AGE.name, labelled(labels), age_s))
+                lines.append(series(AGE.name, labelled(labels), round(max(0.0, now_s - at_s), 3)))
+        # Readings of a card that is silent for long are taken back; that it is silent is told on.
+        self._answered_at_s = told
         return AGE.header + "".join(lines) if lines else ""
 
     async def _follow(self, topic: Topic[Any]) -> None:

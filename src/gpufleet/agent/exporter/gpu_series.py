@@ -29,6 +29,11 @@ HEALTH_INFO = Family(
     "gauge",
     "Health of the card, and of MIG instances out of service by themselves, with the kind of reason.",
 )
+XIDS = Family(
+    "gpufleet_gpu_xid_errors_total",
+    "counter",
+    "How often the driver reported each Xid since the agent began.",
+)
 ATTRIBUTION = Family(
     "gpufleet_gpu_attribution_info",
     "gauge",
@@ -49,6 +54,7 @@ FAMILIES = (
     INFO,
     HEALTHY,
     HEALTH_INFO,
+    XIDS,
     ATTRIBUTION,
     BUSY,
     MEMORY,
@@ -73,6 +79,10 @@ def lines(card: CardPicture, energy: EnergyBook) -> dict[str, str]:
         INFO.name: series(INFO.name, labelled(_info(card)), 1),
         HEALTHY.name: series(HEALTHY.name, labels, _healthy(card)),
         HEALTH_INFO.name: "".join(series(HEALTH_INFO.name, labelled(pairs), 1) for pairs in _health(card)),
+        XIDS.name: "".join(
+            series(XIDS.name, labelled([*device_labels(card), ("xid", str(code))]), count)
+            for code, count in sorted(card.gpu.xids.items())
+        ),
         ATTRIBUTION.name: "".join(
             series(ATTRIBUTION.name, labelled(pairs), 1) for pairs in _attribution(card)
         ),
