@@ -7,10 +7,9 @@ say nothing.
 import msgspec
 
 from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.plugin.units import device_of
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sharing.plan import Mig, Mps, TimeSlice
-
-REPLICA = "::"
 
 
 class UnitOf(msgspec.Struct, frozen=True):
@@ -23,7 +22,8 @@ class UnitOf(msgspec.Struct, frozen=True):
 
 def find_unit(gpus: NodeGpus, unit: str) -> UnitOf | None:
     """What a unit is; None for the slot of a share, and for what is not on this node any more."""
-    uuid, replicated, _ = unit.partition(REPLICA)
+    uuid = device_of(unit)
+    replicated = unit != uuid
     for gpu in gpus.gpus:
         if gpu.uuid == uuid:
             return UnitOf(gpu, None, _replicas(gpu) if replicated else 1)

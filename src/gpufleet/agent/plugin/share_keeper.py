@@ -6,7 +6,7 @@ from gpufleet.agent.known import Holders, NodeGpus
 from gpufleet.agent.plugin.registration import Registration
 from gpufleet.agent.plugin.share_slots import share_slots
 from gpufleet.agent.plugin.share_steward import ShareSteward
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.topic import Topic, any_change
 
 
 class ShareKeeper:
@@ -23,20 +23,17 @@ class ShareKeeper:
         self._registration = registration
         self._gpus = gpus
         self._holders = holders
-        self._turn = asyncio.Lock()
 
     async def run(self) -> None:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for topic in (self._gpus, self._holders):
-                group.create_task(self._follow(topic))
+            group.create_task(self._follow())
             group.create_task(self._steward.run())
 
-    async def _follow(self, topic: Topic[NodeGpus] | Topic[Holders]) -> None:
-        async for _ in topic.follow():
-            async with self._turn:
-                slots = share_slots(self._gpus.value, self._holders.value)
-                if slots:
-                    await self._registration.offer(self._steward, slots)
-                else:
-                    await self._registration.withdraw(self._steward.resource)
+    async def _follow(self) -> None:
+        async for _ in any_change(self._gpus, self._holders):
+            slots = share_slots(self._gpus.value, self._holders.value)
+            if slots:
+                await self._registration.offer(self._steward, slots)
+            else:
+                await self._registration.withdraw(self._steward.resource)

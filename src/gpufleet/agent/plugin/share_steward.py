@@ -25,7 +25,7 @@ from gpufleet.agent.plugin.offer import Given
 from gpufleet.agent.plugin.share_files import KIND, ShareFiles, ShareGiven
 from gpufleet.agent.plugin.share_owner import Owner, listed_owners, recorded_owners
 from gpufleet.agent.plugin.share_rules import Rival, check_parts, granted_parts, in_service
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.topic import Topic, any_change
 from gpufleet.kube import keys
 from gpufleet.kube.codec.grant import granted_devices
 from gpufleet.model.errors import WorldError
@@ -117,8 +117,7 @@ class ShareSteward:
     async def run(self) -> None:
         """Keep the checkpoint, and sweep up what has no owner any more, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for topic in (self._world.pods, self._world.holders):
-                group.create_task(self._listen(topic))
+            group.create_task(self._listen())
             group.create_task(self._keep())
 
     async def sweep(self) -> None:
@@ -262,8 +261,8 @@ class ShareSteward:
                 for part in share.parts:
                     yield Rival(share.pod, part, share.epoch, given=True)
 
-    async def _listen(self, topic: Topic[NodePods] | Topic[Holders]) -> None:
-        async for _ in topic.follow():
+    async def _listen(self) -> None:
+        async for _ in any_change(self._world.pods, self._world.holders):
             self._news.set()
 
     async def _keep(self) -> None:
