@@ -329,6 +329,20 @@ def test_a_pod_that_the_kubelet_still_has_keeps_its_file(tmp_path: Path) -> None
     told(tmp_path, story)
 
 
+def test_what_is_left_of_a_pod_that_is_gone_is_in_nobodys_way(tmp_path: Path) -> None:
+    async def story(node: SharedNode) -> None:
+        gone = node.bind("gone", main=(SMALL,))
+        await node.admit(gone)
+        await node.start(gone)
+        node.remove(gone)
+        rival = node.bind("rival", main=(a_share("GPU-0", 900),))
+        await node.admit(rival)
+        assert (await node.start(rival))["GPUFLEET_GPU_MILLI"] == "900"
+        assert len(files(node)) == 1
+
+    told(tmp_path, story)
+
+
 def test_a_file_of_ours_that_nobody_can_read_goes(tmp_path: Path) -> None:
     (tmp_path / "cdi").mkdir()
     for name, text in {"gpufleet.io-share-0a": "{", "gpufleet.io-gpu": "{", "other": "{"}.items():

@@ -96,7 +96,6 @@ class ShareSteward:
         slots = frozenset(units)
         async with self._turn:
             self._load()
-            await self._sweep()
             recorded = self._recorded(slots)
             try:
                 owners, pods = await self._owners(recorded, slots)
@@ -111,7 +110,13 @@ class ShareSteward:
                 )
             if len({owner.pod_uid for owner in owners}) > 1:
                 raise RefusedError("two pods hold the same slots for shares by the kubelet's own record")
-            self._give_all(owners, pods)
+            try:
+                self._give_all(owners, pods)
+            except RefusedError:
+                # What is in the way may be left of a pod that is gone.
+                if not await self._sweep():
+                    raise
+                self._give_all(owners, pods)
             self._news.set()
 
     async def run(self) -> None:
@@ -122,10 +127,9 @@ class ShareSteward:
 
     async def sweep(self) -> None:
         """Take back what nobody who lives was given."""
-        async with self._turn:
-            with contextlib.suppress(RefusedError):
-                self._load()
-                await self._sweep()
+        with contextlib.suppress(RefusedError):
+            self._load()
+            await self._sweep()
 
     def _load(self) -> None:
         """What was given before has to be known before anything is given."""
@@ -135,23 +139,28 @@ class ShareSteward:
             problem = f"the CDI files of shares cannot be read: {error.strerror or error}"
             raise RefusedError(problem) from error
 
-    async def _sweep(self) -> None:
-        """Our copy names suspects; only the API server and the kubelet themselves are believed."""
+    async def _sweep(self) -> bool:
+        """Our copy names suspects; only the API server and the kubelet themselves are believed.
+
+        Whether anything was taken back.
+        """
         suspects = [
             (name, one) for name, one in self._files.given.items() if not _lives(one, self._world.pods.value)
         ]
         if not suspects:
-            return
+            return False
         try:
             pods = await self._world.ask_pods()
             holders = await self._world.ask_holders()
         except (WorldError, TimeoutError):
-            return
+            return False
+        before = len(self._files.given)
         for name, one in suspects:
             if not _lives(one, pods) and not _is_held(one, holders):
                 with contextlib.suppress(OSError):
                     self._files.take_back(name)
                     LOG.info("a share was taken back", extra={"pod": one.pod, "container": one.container})
+        return len(self._files.given) < before
 
     async def _check_somebody_asks(self, slots: int) -> None:
         """A pod without a grant is turned away at once, where it is certain that only such a pod can ask."""
