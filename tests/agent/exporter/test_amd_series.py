@@ -64,6 +64,11 @@ def test_labels_are_those_of_amds_exporter() -> None:
     assert (labels["namespace"], labels["pod"], labels["container"]) == ("team-a", "train", "main")
 
 
+def test_how_many_cards_there_are() -> None:
+    assert Node(node_of(MI300, MI300)).scrape().value("gpu_nodes_total", hostname="n1") == 2
+    assert Node(node_of("model: H100-80GB")).scrape().absent("gpu_nodes_total")
+
+
 def test_names_of_the_other_generation_are_absent() -> None:
     page = amd_node().scrape()
     assert page.absent("gpu_edge_temperature")

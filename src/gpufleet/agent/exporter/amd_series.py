@@ -7,7 +7,7 @@ of their hottest spot and present power. A card that is cut into partitions tell
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -16,6 +16,7 @@ from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.known import Gpu
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Sample
+from gpufleet.model.gpu_catalogue import Vendor
 
 _MI300_AND_NEWER = re.compile(r"MI[3-9]\d\d")
 
@@ -118,6 +119,8 @@ METRICS: tuple[AmdMetric, ...] = (
     _metric("gpu_health", "1 for a healthy card, 0 for one that is not.", _health),
 )
 
+CARDS = Family("gpu_nodes_total", "gauge", "How many of AMD's cards the node has.")
+
 FAMILIES = tuple({metric.family.name: metric.family for metric in METRICS}.values())
 
 
@@ -136,6 +139,13 @@ def lines(card: CardPicture) -> dict[str, str]:
             if text:
                 found[metric.family.name] = found.get(metric.family.name, "") + text
     return found
+
+
+def number_of_cards(node: str, gpus: Sequence[Gpu]) -> str:
+    """How many there are, under the name that it has there; nothing on a node without one."""
+    count = sum(gpu.facts.vendor is Vendor.AMD for gpu in gpus)
+    line = series(CARDS.name, labelled([("hostname", node)]), count)
+    return CARDS.header + line if count else ""
 
 
 def _labels(card: CardPicture) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from gpufleet import __version__
+from gpufleet.agent.exporter.amd_series import number_of_cards
 from gpufleet.agent.exporter.gpu_series import AGE
 from gpufleet.agent.exporter.jobs import read_jobs
 from gpufleet.agent.exporter.options import ExporterOptions
@@ -142,7 +143,7 @@ class Exporter:
     def _of_agent(self, known: Known) -> str:
         labels = labelled([("node", known.gpus.node)])
         info = labelled([("node", known.gpus.node), ("version", __version__)])
-        return (
+        return number_of_cards(known.gpus.node, known.gpus.gpus) + (
             f"{AGENT_INFO.header}{series(AGENT_INFO.name, info, 1)}"
             f"{PROBLEMS.header}{series(PROBLEMS.name, labels, len(known.gpus.problems))}"
             f"{UNTOLD.header}{series(UNTOLD.name, labels, len(self._pictures.failed))}"
