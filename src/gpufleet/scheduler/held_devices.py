@@ -93,6 +93,8 @@ def conflicts(
                 by_device.setdefault(device, []).append(claim)
     told: dict[PodUid, Conflict] = {}
     for device, sharing in by_device.items():
+        if _fits(device, sharing, memory_mib.get(device)):
+            continue
         kept: list[Claim] = []
         for claim in sharing:
             if _fits(device, [*kept, claim], memory_mib.get(device)):

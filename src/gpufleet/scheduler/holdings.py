@@ -5,12 +5,14 @@ of them have to give way, and which use more memory than their share. What is do
 of ``device_conflicts`` and ``memory_offenders``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from gpufleet.kube.objects.node_devices import SHARE
+from gpufleet.kube import keys
+from gpufleet.kube.objects.node_devices import SHARE, Holder
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
+from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.device_conflicts import Overlap
 from gpufleet.scheduler.evictor import PlacedPod
 from gpufleet.scheduler.gangs import scheduled_at
@@ -30,6 +32,7 @@ class Holdings:
         self.reader = reader
         self._overlaps: dict[NodeName, list[Overlap]] = {}
         self._offences: dict[NodeName, list[Offence]] = {}
+        self._granted: dict[PodUid, tuple[str, tuple[DeviceId, ...], int]] = {}
 
     def overlaps(self) -> Iterator[Overlap]:
         """All pods that have to give way."""
@@ -48,31 +51,50 @@ class Holdings:
     def settle(self, name: NodeName, entries: Iterable[Entry], node: Node | None) -> dict[PodUid, Devices]:
         """The devices of a node's pods, by the newest report."""
         by_uid = {entry.name.uid: entry for entry in entries}
-        claims = [claim for entry in by_uid.values() if (claim := self._claim(entry)) is not None]
+        held = self._held(name)
+        claims = [
+            self._claim(entry, held.get(uid, ()))
+            for uid, entry in by_uid.items()
+            if entry.meaning is not None and entry.meaning.shape.gpu.count
+        ]
         found = booked(claims)
         devices = () if node is None else node.devices
         memory_mib = {device.id: device.memory_mib for device in devices}
         told = conflicts(claims, found, memory_mib) if any(claim.held for claim in claims) else []
+        overlaps = [self._overlap(one, by_uid) for one in told if self._ours(by_uid[one.uid])]
+        _put(self._overlaps, name, overlaps)
         _put(
-            self._overlaps, name, [self._overlap(one, by_uid) for one in told if self._ours(by_uid[one.uid])]
+            self._offences, name, [one for uid in held if (one := self._offence(by_uid.get(uid), held[uid]))]
         )
-        _put(self._offences, name, [one for entry in by_uid.values() for one in self._offending(entry)])
         return found
 
-    def _claim(self, entry: Entry) -> Claim | None:
-        if entry.meaning is None or entry.meaning.shape.gpu.count == 0:
-            return None
-        request, holders = entry.meaning.shape.gpu, self.reader.holders(entry.object)
+    def forget(self, uid: PodUid) -> None:
+        """The pod is gone."""
+        self._granted.pop(uid, None)
+
+    def _held(self, name: NodeName) -> dict[PodUid, list[Holder]]:
+        """What the node reports, by pod."""
+        found: dict[PodUid, list[Holder]] = {}
+        for one in self.reader.reported(name):
+            found.setdefault(PodUid(one.pod_uid), []).append(one)
+        return found
+
+    def _claim(self, entry: Entry, holders: Sequence[Holder]) -> Claim:
+        request = GpuRequest() if entry.meaning is None else entry.meaning.shape.gpu
         shared = {DeviceId(one.device) for one in holders if one.kind == SHARE} if request.whole else set()
-        noted = scheduled_at(entry.object)
-        return Claim(
-            entry.name.uid,
-            request,
-            self.reader.granted(entry.object),
-            tuple(dict.fromkeys(DeviceId(one.device) for one in holders)),
-            frozenset(shared),
-            0 if noted is None else int(noted.timestamp() * 1e6),
-        )
+        granted, placed_at_us = self._grant(entry)
+        held = tuple(dict.fromkeys(DeviceId(one.device) for one in holders))
+        return Claim(entry.name.uid, request, granted, held, frozenset(shared), placed_at_us)
+
+    def _grant(self, entry: Entry) -> tuple[tuple[DeviceId, ...], int]:
+        """What a pod was granted, and when it was placed; read once, for nodes report often."""
+        text = entry.object.metadata.annotations.get(keys.GRANT, "")
+        known = self._granted.get(entry.name.uid)
+        if known is None or known[0] != text:
+            noted = scheduled_at(entry.object)
+            placed_at_us = 0 if noted is None else int(noted.timestamp() * 1e6)
+            known = self._granted[entry.name.uid] = text, self.reader.granted(entry.object), placed_at_us
+        return known[1:]
 
     def _ours(self, entry: Entry) -> bool:
         return entry.object.spec.scheduler_name == self.scheduler_name
@@ -81,13 +103,14 @@ class Holdings:
         holders = tuple(str(by_uid[uid].name) for uid in conflict.holders)
         return Overlap(_placed(by_uid[conflict.uid]), conflict.device, holders)
 
-    def _offending(self, entry: Entry) -> Iterator[Offence]:
-        if not self._ours(entry):
-            return
-        for one in self.reader.holders(entry.object):
+    def _offence(self, entry: Entry | None, holders: Iterable[Holder]) -> Offence | None:
+        """The first device of which a pod of ours uses more than its share."""
+        if entry is None or not self._ours(entry):
+            return None
+        for one in holders:
             if one.used_memory_mib and one.memory_mib and one.used_memory_mib > one.memory_mib:
-                yield Offence(_placed(entry), DeviceId(one.device), one.memory_mib, one.used_memory_mib)
-                return
+                return Offence(_placed(entry), DeviceId(one.device), one.memory_mib, one.used_memory_mib)
+        return None
 
 
 def _placed(entry: Entry) -> PlacedPod:

@@ -24,7 +24,7 @@ from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.grant import GrantedDevice, GrantKind
-from gpufleet.model.identifiers import DeviceId, PodUid
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 from gpufleet.scheduler.held_devices import devices_of
@@ -151,10 +151,13 @@ class PodReader:
 
     def holders(self, pod: Pod) -> list[Holder]:
         """What its node reports of what the pod holds."""
-        report = self.cluster.find(resources.NODE_DEVICES, pod.spec.node_name)
-        return (
-            [] if report is None else [one for one in report.spec.holders if one.pod_uid == pod.metadata.uid]
-        )
+        uid = pod.metadata.uid
+        return [one for one in self.reported(NodeName(pod.spec.node_name)) if one.pod_uid == uid]
+
+    def reported(self, node: NodeName) -> tuple[Holder, ...]:
+        """Who holds what on a node, as it reports."""
+        report = self.cluster.find(resources.NODE_DEVICES, node)
+        return () if report is None else report.spec.holders
 
     def granted(self, pod: Pod) -> tuple[DeviceId, ...]:
         """The devices that a placed pod was granted."""

@@ -125,6 +125,7 @@ class PodBook:
             return []
         self._unlink(uid, entry)
         self.reader.forget(uid)
+        self.holdings.forget(uid)
         if self.holdings.concern(entry.node):
             self._unsettled[entry.node] = None
         return [PodRemoved(uid)] if entry.meaning is not None else []

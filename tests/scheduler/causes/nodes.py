@@ -144,3 +144,19 @@ def an_annotation_for_a_newer_cuda(world: World) -> None:
     for name in ("a", "b"):
         world.node(name, labels={"nvidia.com/cuda.driver-version.full": "390.157"})
     world.pod("p", annotations={"gpufleet.io/cuda-version": "12.4"})
+
+
+@cause("gpu-foreign", why="GPU-a-0 on a ('a program of the machine')", way="end what holds it")
+def a_gpu_that_a_program_of_the_machine_holds(world: World) -> None:
+    world.node("a", gpus=1, devices=False)
+    device = {"id": "GPU-a-0", "model": "NVIDIA-H100-80GB-HBM3", "memoryMiB": 81559, "sharing": "whole"}
+    holder = {"device": "GPU-a-0", "foreign": "a program of the machine"}
+    world.add(
+        {
+            "apiVersion": "gpufleet.io/v1alpha1",
+            "kind": "NodeDevices",
+            "metadata": {"name": "a"},
+            "spec": {"devices": [device], "holders": [holder]},
+        }
+    )
+    world.pod("p")

@@ -1,7 +1,7 @@
 """Causes that stay until somebody changes the pod or the nodes: labels, taints, cordons, kinds of GPU."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpufleet.kube import resources
 from gpufleet.kube.codec.cuda import FEATURES
@@ -169,6 +169,11 @@ def not_served(case: Case) -> Finding:
         have = "has" if len(counted_only) == 1 else "have"
         why = f"parts of GPUs need a NodeDevices report, and {names} {have} none"
         return Finding("gpu-sharing", why, ("ask for whole GPUs", "see whether gpufleet's agent runs there"))
+    foreign = [words for node in case.near for words in _foreign(case, node)]
+    if foreign:
+        hands = f"{counted(len(foreign), 'GPU')} that it could use {'is' if len(foreign) == 1 else 'are'}"
+        why = f"{hands} in foreign hands: {listed(foreign)}"
+        return Finding("gpu-foreign", why, ("end what holds it there: nothing in the API does",))
     kind, wanted = ("whole GPUs", Serves.WHOLE) if case.shape.gpu.whole else ("parts of GPUs", Serves.SHARE)
     other = "parts only" if case.shape.gpu.whole else "whole only, or not at all"
     serving = [node.name for node in case.nodes if any(device.serves & wanted for device in node.devices)]
@@ -179,6 +184,16 @@ def not_served(case: Case) -> Finding:
         else (f"no node gives out {kind}; ask for the other",)
     )
     return Finding("gpu-sharing", why, ways)
+
+
+def _foreign(case: Case, node: Node) -> Iterator[str]:
+    """The GPUs of a node that somebody holds whom the API does not know."""
+    report = case.facts.picture.find(resources.NODE_DEVICES, node.name)
+    for holder in () if report is None else report.spec.holders:
+        if not holder.pod_uid:
+            # The words are free text of somebody's.
+            said = f" ({printable(holder.foreign)})" if holder.foreign else ""
+            yield f"{harmless(holder.device)} on {node.name}{said}"
 
 
 def sick(case: Case) -> Finding:
