@@ -82,20 +82,24 @@ class Node(RuleBasedStateMachine):
         self.world.silent = silent
 
     @precondition(lambda self: self.waiting)
-    @rule(data=st.data(), follows=st.booleans())
-    def admit(self, data: st.DataObject, follows: bool) -> None:
+    @rule(data=st.data(), choice=st.sampled_from(["ours", "another's", "any"]))
+    def admit(self, data: st.DataObject, choice: str) -> None:
         """The kubelet admits a pod, or refuses it, which ends it."""
         pod = data.draw(st.sampled_from(self.waiting))
         size = pod.requests["main"]["nvidia.com/gpu"]
         taken = {unit for units in self.holding.values() for unit in units}
         offered = [name for name in self.steward.units if name not in taken]
         before = {other.name: self.own(other) for other in self.waiting}
+        grants = [own for other in self.living if (own := self.own(other))]
+        twins = [own for own in grants if len(own) == size and own <= set(offered)]
         if len(offered) < size:
             self.end(pod)
             return
         try:
-            if follows:
+            if choice == "ours":
                 units = answered(self.steward.prefer(offered, [], size))
+            elif choice == "another's" and twins:
+                units = sorted(data.draw(st.sampled_from(twins)))
             else:
                 units = data.draw(st.permutations(offered))[:size]
             answered(self.steward.allocate(units))

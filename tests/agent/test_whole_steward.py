@@ -69,6 +69,15 @@ def test_a_stranger_that_was_refused_a_moment_ago_is_waited_for() -> None:
     assert given(world, ["GPU-0"]) == ["GPU-0"]
 
 
+def test_what_twins_in_swapped_order_left_behind_is_no_strangers() -> None:
+    twins = (a_pod("a", 1, grant=["GPU-0"]), a_pod("b", 1, grant=["GPU-1"]))
+    world = PluginWorld(FOUR, *twins, a_pod("stranger", 1), holders=(held("a", "GPU-1"),))
+    with pytest.raises(RefusedError, match="granted to team/b"):
+        answered(world.steward().prefer(["GPU-0"], [], 1))
+    world.hold(held("stranger", "GPU-2"))
+    assert given(world, ["GPU-0", "GPU-3"]) == ["GPU-0"]
+
+
 def test_a_part_of_a_grant_is_refused_by_name() -> None:
     world = PluginWorld(FOUR, a_pod("a", 2, grant=["GPU-0", "GPU-1"]), a_pod("stranger", 1))
     assert "granted to team/a" in refusal(world, ["GPU-0"])
