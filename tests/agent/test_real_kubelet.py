@@ -1,0 +1,213 @@
+"""On a real kubelet and containerd: a pod sees the devices of its grant and no others, as it tells itself.
+
+The agent runs beside them with four simulated GPUs, whose device nodes are made from /dev/null. Below
+containerd is a stand-in for NVIDIA's runtime, which gives every GPU to a container that says so.
+"""
+
+import os
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpufleet.cli.up import components
+from gpufleet.kube.codec.grant import write_grant
+from gpufleet.kube.manifests import DEFAULT_IDENTITY
+from gpufleet.localkube import manifests
+from gpufleet.localkube.api import Api, Object, tls_context
+from gpufleet.localkube.certificates import Authority, write_private
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options
+from gpufleet.localkube.node.configuration import NODE_NAME
+from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice
+from gpufleet.model.identifiers import DeviceId
+from tests.agent.nvidia_runtime import GPUS, write_runtime
+from tests.agent.real_agent import await_offered, start_agent
+from tests.localkube.cluster import KUBERNETES, all_programs, real_node_programs
+from tests.localkube.real_node import (
+    PODS,
+    a_pod,
+    await_end,
+    await_pod,
+    awaited,
+    delete_pod,
+    get_pod,
+    logs,
+    processes_of,
+    run_pod,
+)
+
+GPU = "nvidia.com/gpu"
+MACHINE = f"gpus: [{{model: H100-80GB, count: {GPUS}, numaNodes: 2}}]\n"
+BY_US: Object = {"nodeName": "", "schedulerName": "gpufleet", "nodeSelector": {"type": "real"}}
+TELL = (
+    "echo devices $(cd /dev; ls -d nvidia[0-9]*); "
+    "echo variable $NVIDIA_VISIBLE_DEVICES; "
+    "echo given $GPUFLEET_DEVICES; "
+)
+SLEEP = "exec sleep 100000"
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A cluster with a real node, its agent, and our scheduler."""
+    folder = tmp_path_factory.mktemp("real")
+    real_node_programs()
+    options = Options(kubernetes=KUBERNETES, real_node=True)
+    programs = dict(all_programs(options))
+    programs["runc"] = write_runtime(folder / "runc", programs["runc"])
+    with LocalCluster.start(folder / "c", "c", programs, options, components=components()) as running:
+        with running.api() as api:
+            running.node.await_ready(api)
+            manifests.install(api)
+        running.furnished()
+        start_agent(running, MACHINE)
+        await_offered(running, GPU, GPUS)
+        for component in components():
+            running.await_component(component)
+        yield running
+
+
+def asking(count: int) -> Object:
+    return {"limits": {GPU: str(count)}}
+
+
+def told(cluster: LocalCluster, name: str) -> dict[str, list[str]]:
+    """What a pod's container said of what it sees."""
+    lines = awaited(f"the words of {name}", lambda: said(cluster, name))
+    return {line.split()[0]: re.split("[ ,]", line.strip())[1:] for line in lines}
+
+
+def said(cluster: LocalCluster, name: str) -> list[str]:
+    """All three lines; none before."""
+    lines = logs(cluster, name).splitlines()
+    return lines if len(lines) == 3 else []
+
+
+def granted(cluster: LocalCluster, name: str) -> list[str]:
+    """The GPUs of a pod's grant."""
+    pod = get_pod(cluster, name) or {}
+    grant = msgspec.json.decode(pod["metadata"]["annotations"]["gpufleet.io/grant"])
+    return sorted(device["id"] for devices in grant["containers"].values() for device in devices)
+
+
+def numbered(cluster: LocalCluster) -> dict[str, str]:
+    """The GPUs that the node reports, and how containers know them."""
+    with cluster.api() as api:
+        report = api.call("GET", f"/apis/gpufleet.io/v1alpha1/nodedevices/{NODE_NAME}")
+    return {device["id"]: f"nvidia{index}" for index, device in enumerate(report["spec"]["devices"])}
+
+
+def test_each_pod_that_we_place_sees_exactly_its_grant(real: LocalCluster) -> None:
+    names = {"one": 1, "two": 2, "other": 1}
+    for name, count in names.items():
+        run_pod(real, name, TELL + SLEEP, asking(count), **BY_US)
+    known = numbered(real)
+    seen = []
+    for name, count in names.items():
+        await_pod(real, name, "Running")
+        its = told(real, name)
+        assert sorted(its["given"]) == granted(real, name)
+        assert its["devices"] == sorted(known[device] for device in its["given"])
+        assert its["variable"] == ["void"]
+        assert len(its["devices"]) == count
+        seen += its["devices"]
+    assert sorted(seen) == sorted(known.values())
+    for name in names:
+        delete_pod(real, name)
+
+
+def test_who_helps_himself_by_the_environment_sees_no_more(real: LocalCluster) -> None:
+    with real.api() as api:
+        body = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "nvidia"},
+            "handler": "nvidia",
+        }
+        api.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", body)
+    greedy = a_pod("greedy", TELL, asking(1), **BY_US, runtimeClassName="nvidia")
+    greedy["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    with real.api() as api:
+        api.call("POST", PODS, greedy)
+    assert await_end(real, "greedy") == 0
+    its = told(real, "greedy")
+    assert its["devices"] == [numbered(real)[device] for device in granted(real, "greedy")]
+    assert its["variable"] == ["void"]
+    delete_pod(real, "greedy")
+
+
+def test_a_pod_without_a_grant_gets_what_is_free(real: LocalCluster) -> None:
+    run_pod(real, "placed", TELL + SLEEP, asking(3), **BY_US)
+    await_pod(real, "placed", "Running")
+    run_pod(real, "stranger", TELL + SLEEP, asking(1))
+    await_pod(real, "stranger", "Running")
+    placed, stranger = told(real, "placed")["devices"], told(real, "stranger")["devices"]
+    assert sorted(placed + stranger) == sorted(numbered(real).values())
+    delete_pod(real, "placed")
+    delete_pod(real, "stranger")
+
+
+@contextmanager
+def kubelet_paused(cluster: LocalCluster) -> Iterator[None]:
+    """A block of which the kubelet learns everything at once afterwards, in order."""
+    kubelet = cluster.node.pid("kubelet")
+    os.kill(kubelet, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(kubelet, signal.SIGCONT)
+
+
+def bind_as_the_scheduler(cluster: LocalCluster, name: str, devices: Sequence[str], folder: Path) -> None:
+    """Place a pod with a grant; the scheduler itself would not, since a stranger is there already."""
+    authority = Authority.load(cluster.authority.read_bytes(), (cluster.folder / "ca.key").read_bytes())
+    identity = authority.client(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
+    (folder / "crt").write_bytes(identity.certificate)
+    write_private(folder / "key", identity.key)
+    with cluster.api() as api:
+        lease = (
+            f"/apis/coordination.k8s.io/v1/namespaces/{DEFAULT_IDENTITY.namespace}/leases/gpufleet-scheduler"
+        )
+        epoch = int(api.call("GET", lease)["spec"].get("leaseTransitions", 0))
+    granted = tuple(GrantedDevice(DeviceId(device)) for device in devices)
+    grant = write_grant(Grant(epoch, (ContainerGrant("main", granted),)))
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODE_NAME}
+    metadata = {"name": name, "annotations": {"gpufleet.io/grant": grant}}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+    port = int(cluster.url.rpartition(":")[2])
+    with Api(port, tls_context(cluster.authority, folder / "crt", folder / "key")) as api:
+        api.call("POST", f"{PODS}/{name}/binding", body)
+
+
+def test_a_pod_without_a_grant_is_refused_what_is_granted(real: LocalCluster, tmp_path: Path) -> None:
+    everything = list(numbered(real))
+    with kubelet_paused(real):
+        run_pod(real, "stranger", TELL, asking(1))
+        run_pod(real, "placed", TELL + SLEEP, asking(GPUS), nodeName="", schedulerName="another")
+        bind_as_the_scheduler(real, "placed", everything, tmp_path)
+    refused = await_pod(real, "stranger", "Failed")
+    assert refused["status"]["reason"] == "UnexpectedAdmissionError"
+    assert "granted to default/placed" in refused["status"]["message"]
+    await_pod(real, "placed", "Running")
+    assert sorted(told(real, "placed")["given"]) == sorted(everything)
+    delete_pod(real, "placed")
+    delete_pod(real, "stranger")
+
+
+def test_after_a_restart_of_the_kubelet_devices_are_back_and_pods_as_they_were(real: LocalCluster) -> None:
+    run_pod(real, "steady", TELL + SLEEP, asking(2), **BY_US)
+    before = processes_of(await_pod(real, "steady", "Running"))
+    real.node.restart_kubelet()
+    await_offered(real, GPU, GPUS)
+    run_pod(real, "later", TELL, asking(2), **BY_US)
+    assert await_end(real, "later") == 0
+    seen = told(real, "later")["devices"] + told(real, "steady")["devices"]
+    assert sorted(seen) == sorted(numbered(real).values())
+    assert processes_of(await_pod(real, "steady", "Running")) == before
+    delete_pod(real, "steady")
+    delete_pod(real, "later")
