@@ -7,11 +7,10 @@ await_offered(cluster, "nvidia.com/gpu", 4)
 import sys
 
 from gpufleet.localkube import child, plan
+from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import NAME, agent_folder, machine_file, write_program
 from tests.localkube.real_node import awaited
-
-ADMINISTRATORS = ("system:masters",)
 
 
 def start_agent(cluster: LocalCluster, machine: str) -> None:
@@ -21,7 +20,7 @@ def start_agent(cluster: LocalCluster, machine: str) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     described = machine_file(cluster.folder)
     described.write_text(machine, encoding="utf-8")
-    kubeconfig = cluster.kubeconfig_for("gpufleet-agent", ADMINISTRATORS)
+    kubeconfig = agent_kubeconfig(cluster, node.name)
     command = (
         *(sys.executable, "-m", "gpufleet", "agent"),
         f"--node-name={node.name}",
