@@ -8,6 +8,7 @@ from gpufleet.agent.sharing_source import REFUSED, TAKEN, WAITS, SharingOptions
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mps, TimeSlice
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from tests.agent.sharing_world import SharingWorld, in_sharing_world
+from tests.devices.test_sharing_inputs import OWN, PLUGIN
 
 TWO = "model: H100-80GB, count: 2"
 
@@ -130,43 +131,29 @@ def test_the_only_key_counts_where_nothing_is_chosen_and_the_default_before_it()
     in_sharing_world(story, "model: T4", in_api=True)
 
 
-BAD = [
-    ("31-tabs", "version: v1\nsharing:\n\ttimeSlicing: {}", "not YAML"),
-    ("32-misspelt", "version: v1\nsharing: {timeSlcing: {}}", "did you mean timeSlicing"),
-    ("33-duplicate", "version: v1\nversion: v1", "is written twice"),
-    ("34-profile", own("gpus: [0], mig: {layout: [{profile: 9g.80gb, start: 0}]}"), "9g.80gb"),
-    (
-        "35-two-entries",
-        own("gpus: [0, 1], exclusive: {}", "gpus: [1], timeSlice: {replicas: 2}"),
-        "in two entries",
-    ),
-    ("35-past-the-last", own("gpus: [2], exclusive: {}"), "no GPU of this index"),
-    ("36-emptied", "", "the file is empty"),
-    ("36-one-mebibyte", "version: v1\n#" + "x" * 2**20, "too large"),
-    ("37-no-for-a-number", own("gpus: rest, timeSlice: {replicas: no}"), "replicas"),
-    ("not-text", b"\xff\xfe\x00", "not"),
-]
+BAD = [(name, text) for name, text, _ in (*OWN, *PLUGIN)] + [("not-text", b"\xff\xfe\x00")]
 
 
-@pytest.mark.parametrize(("text", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-def test_a_bad_edit_keeps_the_last_good_one_and_says_so_on_the_node(text: str | bytes, words: str) -> None:
+@pytest.mark.parametrize(("name", "text"), BAD, ids=[name for name, _ in BAD])
+def test_a_bad_edit_keeps_the_last_good_one_and_says_so_on_the_node(name: str, text: str | bytes) -> None:
     async def story(world: SharingWorld) -> None:
+        world.labels(pool="training")
         world.writes(slices(4))
         world.start()
         await world.settle()
         world.writes(text)
         await world.settle()
-        assert world.modes() == [TimeSlice(4), TimeSlice(4)]
-        assert words in world.problems()
-        assert "last good" in world.problems()
+        assert world.modes() == [TimeSlice(4), TimeSlice(4)], name
+        (problem,) = world.said.problems
+        assert problem.endswith("The last good configuration stays in force")
         (note,) = world.events(REFUSED)
-        assert words in note
+        assert problem == f"sharing: {note}"
         world.writes(slices(6))
         await world.settle()
         assert world.modes() == [TimeSlice(6), TimeSlice(6)]
         assert world.problems() == ""
 
-    in_sharing_world(story, TWO)
+    in_sharing_world(story, "model: A100-40GB, count: 2")
 
 
 def test_30_a_label_that_names_no_key_keeps_what_holds() -> None:

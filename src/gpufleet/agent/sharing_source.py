@@ -158,10 +158,13 @@ class SharingSource:
             if self._judged is None or self._judged[:2] != (declared, fleets):
                 self._judged = declared, fleets, self._taken(declared, fleets)
             sharing = self._judged[2]
-        wanted = {} if sharing is None else sharing.plans
-        if sharing is None or not self.holders_known():
-            wanted = {**wanted, **self.in_force}
         held = held_gpus(gpus, self.in_force, self.pods.value, self.holders.value)
+        if sharing is None:
+            # Nothing that could be used was ever declared, or nobody knows yet: what holds goes on.
+            wanted = as_they_are(fleets).plans | self.in_force
+            self._waiting = ()
+            return Plans(settled(gpus, self.in_force, wanted, held).plans, self._problems(held))
+        wanted = sharing.plans if self.holders_known() else sharing.plans | self.in_force
         after = settled(gpus, self.in_force, wanted, held)
         if gpus:
             self.in_force = after.plans
