@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet.agent.simulation_door import SOCKET, tell
 from gpufleet.cli.main import ExitCode, main
-from gpufleet.devices.simulated.orders import Lose, RaiseXid
+from gpufleet.devices.simulated.orders import Lose, RaiseXid, Show
 from tests.agent.exporter.builders import Page
 from tests.agent.machine_room import EIGHT
 from tests.waiting import until
@@ -60,6 +60,15 @@ def an_agent(folder: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
             yield running
         finally:
             running.kill()
+
+
+def is_open(state: Path) -> bool:
+    """Whether orders are taken there."""
+    try:
+        tell(state, Show())
+    except OSError:
+        return False
+    return True
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
@@ -190,7 +199,7 @@ def test_simulating_by_command_does_it_and_shows_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with an_agent(tmp_path):
-        until((tmp_path / "state" / SOCKET).exists)
+        until(lambda: is_open(tmp_path / "state"))
         door = f"--state-folder={tmp_path / 'state'}"
         assert main(["simulate-gpu", door, "--gpu=3", "--xid=79"]) == 0
         assert main(["simulate-gpu", door]) == 0
