@@ -11,6 +11,7 @@ from gpufleet.agent.backends import read_machine, real_backends, simulated_backe
 from gpufleet.agent.exporter.exporter import Topics
 from gpufleet.agent.known import Holders, NodePods
 from gpufleet.agent.kubelet_side import KubeletSide
+from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.metrics_page import exporter, server
 from gpufleet.agent.mps import MpsOptions
 from gpufleet.agent.node_condition import NodeCondition
@@ -106,9 +107,17 @@ class Agent:
         condition = NodeCondition(self.client, self.settings.node, gpus)
         whole, offenders = lambda: self.kubelet.whole, self.sharing.offenders
         report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders)
+        labels = LabelPublisher(
+            gpus,
+            self.client,
+            self.client.jitter,
+            namespace=self.settings.namespace,
+            machine_file=self.settings.machine_type_file,
+        )
         return [
             Part("watchman", self._watch, lambda: gpus.value.problems),
             Part("node devices", report.run, lambda: said(report.problem)),
+            Part("labels", labels.run, lambda: said(labels.problem)),
             Part("node condition", condition.run, lambda: said(condition.problem)),
         ]
 

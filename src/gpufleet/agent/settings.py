@@ -21,6 +21,7 @@ class MetricsSettings(msgspec.Struct, frozen=True):
 class AgentSettings(msgspec.Struct, frozen=True):
     """The flags of ``gpufleet agent``.
 
+    ``namespace`` is where a NodeFeature with the node's labels is kept, if there is Node Feature Discovery.
     ``simulated`` is the description of a machine that stands in place of the vendors' libraries.
     ``accounting`` asks the drivers for the processes on each GPU, which needs the host's process ids.
     ``config`` is a file, or a folder of them, among which the node's label or ``config_default`` chooses;
@@ -31,6 +32,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     node: str
     kubeconfig: Path | None = None
     context: str = ""
+    namespace: str = "gpufleet-system"
     config: Path | None = None
     config_map: str = ""
     config_default: str = ""
@@ -40,6 +42,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     metrics_address: str = ":9400"
     kubelet_root: Path = Path("/var/lib/kubelet")
     cdi_folder: Path = Path("/var/run/cdi")
+    machine_type_file: Path = Path("/sys/class/dmi/id/product_name")
     state_folder: Path = Path("/var/lib/gpufleet")
     sample_every_s: float = 10.0
     accounting: bool = False

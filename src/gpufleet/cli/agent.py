@@ -27,6 +27,20 @@ METRICS = (
 )
 @click.option("--context", default="", help="The kubeconfig's context to use.")
 @click.option(
+    "--namespace",
+    envvar="POD_NAMESPACE",
+    default="gpufleet-system",
+    show_default=True,
+    help="Where the node's labels are handed to Node Feature Discovery.  [env: POD_NAMESPACE]",
+)
+@click.option(
+    "--machine-type-file",
+    type=PATH,
+    default="/sys/class/dmi/id/product_name",
+    show_default=True,
+    help="Says what machine this is, for a label.",
+)
+@click.option(
     "--config",
     type=PATH,
     help="How the GPUs are shared: a file, or a folder of them, read again when edited.",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpufleet.localkube import binaries, manifests, persistent, simulated_nodes
+from gpufleet.localkube import binaries, manifests, node_agent, persistent, simulated_nodes
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.folders import cluster_folder, is_locked, lock_of
@@ -63,6 +63,7 @@ def up(request: Request, progress: Progress) -> LocalCluster:
                 cluster.await_component(component)
         if request.real_node:
             _await_real_node(cluster, progress)
+            _start_agent(cluster, request.nodes, progress)
         cluster.keep()
     except BaseException:
         cluster.stop()
@@ -78,6 +79,15 @@ def _await_real_node(cluster: LocalCluster, progress: Progress) -> None:
     with cluster.api() as api, progress.during(f"waiting for the node {node.name} to be ready", lambda: ""):
         node.await_ready(api)
     progress.say(f"a real node {node.name} at {node.address}, with the image {images.BUSYBOX}")
+
+
+def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes, progress: Progress) -> None:
+    if not nodes.gpus_per_node:
+        return
+    node_agent.start_agent(cluster, node_agent.machine_of(nodes))
+    with progress.during(f"waiting for the agent on {cluster.node.name} to offer its GPUs", lambda: ""):
+        node_agent.await_gpus(cluster, nodes)
+    progress.say(f"an agent on {cluster.node.name} that serves {nodes.gpus_per_node} simulated GPUs")
 
 
 def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> None:

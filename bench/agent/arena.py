@@ -1,0 +1,164 @@
+"""One agent as a process of its own, on simulated GPUs, with a real API server and a kubelet's sockets.
+
+The kubelet is the small one of the tests: what is measured is the agent, and a real one would only add
+its own time.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import msgspec
+
+from gpufleet.agent.kubelet_api import pod_resources_pb2
+from gpufleet.localkube import binaries, child, manifests
+from gpufleet.localkube.agent_identity import agent_kubeconfig
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options, needed_programs
+from gpufleet.localkube.progress import ToPerson
+from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
+from gpufleet.localkube.simulated_nodes import NODES, SimulatedNodes, gpu_model, node
+from gpufleet.model.errors import WorldError
+from tests.agent.small_kubelet import SmallKubelet
+
+NODE = "bench-1"
+PORT = 19400
+START_WAIT_S = 60.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+LIST = "/v1.PodResourcesLister/List"
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What the node has: a description of its machine, and how its GPUs are shared."""
+
+    name: str
+    machine: str
+    config: str = ""
+
+
+class Running:
+    """The agent, and what it takes of the machine."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, kubelet: SmallKubelet) -> None:
+        self.process = process
+        self.state = folder / "state"
+        self.kubelet = kubelet
+
+    def resident_mib(self) -> float:
+        """Memory that is its own or shared, as `ps` shows it."""
+        return self._kib("VmRSS") / 1024
+
+    def peak_mib(self) -> float:
+        """The most that it ever had."""
+        return self._kib("VmHWM") / 1024
+
+    def cpu_s(self) -> float:
+        """Processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+    def offered(self, healthy: str) -> dict[str, list[str]]:
+        """The units of each resource, of those that are so."""
+        return {
+            resource: [one.ID for one in devices if one.health == healthy]
+            for resource, devices in self.kubelet.devices.items()
+        }
+
+    def _kib(self, field: str) -> int:
+        text = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{field}:"))
+
+
+@contextmanager
+def api_server() -> Iterator[LocalCluster]:
+    """A cluster without controllers, with one Node that no kubelet keeps."""
+    progress = ToPerson("bench: ")
+    options = Options(simulated_nodes=False)
+    wanted = {name: release_of(name, DEFAULT_KUBERNETES) for name in needed_programs(options)}
+    found = binaries.paths(binaries.find(wanted, progress))
+    with (
+        tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as text,
+        LocalCluster.start(Path(text) / "cluster", "bench", found, options) as cluster,
+    ):
+        with cluster.api() as api:
+            manifests.install(api)
+            bare = SimulatedNodes(1, 0, gpu_model("H100-80GB"), managed=False)
+            api.call("POST", NODES, node(NODE, bare))
+        yield cluster
+
+
+@asynccontextmanager
+async def an_agent(cluster: LocalCluster, load: Load) -> AsyncIterator[Running]:
+    """The agent at work under a load."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-agent-") as text:
+        folder = Path(text)
+        (folder / "kubelet/device-plugins").mkdir(parents=True)
+        (folder / "kubelet/pod-resources").mkdir()
+        kubelet = SmallKubelet(folder / "kubelet/device-plugins")
+        await kubelet.start()
+        lister = await _lister(folder / "kubelet/pod-resources/kubelet.sock")
+        process = _started(cluster, load, folder)
+        try:
+            running = Running(process, folder, kubelet)
+            await _await_offer(running, folder)
+            yield running
+        finally:
+            process.terminate()
+            process.wait(30)
+            await kubelet.stop()
+            await lister.stop(0)
+
+
+def _started(cluster: LocalCluster, load: Load, folder: Path) -> subprocess.Popen[bytes]:
+    (folder / "gpus.yaml").write_text(load.machine, encoding="utf-8")
+    command = [
+        *(sys.executable, "-m", "gpufleet", "agent", f"--node-name={NODE}"),
+        f"--kubeconfig={agent_kubeconfig(cluster, NODE)}",
+        f"--simulated={folder / 'gpus.yaml'}",
+        f"--state-folder={folder / 'state'}",
+        f"--kubelet-root={folder / 'kubelet'}",
+        f"--cdi-folder={folder / 'cdi'}",
+        f"--metrics-address=127.0.0.1:{PORT}",
+        "--accounting",
+    ]
+    if load.config:
+        (folder / "sharing.yaml").write_text(load.config, encoding="utf-8")
+        command.append(f"--config={folder / 'sharing.yaml'}")
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(command, stderr=log)
+
+
+async def _await_offer(running: Running, folder: Path) -> None:
+    """Return when the kubelet is offered something, all of it healthy."""
+    limit_s = time.monotonic() + START_WAIT_S
+    while not any(running.offered("Healthy").values()):
+        if time.monotonic() > limit_s or running.process.poll() is not None:
+            raise WorldError(f"the agent offered nothing; its log:\n{child.log_tail(folder / 'log')}")
+        await asyncio.sleep(0.1)
+
+
+async def _lister(path: Path) -> grpc.aio.Server:
+    """The kubelet's pod resources, of a node on which nobody holds anything."""
+
+    async def answer(_: Any, __: Any) -> Any:
+        return pod_resources_pb2.ListPodResourcesResponse()
+
+    handler = grpc.unary_unary_rpc_method_handler(
+        answer,
+        pod_resources_pb2.ListPodResourcesRequest.FromString,
+        pod_resources_pb2.ListPodResourcesResponse.SerializeToString,
+    )
+    server = grpc.aio.server()
+    service, _, method = LIST[1:].partition("/")
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+    server.add_insecure_port(f"unix:{path}")
+    await server.start()
+    return server

@@ -1,0 +1,72 @@
+"""Starts gpufleet's agent on a cluster's real node, with simulated GPUs.
+
+The node must be Ready and the cluster furnished: the agent is given a token that is bound to the Node
+object, and writes what gpufleet defines.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+
+from gpufleet.localkube import child, plan
+from gpufleet.localkube.agent_identity import agent_kubeconfig
+from gpufleet.localkube.api import Object
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.errors import ProgramFailedError
+from gpufleet.localkube.node.agent_program import NAME, agent_folder, machine_file, write_program
+from gpufleet.localkube.simulated_nodes import NUMA_NODES, RESOURCES, SimulatedNodes
+
+METRICS_PORT = 9400
+ADVERTISED_WAIT_S = 60.0
+LOOK_EVERY_S = 0.05
+
+
+def machine_of(nodes: SimulatedNodes) -> str:
+    """The description of a machine with the GPUs of one of these nodes."""
+    return f"gpus: [{{model: {nodes.model.name}, count: {nodes.gpus_per_node}, numaNodes: {NUMA_NODES}}}]\n"
+
+
+def start_agent(cluster: LocalCluster, machine: str, flags: Sequence[str] = ()) -> None:
+    """Have the real node run the agent on the GPUs that ``machine`` describes."""
+    node = cluster.node
+    folder = agent_folder(cluster.folder)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    described = machine_file(cluster.folder)
+    described.write_text(machine, encoding="utf-8")
+    command = (
+        *(sys.executable, "-m", "gpufleet", "agent"),
+        f"--node-name={node.name}",
+        f"--kubeconfig={agent_kubeconfig(cluster, node.name)}",
+        f"--simulated={described}",
+        f"--state-folder={folder}",
+        f"--metrics-address={node.address}:{METRICS_PORT}",
+        "--cdi-folder=/run/cdi",
+        "--accounting",
+        *flags,
+    )
+    write_program(cluster.folder, command)
+
+
+def await_resource(
+    cluster: LocalCluster, resource: str, count: int, wait_s: float = ADVERTISED_WAIT_S
+) -> None:
+    """Return when the real node has so many to give; ProgramFailedError with a log if it takes long."""
+    limit_s = time.monotonic() + wait_s
+    path = f"/api/v1/nodes/{cluster.node.name}"
+    with cluster.api() as api:
+        while True:
+            node: Object = api.call("GET", path)
+            if node["status"].get("allocatable", {}).get(resource) == str(count):
+                return
+            if time.monotonic() > limit_s:
+                log = cluster.folder / plan.LOGS / f"{NAME}.log"
+                raise ProgramFailedError(
+                    f"the node {cluster.node.name} did not offer {count} {resource} within {wait_s:.0f} s; "
+                    f"the end of its agent's log, {log}:\n{child.log_tail(log)}"
+                )
+            time.sleep(LOOK_EVERY_S)
+
+
+def await_gpus(cluster: LocalCluster, nodes: SimulatedNodes) -> None:
+    """Return when the real node offers the GPUs that ``machine_of`` gave it."""
+    await_resource(cluster, RESOURCES[nodes.model.vendor], nodes.gpus_per_node)
