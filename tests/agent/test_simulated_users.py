@@ -6,7 +6,7 @@ from gpufleet.agent.known import Gpu, Held, NodeGpus, NodePod
 from gpufleet.agent.simulated_users import BUSY_LABEL, MEMORY_LABEL, PID_FIRST, SimulatedUsers
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.facts import GpuFacts, MigFacts
-from gpufleet.devices.sharing.plan import Exclusive, Mig, Mode, SharingPlan, TimeSlice
+from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, SharingPlan, TimeSlice
 from gpufleet.devices.simulated.machine import User
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.model.gpu_catalogue import Vendor
@@ -54,7 +54,7 @@ def test_an_instance_is_used_as_an_instance() -> None:
 def test_a_share_is_used_as_it_was_granted() -> None:
     share = GrantedDevice(UUID, GrantKind.SHARE, 250, 20_000)
     grant = Grant(1, (ContainerGrant("main", (share,)), ContainerGrant("other", (share,))))
-    found = users(a_gpu(Exclusive()), a_pod(grant), holds(GPU_SHARE, "slot-17"))
+    found = users(a_gpu(Fractions(10)), a_pod(grant), holds(GPU_SHARE, "slot-17"))
     assert found == [User(PID_FIRST, UUID, 22, 16_000)]
 
 
@@ -77,4 +77,4 @@ def test_the_process_is_one_of_the_pod(tmp_path: Path) -> None:
 
 
 def test_a_share_without_a_grant_uses_nothing() -> None:
-    assert users(a_gpu(Exclusive()), a_pod(), holds(GPU_SHARE, "slot-17")) == []
+    assert users(a_gpu(Fractions(10)), a_pod(), holds(GPU_SHARE, "slot-17")) == []

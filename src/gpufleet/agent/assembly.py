@@ -27,6 +27,7 @@ from gpufleet.agent.simulation_door import SimulationDoor
 from gpufleet.agent.topic import Topic
 from gpufleet.agent.vendor_watch import Pace
 from gpufleet.agent.watchman import Watchman, read_boot_id
+from gpufleet.agent.xid_notes import XidNotes
 from gpufleet.devices.hardware import vendors
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.kube.client import Client
@@ -107,6 +108,8 @@ class Agent:
         condition = NodeCondition(self.client, self.settings.node, gpus)
         whole, offenders = lambda: self.kubelet.whole, self.sharing.offenders
         report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders)
+        notes = XidNotes(self.client, self.settings.node, gpus, self.pods, self.holders)
+        self.watchman.on_xid = notes.heard
         labels = LabelPublisher(
             gpus,
             self.client,
@@ -118,6 +121,7 @@ class Agent:
             Part("watchman", self._watch, lambda: gpus.value.problems),
             Part("node devices", report.run, lambda: said(report.problem)),
             Part("labels", labels.run, lambda: said(labels.problem)),
+            Part("notes of errors", notes.run),
             Part("node condition", condition.run, lambda: said(condition.problem)),
         ]
 
