@@ -68,7 +68,7 @@ class KubeletSide:
             Part("holders", self.watch.run, lambda: said(self.watch.problem)),
             Part("registration", self.registration.run, self._unregistered),
             Part("devices", self.keeper.run, lambda: said(self.keeper.problem)),
-            Part("shares", self.shares.run),
+            Part("shares", self.shares.run, lambda: said(self.shares.problem)),
         ]
 
     def _unregistered(self) -> tuple[str, ...]:

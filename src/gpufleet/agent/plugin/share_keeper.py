@@ -24,6 +24,11 @@ class ShareKeeper:
         self._gpus = gpus
         self._holders = holders
 
+    @property
+    def problem(self) -> str:
+        """What keeps shares from being as safe as they should be; empty while nothing does."""
+        return self._steward.problem
+
     async def run(self) -> None:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as group:

@@ -74,6 +74,11 @@ class ShareSteward:
         self._calls = {frozenset(call.units): call.name for call in checkpoint.load().state.calls}
         """The newest name that was answered for these slots, until it is behind a file."""
 
+    @property
+    def problem(self) -> str:
+        """Why what was answered is not on the disk; empty where it is."""
+        return self._checkpoint.problem
+
     async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
         """As Steward; one slot is as good as another."""
         others = [unit for unit in available if unit not in required]
