@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import pytest
+
 from tests.scheduler.world import World, in_world
 
 OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": "w", "controller": True}]
@@ -171,13 +173,20 @@ def test_a_pod_of_another_scheduler_is_never_evicted() -> None:
     in_world(story)
 
 
-def test_replicas_of_one_gpu_are_no_conflict() -> None:
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"kind": "share", "gpuMilli": 250},
+        {"kind": "mig", "gpuMilli": 142, "migProfile": "1g.10gb", "migStart": 3},
+    ],
+)
+def test_replicas_and_instances_of_one_gpu_are_no_conflict(part: dict[str, Any]) -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=1)
         for name in ("one", "two"):
             world.pod(name, nodeName="a", ownerReferences=OWNER)
-        replica = {"device": "GPU-a-0", "kind": "share", "gpuMilli": 250}
-        reports(world, "a", one=replica, two=replica)
+        holder = {"device": "GPU-a-0", **part}
+        reports(world, "a", one=holder, two=holder)
         await world.settle(60.0)
         assert world.evicted() == []
 

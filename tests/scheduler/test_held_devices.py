@@ -84,6 +84,13 @@ def test_shares_conflict_in_memory_too() -> None:
     assert who_gives_way(by_memory("a", 50000, 1), by_memory("b", 30001, 2)) == ["b"]
 
 
+def test_shares_that_run_are_not_ended_when_their_card_has_less_memory_than_it_had() -> None:
+    shares = [
+        claim(uid, "g0", "g0", at_us=at, request=GpuRequest(1, 500, 40001)) for at, uid in enumerate("ab")
+    ]
+    assert who_gives_way(*shares) == []
+
+
 def test_a_whole_pod_and_a_share_do_not_fit_together() -> None:
     assert who_gives_way(claim("w", "g0", "g0", at_us=1), claim("s", "g0", at_us=2, request=HALF)) == ["s"]
 

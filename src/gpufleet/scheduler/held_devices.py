@@ -22,8 +22,8 @@ Devices = tuple[DeviceId | None, ...]
 class Claim(msgspec.Struct, frozen=True):
     """A pod on the node with what it asked for, was granted and holds. ``placed_at_us`` 0 is unknown.
 
-    ``replicas`` are those devices of which it holds a replica, although it asked as for whole ones: the
-    kubelet counts them, and as many as it says fit.
+    ``replicas`` are those devices of which it holds a replica or an instance, although it asked as for whole
+    ones: the kubelet counts them, and as many as it says fit.
     """
 
     uid: PodUid
@@ -113,6 +113,9 @@ def _fits(device: DeviceId, claims: Sequence[Claim], memory_mib: int | None) -> 
     shares = [claim.request for claim in claims if not claim.request.whole]
     if sum(share.gpu_milli for share in shares) > WHOLE_GPU_MILLI:
         return False
+    if all(claim.held for claim in claims):
+        # They run together; a card that has lost some memory ends none of them.
+        return True
     return memory_mib is None or sum(_memory_mib(share, memory_mib) for share in shares) <= memory_mib
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from gpufleet.kube import keys
-from gpufleet.kube.objects.node_devices import SHARE, Holder
+from gpufleet.kube.objects.node_devices import WHOLE, Holder
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.shape import GpuRequest
@@ -81,7 +81,7 @@ class Holdings:
 
     def _claim(self, entry: Entry, holders: Sequence[Holder]) -> Claim:
         request = GpuRequest() if entry.meaning is None else entry.meaning.shape.gpu
-        shared = {DeviceId(one.device) for one in holders if one.kind == SHARE} if request.whole else set()
+        shared = {DeviceId(one.device) for one in holders if one.kind != WHOLE} if request.whole else set()
         granted, placed_at_us = self._grant(entry)
         held = tuple(dict.fromkeys(DeviceId(one.device) for one in holders))
         return Claim(entry.name.uid, request, granted, held, frozenset(shared), placed_at_us)
