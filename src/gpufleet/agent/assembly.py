@@ -116,6 +116,7 @@ class Agent:
             self.client.jitter,
             namespace=self.settings.namespace,
             machine_file=self.settings.machine_type_file,
+            discovery=self.sharing.source.discovery,
         )
         return [
             Part("watchman", self._watch, lambda: gpus.value.problems),
