@@ -26,6 +26,7 @@ from gpufleet.model.mig_boards import BOARDS
 
 REASON_LENGTH = 1024
 FOREIGN_LENGTH = 256
+DRIVER_LENGTH = 128
 HOLDERS_MOST = 16_384
 _PROFILE = re.compile(r"[0-9]+g\.[0-9]+gb([+.-][a-z.]+)?")
 _STARTS = range(8)
@@ -97,8 +98,8 @@ def report_holders(gpus: NodeGpus, holders: Holders, pods: NodePods) -> tuple[wi
 
 def _driver(gpus: NodeGpus) -> str:
     if len(gpus.drivers) == 1:
-        return gpus.drivers[0].version
-    return ", ".join(f"{driver.vendor.value} {driver.version}" for driver in gpus.drivers)[:128]
+        return gpus.drivers[0].version[:DRIVER_LENGTH]
+    return ", ".join(f"{driver.vendor.value} {driver.version}" for driver in gpus.drivers)[:DRIVER_LENGTH]
 
 
 def _device(gpu: Gpu, link_group: int) -> wire.ReportedDevice:
@@ -108,8 +109,8 @@ def _device(gpu: Gpu, link_group: int) -> wire.ReportedDevice:
         id=facts.uuid,
         vendor=facts.vendor.value,
         model=_model(facts.product),
-        memory_mib=facts.memory_mib,
-        usable_memory_mib=gpu.usable_mib,
+        memory_mib=_amount(facts.memory_mib),
+        usable_memory_mib=_amount(gpu.usable_mib),
         numa_node=facts.numa_node,
         link_group=link_group,
         sharing=sharing(gpu.plan),
@@ -117,6 +118,11 @@ def _device(gpu: Gpu, link_group: int) -> wire.ReportedDevice:
         health=gpu.health.value,
         health_reason="" if healthy else gpu.reason[:REASON_LENGTH],
     )
+
+
+def _amount(memory_mib: int | None) -> int | None:
+    """Memory that there is; a driver that says 0 or less does not know."""
+    return memory_mib if memory_mib is not None and 0 < memory_mib < 2**31 else None
 
 
 def _model(product: str) -> str:
@@ -195,7 +201,7 @@ def _holder(held: Held, pod: NodePod | None, unit: UnitOf) -> wire.Holder:
     if unit.instance is not None:
         return _of_instance(holder, unit.gpu, unit.instance, unit.sharers)
     if unit.sharers == 1:
-        return msgspec.structs.replace(holder, memory_mib=unit.gpu.usable_mib)
+        return msgspec.structs.replace(holder, memory_mib=_amount(unit.gpu.usable_mib))
     mode = unit.gpu.plan.mode
     memory_mib = mode.memory_mib if isinstance(mode, Mps) else None
     return msgspec.structs.replace(
