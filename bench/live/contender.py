@@ -69,10 +69,11 @@ def running(who: Contender, cluster: LocalCluster, kube_scheduler: Path, *, gang
     started = _start_ours(cluster) if who is GPUFLEET else _start_kube(cluster, kube_scheduler, gangs=gangs)
     try:
         yield started
-        if started.exit_code is not None:
-            raise started.failed("ended by itself")
     finally:
+        ended = started.exit_code is not None
         started.stop()
+        if ended:
+            raise started.failed("ended by itself")
 
 
 def _start_ours(cluster: LocalCluster) -> Child:

@@ -123,7 +123,8 @@ def _both(
     return [
         figure(f"{title}: gpufleet", rates[0], unit, "higher"),
         figure("... kube-scheduler", rates[1], unit, "higher"),
-        figure("... ratio", rates[0] / rates[1], "x", "higher", ratio_least),
+        # Where the other bound nothing there is no ratio; the pods it left are told below.
+        *([figure("... ratio", rates[0] / rates[1], "x", "higher", ratio_least)] if rates[1] else []),
     ]
 
 
