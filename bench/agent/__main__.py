@@ -36,6 +36,7 @@ def figures(load: Load, cost: Cost) -> list[Figure]:
         figure(f"{name}: page of metrics", cost.page_kib, "KiB", "lower"),
         figure(f"{name}: scrape p50", percentile(cost.scrape_ms, 0.5), "ms", "lower"),
         figure(f"{name}: scrape p99", percentile(cost.scrape_ms, 0.99), "ms", "lower", 20),
+        figure(f"{name}: GetPreferredAllocation p99", percentile(cost.prefer_ms, 0.99), "ms", "lower"),
         figure(f"{name}: Allocate p50", percentile(cost.allocate_ms, 0.5), "ms", "lower"),
         figure(f"{name}: Allocate p99", percentile(cost.allocate_ms, 0.99), "ms", "lower", 10),
         figure(f"{name}: Xid to ListAndWatch, worst", max(cost.xid_ms), "ms", "lower", 1000),
@@ -44,7 +45,8 @@ def figures(load: Load, cost: Cost) -> list[Figure]:
 
 @click.command()
 @click.option("--pods", default=PODS_OF_AN_HOUR, show_default=True, help="How many pods come and go.")
-def main(pods: int) -> None:
+@click.option("--idle-s", default=60.0, show_default=True, help="How long idle CPU is measured.")
+def main(pods: int, idle_s: float) -> None:
     """Measure what the agent costs its node."""
     found: list[Figure] = []
     with api_server() as cluster:
@@ -52,7 +54,7 @@ def main(pods: int) -> None:
 
             async def trial(load: Load = load) -> Cost:
                 async with an_agent(cluster, load) as running:
-                    return await measure(cluster, running, pods)
+                    return await measure(cluster, running, pods, idle_s)
 
             found += figures(load, asyncio.run(trial()))
     publish(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import grpc
 import msgspec
 
+from gpufleet.agent.kubelet_api import device_plugin_pb2 as plugin_api
 from gpufleet.agent.kubelet_api import pod_resources_pb2
 from gpufleet.localkube import binaries, child, manifests
 from gpufleet.localkube.agent_identity import agent_kubeconfig
@@ -42,6 +43,44 @@ class Load(msgspec.Struct, frozen=True):
     name: str
     machine: str
     config: str = ""
+
+
+class PluginCalls:
+    """The calls of one device plugin, over one connection."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
+
+    async def prefer(self, available: Sequence[str], size: int) -> list[str]:
+        """Which units suit."""
+        asked = plugin_api.ContainerPreferredAllocationRequest(
+            available_deviceIDs=available, allocation_size=size
+        )
+        request = plugin_api.PreferredAllocationRequest(container_requests=[asked])
+        answer = await self._call("GetPreferredAllocation", request, plugin_api.PreferredAllocationResponse)
+        return list(answer.container_responses[0].deviceIDs)
+
+    async def allocate(self, units: Sequence[str]) -> None:
+        """Have them given."""
+        asked = plugin_api.ContainerAllocateRequest(devices_ids=units)
+        request = plugin_api.AllocateRequest(container_requests=[asked])
+        await self._call("Allocate", request, plugin_api.AllocateResponse)
+
+    async def _call(self, method: str, request: Any, answer: Any) -> Any:
+        call = self._channel.unary_unary(
+            f"/v1beta1.DevicePlugin/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )
+        return await call(request, timeout=START_WAIT_S)
+
+
+@asynccontextmanager
+async def plugin_calls(kubelet: SmallKubelet, resource: str) -> AsyncIterator[PluginCalls]:
+    """A connection to the plugin of a resource, as the kubelet keeps one."""
+    endpoint = next(one.endpoint for one in reversed(kubelet.registered) if one.resource_name == resource)
+    async with grpc.aio.insecure_channel(f"unix:{kubelet.folder / endpoint}") as channel:
+        yield PluginCalls(channel)
 
 
 class Running:

@@ -2,19 +2,17 @@
 
 import asyncio
 import http.client
-import random
 import time
 from collections.abc import Sequence
 
 import msgspec
 
-from bench.agent.arena import NODE, PORT, Running
+from bench.agent.arena import NODE, PORT, Running, plugin_calls
 from gpufleet.agent.simulation_door import tell
 from gpufleet.devices.simulated.orders import RaiseXid, Reset
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 
-IDLE_S = 60.0
 SCRAPES = 500
 ALLOCATIONS = 500
 PODS = "/api/v1/namespaces/default/pods"
@@ -30,25 +28,26 @@ class Cost(msgspec.Struct):
     idle_cpu_pct: float = 0.0
     page_kib: float = 0.0
     scrape_ms: list[float] = []
+    prefer_ms: list[float] = []
     allocate_ms: list[float] = []
     xid_ms: list[float] = []
     churned_mib: float = 0.0
     peak_mib: float = 0.0
 
 
-async def measure(cluster: LocalCluster, running: Running, churn: int) -> Cost:
+async def measure(cluster: LocalCluster, running: Running, churn: int, idle_s: float) -> Cost:
     """All trials on one agent, one after the other. ``churn`` is how many pods come and go."""
     cost = Cost()
-    await asyncio.sleep(IDLE_S / 4)
+    await asyncio.sleep(idle_s / 4)
     began_s, before_s = time.monotonic(), running.cpu_s()
-    await asyncio.sleep(IDLE_S)
+    await asyncio.sleep(idle_s)
     cost.idle_cpu_pct = 100 * (running.cpu_s() - before_s) / (time.monotonic() - began_s)
     cost.resident_mib = running.resident_mib()
     cost.page_kib, cost.scrape_ms = await asyncio.to_thread(_scrapes)
-    cost.allocate_ms = await _allocations(running)
+    cost.prefer_ms, cost.allocate_ms = await _allocations(running)
     cost.xid_ms = await _xids(running)
     await asyncio.to_thread(_churn, cluster, churn)
-    await asyncio.sleep(IDLE_S / 4)
+    await asyncio.sleep(idle_s / 4)
     cost.churned_mib, cost.peak_mib = running.resident_mib(), running.peak_mib()
     return cost
 
@@ -76,17 +75,19 @@ def _scrapes() -> tuple[float, list[float]]:
     return size / 1024, found
 
 
-async def _allocations(running: Running) -> list[float]:
-    """Allocate of units that are free, as the kubelet asks: over a connection that stays."""
+async def _allocations(running: Running) -> tuple[list[float], list[float]]:
+    """As the kubelet asks, over a connection that stays: which unit suits, then for that one."""
     resource, units = max(running.offered("Healthy").items(), key=lambda one: len(one[1]))
-    choose = random.Random(1)
-    found = []
-    for _ in range(ALLOCATIONS):
-        unit = choose.choice(units)
-        began_s = time.perf_counter()
-        await running.kubelet.allocate(resource, [unit])
-        found.append(1000 * (time.perf_counter() - began_s))
-    return found
+    preferred, allocated = [], []
+    async with plugin_calls(running.kubelet, resource) as kubelet:
+        for _ in range(ALLOCATIONS):
+            began_s = time.perf_counter()
+            chosen = await kubelet.prefer(units, 1)
+            preferred.append(1000 * (time.perf_counter() - began_s))
+            began_s = time.perf_counter()
+            await kubelet.allocate(chosen)
+            allocated.append(1000 * (time.perf_counter() - began_s))
+    return preferred, allocated
 
 
 async def _xids(running: Running) -> list[float]:
@@ -114,9 +115,10 @@ def _sick(running: Running) -> int:
 def _churn(cluster: LocalCluster, pods: int) -> None:
     """Pods of this node come and go; none of them ever runs."""
     with cluster.api() as api:
-        for number in range(pods):
-            api.call("POST", PODS, _pod(f"churn-{number}"))
-            if number >= CHURN_AT_ONCE:
+        for number in range(pods + CHURN_AT_ONCE):
+            if number < pods:
+                api.call("POST", PODS, _pod(f"churn-{number}"))
+            if 0 <= number - CHURN_AT_ONCE < pods:
                 gone = f"{PODS}/churn-{number - CHURN_AT_ONCE}"
                 api.call("DELETE", gone, {"gracePeriodSeconds": 0})
 
