@@ -67,6 +67,7 @@ def exceptions(message: str) -> set[str]:
 
 
 HOST_FOLDERS = {"device-plugins", "pod-resources", "cdi", "state"}
+FOR_MPS = {"mps", "shared-memory"}
 
 
 def test_the_agent_departs_from_it_in_these_points_alone(cluster: LocalCluster) -> None:
@@ -77,9 +78,21 @@ def test_the_agent_departs_from_it_in_these_points_alone(cluster: LocalCluster) 
         "runAsNonRoot != true",
         "runAsUser=0",
     }
+    assert host_folders(message) == HOST_FOLDERS
+
+
+def host_folders(message: str) -> set[str]:
+    """The folders of the node that the server objects to."""
     volumes = re.search(r"volumes? (.*?) uses? restricted volume type \"hostPath\"", message)
     assert volumes, message
-    assert set(re.findall(r'"([a-z-]+)"', volumes[1])) == HOST_FOLDERS
+    return set(re.findall(r'"([a-z-]+)"', volumes[1]))
+
+
+def test_with_mps_it_needs_more(cluster: LocalCluster) -> None:
+    without = answer(cluster, pod_specs(rendered())[AGENT])[1]
+    message = answer(cluster, pod_specs(rendered({"agent.mps.enabled": True}))[AGENT])[1]
+    assert exceptions(message) - exceptions(without) == {"host namespaces"}
+    assert host_folders(message) - HOST_FOLDERS == FOR_MPS
 
 
 def test_with_accounting_it_sees_the_nodes_processes_too(cluster: LocalCluster) -> None:
@@ -91,5 +104,5 @@ def test_with_accounting_it_sees_the_nodes_processes_too(cluster: LocalCluster) 
 def test_the_documents_list_every_exception() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     section = text.partition("## What the agent may do on a node")[2].partition("\n## ")[0]
-    for wanted in ("runAsUser: 0", "hostPID", *(f"`{name}`" for name in HOST_FOLDERS)):
+    for wanted in ("runAsUser: 0", "hostPID", *(f"`{name}`" for name in HOST_FOLDERS | FOR_MPS)):
         assert wanted in section, wanted

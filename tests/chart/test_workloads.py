@@ -1,7 +1,9 @@
 """What the chart makes run: how many, as whom, with which settings."""
 
+import importlib
 from typing import Any
 
+import click
 import pytest
 
 from tests.chart.rendering import FULL_VALUES, Object, one, pod_specs, rendered
@@ -93,6 +95,32 @@ def test_the_agent_sees_processes_of_the_node_only_with_accounting(
         assert "hostIPC" not in spec
 
 
+def test_mps_gets_what_its_daemons_need_and_only_then(default: list[Object]) -> None:
+    (plain,) = agent_pod(default)["containers"]
+    assert {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"} in plain["env"]
+    pod = agent_pod(rendered({"agent.mps.enabled": True}))
+    (container,) = pod["containers"]
+    assert pod["hostPID"] is True
+    assert {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility,compute"} in container["env"]
+    assert "--mps-root=/run/nvidia/mps" in container["args"]
+    mounts = {its["name"] for its in container["volumeMounts"]}
+    assert mounts - {its["name"] for its in plain["volumeMounts"]} == {"mps", "shared-memory"}
+
+
+def test_every_option_is_one_that_the_program_knows(default: list[Object], full: list[Object]) -> None:
+    for objects in (default, full):
+        for spec in pod_specs(objects).values():
+            word, *options = spec["containers"][0]["args"]
+            known = {option for its in command(word).params for option in its.opts}
+            assert {option.partition("=")[0] for option in options} <= known
+
+
+def command(word: str) -> click.Command:
+    """The command that a pod runs."""
+    found: click.Command = importlib.import_module(f"gpufleet.cli.{word}").command
+    return found
+
+
 def test_the_agent_knows_its_node_from_where_it_runs(default: list[Object]) -> None:
     (container,) = agent_pod(default)["containers"]
     node = next(its for its in container["env"] if its["name"] == "NODE_NAME")
@@ -130,6 +158,8 @@ def test_what_is_set_arrives(full: list[Object]) -> None:
         "/data/kubelet/pod-resources",
         "/etc/cdi",
         "/data/gpufleet",
+        "/data/mps",
+        "/dev/shm",  # noqa: S108
     }
     assert {its["metadata"]["labels"]["team"] for its in full} == {"platform"}
 
@@ -141,6 +171,7 @@ def test_configs_are_mounted_as_a_folder_so_that_edits_arrive(full: list[Object]
     mount = next(its for its in container["volumeMounts"] if its["name"] == "sharing")
     assert mount == {"name": "sharing", "mountPath": "/etc/gpufleet/sharing", "readOnly": True}
     assert "--config=/etc/gpufleet/sharing" in container["args"]
+    assert "--config-default=inference" in container["args"]
     own = rendered({"agent.sharing.existingConfigMap": "mine"})
     volume = next(its for its in agent_pod(own)["volumes"] if its["name"] == "sharing")
     assert volume["configMap"] == {"name": "mine"}

@@ -21,7 +21,8 @@ from gpufleet.model.errors import printable
 SCHEDULER_LEASE = "gpufleet-scheduler"
 AGENTS = "gpufleet-agent"
 GUARD = "gpufleet-grant-guard"
-RENEWED_WITHIN_S = 10.0
+RENEWED_WITHIN_S = 30.0
+"""Long enough for another to take over from a leader that has just ended."""
 LOOK_EVERY_S = 0.5
 
 
