@@ -1,4 +1,4 @@
-"""On a real kubelet, a GPU that fails leaves what the node offers, harms no other, and comes back."""
+"""On a real kubelet, the node says what GPUs it has, and one that fails leaves, harms no other, comes back."""
 
 from collections.abc import Iterator
 
@@ -55,6 +55,19 @@ def condition(cluster: LocalCluster) -> Object:
     """What the Node says of its GPUs."""
     found: list[Object] = read(cluster, NODE)["status"]["conditions"]
     return next((one for one in found if one["type"] == TYPE), {"status": "absent"})
+
+
+def test_the_node_is_labelled_with_its_gpus(real: LocalCluster) -> None:
+    labels = awaited("its labels", lambda: gpu_labels(real))
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
+    assert (labels["nvidia.com/gpu.count"], labels["nvidia.com/gpu.replicas"]) == ("8", "1")
+    assert labels["nvidia.com/gpu.family"] == "hopper"
+
+
+def gpu_labels(cluster: LocalCluster) -> dict[str, str]:
+    """The labels of NVIDIA's GPUs on the Node; none before the agent wrote them."""
+    labels = read(cluster, NODE)["metadata"]["labels"]
+    return {name: value for name, value in labels.items() if name.startswith("nvidia.com/")}
 
 
 def test_a_gpu_that_falls_off_the_bus_is_out_of_service_until_it_is_back(real: LocalCluster) -> None:
