@@ -1,4 +1,4 @@
-"""On a real kubelet, the node says what GPUs it has, and one that fails leaves, harms no other, comes back."""
+"""On a real kubelet, the node says what GPUs it has; one that fails leaves, harms no other and comes back."""
 
 from collections.abc import Iterator
 
