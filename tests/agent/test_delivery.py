@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.agent.driver_files import Root
 from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.offer import DeviceNode, Given, HostMount
@@ -77,7 +78,7 @@ def test_device_specs_are_the_nodes_that_the_machine_has(tmp_path: Path) -> None
         a_node(cut(0, "1g.5gb", "1g.5gb")),
         by("envvar", device_specs=True),
         "MIG-0-1",
-        files=DeviceFiles(tmp_path),
+        files=DeviceFiles(Root(tmp_path)),
     )
     paths = ("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap11", "/dev/nvidiactl")
     assert found.device_nodes == tuple(DeviceNode(path, path) for path in paths)

@@ -2,18 +2,18 @@
 
 import asyncio
 import json
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.cdi import CdiEdits
 from gpufleet.agent.disk import MachineDisk
+from gpufleet.agent.driver_files import Root
 from gpufleet.agent.plugin import keeper
 from gpufleet.agent.plugin.delivery import Delivery
 from gpufleet.agent.plugin.keeper import Keeper, Setup
 from gpufleet.agent.plugin.registration import Registration
+from gpufleet.agent.plugin.static_devices import DeviceFiles
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import TimeSlice
@@ -21,13 +21,6 @@ from tests.agent.plugin_world import GPU, SIMULATED, PluginWorld, a_gpu, a_node,
 from tests.agent.small_kubelet import PATIENCE_S, SmallKubelet
 
 SHARED = "nvidia.com/gpu.shared"
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Short, as paths of sockets must be."""
-    with tempfile.TemporaryDirectory(prefix="gpufleet-") as made:
-        yield Path(made)
 
 
 class FullDisk(MachineDisk):
@@ -53,7 +46,7 @@ class Scene:
         sockets.mkdir()
         self.kubelet = SmallKubelet(sockets)
         self.registration = Registration(sockets)
-        setup = Setup(Delivery(SIMULATED), SIMULATED, self.cdi, lambda _: CdiEdits(), disk=self.disk)
+        setup = Setup(Delivery(SIMULATED), self.cdi, disk=self.disk)
         self.keeper = Keeper(world.known, self.registration, setup)
 
     async def comes_true(self, what: Callable[[], bool]) -> None:
@@ -147,6 +140,16 @@ def test_a_file_that_somebody_removed_is_written_again(folder: Path, monkeypatch
         await scene.kubelet.sees(GPU, ["GPU-0"])
         (scene.cdi / "gpufleet.io-gpu-nvidia.json").unlink()
         await scene.comes_true(lambda: scene.written() == ["GPU-0"])
+
+    told(folder, PluginWorld(a_node(a_gpu(0))), story)
+
+
+def test_a_driver_that_cannot_be_seen_is_told(folder: Path) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.kubelet.sees(GPU, ["GPU-0"])
+        unseen = DeviceFiles(Root(folder), None, in_pod=True)
+        await scene.keeper.hand_out(Delivery(unseen))
+        assert "no files of the driver" in scene.keeper.problem
 
     told(folder, PluginWorld(a_node(a_gpu(0))), story)
 

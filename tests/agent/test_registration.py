@@ -2,15 +2,14 @@
 
 import asyncio
 import contextlib
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import cast
 
 import grpc
 import pytest
 
-from gpufleet.agent.errors import RefusedError
+from gpufleet.agent.errors import KubeletError, RefusedError
 from gpufleet.agent.plugin.offer import DeviceNode, Given, Unit
 from gpufleet.agent.plugin.plugin_socket import PluginSocket
 from gpufleet.agent.plugin.registration import Registration, socket_name
@@ -45,13 +44,6 @@ class Keeper:
     async def prepare(self, units: Sequence[str]) -> None:
         """Remember."""
         self.prepared.append(tuple(units))
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Short, as paths of sockets must be."""
-    with tempfile.TemporaryDirectory(prefix="gpufleet-") as made:
-        yield Path(made)
 
 
 Story = Callable[[SmallKubelet, Registration], Awaitable[None]]
@@ -151,6 +143,16 @@ def test_a_folder_that_is_not_there_yet_is_waited_for(folder: Path) -> None:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
         await kubelet.stop()
+
+    asyncio.run(run())
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_told(folder: Path) -> None:
+    async def run() -> None:
+        deep = folder / ("a" * 100)
+        deep.mkdir()
+        with pytest.raises(KubeletError, match="a socket's path has at most 107 characters"):
+            await PluginSocket(Keeper(), deep / "a.sock").open()
 
     asyncio.run(run())
 

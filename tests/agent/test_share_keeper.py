@@ -11,13 +11,13 @@ from tests.agent.share_world import SharedNode
 from tests.agent.small_kubelet import SmallKubelet
 
 
-def test_slots_are_offered_allocated_and_prepared_over_the_kubelets_socket(tmp_path: Path) -> None:
+def test_slots_are_offered_allocated_and_prepared_over_the_kubelets_socket(folder: Path) -> None:
     async def story() -> None:
-        sockets = tmp_path / "sockets"
+        sockets = folder / "sockets"
         sockets.mkdir()
         kubelet = SmallKubelet(sockets)
         await kubelet.start()
-        node = SharedNode(tmp_path, a_gpu("GPU-0", Fractions(3)))
+        node = SharedNode(folder, a_gpu("GPU-0", Fractions(3)))
         registration = Registration(sockets)
         keeper = ShareKeeper(node.steward, registration, node.gpus, node.holders)
         work = [asyncio.create_task(one.run()) for one in (registration, keeper)]

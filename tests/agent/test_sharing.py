@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from gpufleet.agent import sharing_texts
-from gpufleet.agent.cdi import CdiEdits
 from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.mps import MpsOptions
@@ -60,7 +59,7 @@ class Scene:
         known = self.world.known
         self.sharing = Sharing(client, "node-1", setup, known.pods, known.holders, lambda: True)
         daemons = self.sharing.daemons(known.gpus)
-        keeping = Setup(self.sharing.delivery(SIMULATED), SIMULATED, folder / "cdi", lambda _: CdiEdits())
+        keeping = Setup(self.sharing.delivery(SIMULATED), folder / "cdi")
         keeper = Keeper(known, self.registration, keeping)
         self.parts = [
             self.sharing.configuration().run,

@@ -66,7 +66,7 @@ def exceptions(message: str) -> set[str]:
     return {one.partition(" (")[0] for one in re.split(r"\), ", listed) if one}
 
 
-HOST_FOLDERS = {"device-plugins", "pod-resources", "cdi", "state"}
+HOST_FOLDERS = {"device-plugins", "pod-resources", "cdi", "driver-usr", "driver-dev", "state"}
 FOR_MPS = {"mps", "shared-memory"}
 
 

@@ -9,6 +9,8 @@ name by which programs load it too, which serves images whose system looks into 
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from gpufleet.agent.cdi import READ_ONLY, CdiEdits, CdiHook, CdiMount
 
 LIBRARIES = (
@@ -31,28 +33,34 @@ SOCKETS = ("run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket")
 HOOKS = ("usr/bin/nvidia-cdi-hook", "usr/local/nvidia/toolkit/nvidia-cdi-hook")
 
 
-def driver_edits(version: str, seen: Path = Path("/"), host: str = "/") -> CdiEdits:
-    """What shows this version of the driver to a container.
+class Root(msgspec.Struct, frozen=True):
+    """A folder of the machine in which a driver or its device nodes are.
 
-    ``seen`` is the driver's root as this process sees it, ``host`` the same folder as the container runtime
-    does. Empty where nothing of that version is there.
+    ``seen`` is where this process sees it, ``host`` where the container runtime does.
     """
-    root = host.rstrip("/")
+
+    seen: Path = Path("/")
+    host: str = "/"
+
+
+def driver_edits(version: str, root: Root) -> CdiEdits:
+    """What shows this version of the driver to a container; empty where nothing of it is there."""
+    seen, host = root.seen, root.host.rstrip("/")
     libraries = list(_libraries(version, seen))
     if not libraries:
         return CdiEdits()
     hook = next((path for path in HOOKS if (seen / path).exists()), None)
     found = [*libraries, *(path for path in (*PROGRAMS, *SOCKETS) if (seen / path).exists())]
     found += [str(path.relative_to(seen)) for path in sorted(_firmware(version, seen))]
-    mounts = [CdiMount(f"{root}/{path}", f"/{path}", READ_ONLY) for path in found]
+    mounts = [CdiMount(f"{host}/{path}", f"/{path}", READ_ONLY) for path in found]
     if hook is None:
         mounts += [
-            CdiMount(f"{root}/{path}", f"/{path.removesuffix(version)}1", READ_ONLY) for path in libraries
+            CdiMount(f"{host}/{path}", f"/{path.removesuffix(version)}1", READ_ONLY) for path in libraries
         ]
         return CdiEdits(mounts=tuple(mounts))
     folders = dict.fromkeys(f"/{path.rpartition('/')[0]}" for path in libraries)
     arguments = [argument for folder in folders for argument in ("--folder", folder)]
-    indexed = CdiHook("createContainer", f"{root}/{hook}", ("nvidia-cdi-hook", "update-ldcache", *arguments))
+    indexed = CdiHook("createContainer", f"{host}/{hook}", ("nvidia-cdi-hook", "update-ldcache", *arguments))
     return CdiEdits(mounts=tuple(mounts), hooks=(indexed,))
 
 
@@ -68,4 +76,6 @@ def _libraries(version: str, seen: Path) -> Iterator[str]:
 
 
 def _firmware(version: str, seen: Path) -> Iterator[Path]:
-    yield from (seen / "lib/firmware/nvidia" / version).glob("gsp*.bin")
+    folders = (seen / "lib/firmware/nvidia" / version, seen / "usr/lib/firmware/nvidia" / version)
+    there = next((folder for folder in folders if folder.is_dir()), None)
+    yield from () if there is None else there.glob("gsp*.bin")

@@ -3,16 +3,15 @@
 ``assembly`` makes it and runs its parts.
 """
 
+import os
 from collections.abc import Callable
-from pathlib import Path
 
 from gpufleet.agent.cdi import CdiEdits
 from gpufleet.agent.checkpoint import Checkpoint
-from gpufleet.agent.driver_files import driver_edits
 from gpufleet.agent.holders import HolderWatch
 from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.parts import Part, said
-from gpufleet.agent.plugin.delivery import Delivery
+from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.keeper import Keeper, Setup
 from gpufleet.agent.plugin.registration import Registration
 from gpufleet.agent.plugin.share_files import ShareFiles
@@ -48,7 +47,7 @@ class KubeletSide:
         self.pods = pods
         self.known_pods = known_pods
         self.holders = holders
-        self.files = DeviceFiles() if settings.simulated is None else DeviceFiles(stand_in=STAND_IN)
+        self.files = _device_files(settings)
         self.watch = HolderWatch(
             PodResources(settings.pod_resources), settings.device_plugins, known_pods, self.holders
         )
@@ -80,7 +79,7 @@ class KubeletSide:
         known = Known(
             self.gpus, self.known_pods, self.holders, self.pods.ask, self.watch.ask, gave=self.watch.look
         )
-        setup = Setup(Delivery(self.files), self.files, self.settings.cdi_folder)
+        setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder)
         return Keeper(known, self.registration, setup)
 
     def _shares(self, boot_id: str) -> ShareKeeper:
@@ -90,7 +89,7 @@ class KubeletSide:
             self.holders,
             self.pods.ask,
             self.watch.ask,
-            share_edits(self.gpus, self.files),
+            share_edits(self.gpus, self.keeper),
             self.watch.look,
         )
         checkpoint = Checkpoint(self.settings.state_folder / CHECKPOINT, boot_id)
@@ -99,17 +98,21 @@ class KubeletSide:
         return ShareKeeper(steward, self.registration, self.gpus, self.holders)
 
 
-def share_edits(
-    gpus: Topic[NodeGpus], files: DeviceFiles, root: Path = Path("/")
-) -> Callable[[Gpu], CdiEdits]:
+def _device_files(settings: AgentSettings) -> DeviceFiles:
+    """Where this machine's devices are, or what stands in for them."""
+    if settings.simulated is not None:
+        return DeviceFiles(stand_in=STAND_IN)
+    in_pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    return DeviceFiles(folder=settings.driver_root, in_pod=in_pod)
+
+
+def share_edits(gpus: Topic[NodeGpus], keeper: Keeper) -> Callable[[Gpu], CdiEdits]:
     """What makes a GPU usable in a container that has a share of it: its nodes and its driver's files."""
 
     def edits(gpu: Gpu) -> CdiEdits:
-        own = device_edits(gpu.facts, "", files)
+        own = device_edits(gpu.facts, "", keeper.files)
         if gpu.facts.vendor is not Vendor.NVIDIA:
             return own
-        drivers = gpus.value.drivers
-        version = next((one.version for one in drivers if one.vendor is Vendor.NVIDIA), "")
-        return own.and_then(driver_edits(version, root)) if version else own
+        return own.and_then(keeper.driver_edits(gpus.value))
 
     return edits

@@ -26,6 +26,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``accounting`` asks the drivers for the processes on each GPU, which needs the host's process ids.
     ``config`` is a file, or a folder of them, among which the node's label or ``config_default`` chooses;
     ``config_map`` (namespace/name) is read from the API in its place.
+    ``driver_root`` is the machine's folder in which NVIDIA's driver is installed.
     ``mps_exclusive_process`` allows the compute mode of cards to be set while they are shared by MPS.
     """
 
@@ -43,6 +44,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     kubelet_root: Path = Path("/var/lib/kubelet")
     cdi_folder: Path = Path("/var/run/cdi")
     machine_type_file: Path = Path("/sys/class/dmi/id/product_name")
+    driver_root: str = "/"
     state_folder: Path = Path("/var/lib/gpufleet")
     sample_every_s: float = 10.0
     accounting: bool = False

@@ -94,7 +94,7 @@ class Sharing:
         """How devices are handed out now."""
         options = self.source.delivery.value or BY_CDI
         addition = nothing_else if self.mps is None else mps_clients(self.mps)
-        return Delivery(files, options, addition)
+        return Delivery(files.under(options), options, addition)
 
     def handing_out(self, keeper: Keeper, files: DeviceFiles) -> Part:
         """Tells the keeper of the kubelet's offers whenever the configuration wants another way."""

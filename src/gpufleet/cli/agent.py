@@ -65,6 +65,12 @@ METRICS = (
 @click.option("--kubelet-root", type=PATH, default="/var/lib/kubelet", show_default=True)
 @click.option("--cdi-folder", type=PATH, default="/var/run/cdi", show_default=True)
 @click.option(
+    "--driver-root",
+    default="/",
+    show_default=True,
+    help="The machine's folder with NVIDIA's driver; a pod sees it at /driver-root.",
+)
+@click.option(
     "--state-folder",
     type=PATH,
     default="/var/lib/gpufleet",

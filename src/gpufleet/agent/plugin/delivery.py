@@ -42,7 +42,7 @@ class Delivery:
     def __init__(
         self, files: DeviceFiles, options: DeliveryOptions = BY_CDI, addition: Addition = nothing_else
     ) -> None:
-        self._files = files
+        self.files = files
         self._options = options
         self._addition = addition
 
@@ -104,7 +104,7 @@ class Delivery:
             gpu = node.gpu(unit.gpu)
             if gpu is not None:
                 paths.update(dict.fromkeys(needed_nodes(gpu.facts, unit.instance)))
-        found = ((path, self._files.on_host(path)) for path in paths)
+        found = ((path, self.files.on_host(path)) for path in paths)
         return Given(device_nodes=tuple(DeviceNode(path, host) for path, host in found if host is not None))
 
 

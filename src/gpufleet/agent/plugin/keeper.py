@@ -8,14 +8,13 @@ containers that run may have to start again.
 
 import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from gpufleet.agent.cdi import FOLDER, CdiEdits, CdiSpec, read_spec, remove_spec, write_spec
 from gpufleet.agent.disk import DISK, Disk
-from gpufleet.agent.driver_files import driver_edits
+from gpufleet.agent.driver_files import Root, driver_edits
 from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.plugin.delivery import Delivery
 from gpufleet.agent.plugin.offer import Unit
@@ -26,6 +25,10 @@ from gpufleet.agent.plugin.whole_steward import Known, WholeSteward
 from gpufleet.model.gpu_catalogue import Vendor
 
 LOG = logging.getLogger(__name__)
+NO_DRIVER_SEEN = (
+    "the machine's root is not mounted where the agent looks for NVIDIA's driver (containerDriverRoot, "
+    "/driver-root): containers get their devices, but no files of the driver"
+)
 LOOK_EVERY_S = 15.0
 """How often to see whether the files are as they should be: somebody may have tidied the folder up."""
 
@@ -33,14 +36,12 @@ LOOK_EVERY_S = 15.0
 class Setup(msgspec.Struct, frozen=True):
     """How devices come to containers on this node.
 
-    ``cdi_folder`` is where the container runtime looks for CDI files. ``driver`` tells the files of a
-    driver's version that containers need. ``amd_mixed`` names partitions of AMD's cards after their kind.
+    ``cdi_folder`` is where the container runtime looks for CDI files. ``amd_mixed`` names partitions of AMD's
+    cards after their kind.
     """
 
     delivery: Delivery
-    files: DeviceFiles
     cdi_folder: Path = FOLDER
-    driver: Callable[[str], CdiEdits] = driver_edits
     amd_mixed: bool = False
     disk: Disk = DISK
 
@@ -57,9 +58,14 @@ class Keeper:
         self._setup = setup
         self._stewards: dict[str, WholeSteward] = {}
         self._named: frozenset[str] = frozenset()
-        self._driver: tuple[str, CdiEdits] = ("", CdiEdits())
+        self._driver: tuple[tuple[str, Root], CdiEdits] = (("", Root()), CdiEdits())
         self._turn = asyncio.Lock()
         self.problem = ""
+
+    @property
+    def files(self) -> DeviceFiles:
+        """Where devices are found now."""
+        return self._setup.delivery.files
 
     async def run(self) -> None:
         """Follow the GPUs until cancelled."""
@@ -116,7 +122,7 @@ class Keeper:
     def _write(self, node: NodeGpus) -> None:
         """Make the files say what there is."""
         setup, named, problems = self._setup, set[str](), []
-        wanted = static_specs(node, setup.files, self._driver_edits(node))
+        wanted = static_specs(node, setup.delivery.files, self.driver_edits(node))
         for vendor in VENDORS:
             name = spec_name(vendor)
             try:
@@ -125,16 +131,22 @@ class Keeper:
                 problems.append(f"{setup.cdi_folder}/{name}: {error}")
             named |= self._there(name, wanted.get(name))
         self._named = frozenset(named)
+        files = setup.delivery.files
+        if spec_name(Vendor.NVIDIA) in wanted and files.driver is None and not files.simulated:
+            problems.append(NO_DRIVER_SEEN)
         problem = "; ".join(problems)
         if problem and problem != self.problem:
-            LOG.warning("CDI files cannot be written", extra={"problem": problem})
+            LOG.warning("CDI files are not as they should be", extra={"problem": problem})
         self.problem = problem
 
-    def _driver_edits(self, node: NodeGpus) -> CdiEdits:
+    def driver_edits(self, node: NodeGpus) -> CdiEdits:
         """The files of NVIDIA's driver; looked for again until there are some of its version."""
         version = next((one.version for one in node.drivers if one.vendor is Vendor.NVIDIA), "")
-        if version and (self._driver[0] != version or self._driver[1] == CdiEdits()):
-            self._driver = (version, self._setup.driver(version))
+        root = self._setup.delivery.files.driver
+        if not version or root is None:
+            return CdiEdits()
+        if self._driver[0] != (version, root) or self._driver[1] == CdiEdits():
+            self._driver = ((version, root), driver_edits(version, root))
         return self._driver[1]
 
     def _there(self, name: str, wanted: CdiSpec | None) -> set[str]:

@@ -7,7 +7,9 @@ with its story. ``registration`` opens sockets and makes the kubelet know them.
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,9 @@ LOG = logging.getLogger(__name__)
 SERVICE = "v1beta1.DevicePlugin"
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 CLOSE_S = 1.0
+PATH_LONGEST = 107
+"""What an address of a socket has room for (unix(7))."""
+
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
@@ -73,7 +78,8 @@ class PluginSocket:
             await listen_at(server, self.path, self._openings)
         except (OSError, RuntimeError) as error:
             await self.close()
-            raise KubeletError(f"{self.path} cannot be listened on: {error}") from error
+            reason = error.strerror if isinstance(error, OSError) else "gRPC could not bind a socket there"
+            raise KubeletError(f"{self.path} cannot be listened on: {reason}") from error
 
     async def close(self) -> None:
         """Stop serving; the kubelet's watches end at once, other calls under way are given a moment."""
@@ -152,6 +158,9 @@ async def listen_at(server: grpc.aio.Server, path: Path, opening: int) -> None:
     file is then moved to the path, which gRPC never hears of.
     """
     bound = path.with_name(f".{path.stem}.{opening}")
+    longest = max(len(os.fsencode(one)) for one in (bound, path))
+    if longest > PATH_LONGEST:
+        raise OSError(errno.ENAMETOOLONG, f"a socket's path has at most {PATH_LONGEST} characters")
     server.add_insecure_port(f"unix:{bound}")
     await server.start()
     bound.replace(path)

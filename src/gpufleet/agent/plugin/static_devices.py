@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpufleet.agent.cdi import CdiDevice, CdiEdits, CdiNode, CdiSpec
+from gpufleet.agent.driver_files import Root
 from gpufleet.agent.known import NodeGpus
 from gpufleet.devices.facts import GpuFacts
+from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.model.gpu_catalogue import Vendor
 
 KIND = "gpufleet.io/gpu"
@@ -20,27 +22,58 @@ NVIDIA_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/
 """Nodes of all of NVIDIA's cards together; each is used where the machine has it."""
 
 AMD_NODES = ("/dev/kfd",)
+ROOT = Root()
 VENDORS = (Vendor.NVIDIA, Vendor.AMD, Vendor.INTEL)
 
 
 class DeviceFiles:
-    """Where the machine's device nodes are.
+    """Where the machine's device nodes and NVIDIA's driver are.
 
-    ``seen`` is the machine's root as this process sees it, ``host`` the folder below which the container
-    runtime finds device nodes. A simulated machine has none: ``stand_in`` is then used for each.
+    ``folder`` is the machine's folder in which the driver is, unless options name another. A simulated
+    machine has neither: ``stand_in`` is then used for each node. In a pod, the machine's files are seen
+    only where they are mounted; ``driver`` is None where they are not.
     """
 
-    def __init__(self, seen: Path = Path("/"), host: str = "/", stand_in: str = "") -> None:
-        self._seen = seen
-        self._host = host.rstrip("/")
+    def __init__(
+        self,
+        nodes: Root = ROOT,
+        driver: Root | None = ROOT,
+        *,
+        folder: str = "/",
+        stand_in: str = "",
+        in_pod: bool = False,
+    ) -> None:
+        self.driver = None if stand_in else driver
+        self.simulated = bool(stand_in)
+        self._nodes = nodes
         self._stand_in = stand_in
+        self._folder = folder
+        self._in_pod = in_pod
+
+    def under(self, options: DeliveryOptions) -> "DeviceFiles":
+        """The same machine, with driver and device nodes in the folders that the options name."""
+        if self.simulated:
+            return self
+        named, dev_root = options.driver_root, options.dev_root
+        if named == "/":
+            named = self._folder
+            dev_root = self._folder if dev_root == "/" else dev_root
+        mounted = Path(options.container_driver_root)
+        shown = mounted if mounted.is_dir() else None if self._in_pod else Path(named)
+        driver = None if shown is None else Root(shown, named)
+        if driver is not None and dev_root == named:
+            nodes = driver
+        else:
+            # What a pod has in its own /dev is what its runtime gave it of the machine's.
+            nodes = Root(ROOT.seen if self._in_pod else Path(dev_root), dev_root)
+        return DeviceFiles(nodes, driver, folder=self._folder, in_pod=self._in_pod)
 
     def on_host(self, path: str) -> str | None:
         """Where the runtime finds what containers know as ``path``; None where there is no such node."""
         if self._stand_in:
             return self._stand_in
-        host = f"{self._host}{path}"
-        return host if (self._seen / host.lstrip("/")).exists() else None
+        there = (self._nodes.seen / path.lstrip("/")).exists()
+        return self._nodes.host.rstrip("/") + path if there else None
 
 
 def needed_nodes(card: GpuFacts, instance: str = "") -> tuple[str, ...]:
