@@ -74,6 +74,9 @@ class Unthreaded:
         await self._answering(uuid, "the list of processes")
         return self.backend.processes(uuid)
 
+    def leave(self) -> None:
+        """As Guarded; there are no threads."""
+
     async def wait_event(self, limit_s: float) -> Event | None:
         """As Guarded."""
         end_s = self.clock.monotonic_s() + limit_s

@@ -76,6 +76,15 @@ def test_a_lane_is_used_again_when_its_call_came_back(gate: threading.Event) -> 
     told(story)
 
 
+def test_a_lane_that_was_closed_is_opened_by_the_next_call() -> None:
+    async def story(lane: Lane) -> None:
+        assert await lane.ask("a sum", lambda: 1, LONG_S) == 1
+        lane.close()
+        assert await lane.ask("a sum", lambda: 2, LONG_S) == 2
+
+    told(story)
+
+
 def test_other_lanes_go_on(gate: threading.Event) -> None:
     async def story(lane: Lane) -> None:
         other = Lane("other")

@@ -76,6 +76,10 @@ class Asked(Protocol):
         """As Backend."""
         ...
 
+    def leave(self) -> None:
+        """Nothing is asked for now: let the threads go."""
+        ...
+
 
 class Pace(msgspec.Struct, frozen=True):
     """How often a card is looked at: one that is well, and one that is not.
@@ -143,12 +147,16 @@ class VendorWatch:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        while True:
-            while not self._present():
-                self._settle()
-                await self._clock.sleep(HARDWARE_EVERY_S)
-            await self._session()
-            await self._clock.sleep(self._backoff.next_s())
+        try:
+            while True:
+                while not self._present():
+                    self._settle()
+                    await self._clock.sleep(HARDWARE_EVERY_S)
+                await self._session()
+                await self._clock.sleep(self._backoff.next_s())
+        finally:
+            if "_backend" in vars(self):
+                self._backend.leave()
 
     async def _session(self) -> None:
         """Open the library and use it until it fails."""

@@ -58,19 +58,16 @@ class Lane:
             raise NoAnswerError(f"no answer to {what} for {limit_s:g} s") from None
 
     def close(self) -> None:
-        """Let the thread end after the calls that wait."""
+        """Let the thread end after the calls that wait; a later call gets another one."""
         if self._thread is not None:
             self._calls.put(None)
+            self._calls, self._thread = SimpleQueue(), None
 
     def _put(self, work: Callable[[], None]) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+            self._thread = threading.Thread(target=_run, args=(self._calls,), name=self.name, daemon=True)
             self._thread.start()
         self._calls.put(work)
-
-    def _run(self) -> None:
-        while (work := self._calls.get()) is not None:
-            work()
 
     def _make(
         self, call: Callable[[], Value], loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[Value]"
@@ -98,6 +95,12 @@ class Lane:
             answer.set_exception(problem)
             # Whoever asked may have given up: then nobody is left to be told.
             answer.exception()
+
+
+def _run(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    """What a lane's thread does."""
+    while (work := calls.get()) is not None:
+        work()
 
 
 class Guarded:
