@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.known import Gpu, NodePod
+from gpufleet.agent.plugin import share_steward
 from gpufleet.agent.plugin.share_slots import share_slots
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions
@@ -339,6 +340,31 @@ def test_what_is_left_of_a_pod_that_is_gone_is_in_nobodys_way(tmp_path: Path) ->
         await node.admit(rival)
         assert (await node.start(rival))["GPUFLEET_GPU_MILLI"] == "900"
         assert len(files(node)) == 1
+
+    told(tmp_path, story)
+
+
+def test_what_the_kubelet_lets_go_of_late_is_taken_back_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share_steward, "LEFT_SWEEP_EVERY_S", 0.02)
+
+    async def story(node: SharedNode) -> None:
+        uid = node.bind("a", main=(SMALL,))
+        await node.admit(uid)
+        await node.start(uid)
+        node.sync()
+        running = asyncio.create_task(node.steward.run())
+        del node.api[uid]
+        node.copy.publish({})
+        await asyncio.sleep(0.2)
+        assert len(files(node)) == 1
+        node.ended.add(uid)
+        async with asyncio.timeout(20):
+            while files(node):
+                await asyncio.sleep(0.02)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     told(tmp_path, story)
 

@@ -33,6 +33,9 @@ from gpufleet.model.grant import GrantKind
 
 LOG = logging.getLogger(__name__)
 SWEEP_EVERY_S = 60.0
+LEFT_SWEEP_EVERY_S = 3.0
+"""Where something is left that may go soon: the kubelet takes a while to let go of a pod."""
+
 OPEN_CALLS_MOST = 1000
 """Far more than a kubelet can have under way; the oldest are forgotten first."""
 
@@ -149,9 +152,7 @@ class ShareSteward:
 
         Whether anything was taken back.
         """
-        suspects = [
-            (name, one) for name, one in self._files.given.items() if not _lives(one, self._world.pods.value)
-        ]
+        suspects = self._suspects()
         if not suspects:
             return False
         try:
@@ -166,6 +167,11 @@ class ShareSteward:
                     self._files.take_back(name)
                     LOG.info("a share was taken back", extra={"pod": one.pod, "container": one.container})
         return len(self._files.given) < before
+
+    def _suspects(self) -> list[tuple[str, ShareGiven]]:
+        """What was given to whom we do not know as living."""
+        pods = self._world.pods.value
+        return [(name, one) for name, one in self._files.given.items() if not _lives(one, pods)]
 
     async def _check_somebody_asks(self, slots: int) -> None:
         """A pod without a grant is turned away at once, where it is certain that only such a pod can ask."""
@@ -286,7 +292,8 @@ class ShareSteward:
             calls = tuple(OpenCall(name, tuple(sorted(slots))) for slots, name in self._calls.items())
             await asyncio.to_thread(self._checkpoint.save, State(calls))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SWEEP_EVERY_S):
+                left = self._suspects()
+                async with asyncio.timeout(LEFT_SWEEP_EVERY_S if left else SWEEP_EVERY_S):
                     await self._news.wait()
 
 
