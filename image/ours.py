@@ -7,6 +7,7 @@ for the next build with the same engine.
 
 import os
 import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -97,8 +98,25 @@ def in_root(root: Path, script: str) -> str:
         raise ImageError("the kernels are compiled inside the image, which needs root (chroot)")
     environment = {**ENVIRONMENT, "GPUFLEET_KERNEL_CACHE": f"/{KERNELS}", "PYTHONHASHSEED": "0"}
     del environment["NUMBA_CACHE_LOCATOR_CLASSES"]
-    command = [shutil.which("chroot") or "/usr/sbin/chroot", str(root), f"/usr/bin/{PYTHON}", "-c", script]
+    command = [
+        *_same_addresses(),
+        shutil.which("chroot") or "/usr/sbin/chroot",
+        str(root),
+        f"/usr/bin/{PYTHON}",
+        "-c",
+        script,
+    ]
     return output_of(command, "running Python inside the image", environment=environment)
+
+
+def _same_addresses() -> list[str]:
+    """Runs a program at the same addresses each time, where that is allowed: numba writes some down."""
+    command = ["setarch", "--addr-no-randomize"]
+    try:
+        done = subprocess.run([*command, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return []
+    return command if done.returncode == 0 else []
 
 
 def compile_modules(root: Path, *folders: str) -> None:
