@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.known import Gpu, NodePod
+from gpufleet.agent.kubelet_checkpoint import FILE
 from gpufleet.agent.plugin import share_steward
 from gpufleet.agent.plugin.share_slots import share_slots
 from gpufleet.devices.health import Verdict
@@ -367,6 +368,64 @@ def test_what_the_kubelet_lets_go_of_late_is_taken_back_soon(
         await asyncio.gather(running, return_exceptions=True)
 
     told(tmp_path, story)
+
+
+def test_a_call_is_forgotten_when_its_pod_goes_before_it_started(tmp_path: Path) -> None:
+    async def story(node: SharedNode) -> None:
+        gone, stays = node.bind("gone", main=(SMALL,)), node.bind("stays", main=(LARGE,))
+        node.sync()
+        for uid in (gone, stays):
+            assert await node.admit(uid)
+        node.remove(gone)
+        node.sync()
+        await node.steward.sweep()
+        assert open_calls(node) == [node.allocations[stays, "main"].name]
+        await node.start(stays)
+
+    told(tmp_path, story)
+
+
+def test_a_call_that_the_kubelet_gave_up_is_forgotten_when_nobody_can_start_with_it(tmp_path: Path) -> None:
+    async def story(node: SharedNode) -> None:
+        lost, waits = node.bind("lost", main=(SMALL,)), node.bind("waits", main=(LARGE,))
+        node.sync()
+        assert not await node.admit(lost, answer_lost=True)
+        node.sync()
+        await node.steward.sweep()
+        assert len(open_calls(node)) == 1
+        assert await node.admit(waits)
+        await node.start(waits)
+        node.sync()
+        await node.steward.sweep()
+        assert open_calls(node) == []
+
+    told(tmp_path, story)
+
+
+def test_a_call_stays_open_while_record_or_api_server_cannot_be_asked(tmp_path: Path) -> None:
+    async def story(node: SharedNode) -> None:
+        uid = node.bind("a", main=(SMALL,))
+        node.sync()
+        assert await node.admit(uid)
+        node.remove(uid)
+        node.sync()
+        node.api_down = True
+        await node.steward.sweep()
+        assert len(open_calls(node)) == 1
+        node.api_down = False
+        (node.record / FILE).write_bytes(b"{torn")
+        await node.steward.sweep()
+        assert len(open_calls(node)) == 1
+        node.write_record()
+        await node.steward.sweep()
+        assert open_calls(node) == []
+
+    told(tmp_path, story)
+
+
+def open_calls(node: SharedNode) -> list[str]:
+    """The names that were answered and are not behind a file."""
+    return [call.name for call in node.steward.open_calls]
 
 
 def test_a_file_of_ours_that_nobody_can_read_goes(tmp_path: Path) -> None:

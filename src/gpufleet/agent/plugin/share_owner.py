@@ -4,16 +4,19 @@ Its record on disk knows pod, container and the name that was answered for exact
 record cannot be read or lags behind, the pod resources API names the pod, and the newest name that was
 answered for these slots is its, because the kubelet lends slots to one pod at a time. Either
 may be too old for a moment; then nobody is found and the kubelet asks again.
+
+A pod that is gone before its container started leaves a call open, which is ``abandoned``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from gpufleet.agent.known import Holders, NodePods
+from gpufleet.agent.known import Holders, NodePod, NodePods
 from gpufleet.agent.kubelet_checkpoint import Recorded
 from gpufleet.agent.plugin.share_files import KIND
 from gpufleet.kube import keys
+from gpufleet.model.grant import ContainerGrant, GrantKind
 
 _QUALIFIER = f"{KIND}="
 
@@ -53,3 +56,40 @@ def listed_owners(holders: Holders, pods: NodePods, slots: frozenset[str]) -> tu
         if held.resource == keys.GPU_SHARE and frozenset(held.units) == slots
         if (pod := by_name.get((held.namespace, held.pod))) is not None and held.pod_uid in {"", pod.uid}
     )
+
+
+def granted_shares(pod: NodePod, count: int) -> tuple[ContainerGrant, ...]:
+    """The containers of a pod that was granted so many shares and has not finished."""
+    if pod.grant is None or pod.finished:
+        return ()
+    return tuple(
+        one
+        for one in pod.grant.containers
+        if len(one.devices) == count and one.devices[0].kind is GrantKind.SHARE
+    )
+
+
+def abandoned(
+    calls: Mapping[frozenset[str], str],
+    record: Iterable[Recorded],
+    pods: NodePods,
+    started: Callable[[str, str], bool],
+) -> tuple[frozenset[str], ...]:
+    """The slots of the calls, by the names that were answered, that no container will start with.
+
+    That the record does not name a call says little, as it may lag behind. Then it is open as long as there
+    is a container that may be the one: granted as many shares, and not ``started`` (pod's UID, container).
+    """
+    owners = {name.removeprefix(_QUALIFIER): one.pod_uid for one in record for name in one.cdi_devices}
+
+    def is_open(slots: frozenset[str], name: str) -> bool:
+        if name in owners:
+            pod = pods.get(owners[name])
+            return pod is not None and not pod.finished
+        return any(
+            not started(pod.uid, one.container)
+            for pod in pods.values()
+            for one in granted_shares(pod, len(slots))
+        )
+
+    return tuple(slots for slots, name in calls.items() if not is_open(slots, name))

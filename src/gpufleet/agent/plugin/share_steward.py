@@ -23,13 +23,12 @@ from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.kubelet_checkpoint import read_record
 from gpufleet.agent.plugin.offer import Given
 from gpufleet.agent.plugin.share_files import KIND, ShareFiles, ShareGiven
-from gpufleet.agent.plugin.share_owner import Owner, listed_owners, recorded_owners
+from gpufleet.agent.plugin.share_owner import Owner, abandoned, granted_shares, listed_owners, recorded_owners
 from gpufleet.agent.plugin.share_rules import Rival, check_parts, granted_parts, in_service
 from gpufleet.agent.topic import Topic, any_change
 from gpufleet.kube import keys
 from gpufleet.kube.codec.grant import granted_devices
 from gpufleet.model.errors import WorldError
-from gpufleet.model.grant import GrantKind
 
 LOG = logging.getLogger(__name__)
 SWEEP_EVERY_S = 60.0
@@ -81,6 +80,11 @@ class ShareSteward:
     def problem(self) -> str:
         """Why what was answered is not on the disk; empty where it is."""
         return self._checkpoint.problem
+
+    @property
+    def open_calls(self) -> tuple[OpenCall, ...]:
+        """What was answered and is not behind a file yet, from the oldest to the newest."""
+        return tuple(OpenCall(name, tuple(sorted(slots))) for slots, name in self._calls.items())
 
     async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
         """As Steward; one slot is as good as another."""
@@ -134,10 +138,11 @@ class ShareSteward:
             group.create_task(self._keep())
 
     async def sweep(self) -> None:
-        """Take back what nobody who lives was given."""
+        """Take back what nobody who lives was given, and forget calls that no container will start with."""
         with contextlib.suppress(RefusedError):
             self._load()
             await self._sweep()
+            await self._forget_abandoned()
 
     def _load(self) -> None:
         """What was given before has to be known before anything is given."""
@@ -168,6 +173,23 @@ class ShareSteward:
                     LOG.info("a share was taken back", extra={"pod": one.pod, "container": one.container})
         return len(self._files.given) < before
 
+    async def _forget_abandoned(self) -> None:
+        """As in a sweep, our copy names suspects and the API server decides, asked after the record."""
+        calls = dict(self._calls)
+        try:
+            record = read_record(self._folder) if calls else ()
+            if not abandoned(calls, record, self._world.pods.value, self._has_started):
+                return
+            pods = await self._world.ask_pods()
+        except (WorldError, TimeoutError):
+            return
+        for slots in abandoned(calls, record, pods, self._has_started):
+            if self._calls.get(slots) == calls[slots]:
+                del self._calls[slots]
+
+    def _has_started(self, pod_uid: str, container: str) -> bool:
+        return any(self._files.of(pod_uid, container))
+
     def _suspects(self) -> list[tuple[str, ShareGiven]]:
         """What was given to whom we do not know as living."""
         pods = self._world.pods.value
@@ -190,15 +212,7 @@ class ShareSteward:
 
     @staticmethod
     def _may_ask(pods: NodePods, slots: int) -> bool:
-        return any(
-            pod.grant is not None
-            and not pod.finished
-            and any(
-                len(one.devices) == slots and one.devices[0].kind is GrantKind.SHARE
-                for one in pod.grant.containers
-            )
-            for pod in pods.values()
-        )
+        return any(granted_shares(pod, slots) for pod in pods.values())
 
     def _recorded(self, slots: frozenset[str]) -> tuple[Owner, ...]:
         try:
@@ -289,10 +303,9 @@ class ShareSteward:
         while True:
             self._news.clear()
             await self.sweep()
-            calls = tuple(OpenCall(name, tuple(sorted(slots))) for slots, name in self._calls.items())
-            await asyncio.to_thread(self._checkpoint.save, State(calls))
+            await asyncio.to_thread(self._checkpoint.save, State(self.open_calls))
             with contextlib.suppress(TimeoutError):
-                left = self._suspects()
+                left = self._suspects() or self._calls
                 async with asyncio.timeout(LEFT_SWEEP_EVERY_S if left else SWEEP_EVERY_S):
                     await self._news.wait()
 
