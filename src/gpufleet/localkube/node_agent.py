@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
 from gpufleet.localkube import child, plan
 from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.api import Object
@@ -16,6 +17,16 @@ from gpufleet.localkube.errors import ProgramFailedError
 from gpufleet.localkube.node.agent_program import NAME, agent_folder, machine_file, write_program
 from gpufleet.localkube.simulated_nodes import NUMA_NODES, RESOURCES, SimulatedNodes
 
+SYSTEM = DEFAULT_IDENTITY.namespace
+SHARING = "gpufleet-sharing"
+"""The ConfigMap that says how the real node's GPUs are shared."""
+
+WHOLE = """version: gpufleet.io/v1alpha1
+pools:
+  default:
+    - {gpus: rest, exclusive: {}}
+"""
+RBAC = "rbac.authorization.k8s.io"
 METRICS_PORT = 9400
 ADVERTISED_WAIT_S = 60.0
 LOOK_EVERY_S = 0.05
@@ -33,6 +44,9 @@ def start_agent(cluster: LocalCluster, machine: str, flags: Sequence[str] = ()) 
     folder.mkdir(mode=0o700, exist_ok=True)
     described = machine_file(cluster.folder)
     described.write_text(machine, encoding="utf-8")
+    if not any(flag.startswith("--config") for flag in flags):
+        _declare_sharing(cluster)
+        flags = (*flags, f"--config-map={SYSTEM}/{SHARING}")
     command = (
         *(sys.executable, "-m", "gpufleet", "agent"),
         f"--node-name={node.name}",
@@ -45,6 +59,24 @@ def start_agent(cluster: LocalCluster, machine: str, flags: Sequence[str] = ()) 
         *flags,
     )
     write_program(cluster.folder, command)
+
+
+def _declare_sharing(cluster: LocalCluster) -> None:
+    """A ConfigMap that says how the GPUs are shared, for people to edit, and the agent's right to read it."""
+    metadata = {"name": SHARING, "namespace": SYSTEM}
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
+    role = {"apiGroup": RBAC, "kind": "Role", "name": SHARING}
+    agent = {"kind": "ServiceAccount", "name": AGENT_ACCOUNT, "namespace": SYSTEM}
+    objects: tuple[Object, ...] = (
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": {"default": WHOLE}},
+        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "rules": rules},
+        {"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", "roleRef": role, "subjects": [agent]},
+    )
+    with cluster.api() as api:
+        for one in objects:
+            root = "/api/v1" if one["apiVersion"] == "v1" else f"/apis/{one['apiVersion']}"
+            path = f"{root}/namespaces/{SYSTEM}/{one['kind'].lower()}s"
+            api.call("POST", path, {**one, "metadata": metadata})
 
 
 def await_resource(
