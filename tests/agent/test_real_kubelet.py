@@ -17,16 +17,18 @@ import pytest
 from gpufleet.cli.up import components
 from gpufleet.kube.codec.grant import write_grant
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
-from gpufleet.localkube import manifests
+from gpufleet.localkube import manifests, plan
 from gpufleet.localkube.api import Api, Object, tls_context
 from gpufleet.localkube.certificates import Authority, write_private
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
+from gpufleet.localkube.node.agent_program import NAME
 from gpufleet.localkube.node.configuration import NODE_NAME
-from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice
+from gpufleet.localkube.node.real_node import AGENT
+from gpufleet.localkube.node_agent import await_resource, start_agent
+from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 from tests.agent.nvidia_runtime import GPUS, write_runtime
-from tests.agent.real_agent import await_offered, start_agent
 from tests.localkube.cluster import KUBERNETES, all_programs, real_node_programs
 from tests.localkube.real_node import (
     PODS,
@@ -42,7 +44,13 @@ from tests.localkube.real_node import (
 )
 
 GPU = "nvidia.com/gpu"
-MACHINE = f"gpus: [{{model: H100-80GB, count: {GPUS}, numaNodes: 2}}]\n"
+MACHINE = f"""
+gpus:
+- {{model: H100-80GB, count: {GPUS}, numaNodes: 2}}
+- model: A100-40GB
+  mig: [{", ".join(f"{{profile: 1g.5gb, start: {start}}}" for start in range(4))}]
+"""
+INSTANCE = "nvidia.com/mig-1g.5gb"
 BY_US: Object = {"nodeName": "", "schedulerName": "gpufleet", "nodeSelector": {"type": "real"}}
 TELL = (
     "echo devices $(cd /dev; ls -d nvidia[0-9]*); "
@@ -66,7 +74,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
             manifests.install(api)
         running.furnished()
         start_agent(running, MACHINE)
-        await_offered(running, GPU, GPUS)
+        await_resource(running, GPU, GPUS)
         for component in components():
             running.await_component(component)
         yield running
@@ -96,10 +104,10 @@ def granted(cluster: LocalCluster, name: str) -> list[str]:
 
 
 def numbered(cluster: LocalCluster) -> dict[str, str]:
-    """The GPUs that the node reports, and how containers know them."""
+    """The whole GPUs that the node reports, and how containers know them."""
     with cluster.api() as api:
         report = api.call("GET", f"/apis/gpufleet.io/v1alpha1/nodedevices/{NODE_NAME}")
-    return {device["id"]: f"nvidia{index}" for index, device in enumerate(report["spec"]["devices"])}
+    return {device["id"]: f"nvidia{index}" for index, device in enumerate(report["spec"]["devices"][:GPUS])}
 
 
 def test_each_pod_that_we_place_sees_exactly_its_grant(real: LocalCluster) -> None:
@@ -163,7 +171,9 @@ def kubelet_paused(cluster: LocalCluster) -> Iterator[None]:
         os.kill(kubelet, signal.SIGCONT)
 
 
-def bind_as_the_scheduler(cluster: LocalCluster, name: str, devices: Sequence[str], folder: Path) -> None:
+def bind_as_the_scheduler(
+    cluster: LocalCluster, name: str, devices: Sequence[GrantedDevice], folder: Path
+) -> None:
     """Place a pod with a grant; the scheduler itself would not, since a stranger is there already."""
     authority = Authority.load(cluster.authority.read_bytes(), (cluster.folder / "ca.key").read_bytes())
     identity = authority.client(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
@@ -174,8 +184,7 @@ def bind_as_the_scheduler(cluster: LocalCluster, name: str, devices: Sequence[st
             f"/apis/coordination.k8s.io/v1/namespaces/{DEFAULT_IDENTITY.namespace}/leases/gpufleet-scheduler"
         )
         epoch = int(api.call("GET", lease)["spec"].get("leaseTransitions", 0))
-    granted = tuple(GrantedDevice(DeviceId(device)) for device in devices)
-    grant = write_grant(Grant(epoch, (ContainerGrant("main", granted),)))
+    grant = write_grant(Grant(epoch, (ContainerGrant("main", tuple(devices)),)))
     target = {"apiVersion": "v1", "kind": "Node", "name": NODE_NAME}
     metadata = {"name": name, "annotations": {"gpufleet.io/grant": grant}}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
@@ -189,7 +198,7 @@ def test_a_pod_without_a_grant_is_refused_what_is_granted(real: LocalCluster, tm
     with kubelet_paused(real):
         run_pod(real, "stranger", TELL, asking(1))
         run_pod(real, "placed", TELL + SLEEP, asking(GPUS), nodeName="", schedulerName="another")
-        bind_as_the_scheduler(real, "placed", everything, tmp_path)
+        bind_as_the_scheduler(real, "placed", [GrantedDevice(DeviceId(one)) for one in everything], tmp_path)
     refused = await_pod(real, "stranger", "Failed")
     assert refused["status"]["reason"] == "UnexpectedAdmissionError"
     assert "granted to default/placed" in refused["status"]["message"]
@@ -199,11 +208,48 @@ def test_a_pod_without_a_grant_is_refused_what_is_granted(real: LocalCluster, tm
     delete_pod(real, "stranger")
 
 
+def test_a_granted_instance_is_the_one_at_its_place(real: LocalCluster, tmp_path: Path) -> None:
+    spec = msgspec.json.decode((real.node.cdi_dir / "gpufleet.io-gpu-nvidia.json").read_bytes())
+    card, *instances = [device["name"] for device in spec["devices"][GPUS:]]
+    wanted = GrantedDevice(DeviceId(card), GrantKind.MIG, mig_profile="1g.5gb", mig_start=2)
+    limits = {"limits": {INSTANCE: "1"}}
+    run_pod(real, "sliced", TELL, limits, nodeName="", schedulerName="another")
+    bind_as_the_scheduler(real, "sliced", [wanted], tmp_path)
+    assert await_end(real, "sliced") == 0
+    assert told(real, "sliced")["given"] == [instances[2]]
+    assert told(real, "sliced")["devices"] == [f"nvidia{GPUS}"]
+    delete_pod(real, "sliced")
+
+
+def registrations(cluster: LocalCluster) -> int:
+    """How often an agent has made whole GPUs known to a kubelet."""
+    log = cluster.folder / plan.LOGS / f"{NAME}.log"
+    lines = log.read_text(encoding="utf-8").splitlines()
+    return sum("registered with the kubelet" in line and f'"{GPU}"' in line for line in lines)
+
+
 def test_after_a_restart_of_the_kubelet_devices_are_back_and_pods_as_they_were(real: LocalCluster) -> None:
     run_pod(real, "steady", TELL + SLEEP, asking(2), **BY_US)
     before = processes_of(await_pod(real, "steady", "Running"))
+    known = registrations(real)
     real.node.restart_kubelet()
-    await_offered(real, GPU, GPUS)
+    # What the node said before counts in the API for a while; the kubelet itself knows of no device yet.
+    awaited("another registration", lambda: registrations(real) > known)
+    run_pod(real, "later", TELL, asking(2), **BY_US)
+    assert await_end(real, "later") == 0
+    seen = told(real, "later")["devices"] + told(real, "steady")["devices"]
+    assert sorted(seen) == sorted(numbered(real).values())
+    assert processes_of(await_pod(real, "steady", "Running")) == before
+    delete_pod(real, "steady")
+    delete_pod(real, "later")
+
+
+def test_an_agent_that_is_killed_is_back_and_pods_are_as_they_were(real: LocalCluster) -> None:
+    run_pod(real, "steady", TELL + SLEEP, asking(2), **BY_US)
+    before = processes_of(await_pod(real, "steady", "Running"))
+    known = registrations(real)
+    real.node.restart(AGENT)
+    awaited("another registration", lambda: registrations(real) > known)
     run_pod(real, "later", TELL, asking(2), **BY_US)
     assert await_end(real, "later") == 0
     seen = told(real, "later")["devices"] + told(real, "steady")["devices"]

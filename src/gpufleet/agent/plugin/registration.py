@@ -92,7 +92,6 @@ class Registration:
         async with self._turn:
             if await self._introduced(list(self._sockets.values())):
                 self._known = sight
-                LOG.info("registered with the kubelet", extra={"resources": sorted(self._sockets)})
 
     async def _introduced(self, sockets: list[PluginSocket]) -> bool:
         """Whether the kubelet took all of them; each is tried, whatever becomes of the others."""
@@ -107,6 +106,10 @@ class Registration:
         if problem and problem != self.problem:
             LOG.warning("the kubelet does not know us yet", extra={"problem": problem})
         self.problem = problem
+        if sockets and not problems:
+            LOG.info(
+                "registered with the kubelet", extra={"resources": [one.steward.resource for one in sockets]}
+            )
         return not problems
 
     async def _introduce(self, one: PluginSocket) -> None:
