@@ -27,7 +27,9 @@ from gpufleet.localkube.node.configuration import CONTAINERD_SOCKET, NodeSpec
 from gpufleet.localkube.node.private_view import KUBELET
 
 READY_WAIT_S = 120.0
-RESTART_WAIT_S = 60.0
+RESTART_WAIT_S = 180.0
+"""A kubelet that starts spends three seconds on each container that ended or was starting meanwhile."""
+
 LOOK_EVERY_S = 0.05
 AGENT = "gpufleet-agent"
 """The name that our agent gives its process."""
@@ -109,7 +111,11 @@ class RealNode:
         limit_s = time.monotonic() + RESTART_WAIT_S
         while not _listens(self.kubelet_socket_dir / "kubelet.sock"):
             if time.monotonic() > limit_s:
-                raise ClusterError(f"the kubelet of the node {self.name} did not come back")
+                log = self.cluster_folder / plan.LOGS / "kubelet.log"
+                raise ProgramFailedError(
+                    f"the kubelet of the node {self.name} did not come back within {RESTART_WAIT_S:.0f} s; "
+                    f"the end of its log, {log}:\n{child.log_tail(log)}"
+                )
             time.sleep(LOOK_EVERY_S)
 
     def import_images(self, archive: Path) -> None:
