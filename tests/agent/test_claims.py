@@ -77,6 +77,15 @@ def test_a_granted_replica_is_one_that_nobody_has() -> None:
     assert claims(pods, (held("a", "GPU-0::2"),), node) == {"team/b/main": {"GPU-0::0"}}
 
 
+def test_a_grant_that_names_a_replica_claims_that_one() -> None:
+    node = a_node(a_gpu(0, TimeSlice(3)))
+    pods = pods_of(a_pod("a", 1, grant=["GPU-0::2"]), a_pod("b", 2, grant=["GPU-0::0", "GPU-0::1"]))
+    assert claims(pods, node=node) == {"team/a/main": {"GPU-0::2"}, "team/b/main": {"GPU-0::0", "GPU-0::1"}}
+    # The kubelet gave another one all the same: who was granted that now claims what is left behind.
+    swapped = pods_of(a_pod("a", 1, grant=["GPU-0::2"]), a_pod("c", 1, grant=["GPU-0::0"]))
+    assert claims(swapped, (held("a", "GPU-0::0"),), node) == {"team/c/main": {"GPU-0::2"}}
+
+
 def test_strangers_are_those_without_a_grant_that_hold_nothing() -> None:
     pods = pods_of(
         a_pod("a", 1, grant=["GPU-0"]),

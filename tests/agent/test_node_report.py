@@ -74,7 +74,6 @@ def test_a_sick_card_says_why(verdict: Verdict, reason: str, told: str) -> None:
     [
         (Exclusive(), False, Serves.WHOLE),
         (Fractions(10), False, Serves.SHARE),
-        (TimeSlice(4), False, Serves.WHOLE),
         (TimeSlice(4), True, Serves.NOTHING),
         (Mps(4, 20_000, 25), True, Serves.NOTHING),
         (Mig(None), False, Serves.NOTHING),
@@ -84,6 +83,26 @@ def test_the_scheduler_places_on_a_card_what_it_serves(mode: Mode, renamed: bool
     """As the scheduler's own reader of the report understands it."""
     report = node_report(a_node(a_gpu("GPU-0", mode, renamed=renamed)), (), {})
     assert [one.serves for one in read_devices(NodeDevices(Metadata(NODE), report))] == [serves]
+
+
+def test_replicas_under_the_name_of_whole_gpus_are_granted_one_by_one() -> None:
+    gpus = a_node(a_gpu("GPU-0", TimeSlice(3)), a_gpu("GPU-1", Mps(2, 20_000, 50)), a_gpu("GPU-2"))
+    devices = read_devices(NodeDevices(Metadata(NODE), node_report(gpus, (), {})))
+    assert [(one.id, one.memory_mib) for one in devices] == [
+        ("GPU-0::0", 26_666),
+        ("GPU-0::1", 26_666),
+        ("GPU-0::2", 26_666),
+        ("GPU-1::0", 20_000),
+        ("GPU-1::1", 20_000),
+        ("GPU-2", 80_000),
+    ]
+    assert {one.serves for one in devices} == {Serves.WHOLE}
+
+
+def test_more_replicas_than_a_report_may_list_leave_one_device_for_each_card() -> None:
+    gpus = a_node(a_gpu("GPU-0", TimeSlice(1000)), a_gpu("GPU-1", TimeSlice(25)))
+    assert [one.id for one in node_report(gpus, (), {}).devices] == ["GPU-0", "GPU-1"]
+    assert [one.device for one in reported(gpus, held("a", GPU, "GPU-1::7"))] == ["GPU-1"]
 
 
 def test_instances_that_a_scheduler_can_name_are_listed_by_their_place() -> None:
@@ -129,8 +148,20 @@ def test_a_whole_card_is_held_wholly_whoever_was_meant_to_have_it() -> None:
     )
 
 
-def test_of_replicas_each_is_a_part_and_several_are_a_larger_one() -> None:
+def test_each_replica_that_is_granted_by_itself_has_a_holder() -> None:
     gpus = a_node(a_gpu("GPU-0", TimeSlice(4)), a_gpu("GPU-1", Mps(4, 20_000, 25)))
+    found = reported(gpus, held("b", GPU, "GPU-1::2"), held("a", GPU, "GPU-0::3", "GPU-0::0"))
+    assert found == (
+        Holder("GPU-0::0", "uid-a", "main", "whole", 1000, 20_000),
+        Holder("GPU-0::3", "uid-a", "main", "whole", 1000, 20_000),
+        Holder("GPU-1::2", "uid-b", "main", "whole", 1000, 20_000),
+    )
+
+
+def test_of_renamed_replicas_each_is_a_part_and_several_are_a_larger_one() -> None:
+    gpus = a_node(
+        a_gpu("GPU-0", TimeSlice(4), renamed=True), a_gpu("GPU-1", Mps(4, 20_000, 25), renamed=True)
+    )
     found = reported(gpus, held("a", GPU, "GPU-0::0", "GPU-0::3"), held("b", GPU, "GPU-1::2", "GPU-1::3"))
     assert found == (
         Holder("GPU-0", "uid-a", "main", "share", 500, None),

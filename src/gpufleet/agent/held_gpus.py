@@ -54,7 +54,8 @@ def held_gpus(
             continue
         for container in pod.grant.containers:
             for device in container.devices:
-                titles.setdefault(device.id, set()).add(pod.title)
+                card = DeviceId(device.id.partition(REPLICA)[0])
+                titles.setdefault(card, set()).add(pod.title)
     return {uuid: HeldGpu(frozenset(found), frozenset(units.get(uuid, ()))) for uuid, found in titles.items()}
 
 

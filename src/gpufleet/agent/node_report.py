@@ -13,6 +13,7 @@ import msgspec
 from gpufleet.agent.held_units import UnitOf, find_unit
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.memory_watch import Offenders
+from gpufleet.agent.plugin.units import REPLICA, device_of
 from gpufleet.devices.facts import Link, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, SharingPlan, TimeSlice
@@ -28,6 +29,9 @@ REASON_LENGTH = 1024
 FOREIGN_LENGTH = 256
 DRIVER_LENGTH = 128
 HOLDERS_MOST = 16_384
+DEVICES_MOST = 1024
+"""As many as a report may list."""
+
 _PROFILE = re.compile(r"[0-9]+g\.[0-9]+gb([+.-][a-z.]+)?")
 _STARTS = range(8)
 
@@ -37,7 +41,8 @@ def node_report(
 ) -> wire.NodeDevicesSpec:
     """The report in a fixed order, so that equal facts are equal reports."""
     groups = link_groups(gpus)
-    devices = tuple(_device(gpu, groups[gpu.uuid]) for gpu in gpus.gpus)
+    listed = lists_replicas(gpus)
+    devices = tuple(device for gpu in gpus.gpus for device in _devices(gpu, groups[gpu.uuid], listed=listed))
     held = report_holders(gpus, holders, pods)
     if offenders:
         held = tuple(_with_use(holder, offenders) for holder in held)
@@ -77,16 +82,18 @@ def link_groups(gpus: NodeGpus) -> dict[DeviceId, int]:
 def report_holders(gpus: NodeGpus, holders: Holders, pods: NodePods) -> tuple[wire.Holder, ...]:
     """Who holds which part of which GPU: each part once for each pod, under its last container."""
     places = {gpu.uuid: place for place, gpu in enumerate(gpus.gpus)}
+    listed = lists_replicas(gpus)
     by_pod: dict[tuple[str, str, str], dict[tuple[str, str], wire.Holder]] = {}
     for held in holders:
         pod = pods.get(held.pod_uid)
         parts = by_pod.setdefault((held.pod_uid, held.namespace, held.pod), {})
-        for key, holder in _parts(held, pod, gpus):
+        for key, holder in _parts(held, pod, gpus, listed=listed):
             parts[key] = holder
     found = [holder for parts in by_pod.values() for holder in _joined(parts)]
     found.sort(
         key=lambda one: (
-            places.get(DeviceId(one.device), len(places)),
+            places.get(DeviceId(device_of(one.device)), len(places)),
+            one.device,
             -1 if one.mig_start is None else one.mig_start,
             one.pod_uid,
             one.container,
@@ -100,6 +107,41 @@ def _driver(gpus: NodeGpus) -> str:
     if len(gpus.drivers) == 1:
         return gpus.drivers[0].version[:DRIVER_LENGTH]
     return ", ".join(f"{driver.vendor.value} {driver.version}" for driver in gpus.drivers)[:DRIVER_LENGTH]
+
+
+def lists_replicas(gpus: NodeGpus) -> bool:
+    """Whether each replica is a device of the report. Where a node has too many, each GPU is one whole
+    device, on which one pod of ours is placed.
+    """
+    return sum(_replicas(gpu) for gpu in gpus.gpus) <= DEVICES_MOST
+
+
+def _replicas(gpu: Gpu) -> int:
+    """How many replicas of a GPU may be granted one by one: those under the name of whole GPUs."""
+    match gpu.plan.mode:
+        case TimeSlice(count) | Mps(count) if not gpu.plan.renamed:
+            return count
+    return 1
+
+
+def _devices(gpu: Gpu, link_group: int, *, listed: bool) -> Iterator[wire.ReportedDevice]:
+    """What can be granted of a GPU: itself, or each replica of it under the id that the kubelet knows."""
+    whole, count = _device(gpu, link_group), _replicas(gpu)
+    if count == 1 or not listed:
+        yield whole
+        return
+    memory_mib = _replica_mib(gpu, count)
+    for number in range(count):
+        yield msgspec.structs.replace(whole, id=f"{gpu.uuid}{REPLICA}{number}", usable_memory_mib=memory_mib)
+
+
+def _replica_mib(gpu: Gpu, count: int) -> int | None:
+    """The memory of one replica: MPS's limit, or its part of what all have together."""
+    mode = gpu.plan.mode
+    if isinstance(mode, Mps) and mode.memory_mib is not None:
+        return _amount(mode.memory_mib)
+    usable_mib = _amount(gpu.usable_mib)
+    return None if usable_mib is None else _amount(usable_mib // count)
 
 
 def _device(gpu: Gpu, link_group: int) -> wire.ReportedDevice:
@@ -134,8 +176,8 @@ def _model(product: str) -> str:
 def sharing(plan: SharingPlan) -> str:
     """What a GPU serves, seen from the scheduler.
 
-    Replicas under the name of whole GPUs are asked for as whole GPUs; those under a name of their own are
-    an extended resource that the kubelet counts.
+    Replicas under the name of whole GPUs are asked for as whole GPUs, and each is one; those under a name of
+    their own are an extended resource that the kubelet counts.
     """
     match plan.mode:
         case Fractions():
@@ -161,7 +203,9 @@ def _is_placed(instance: MigFacts) -> bool:
     return instance.start in _STARTS and _PROFILE.fullmatch(instance.profile) is not None
 
 
-def _parts(held: Held, pod: NodePod | None, gpus: NodeGpus) -> Iterator[tuple[tuple[str, str], wire.Holder]]:
+def _parts(
+    held: Held, pod: NodePod | None, gpus: NodeGpus, *, listed: bool
+) -> Iterator[tuple[tuple[str, str], wire.Holder]]:
     """The parts of GPUs that a container's units are; each with a key that is the same for the same part."""
     if held.resource == keys.GPU_SHARE:
         for holder in _shares(held, pod):
@@ -170,7 +214,8 @@ def _parts(held: Held, pod: NodePod | None, gpus: NodeGpus) -> Iterator[tuple[tu
     for unit in held.units:
         found = find_unit(gpus, unit)
         if found is not None:
-            yield (found.gpu.uuid, unit), _holder(held, pod, found)
+            one = unit if listed and _replicas(found.gpu) > 1 else ""
+            yield (found.gpu.uuid, unit), _holder(held, pod, found, one)
 
 
 def _shares(held: Held, pod: NodePod | None) -> Iterator[wire.Holder]:
@@ -189,9 +234,10 @@ def _shares(held: Held, pod: NodePod | None) -> Iterator[wire.Holder]:
                     )
 
 
-def _holder(held: Held, pod: NodePod | None, unit: UnitOf) -> wire.Holder:
+def _holder(held: Held, pod: NodePod | None, unit: UnitOf, replica: str) -> wire.Holder:
+    """What a unit is; ``replica`` is its id where it is a device of the report by itself."""
     holder = wire.Holder(
-        unit.gpu.uuid,
+        replica or unit.gpu.uuid,
         held.pod_uid,
         held.container,
         foreign=""
@@ -200,6 +246,8 @@ def _holder(held: Held, pod: NodePod | None, unit: UnitOf) -> wire.Holder:
     )
     if unit.instance is not None:
         return _of_instance(holder, unit.gpu, unit.instance, unit.sharers)
+    if replica:
+        return msgspec.structs.replace(holder, memory_mib=_replica_mib(unit.gpu, unit.sharers))
     if unit.sharers == 1:
         return msgspec.structs.replace(holder, memory_mib=_amount(unit.gpu.usable_mib))
     mode = unit.gpu.plan.mode
@@ -237,10 +285,10 @@ def _instance_milli(gpu: Gpu, instance: MigFacts) -> int:
 
 
 def _joined(parts: Mapping[tuple[str, str], wire.Holder]) -> Iterable[wire.Holder]:
-    """Several replicas of one GPU that a pod holds are one larger share."""
+    """Several parts of one device that a pod holds are one larger part."""
     found: dict[tuple[str, int | None, str], wire.Holder] = {}
-    for (device, _), holder in parts.items():
-        key = (device, holder.mig_start, holder.kind)
+    for holder in parts.values():
+        key = (holder.device, holder.mig_start, holder.kind)
         other = found.get(key)
         found[key] = holder if other is None else _sum(other, holder)
     return found.values()

@@ -93,6 +93,8 @@ def _granted(
     for unit in units.values():
         if unit.resource == resource:
             behind.setdefault(unit.device, []).append(unit)
+            if unit.replica is not None:
+                behind[unit.id] = [unit]
     present = list(present)
     taken = {unit for _, holding in present for its in holding.values() for unit in its}
     for pod, holding in present:
@@ -109,7 +111,7 @@ def _granted(
 
 
 def _device(granted: GrantedDevice, node: NodeGpus) -> str:
-    """The card or the instance that a grant names; empty where it names none that is there."""
+    """The card, replica or instance that a grant names; empty where it names none that is there."""
     if granted.kind is GrantKind.WHOLE:
         return granted.id
     gpu = node.gpu(granted.id) if granted.kind is GrantKind.MIG else None
@@ -119,8 +121,8 @@ def _device(granted: GrantedDevice, node: NodeGpus) -> str:
 
 
 def _one_of(fitting: list[GpuUnit], held: Collection[str], taken: Collection[str]) -> str:
-    """The unit of a card or instance; a grant names no replica, so any that nobody has will do."""
-    if fitting[0].replica is None:
+    """The unit of a card or instance; where a grant names no replica, any that nobody has will do."""
+    if len(fitting) == 1:
         return fitting[0].id
     names = [unit.id for unit in fitting]
     own = [name for name in names if name in held]
