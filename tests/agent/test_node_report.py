@@ -99,6 +99,11 @@ def test_replicas_under_the_name_of_whole_gpus_are_granted_one_by_one() -> None:
     assert {one.serves for one in devices} == {Serves.WHOLE}
 
 
+def test_no_replica_has_more_memory_than_its_card() -> None:
+    report = node_report(a_node(a_gpu("GPU-0", Mps(2, 90_000, 50))), (), {})
+    assert [one.memory_mib for one in read_devices(NodeDevices(Metadata(NODE), report))] == [80_000, 80_000]
+
+
 def test_more_replicas_than_a_report_may_list_leave_one_device_for_each_card() -> None:
     gpus = a_node(a_gpu("GPU-0", TimeSlice(1000)), a_gpu("GPU-1", TimeSlice(25)))
     assert [one.id for one in node_report(gpus, (), {}).devices] == ["GPU-0", "GPU-1"]

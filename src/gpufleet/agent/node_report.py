@@ -136,11 +136,11 @@ def _devices(gpu: Gpu, link_group: int, *, listed: bool) -> Iterator[wire.Report
 
 
 def _replica_mib(gpu: Gpu, count: int) -> int | None:
-    """The memory of one replica: MPS's limit, or its part of what all have together."""
-    mode = gpu.plan.mode
+    """The memory of one replica: MPS's limit as far as the card has so much, or its part of what all have."""
+    mode, usable_mib = gpu.plan.mode, _amount(gpu.usable_mib)
     if isinstance(mode, Mps) and mode.memory_mib is not None:
-        return _amount(mode.memory_mib)
-    usable_mib = _amount(gpu.usable_mib)
+        known = (mode.memory_mib, usable_mib, _amount(gpu.facts.memory_mib))
+        return min(amount for amount in known if amount is not None)
     return None if usable_mib is None else _amount(usable_mib // count)
 
 
@@ -295,8 +295,7 @@ def _joined(parts: Mapping[tuple[str, str], wire.Holder]) -> Iterable[wire.Holde
 
 
 def _sum(one: wire.Holder, other: wire.Holder) -> wire.Holder:
-    memory_mib = (
-        None if one.memory_mib is None or other.memory_mib is None else one.memory_mib + other.memory_mib
-    )
+    known = one.memory_mib is not None and other.memory_mib is not None
+    memory_mib = _amount((one.memory_mib or 0) + (other.memory_mib or 0)) if known else None
     milli = min(WHOLE_GPU_MILLI, one.gpu_milli + other.gpu_milli)
     return msgspec.structs.replace(other, gpu_milli=milli, memory_mib=memory_mib)
