@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpufleet.agent.known import Held, Holders, NodePods
+from gpufleet.agent.plugin.units import REPLICA, device_of
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sharing.any_format import GpuPlans
 from gpufleet.devices.sharing.plan import (
@@ -24,8 +25,6 @@ from gpufleet.devices.sharing.plan import (
 )
 from gpufleet.model.grant import GrantKind
 from gpufleet.model.identifiers import DeviceId
-
-REPLICA = "::"
 
 
 class HeldGpu(msgspec.Struct, frozen=True):
@@ -54,7 +53,7 @@ def held_gpus(
             continue
         for container in pod.grant.containers:
             for device in container.devices:
-                card = DeviceId(device.id.partition(REPLICA)[0])
+                card = DeviceId(device_of(device.id))
                 titles.setdefault(card, set()).add(pod.title)
     return {uuid: HeldGpu(frozenset(found), frozenset(units.get(uuid, ()))) for uuid, found in titles.items()}
 
@@ -63,7 +62,7 @@ def gpus_of(
     held: Held, unit: str, gpus: Sequence[GpuFacts], plans: GpuPlans, pods: NodePods
 ) -> set[DeviceId]:
     """The GPU that a unit is on; several where a slot of shares may be on any of them."""
-    name = unit.partition(REPLICA)[0]
+    name = device_of(unit)
     for gpu in gpus:
         if gpu.uuid == name or any(one.uuid == name for one in gpu.mig):
             return {gpu.uuid}

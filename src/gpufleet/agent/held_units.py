@@ -9,7 +9,7 @@ import msgspec
 from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.plugin.units import device_of
 from gpufleet.devices.facts import MigFacts
-from gpufleet.devices.sharing.plan import Mig, Mps, TimeSlice
+from gpufleet.devices.sharing.plan import replicas_of
 
 
 class UnitOf(msgspec.Struct, frozen=True):
@@ -26,19 +26,9 @@ def find_unit(gpus: NodeGpus, unit: str) -> UnitOf | None:
     replicated = unit != uuid
     for gpu in gpus.gpus:
         if gpu.uuid == uuid:
-            return UnitOf(gpu, None, _replicas(gpu) if replicated else 1)
+            return UnitOf(gpu, None, replicas_of(gpu.plan.mode) if replicated else 1)
         instance = gpu.instance(uuid)
         if instance is not None:
-            return UnitOf(gpu, instance, _replicas(gpu, instance) if replicated else 1)
+            sharers = replicas_of(gpu.plan.mode, instance.profile) if replicated else 1
+            return UnitOf(gpu, instance, sharers)
     return None
-
-
-def _replicas(gpu: Gpu, instance: MigFacts | None = None) -> int:
-    match gpu.plan.mode:
-        case TimeSlice(replicas):
-            return replicas
-        case Mps(clients):
-            return clients
-        case Mig(_, replicas) if instance is not None:
-            return replicas.get(instance.profile, 1)
-    return 1

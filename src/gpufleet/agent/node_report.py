@@ -16,7 +16,7 @@ from gpufleet.agent.memory_watch import Offenders
 from gpufleet.agent.plugin.units import REPLICA, device_of
 from gpufleet.devices.facts import Link, MigFacts
 from gpufleet.devices.health import Verdict
-from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, SharingPlan, TimeSlice
+from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, SharingPlan, TimeSlice, replicas_of
 from gpufleet.kube import keys
 from gpufleet.kube.objects import node_devices as wire
 from gpufleet.model import gpu_model
@@ -118,10 +118,7 @@ def lists_replicas(gpus: NodeGpus) -> bool:
 
 def _replicas(gpu: Gpu) -> int:
     """How many replicas of a GPU may be granted one by one: those under the name of whole GPUs."""
-    match gpu.plan.mode:
-        case TimeSlice(count) | Mps(count) if not gpu.plan.renamed:
-            return count
-    return 1
+    return 1 if gpu.plan.renamed else replicas_of(gpu.plan.mode)
 
 
 def _devices(gpu: Gpu, link_group: int, *, listed: bool) -> Iterator[wire.ReportedDevice]:

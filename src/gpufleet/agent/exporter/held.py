@@ -13,8 +13,9 @@ from functools import cache
 import msgspec
 
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.plugin.units import REPLICA, device_of
 from gpufleet.devices.facts import MigFacts
-from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, TimeSlice
+from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, TimeSlice, replicas_of
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.gpu_model import find
@@ -22,7 +23,6 @@ from gpufleet.model.grant import GrantKind
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig_boards import BOARDS
 
-REPLICA_MARK = "::"
 _COMPUTE_SLICES = re.compile(r"(\d+)g\.")
 MODE_NAMES: dict[type[Mode], str] = {
     Exclusive: "exclusive",
@@ -62,7 +62,7 @@ class Holding(msgspec.Struct, frozen=True):
     @property
     def replica(self) -> str:
         """The number of a replica; empty for all else."""
-        return self.unit.partition(REPLICA_MARK)[2]
+        return self.unit.partition(REPLICA)[2]
 
 
 Holdings = dict[DeviceId, tuple[Holding, ...]]
@@ -101,7 +101,7 @@ def _by_unit(held: Held, units: dict[str, tuple[Gpu, MigFacts | None]]) -> Itera
     """What the units themselves name."""
     name = PodName(held.namespace, held.pod, held.pod_uid)
     for unit in held.units:
-        base = unit.partition(REPLICA_MARK)[0]
+        base = device_of(unit)
         if base not in units:
             continue
         gpu, instance = units[base]
@@ -141,17 +141,9 @@ def _by_grant(held: Held, pod: NodePod | None, owners: dict[DeviceId, Gpu]) -> I
 
 def _sharers(mode: Mode, instance: MigFacts | None) -> int:
     """How many holders a card, or an instance, is made for."""
-    match mode:
-        case TimeSlice(replicas):
-            return replicas
-        case Mps(clients):
-            return clients
-        case Fractions(shares_max):
-            return shares_max
-        case Mig(_, replicas) if instance is not None:
-            return replicas.get(instance.profile, 1)
-        case _:
-            return 1
+    if isinstance(mode, Fractions):
+        return mode.shares_max
+    return replicas_of(mode, "" if instance is None else instance.profile)
 
 
 def _card_ratio(gpu: Gpu, instance: MigFacts | None) -> float | None:

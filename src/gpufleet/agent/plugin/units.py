@@ -14,7 +14,7 @@ from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.plugin.offer import Unit
 from gpufleet.devices.facts import GpuFacts, MigFacts
 from gpufleet.devices.health import Verdict
-from gpufleet.devices.sharing.plan import Fractions, Mig, Mps, TimeSlice
+from gpufleet.devices.sharing.plan import Fractions, Mig, replicas_of
 from gpufleet.devices.sharing.plugin_plans import resource_name
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
@@ -97,15 +97,11 @@ def _units(gpu: Gpu, *, amd_by_kind: bool) -> Iterator[GpuUnit]:
                 yield from _replicated(
                     gpu,
                     whole if mode.as_gpus else _part_name(gpu.facts, part, amd_by_kind=amd_by_kind),
-                    mode.replicas.get(part.profile, 1),
+                    replicas_of(mode, part.profile),
                     part.uuid,
                 )
-        case TimeSlice():
-            yield from _replicated(gpu, whole, mode.replicas)
-        case Mps():
-            yield from _replicated(gpu, whole, mode.clients)
         case _:
-            yield from _replicated(gpu, whole, 1)
+            yield from _replicated(gpu, whole, replicas_of(mode))
 
 
 def _replicated(gpu: Gpu, resource: str, count: int, instance: str = "") -> Iterable[GpuUnit]:

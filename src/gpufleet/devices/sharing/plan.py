@@ -59,6 +59,17 @@ class Fractions(msgspec.Struct, frozen=True, tag="fractions"):
 Mode = Exclusive | TimeSlice | Mps | Mig | Fractions
 
 
+def replicas_of(mode: Mode, profile: str = "") -> int:
+    """In how many replicas a card is offered, or each of its instances of a profile; 1 where it is not."""
+    match mode:
+        case TimeSlice(count) | Mps(count):
+            return count
+        case Mig(_, replicas):
+            return replicas.get(profile, 1)
+        case _:
+            return 1
+
+
 class SharingPlan(msgspec.Struct, frozen=True):
     """How one GPU is offered.
 
