@@ -13,9 +13,7 @@ import pytest
 from gpufleet.agent.checkpoint import Checkpoint
 from gpufleet.agent.kubelet_side import CHECKPOINT
 from gpufleet.agent.watchman import read_boot_id
-from gpufleet.cli.up import components
 from gpufleet.kube.keys import GPU_SHARE
-from gpufleet.localkube import manifests
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import agent_folder
@@ -24,7 +22,7 @@ from gpufleet.localkube.node_agent import await_resource, machine_of, start_agen
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.agent.churn import STEADY, Churn
 from tests.agent.churn_judge import Told, against_its_grant, against_moment, beyond_capacity
-from tests.localkube.cluster import a_cluster
+from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import await_pod, awaited, processes_of
 
 CHURN_S = float(os.environ.get("GPUFLEET_CHURN_S") or 36)
@@ -49,12 +47,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder = tmp_path_factory.mktemp("real")
     sharing = folder / "sharing.yaml"
     sharing.write_text(SHARING, encoding="utf-8")
-    with a_cluster(folder, "churn", real_node=True, components=components()) as running:
-        with running.api() as api:
-            manifests.install(api)
-        running.furnished()
-        for component in components():
-            running.await_component(component)
+    with a_scheduled_real_node(folder, "churn") as running:
         start_agent(running, machine_of(EIGHT), [f"--config={sharing}"])
         await_resource(running, GPU_SHARE, SLOTS)
         yield running

@@ -6,9 +6,7 @@ import pytest
 
 from gpufleet.agent.node_condition import ANNOTATION, TYPE
 from gpufleet.agent.simulation_door import tell
-from gpufleet.cli.up import components
 from gpufleet.devices.simulated.orders import RaiseXid, Reset
-from gpufleet.localkube import manifests
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import agent_folder
@@ -16,7 +14,7 @@ from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node_agent import await_resource, machine_of, start_agent
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.model.resource_names import NVIDIA_GPU
-from tests.localkube.cluster import a_cluster
+from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import PODS, a_pod, await_pod, awaited, processes_of
 
 NODE = f"/api/v1/nodes/{NODE_NAME}"
@@ -27,14 +25,7 @@ EIGHT = SimulatedNodes(0, 8, gpu_model("H100-80GB"))
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster whose real node has an agent with eight simulated GPUs, and our scheduler."""
-    with a_cluster(
-        tmp_path_factory.mktemp("real"), "agent", real_node=True, components=components()
-    ) as running:
-        with running.api() as api:
-            manifests.install(api)
-        running.furnished()
-        for component in components():
-            running.await_component(component)
+    with a_scheduled_real_node(tmp_path_factory.mktemp("real"), "agent") as running:
         start_agent(running, machine_of(EIGHT))
         await_resource(running, NVIDIA_GPU, 8)
         yield running

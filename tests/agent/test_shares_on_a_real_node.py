@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from gpufleet.agent.kubelet_checkpoint import read_record
-from gpufleet.cli.up import components
-from gpufleet.localkube import manifests
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from tests.agent.node_values import SHARE
 from tests.house.project import ROOT
-from tests.localkube.cluster import a_cluster
+from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import PODS, a_pod, await_end, await_pod, awaited, get_pod, logs
 
 PRINT = "env | grep -E 'GPUFLEET|NVIDIA' | sort; ls /dev | grep nvidia"
@@ -65,14 +63,7 @@ class Agent:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster with a real node and our scheduler."""
-    with a_cluster(
-        tmp_path_factory.mktemp("real"), "shares", real_node=True, components=components()
-    ) as running:
-        with running.api() as api:
-            manifests.install(api)
-        running.furnished()
-        for component in components():
-            running.await_component(component)
+    with a_scheduled_real_node(tmp_path_factory.mktemp("real"), "shares") as running:
         yield running
 
 

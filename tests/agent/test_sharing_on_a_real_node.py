@@ -6,16 +6,14 @@ from pathlib import Path
 import pytest
 
 from gpufleet.agent.node_condition import ANNOTATION
-from gpufleet.cli.up import components
 from gpufleet.kube.keys import GPU_SHARE
-from gpufleet.localkube import manifests
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import agent_folder
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node_agent import await_resource, start_agent
 from gpufleet.model.resource_names import NVIDIA_GPU
-from tests.localkube.cluster import a_cluster
+from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import await_pod, awaited, delete_pod, processes_of, run_pod
 
 NODE = f"/api/v1/nodes/{NODE_NAME}"
@@ -31,14 +29,7 @@ STAY = "exec sleep 100000"
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster with our scheduler whose real node has an agent with two simulated GPUs, offered whole."""
-    with a_cluster(
-        tmp_path_factory.mktemp("real"), "sharing", real_node=True, components=components()
-    ) as running:
-        with running.api() as api:
-            manifests.install(api)
-        running.furnished()
-        for component in components():
-            running.await_component(component)
+    with a_scheduled_real_node(tmp_path_factory.mktemp("real"), "sharing") as running:
         agent_folder(running.folder).mkdir(mode=0o700, exist_ok=True)
         declare(running, WHOLE)
         flags = (f"--config={config(running)}", "--sample-every-s=1")

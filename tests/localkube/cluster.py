@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.localkube import binaries
+from gpufleet.cli import up
+from gpufleet.localkube import binaries, manifests
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.downloading import DownloadError
@@ -87,6 +88,19 @@ def a_cluster(
         if real_node:
             with running.api() as api:
                 running.node.await_ready(api)
+        yield running
+
+
+@contextmanager
+def a_scheduled_real_node(folder: Path, name: str) -> Iterator[LocalCluster]:
+    """A cluster with a real node, our manifests, and our scheduler at work."""
+    parts = up.components()
+    with a_cluster(folder, name, real_node=True, components=parts) as running:
+        with running.api() as api:
+            manifests.install(api)
+        running.furnished()
+        for part in parts:
+            running.await_component(part)
         yield running
 
 

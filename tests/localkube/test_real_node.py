@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli import main as cli
-from gpufleet.cli.up import components
-from gpufleet.localkube import manifests, persistent, simulated_nodes
+from gpufleet.localkube import persistent, simulated_nodes
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
@@ -20,7 +19,7 @@ from gpufleet.localkube.node import caretaker, cgroups, images, machine
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.network import HeldNetwork
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
-from tests.localkube.cluster import KUBERNETES, a_cluster, program, real_node_programs
+from tests.localkube.cluster import KUBERNETES, a_cluster, a_scheduled_real_node, program, real_node_programs
 from tests.localkube.real_node import (
     PODS,
     a_pod,
@@ -49,12 +48,7 @@ GANGS = "/apis/apps/v1/namespaces/default/replicasets"
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster with a real node, and our scheduler at work."""
     folder = tmp_path_factory.mktemp("real")
-    with a_cluster(folder, "real", real_node=True, components=components()) as running:
-        with running.api() as api:
-            manifests.install(api)
-        running.furnished()
-        for component in components():
-            running.await_component(component)
+    with a_scheduled_real_node(folder, "real") as running:
         yield running
 
 
