@@ -1,6 +1,8 @@
 """Several runs side by side: the same results however many at a time, and a way out of every failure."""
 
 import multiprocessing
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -37,6 +39,15 @@ def requests_of(folder: Path, seeds: int = 3, mode: str = "saturate") -> list[Ru
     ]
 
 
+@pytest.fixture
+def slow_threads() -> Iterator[None]:
+    """Threads take turns so seldom that one which waits for a process is far behind the others."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.5)
+    yield
+    sys.setswitchinterval(before)
+
+
 def decided(result: RunResult) -> RunResult:
     """A result without what the machine has to do with."""
     return msgspec.structs.replace(result, decision_seconds=0.0, wall_seconds=0.0, peak_rss_mib=0.0)
@@ -64,6 +75,7 @@ def test_figures_of_a_machine_are_plausible(tmp_path: Path) -> None:
         assert 20 < run.peak_rss_mib < 4096
 
 
+@pytest.mark.usefixtures("slow_threads")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_bad_input_in_a_run_is_told_as_such(jobs: int, tmp_path: Path) -> None:
     requests = requests_of(tmp_path, 1)
@@ -100,6 +112,7 @@ class InterruptedAfter(Heard):
             raise KeyboardInterrupt
 
 
+@pytest.mark.usefixtures("slow_threads")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupt_keeps_what_is_done_and_names_what_is_not(jobs: int, tmp_path: Path) -> None:
     requests = requests_of(tmp_path)

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Protocol
 
 from gpufleet.model.errors import WorldError
@@ -97,8 +98,13 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
     except BaseException:
         processes = list(getattr(pool, "_processes", {}).values())
+        manager: Thread | None = getattr(pool, "_executor_manager_thread", None)
         pool.shutdown(wait=False, cancel_futures=True)
         end(processes)
+        # The pool's own thread waits for the same processes. While it has seen one end and not yet
+        # noted so, that one passes for alive here, and for a child left behind in our caller.
+        if manager is not None:
+            manager.join(PATIENCE_S)
         raise
     pool.shutdown()
 
