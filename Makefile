@@ -127,7 +127,7 @@ docs: setup ## Build the documentation into build/docs; a broken link fails
 
 .PHONY: protos
 protos: setup ## Generate the kubelet's messages from their .proto files
-	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet_api/*.proto
+	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto
 
 BENCHMARKS := engine quality lists live profile agent
 

@@ -18,8 +18,8 @@ from typing import Any
 import grpc
 import msgspec
 
-from gpufleet.agent.kubelet_api import device_plugin_pb2 as plugin_api
-from gpufleet.agent.kubelet_api import pod_resources_pb2
+from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as plugin_api
+from gpufleet.agent.kubelet.kubelet_api import pod_resources_pb2
 from gpufleet.localkube import binaries, child, manifests
 from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster

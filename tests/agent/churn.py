@@ -15,12 +15,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from gpufleet.agent import cdi
 from gpufleet.agent.errors import KubeletError
 from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet_checkpoint import read_record
+from gpufleet.agent.kubelet.kubelet_checkpoint import read_record
+from gpufleet.agent.kubelet.pod_resources import PodResources
+from gpufleet.agent.plugin import cdi
 from gpufleet.agent.plugin.share_files import ShareGiven, read_given
-from gpufleet.agent.pod_resources import PodResources
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.localkube.api import Object

@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 
 from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet_checkpoint import Recorded
+from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
 from gpufleet.agent.plugin.share_files import ShareGiven
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.model.grant import GrantedDevice

@@ -4,8 +4,8 @@ import base64
 import json
 from pathlib import Path
 
-from gpufleet.agent.kubelet_api import device_plugin_pb2 as api
-from gpufleet.agent.kubelet_checkpoint import FILE, Recorded
+from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
+from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, Recorded
 
 
 def record_bytes(*entries: Recorded) -> bytes:

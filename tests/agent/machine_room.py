@@ -14,9 +14,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 
+from gpufleet.agent.gpus.vendor_watch import Pace
+from gpufleet.agent.gpus.watchman import Watchman
 from gpufleet.agent.known import Gpu, NodeGpus
-from gpufleet.agent.vendor_watch import Pace
-from gpufleet.agent.watchman import Watchman
 from gpufleet.devices.backend import Event
 from gpufleet.devices.errors import NoAnswerError
 from gpufleet.devices.facts import Fleet

@@ -15,17 +15,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpufleet.agent.cdi import CdiEdits, CdiNode
-from gpufleet.agent.checkpoint import Checkpoint
-from gpufleet.agent.holders import HolderWatch
 from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
-from gpufleet.agent.node_devices import NodeDevicesWriter
+from gpufleet.agent.kubelet.holders import HolderWatch
+from gpufleet.agent.kubelet.pod_resources import PodResources
+from gpufleet.agent.kubelet.pods import Pods
+from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
+from gpufleet.agent.plugin.checkpoint import Checkpoint
 from gpufleet.agent.plugin.registration import Registration
 from gpufleet.agent.plugin.share_files import ShareFiles
 from gpufleet.agent.plugin.share_keeper import ShareKeeper
 from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
-from gpufleet.agent.pod_resources import PodResources
-from gpufleet.agent.pods import Pods
+from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.topic import Topic
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock

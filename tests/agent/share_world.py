@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.cdi import CdiEdits, CdiNode
-from gpufleet.agent.checkpoint import Checkpoint
 from gpufleet.agent.errors import KubeletError, RefusedError
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.kubelet_checkpoint import FILE, Recorded
+from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, Recorded
+from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
+from gpufleet.agent.plugin.checkpoint import Checkpoint
 from gpufleet.agent.plugin.share_files import ShareFiles
 from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
 from gpufleet.agent.topic import Topic

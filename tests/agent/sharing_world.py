@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 
 from gpufleet.agent.known import Held, Holders, NodePod, NodePods
-from gpufleet.agent.node_events import NodeEvents
-from gpufleet.agent.plan_record import PlanRecord
-from gpufleet.agent.plans import Plans
-from gpufleet.agent.sharing_source import OPTIONS, SharingOptions, SharingSource
-from gpufleet.agent.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
+from gpufleet.agent.reports.node_events import NodeEvents
+from gpufleet.agent.sharing.plan_record import PlanRecord
+from gpufleet.agent.sharing.plans import Plans
+from gpufleet.agent.sharing.sharing_source import OPTIONS, SharingOptions, SharingSource
+from gpufleet.agent.sharing.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sharing.plan import Mode

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from gpufleet.agent.kubelet_api import device_plugin_pb2 as api
+from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.plugin.plugin_socket import listen_at
 from gpufleet.agent.plugin.registration import ANEW
 

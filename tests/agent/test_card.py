@@ -1,6 +1,6 @@
 """A card that was missing and answers again is back, whichever driver it has; its Xids are counted."""
 
-from gpufleet.agent.card import Card
+from gpufleet.agent.gpus.card import Card
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import QUIET_FIRST_S, Verdict
 from gpufleet.devices.sample import Sample

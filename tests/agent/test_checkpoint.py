@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.agent.checkpoint import VERSION, Checkpoint, OpenCall, State
 from gpufleet.agent.disk import MachineDisk, replace_file
+from gpufleet.agent.plugin.checkpoint import VERSION, Checkpoint, OpenCall, State
 from tests.agent.node_values import BOOT
 
 OLD = State((OpenCall("0a", ("share-1",)),))

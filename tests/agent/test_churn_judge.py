@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet_checkpoint import Recorded
+from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
 from gpufleet.agent.plugin.share_files import ShareGiven
 from gpufleet.kube.keys import GPU_SHARE
 from tests.agent.churn_judge import (

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.checkpoint import Checkpoint
+from gpufleet.agent.gpus.watchman import read_boot_id
 from gpufleet.agent.kubelet_side import CHECKPOINT
-from gpufleet.agent.watchman import read_boot_id
+from gpufleet.agent.plugin.checkpoint import Checkpoint
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster

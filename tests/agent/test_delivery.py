@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.driver_files import Root
 from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
+from gpufleet.agent.plugin.driver_files import Root
 from gpufleet.agent.plugin.offer import DeviceNode, Given, HostMount
 from gpufleet.agent.plugin.static_devices import DeviceFiles
 from gpufleet.agent.plugin.units import node_units

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.agent.node_condition import ANNOTATION, TYPE
-from gpufleet.agent.simulation_door import tell
+from gpufleet.agent.gpus.simulation_door import tell
+from gpufleet.agent.reports.node_condition import ANNOTATION, TYPE
 from gpufleet.devices.simulated.orders import RaiseXid, Reset
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster

@@ -7,10 +7,10 @@ from typing import Self
 import pytest
 
 from gpufleet.agent.errors import KubeletError
-from gpufleet.agent.holders import REGULAR_S, SPACING_S, HolderWatch, join_holders
 from gpufleet.agent.known import Held, Holders, NodePods
-from gpufleet.agent.kubelet_checkpoint import Recorded
-from gpufleet.agent.pod_resources import PodResources
+from gpufleet.agent.kubelet.holders import REGULAR_S, SPACING_S, HolderWatch, join_holders
+from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
+from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.topic import Topic
 from tests.agent.kubelet_record import write_record
 from tests.agent.node_values import GPU, SHARE, a_pod, by_uid, held

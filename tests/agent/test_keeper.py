@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpufleet.agent.disk import MachineDisk
-from gpufleet.agent.driver_files import Root
 from gpufleet.agent.plugin import keeper
 from gpufleet.agent.plugin.delivery import Delivery
+from gpufleet.agent.plugin.driver_files import Root
 from gpufleet.agent.plugin.keeper import Keeper, Setup
 from gpufleet.agent.plugin.registration import Registration
 from gpufleet.agent.plugin.static_devices import DeviceFiles

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.agent.errors import KubeletError
-from gpufleet.agent.kubelet_checkpoint import FILE, Recorded, decode_record, read_record
+from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, Recorded, decode_record, read_record
 from tests.agent.kubelet_record import record_bytes, write_record
 from tests.agent.node_values import SHARE
 

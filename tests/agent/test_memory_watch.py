@@ -1,8 +1,8 @@
 """Who uses more GPU memory than its share is told, with what it uses, and nobody else is."""
 
 from gpufleet.agent.known import GpuReading, NodePod, NodePods, Readings
-from gpufleet.agent.memory_watch import MemoryWatch, Offenders
-from gpufleet.agent.process_owners import ProcessOwner
+from gpufleet.agent.kubelet.process_owners import ProcessOwner
+from gpufleet.agent.sharing.memory_watch import MemoryWatch, Offenders
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.sample import ProcessUse, Sample
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind

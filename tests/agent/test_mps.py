@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent import mps
 from gpufleet.agent.known import Gpu, NodeGpus
-from gpufleet.agent.mps import MpsDaemons, MpsMount, MpsOptions
-from gpufleet.agent.programs import MachinePrograms
+from gpufleet.agent.sharing import mps
+from gpufleet.agent.sharing.mps import MpsDaemons, MpsMount, MpsOptions
+from gpufleet.agent.sharing.programs import MachinePrograms
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import Exclusive, Mode, Mps, SharingPlan

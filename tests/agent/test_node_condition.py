@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpufleet.agent.gpus.watchman import LOOKING
 from gpufleet.agent.known import Gpu, NodeGpus
-from gpufleet.agent.node_condition import (
+from gpufleet.agent.reports.node_condition import (
     ANNOTATION,
     CHECK_EVERY_S,
     TYPE,
@@ -18,7 +19,6 @@ from gpufleet.agent.node_condition import (
     condition,
 )
 from gpufleet.agent.topic import Topic
-from gpufleet.agent.watchman import LOOKING
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, SharingPlan

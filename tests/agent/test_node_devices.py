@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.agent.known import Holders, NodeGpus, NodePods
-from gpufleet.agent.node_devices import SPACING_S, NodeDevicesWriter
+from gpufleet.agent.reports.node_devices import SPACING_S, NodeDevicesWriter
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.health import Verdict
 from tests.agent.api_world import REPORT, AgentWorld, Hindrance, in_agent_world

@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.agent.known import Held, NodeGpus
-from gpufleet.agent.node_report import link_groups, node_report, report_holders
+from gpufleet.agent.reports.node_report import link_groups, node_report, report_holders
 from gpufleet.devices.facts import Driver, Link, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, TimeSlice

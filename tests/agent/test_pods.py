@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.agent.known import NodePods
-from gpufleet.agent.pods import Pods
+from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.topic import Topic
 from gpufleet.kube.errors import KubeError
 from tests.agent.api_world import AgentWorld, in_agent_world

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.process_owners import ProcessOwner, owner_in, owner_of
+from gpufleet.agent.kubelet.process_owners import ProcessOwner, owner_in, owner_of
 
 UID = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
 CONTAINER = "5f" * 32

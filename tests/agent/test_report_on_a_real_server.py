@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet.agent.known import Gpu, Held
-from gpufleet.agent.node_report import node_report
+from gpufleet.agent.reports.node_report import node_report
 from gpufleet.devices.facts import Driver, GpuFacts, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, SharingPlan, TimeSlice

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.known import Gpu, NodePod
-from gpufleet.agent.kubelet_checkpoint import FILE
+from gpufleet.agent.kubelet.kubelet_checkpoint import FILE
 from gpufleet.agent.plugin import share_steward
 from gpufleet.agent.plugin.share_slots import share_slots
 from gpufleet.devices.health import Verdict

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.kubelet_checkpoint import read_record
+from gpufleet.agent.kubelet.kubelet_checkpoint import read_record
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME

@@ -8,16 +8,16 @@ from random import Random
 
 import pytest
 
-from gpufleet.agent import sharing_texts
 from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.known import Gpu, NodeGpus
-from gpufleet.agent.mps import MpsOptions
-from gpufleet.agent.node_report import node_report
 from gpufleet.agent.plugin.delivery import Delivery
 from gpufleet.agent.plugin.keeper import Keeper, Setup
 from gpufleet.agent.plugin.registration import Registration
 from gpufleet.agent.plugin.units import node_units
-from gpufleet.agent.sharing import Sharing, SharingSetup
+from gpufleet.agent.reports.node_report import node_report
+from gpufleet.agent.sharing import sharing_texts
+from gpufleet.agent.sharing.mps import MpsOptions
+from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
 from gpufleet.devices.sharing.plan import Fractions, Mps
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client

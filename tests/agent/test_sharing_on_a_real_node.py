@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.node_condition import ANNOTATION
+from gpufleet.agent.reports.node_condition import ANNOTATION
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster

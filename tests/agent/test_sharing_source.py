@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.sharing_source import REFUSED, TAKEN, WAITS, SharingOptions
+from gpufleet.agent.sharing.sharing_source import REFUSED, TAKEN, WAITS, SharingOptions
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mps, TimeSlice
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from tests.agent.sharing_world import SharingWorld, in_sharing_world

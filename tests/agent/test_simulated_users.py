@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from gpufleet.agent.gpus.simulated_users import BUSY_LABEL, MEMORY_LABEL, PID_FIRST, SimulatedUsers
 from gpufleet.agent.known import Gpu, Held, NodeGpus, NodePod
-from gpufleet.agent.simulated_users import BUSY_LABEL, MEMORY_LABEL, PID_FIRST, SimulatedUsers
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.facts import GpuFacts, MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, SharingPlan, TimeSlice

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.simulation_door import SOCKET, SimulationDoor, short_path, tell
+from gpufleet.agent.gpus.simulation_door import SOCKET, SimulationDoor, short_path, tell
 from gpufleet.devices.backend import Changed, XidEvent
 from gpufleet.devices.errors import MachineError
 from gpufleet.devices.simulated.description import read_description

@@ -4,8 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from gpufleet.agent.cdi import CdiEdits, encode_spec, write_spec
-from gpufleet.agent.driver_files import Root, driver_edits
+from gpufleet.agent.plugin.cdi import CdiEdits, encode_spec, write_spec
+from gpufleet.agent.plugin.driver_files import Root, driver_edits
 from gpufleet.agent.plugin.static_devices import DeviceFiles, static_specs
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.model.gpu_catalogue import Vendor

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
+from gpufleet.agent.gpus.vendor_watch import LIST_EVERY_S, Pace
+from gpufleet.agent.gpus.watchman import LOOKING, Watchman, read_boot_id
 from gpufleet.agent.known import GpuReading
-from gpufleet.agent.plans import Plans
-from gpufleet.agent.vendor_watch import LIST_EVERY_S, Pace
-from gpufleet.agent.watchman import LOOKING, Watchman, read_boot_id
+from gpufleet.agent.sharing.plans import Plans
 from gpufleet.devices.backend import XidEvent
 from gpufleet.devices.health import QUIET_FIRST_S, Verdict
 from gpufleet.devices.sample import Sample

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.reports.xid_notes import AGAIN_AFTER_S, XidNotes
 from gpufleet.agent.topic import Topic
-from gpufleet.agent.xid_notes import AGAIN_AFTER_S, XidNotes
 from gpufleet.devices.backend import XidEvent
 from gpufleet.devices.facts import GpuFacts, MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Mig, SharingPlan

@@ -7,27 +7,27 @@ against a simulated API server and folders of their own. ``process`` is the prog
 import os
 import random
 
-from gpufleet.agent.backends import read_machine, real_backends, simulated_backends
 from gpufleet.agent.exporter.exporter import Topics
+from gpufleet.agent.gpus.backends import read_machine, real_backends, simulated_backends
+from gpufleet.agent.gpus.simulated_users import SimulatedUsers
+from gpufleet.agent.gpus.simulation_door import SimulationDoor
+from gpufleet.agent.gpus.vendor_watch import Pace
+from gpufleet.agent.gpus.watchman import Watchman, read_boot_id
 from gpufleet.agent.known import Holders, NodePods
+from gpufleet.agent.kubelet.pods import Pods
+from gpufleet.agent.kubelet.process_owners import pod_of
 from gpufleet.agent.kubelet_side import KubeletSide
 from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.metrics_page import exporter, server
-from gpufleet.agent.mps import MpsOptions
-from gpufleet.agent.node_condition import NodeCondition
-from gpufleet.agent.node_devices import NodeDevicesWriter
 from gpufleet.agent.parts import Part, Parts, said
-from gpufleet.agent.pods import Pods
-from gpufleet.agent.process_owners import pod_of
+from gpufleet.agent.reports.node_condition import NodeCondition
+from gpufleet.agent.reports.node_devices import NodeDevicesWriter
+from gpufleet.agent.reports.xid_notes import XidNotes
 from gpufleet.agent.settings import AgentSettings
-from gpufleet.agent.sharing import Sharing, SharingSetup
-from gpufleet.agent.sharing_source import SharingOptions
-from gpufleet.agent.simulated_users import SimulatedUsers
-from gpufleet.agent.simulation_door import SimulationDoor
+from gpufleet.agent.sharing.mps import MpsOptions
+from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
+from gpufleet.agent.sharing.sharing_source import SharingOptions
 from gpufleet.agent.topic import Topic
-from gpufleet.agent.vendor_watch import Pace
-from gpufleet.agent.watchman import Watchman, read_boot_id
-from gpufleet.agent.xid_notes import XidNotes
 from gpufleet.devices.hardware import vendors
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.kube.client import Client

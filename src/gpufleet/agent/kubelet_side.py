@@ -6,11 +6,13 @@
 import os
 from collections.abc import Callable
 
-from gpufleet.agent.cdi import CdiEdits
-from gpufleet.agent.checkpoint import Checkpoint
-from gpufleet.agent.holders import HolderWatch
 from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
+from gpufleet.agent.kubelet.holders import HolderWatch
+from gpufleet.agent.kubelet.pod_resources import PodResources
+from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.parts import Part, said
+from gpufleet.agent.plugin.cdi import CdiEdits
+from gpufleet.agent.plugin.checkpoint import Checkpoint
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.keeper import Keeper, Setup
 from gpufleet.agent.plugin.registration import Registration
@@ -19,8 +21,6 @@ from gpufleet.agent.plugin.share_keeper import ShareKeeper
 from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
 from gpufleet.agent.plugin.static_devices import DeviceFiles, device_edits
 from gpufleet.agent.plugin.whole_steward import Known
-from gpufleet.agent.pod_resources import PodResources
-from gpufleet.agent.pods import Pods
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.topic import Topic
 from gpufleet.model.gpu_catalogue import Vendor

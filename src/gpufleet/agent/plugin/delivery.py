@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from gpufleet.agent.cdi import qualified
 from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.plugin.cdi import qualified
 from gpufleet.agent.plugin.offer import DeviceNode, Given, HostMount
 from gpufleet.agent.plugin.static_devices import KIND, DeviceFiles, needed_nodes
 from gpufleet.agent.plugin.units import GpuUnit

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.cdi import FOLDER, CdiEdits, CdiSpec, read_spec, remove_spec, write_spec
 from gpufleet.agent.disk import DISK, Disk
-from gpufleet.agent.driver_files import Root, driver_edits
 from gpufleet.agent.known import NodeGpus
+from gpufleet.agent.plugin.cdi import FOLDER, CdiEdits, CdiSpec, read_spec, remove_spec, write_spec
 from gpufleet.agent.plugin.delivery import Delivery
+from gpufleet.agent.plugin.driver_files import Root, driver_edits
 from gpufleet.agent.plugin.offer import Unit
 from gpufleet.agent.plugin.registration import Registration
 from gpufleet.agent.plugin.static_devices import VENDORS, DeviceFiles, spec_name, static_specs

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from gpufleet.agent.errors import KubeletError, RefusedError
-from gpufleet.agent.kubelet_api import device_plugin_pb2 as api
+from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.plugin.offer import Given, Steward, Unit
 
 LOG = logging.getLogger(__name__)

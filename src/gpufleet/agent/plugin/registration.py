@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc
 
 from gpufleet.agent.errors import KubeletError
-from gpufleet.agent.kubelet_api import device_plugin_pb2 as api
+from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.plugin.offer import Steward, Unit
 from gpufleet.agent.plugin.plugin_socket import PluginSocket
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from gpufleet.agent.known import Holders, NodePod, NodePods
-from gpufleet.agent.kubelet_checkpoint import Recorded
+from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
 from gpufleet.agent.plugin.share_files import KIND
 from gpufleet.kube import keys
 from gpufleet.model.grant import ContainerGrant, GrantKind

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent import cdi
-from gpufleet.agent.checkpoint import Checkpoint, OpenCall, State
 from gpufleet.agent.errors import KubeletError, RefusedError
 from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.kubelet_checkpoint import read_record
+from gpufleet.agent.kubelet.kubelet_checkpoint import read_record
+from gpufleet.agent.plugin import cdi
+from gpufleet.agent.plugin.checkpoint import Checkpoint, OpenCall, State
 from gpufleet.agent.plugin.offer import Given
 from gpufleet.agent.plugin.share_files import KIND, ShareFiles, ShareGiven
 from gpufleet.agent.plugin.share_owner import Owner, abandoned, granted_shares, listed_owners, recorded_owners

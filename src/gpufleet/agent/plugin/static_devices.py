@@ -9,9 +9,9 @@ There is one file for each vendor; ``keeper`` writes them before a device is off
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpufleet.agent.cdi import CdiDevice, CdiEdits, CdiNode, CdiSpec
-from gpufleet.agent.driver_files import Root
 from gpufleet.agent.known import NodeGpus
+from gpufleet.agent.plugin.cdi import CdiDevice, CdiEdits, CdiNode, CdiSpec
+from gpufleet.agent.plugin.driver_files import Root
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.model.gpu_catalogue import Vendor

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.card import Card
+from gpufleet.agent.gpus.card import Card
+from gpufleet.agent.gpus.vendor_watch import Asked, Pace, VendorWatch
 from gpufleet.agent.known import NodeGpus, Readings
-from gpufleet.agent.plans import Planner, Plans, nobody_shares
+from gpufleet.agent.sharing.plans import Planner, Plans, nobody_shares
 from gpufleet.agent.topic import Topic
-from gpufleet.agent.vendor_watch import Asked, Pace, VendorWatch
 from gpufleet.devices.backend import XidEvent
 from gpufleet.devices.facts import GpuFacts, Link
 from gpufleet.kube.clock import Clock

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gpufleet.agent.vendor_watch import Asked
+from gpufleet.agent.gpus.vendor_watch import Asked
 from gpufleet.devices.backend import Backend
 from gpufleet.devices.cards import Roots
 from gpufleet.devices.errors import MachineError

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.agent.known import NodeGpus
-from gpufleet.agent.programs import Programs
+from gpufleet.agent.sharing.programs import Programs
 from gpufleet.agent.topic import Topic, any_change
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import Mps

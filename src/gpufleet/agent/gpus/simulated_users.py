@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpufleet.agent.exporter.held import Holding, holdings
 from gpufleet.agent.known import Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.process_owners import owner_of
+from gpufleet.agent.kubelet.process_owners import owner_of
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.simulated.machine import User
 from gpufleet.devices.sysfs import entries

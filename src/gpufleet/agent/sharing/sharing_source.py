@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.agent.held_gpus import HeldGpu, held_gpus
 from gpufleet.agent.known import Holders, NodePods
-from gpufleet.agent.node_events import NodeEvent, NodeEvents
-from gpufleet.agent.plan_changes import settled
-from gpufleet.agent.plan_record import PlanRecord
-from gpufleet.agent.plans import Planner, Plans
-from gpufleet.agent.sharing_texts import Texts
+from gpufleet.agent.kubelet.held_gpus import HeldGpu, held_gpus
+from gpufleet.agent.reports.node_events import NodeEvent, NodeEvents
+from gpufleet.agent.sharing.plan_changes import settled
+from gpufleet.agent.sharing.plan_record import PlanRecord
+from gpufleet.agent.sharing.plans import Planner, Plans
+from gpufleet.agent.sharing.sharing_texts import Texts
 from gpufleet.agent.topic import Topic, any_change
 from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts

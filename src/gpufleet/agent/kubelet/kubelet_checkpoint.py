@@ -13,7 +13,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from gpufleet.agent.errors import KubeletError
-from gpufleet.agent.kubelet_api import device_plugin_pb2 as api
+from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 
 FILE = "kubelet_internal_checkpoint"
 """Beside the sockets of the device plugins."""

@@ -11,20 +11,20 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.agent.known import Holders, NodeGpus, NodePods, Readings
-from gpufleet.agent.memory_watch import MemoryWatch, Offenders
-from gpufleet.agent.mps import OPTIONS as MPS_OPTIONS
-from gpufleet.agent.mps import MpsDaemons, MpsOptions
-from gpufleet.agent.mps_clients import mps_clients
-from gpufleet.agent.node_events import NodeEvents
+from gpufleet.agent.kubelet.process_owners import owner_of
 from gpufleet.agent.parts import Part
-from gpufleet.agent.plan_record import PlanRecord
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery, nothing_else
 from gpufleet.agent.plugin.keeper import Keeper
 from gpufleet.agent.plugin.static_devices import DeviceFiles
-from gpufleet.agent.process_owners import owner_of
-from gpufleet.agent.programs import MachinePrograms, SimulatedPrograms
-from gpufleet.agent.sharing_source import OPTIONS, SharingOptions, SharingSource
-from gpufleet.agent.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
+from gpufleet.agent.reports.node_events import NodeEvents
+from gpufleet.agent.sharing.memory_watch import MemoryWatch, Offenders
+from gpufleet.agent.sharing.mps import OPTIONS as MPS_OPTIONS
+from gpufleet.agent.sharing.mps import MpsDaemons, MpsOptions
+from gpufleet.agent.sharing.mps_clients import mps_clients
+from gpufleet.agent.sharing.plan_record import PlanRecord
+from gpufleet.agent.sharing.programs import MachinePrograms, SimulatedPrograms
+from gpufleet.agent.sharing.sharing_source import OPTIONS, SharingOptions, SharingSource
+from gpufleet.agent.sharing.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
 from gpufleet.agent.topic import Topic
 from gpufleet.kube.client import Client
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from gpufleet.agent.held_units import UnitOf, find_unit
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.memory_watch import Offenders
+from gpufleet.agent.kubelet.held_units import UnitOf, find_unit
 from gpufleet.agent.plugin.units import REPLICA, device_of
+from gpufleet.agent.sharing.memory_watch import Offenders
 from gpufleet.devices.facts import Link, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, SharingPlan, TimeSlice, replicas_of

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from gpufleet.agent.known import GpuReading, NodePod, NodePods, Readings
-from gpufleet.agent.process_owners import ProcessOwner
+from gpufleet.agent.kubelet.process_owners import ProcessOwner
 from gpufleet.agent.topic import Topic, any_change
 from gpufleet.model.grant import GrantKind
 from gpufleet.model.identifiers import DeviceId

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.cdi import READ_ONLY, CdiEdits, CdiHook, CdiMount
+from gpufleet.agent.plugin.cdi import READ_ONLY, CdiEdits, CdiHook, CdiMount
 
 LIBRARIES = (
     "usr/lib/x86_64-linux-gnu",

@@ -11,7 +11,7 @@ import grpc
 
 from gpufleet.agent.errors import KubeletError
 from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet_api import pod_resources_pb2 as api
+from gpufleet.agent.kubelet.kubelet_api import pod_resources_pb2 as api
 
 SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 LIMIT_S = 5.0

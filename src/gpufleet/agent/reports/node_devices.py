@@ -15,8 +15,8 @@ from collections.abc import Callable
 import msgspec
 
 from gpufleet.agent.known import Holders, NodeGpus, NodePods
-from gpufleet.agent.memory_watch import Offenders
-from gpufleet.agent.node_report import node_report
+from gpufleet.agent.reports.node_report import node_report
+from gpufleet.agent.sharing.memory_watch import Offenders
 from gpufleet.agent.topic import Topic, any_change
 from gpufleet.kube.answer import decode
 from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.known import Gpu
-from gpufleet.agent.mps import MpsDaemons
 from gpufleet.agent.plugin.delivery import Addition
 from gpufleet.agent.plugin.offer import Given, HostMount
+from gpufleet.agent.sharing.mps import MpsDaemons
 from gpufleet.devices.sharing.plan import Mps
 
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from gpufleet.agent.gpus.watchman import LOOKING
 from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.topic import Topic
-from gpufleet.agent.watchman import LOOKING
 from gpufleet.devices.health import Verdict
 from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
 from gpufleet.kube.client import Client, PatchType

@@ -17,7 +17,7 @@ import msgspec
 
 from gpufleet.agent.errors import KubeletError
 from gpufleet.agent.known import Held, Holders, NodePod, NodePods
-from gpufleet.agent.kubelet_checkpoint import Recorded, read_record
+from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded, read_record
 from gpufleet.agent.topic import Topic
 
 LOG = logging.getLogger(__name__)

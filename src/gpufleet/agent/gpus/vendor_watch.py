@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from gpufleet.agent.card import Card
+from gpufleet.agent.gpus.card import Card
 from gpufleet.devices.backend import Event, XidEvent
 from gpufleet.devices.errors import DriverError, GpuLostError, NoAnswerError
 from gpufleet.devices.facts import Driver, Fleet, Link
