@@ -9,5 +9,6 @@ QueueName = NewType("QueueName", str)
 DeviceId = NewType("DeviceId", str)
 GpuModelName = NewType("GpuModelName", str)
 TopologyLevelName = NewType("TopologyLevelName", str)
+QuotaResource = NewType("QuotaResource", str)
 
 DEFAULT_QUEUE = QueueName("default")

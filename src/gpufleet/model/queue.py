@@ -1,17 +1,106 @@
-"""A queue: the line in which work of one team waits."""
+"""A queue: the line in which work of one team waits, what that team is owed, and what it may take.
+
+Queues form trees; work waits in the leaves. What the amounts mean together is written in
+``engine.quota``; this is what somebody states.
+"""
+
+import enum
 
 import msgspec
 
-from gpufleet.model.identifiers import QueueName
+from gpufleet.model.identifiers import QueueName, QuotaResource
+
+GPU = QuotaResource("gpu")
+"""GPUs of any model, in thousandths."""
+GPU_MEMORY = QuotaResource("gpu-memory")
+"""Memory of GPUs, in MiB."""
+MIG_SLICES = QuotaResource("mig-slices")
+"""Compute slices of MIG instances."""
+CPU = QuotaResource("cpu")
+"""Cores, in thousandths."""
+MEMORY = QuotaResource("memory")
+"""Memory of hosts, in bytes."""
+COST = QuotaResource("cost")
+"""GPUs weighed by the price of their model, in thousandths of the unit of prices."""
+GPU_MODEL_PREFIX = "gpu/"
+"""Before the name of a model: GPUs of that model, in thousandths."""
+
+WEIGHT_ONE_MILLI = 1000
 
 
-class Queue(msgspec.Struct, frozen=True):
+class QueueState(enum.StrEnum):
+    """Whether a queue's work may start and stay.
+
+    ``HELD``: nothing starts, what runs goes on. ``DRAINING``: what waits may still start, nothing
+    new is taken in. ``STOPPED``: nothing starts, and what runs is evicted.
+    """
+
+    OPEN = "open"
+    HELD = "held"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+class Prey(enum.StrEnum):
+    """Whom a workload may evict, as far as priority and age go."""
+
+    NEVER = "never"
+    LOWER_PRIORITY = "lower-priority"
+    LOWER_OR_NEWER_EQUAL_PRIORITY = "lower-or-newer-equal-priority"
+    ANY = "any"
+
+
+class Quota(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a queue may have of one resource, in that resource's unit.
+
+    ``nominal`` is its own. It may take ``borrowing_limit`` more of what others of its tree leave
+    idle, and lend ``lending_limit`` of its own to them; None is without a limit. Beyond
+    ``hard_limit`` it never gets anything.
+    """
+
+    resource: QuotaResource
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+    hard_limit: int | None = None
+
+
+class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whom the work of a queue may evict, and how long its own is left alone.
+
+    ``within_queue`` is about work of the same queue; ``reclaim`` about work of other queues that
+    borrow, for a workload that stays within the nominal quota; ``borrowing`` about the same for a workload
+    that would borrow itself, and then only victims up to ``borrowing_priority_max``. Work of this
+    queue is not preempted before ``preempt_after_us`` of running, nor reclaimed before
+    ``reclaim_after_us``.
+    """
+
+    within_queue: Prey = Prey.LOWER_PRIORITY
+    reclaim: Prey = Prey.ANY
+    borrowing: Prey = Prey.NEVER
+    borrowing_priority_max: int | None = None
+    preempt_after_us: int = 0
+    reclaim_after_us: int = 0
+
+
+class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     """A queue with its place among the others.
 
-    Queues of higher ``priority`` are served first. In a ``strict`` queue the first workload that
-    cannot run holds back all behind it; otherwise later work may overtake.
+    Queues of higher ``priority`` are served first, beyond what each is owed. ``weight_milli`` is its part
+    of what is left over, against its siblings' (1000 is one part; 0: only what nobody else wants).
+    In a ``strict`` queue the first workload that cannot run holds back all behind it; otherwise
+    later work may overtake. ``parent`` None: the queue is the root of a tree. Work that has run for
+    ``run_time_max_us`` is ended. ``half_life_us`` lets past usage count in the comparison with its
+    siblings, half as much after each such time; 0 looks at the present only.
     """
 
     name: QueueName
     priority: int = 0
     strict: bool = False
+    parent: QueueName | None = None
+    weight_milli: int = WEIGHT_ONE_MILLI
+    quotas: tuple[Quota, ...] = ()
+    state: QueueState = QueueState.OPEN
+    preemption: PreemptionPolicy = PreemptionPolicy()
+    run_time_max_us: int | None = None
+    half_life_us: int = 0
