@@ -30,6 +30,7 @@ COMMANDS = {
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
     "agent": "Serve the GPUs of one node to its kubelet, the scheduler and metrics.",
     "simulate-gpu": "Tell a simulated GPU of a local cluster to fail, or to be well again.",
+    "scenario": "Play small stories of a fleet through the engine and check its decisions.",
     "check": "Say whether gpufleet is installed and at work in a cluster.",
 }
 

@@ -1,0 +1,50 @@
+"""``gpufleet scenario``: plays scenario files through the engine and checks what they expect."""
+
+from pathlib import Path
+
+import click
+
+
+@click.group(name="scenario")
+def command() -> None:
+    """Play small stories of a fleet through the real engine and check its decisions."""
+
+
+@command.command(name="run")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json: every decision, one document a file and line.  [default: text]",
+)
+def run(files: tuple[Path, ...], output: str) -> int:
+    """Play scenarios (files, or folders of them) and check what they expect.
+
+    Ends with code 1 if something came out otherwise than expected, 2 if a file is bad.
+    """
+    import msgspec
+
+    from gpufleet.cli.main import ExitCode
+    from gpufleet.model.errors import InputError
+    from gpufleet.scenario.command import files_of, play_files
+
+    code, played, failed = ExitCode.DONE, 0, 0
+    for outcome in play_files(files_of(files)):
+        if isinstance(outcome, InputError):
+            click.echo(f"gpufleet: {outcome}", err=True)
+            code = ExitCode.BAD_INPUT
+            continue
+        played += 1
+        if not outcome.passed:
+            failed += 1
+            code = code or ExitCode.BUG
+        if output == "json":
+            click.echo(msgspec.json.encode(outcome))
+        else:
+            click.echo(f"{'ok' if outcome.passed else 'NOT OK':8}{outcome.file}: {outcome.title}")
+        for difference in outcome.differences:
+            click.echo(f"        {difference}", err=output == "json")
+    click.echo(f"{played} played, {failed} came out otherwise than expected", err=True)
+    return code

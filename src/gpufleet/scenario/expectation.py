@@ -1,0 +1,108 @@
+"""Compares what was decided with what a scenario expects; each difference in a sentence.
+
+Only what is named is compared: whoever says nothing of a piece of work accepts whatever became of it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from gpufleet.scenario.errors import ScenarioError
+from gpufleet.scenario.reasons import why_waiting
+from gpufleet.scenario.stage import Decision, Stage
+from gpufleet.scenario.text import ExpectText
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One thing that came out otherwise. ``field`` is where the file expects it."""
+
+    field: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        """The difference as a sentence."""
+        return f"{self.field}: expected {self.expected}, found {self.found}"
+
+
+def differences(
+    expected: ExpectText, stage: Stage, decided: list[Decision], field: str, levels: list[str]
+) -> list[Difference]:
+    """Everything that differs at this moment; ``decided`` is what was decided since the last one."""
+    found = [*_running(expected, stage, field), *_waiting(expected, stage, field)]
+    found += _domains(expected, stage, field, levels)
+    if expected.started is not None:
+        started = list(dict.fromkeys(_work_of(stage, one.started) for one in decided if one.started))
+        found += _differ(f"{field}.started", expected.started, started)
+    if expected.evicted is not None:
+        evicted = dict(Counter(_work_of(stage, one.evicted) for one in decided if one.evicted))
+        found += _differ(f"{field}.evicted", expected.evicted, evicted)
+    if expected.rejected is not None:
+        rejected = [one for one in decided if one.rejected]
+        found += _rejected(expected.rejected, rejected, f"{field}.rejected")
+    return found
+
+
+def _work_of(stage: Stage, pod: str) -> str:
+    """The name of the work that a pod belongs to, which may have ended since."""
+    for work in stage.work.values():
+        if any(one.name == pod for one in work.pods):
+            return work.name
+    return pod
+
+
+def _differ(field: str, expected: object, found: object) -> list[Difference]:
+    return [] if expected == found else [Difference(field, str(expected), str(found))]
+
+
+def _known(stage: Stage, name: str, field: str) -> None:
+    names = {pod.name for work in stage.work.values() for pod in work.pods}
+    if name not in stage.work and name not in names:
+        raise ScenarioError("no such work", field=field, value=name, expected="work of this scenario")
+
+
+def _running(expected: ExpectText, stage: Stage, field: str) -> Iterator[Difference]:
+    for name, where in expected.running.items():
+        place = f"{field}.running.{name}"
+        _known(stage, name, place)
+        nodes = sorted(stage.places[uid].node for uid in stage.uids_of(name) if uid in stage.places)
+        if isinstance(where, int):
+            yield from _differ(place, where, len(nodes))
+        else:
+            yield from _differ(place, sorted([where] if isinstance(where, str) else where), nodes)
+
+
+def _waiting(expected: ExpectText, stage: Stage, field: str) -> Iterator[Difference]:
+    for name, words in expected.waiting.items():
+        place = f"{field}.waiting.{name}"
+        _known(stage, name, place)
+        waiting = [uid for uid in stage.uids_of(name) if uid not in stage.places]
+        if not waiting:
+            yield Difference(place, "that it waits", "that nobody of it does")
+            continue
+        reason = why_waiting(stage, waiting[0])
+        if words not in reason:
+            yield Difference(place, repr(words), repr(reason))
+
+
+def _domains(expected: ExpectText, stage: Stage, field: str, levels: list[str]) -> Iterator[Difference]:
+    for name, wanted in expected.domains.items():
+        _known(stage, name, f"{field}.domains.{name}")
+        nodes = [stage.places[uid].node for uid in stage.uids_of(name) if uid in stage.places]
+        for level, count in wanted.items():
+            place = f"{field}.domains.{name}.{level}"
+            if level not in levels:
+                raise ScenarioError("no such level", field=place, value=level, expected=", ".join(levels))
+            above = levels[: levels.index(level) + 1]
+            paths = {tuple(stage.nodes[node].labels.get(one) for one in above) for node in nodes}
+            yield from _differ(place, count, len(paths))
+
+
+def _rejected(expected: list[str], found: list[Decision], field: str) -> Iterator[Difference]:
+    if len(expected) != len(found):
+        yield Difference(field, f"{len(expected)} of them", str([one.reason for one in found]))
+        return
+    for number, (words, one) in enumerate(zip(expected, found, strict=True)):
+        if words not in one.reason:
+            yield Difference(f"{field}[{number}]", repr(words), repr(one.reason))

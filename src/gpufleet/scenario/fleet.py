@@ -1,0 +1,124 @@
+"""Nodes, queues and topology of a scenario, as values of the model."""
+
+from gpufleet.model.device import Device
+from gpufleet.model.identifiers import (
+    DeviceId,
+    GpuModelName,
+    NodeName,
+    QueueName,
+    QuotaResource,
+    TopologyLevelName,
+)
+from gpufleet.model.node import Node
+from gpufleet.model.queue import PreemptionPolicy, Prey, Queue, QueueState, Quota
+from gpufleet.model.resources import Resources
+from gpufleet.model.taint import Taint
+from gpufleet.model.topology import Topology, TopologyLevel
+from gpufleet.scenario.amounts import mebibytes, microseconds, milli, quota_amount, units
+from gpufleet.scenario.errors import ScenarioError
+from gpufleet.scenario.text import Amount, NodesText, PreemptionText, QueueText, QuotaText
+
+AMPLE_CPU_MILLI = 10_000_000
+AMPLE_BYTES = 1 << 50
+AMPLE_PODS = 100_000
+COUNT_MAX = 20_000
+
+
+def numbered(name: str, count: int | None, field: str) -> list[str]:
+    """NAME alone, or NAME-1 to NAME-count."""
+    if count is None:
+        return [name]
+    if not 1 <= count <= COUNT_MAX:
+        raise ScenarioError("out of range", field=f"{field}.count", value=count, expected=f"1 to {COUNT_MAX}")
+    return [f"{name}-{number}" for number in range(1, count + 1)]
+
+
+def nodes_of(text: NodesText, field: str) -> list[Node]:
+    """The node or nodes that an entry describes."""
+    return [_node(text, name, field) for name in numbered(text.name, text.count, field)]
+
+
+def _node(text: NodesText, name: str, field: str) -> Node:
+    memory_mib = None if text.gpu_memory is None else mebibytes(text.gpu_memory, f"{field}.gpuMemory")
+    linked = text.gpus_linked
+    if linked < 1:
+        raise ScenarioError("out of range", field=f"{field}.gpusLinked", value=linked, expected="1 or more")
+    devices = tuple(
+        Device(
+            DeviceId(f"{name}/{index}"),
+            GpuModelName(text.model),
+            memory_mib,
+            link_group=index // linked,
+        )
+        for index in range(text.gpus)
+    )
+    allocatable = Resources(
+        AMPLE_CPU_MILLI if text.cpu is None else milli(text.cpu, f"{field}.cpu"),
+        AMPLE_BYTES if text.memory is None else units(text.memory, f"{field}.memory"),
+        AMPLE_PODS if text.pods is None else text.pods,
+        AMPLE_BYTES,
+        tuple(sorted(text.resources.items())),
+    )
+    taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in text.taints)
+    return Node(NodeName(name), allocatable, devices, dict(text.labels), taints, unschedulable=text.cordoned)
+
+
+def topology_of(levels: list[str]) -> Topology:
+    """Levels from the widest down, each named as the node label that tells the domain."""
+    return Topology(tuple(TopologyLevel(TopologyLevelName(level), level) for level in levels))
+
+
+def queue_of(text: QueueText, field: str) -> Queue:
+    """A queue."""
+    quotas = tuple(
+        _quota(resource, quota, f"{field}.quotas.{resource}")
+        for resource, quota in sorted(text.quotas.items())
+    )
+    if text.state not in set(QueueState):
+        expected = ", ".join(QueueState)
+        raise ScenarioError("no such state", field=f"{field}.state", value=text.state, expected=expected)
+    run_time_max = text.run_time_max
+    return Queue(
+        QueueName(text.name),
+        text.priority,
+        text.strict,
+        None if text.parent is None else QueueName(text.parent),
+        milli(text.weight, f"{field}.weight"),
+        quotas,
+        QueueState(text.state),
+        _preemption(text.preemption, f"{field}.preemption"),
+        None if run_time_max is None else microseconds(run_time_max, f"{field}.runTimeMax"),
+        microseconds(text.half_life, f"{field}.halfLife"),
+    )
+
+
+def _quota(resource: str, text: QuotaText | Amount, field: str) -> Quota:
+    quota = text if isinstance(text, QuotaText) else QuotaText(nominal=text)
+
+    def limit(amount: Amount | None, name: str) -> int | None:
+        return None if amount is None else quota_amount(resource, amount, f"{field}.{name}")
+
+    return Quota(
+        QuotaResource(resource),
+        quota_amount(resource, quota.nominal, f"{field}.nominal"),
+        limit(quota.borrowing_limit, "borrowingLimit"),
+        limit(quota.lending_limit, "lendingLimit"),
+        limit(quota.hard_limit, "hardLimit"),
+    )
+
+
+def _preemption(text: PreemptionText, field: str) -> PreemptionPolicy:
+    return PreemptionPolicy(
+        _prey(text.within_queue, f"{field}.withinQueue"),
+        _prey(text.reclaim, f"{field}.reclaim"),
+        _prey(text.borrowing, f"{field}.borrowing"),
+        text.borrowing_priority_max,
+        microseconds(text.preempt_after, f"{field}.preemptAfter"),
+        microseconds(text.reclaim_after, f"{field}.reclaimAfter"),
+    )
+
+
+def _prey(text: str, field: str) -> Prey:
+    if text not in set(Prey):
+        raise ScenarioError("no such policy", field=field, value=text, expected=", ".join(Prey))
+    return Prey(text)

@@ -1,0 +1,163 @@
+"""One scenario from its text to its decisions and what differs from what was expected."""
+
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.devices.documents import read_document
+from gpufleet.engine import event
+from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import NodeName
+from gpufleet.model.node import Node
+from gpufleet.model.resources import Resources
+from gpufleet.scenario.amounts import microseconds
+from gpufleet.scenario.errors import ScenarioError
+from gpufleet.scenario.expectation import Difference, differences
+from gpufleet.scenario.fleet import AMPLE_BYTES, AMPLE_CPU_MILLI, AMPLE_PODS, nodes_of, queue_of, topology_of
+from gpufleet.scenario.stage import Decision, Stage
+from gpufleet.scenario.text import NodesText, QueueText, ScenarioText, StepText, WorkText
+from gpufleet.scenario.work import Work, work_of
+
+FORMAT = "v1"
+AFTERLIFE = ("return", "vanish")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a scenario: its decisions in their order, and each difference."""
+
+    file: str
+    title: str
+    source: str
+    decisions: list[Decision]
+    differences: list[Difference]
+
+    @property
+    def passed(self) -> bool:
+        """True if everything expected came true."""
+        return not self.differences
+
+
+def play_file(path: Path) -> Outcome:
+    """Play the scenario of a file. Raises InputError, naming file and field, for a bad one."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ScenarioError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    text = read_document(data, ScenarioText, str(path), ScenarioError)
+    try:
+        return _Play(text, str(path)).play()
+    except InputError as error:
+        if error.where:
+            raise
+        raise ScenarioError(
+            error.problem, field=error.field, value=error.value, expected=error.expected, where=str(path)
+        ) from error
+
+
+class _Play:
+    """A scenario on its stage."""
+
+    def __init__(self, text: ScenarioText, where: str) -> None:
+        if text.scenario != FORMAT:
+            raise ScenarioError("no such format", field="scenario", value=text.scenario, expected=FORMAT)
+        if text.settings.evicted not in AFTERLIFE:
+            expected = " or ".join(AFTERLIFE)
+            raise ScenarioError(
+                "no such afterlife", field="settings.evicted", value=text.settings.evicted, expected=expected
+            )
+        self.text = text
+        self.where = where
+        self.stage = Stage(
+            text.settings.policy, text.settings.seed, evicted_return=text.settings.evicted == "return"
+        )
+        self.differences: list[Difference] = []
+        self._seen = 0
+
+    def play(self) -> Outcome:
+        """Everything from the first moment to the last."""
+        text = self.text
+        first = StepText(
+            queues=text.queues, nodes=text.nodes or [], submit=text.work, expect=text.expect, at="0s"
+        )
+        if text.topology:
+            self.stage.happen(event.TopologySet(topology_of(text.topology)))
+        self._step(first, "")
+        for place, step in enumerate(text.steps):
+            self._step(step, f"steps[{place}].")
+        return Outcome(self.where, text.title, text.source, self.stage.decisions, self.differences)
+
+    def _step(self, step: StepText, field: str) -> None:
+        if step.at is not None:
+            at_us = microseconds(step.at, f"{field}at")
+            if at_us < self.stage.at_us:
+                raise ScenarioError("time goes back", field=f"{field}at", value=step.at, expected="later")
+            self.stage.wait_until(at_us)
+        self.stage.happen(*self._events(step, field))
+        decided = self.stage.decisions[self._seen :]
+        self._seen = len(self.stage.decisions)
+        self.differences += differences(
+            step.expect, self.stage, decided, f"{field}expect", self.text.topology
+        )
+
+    def _events(self, step: StepText, field: str) -> list[event.Event]:
+        names = "work" if not field else f"{field}submit"
+        events: list[event.Event] = []
+        for place, queue in enumerate(step.queues):
+            events.append(self._queue(queue, f"{field}queues[{place}]"))
+        events += [self.stage.remove_queue(name) for name in step.remove_queues]
+        for place, nodes in enumerate(step.nodes):
+            events += self._nodes(nodes, f"{field}nodes[{place}]")
+        events += [self._without(name, f"{field}removeNodes") for name in step.remove_nodes]
+        events += [one for name in step.end for one in self._end(name, f"{field}end")]
+        for place, text in enumerate(step.submit):
+            events += self._submit(text, f"{names}[{place}]")
+        return events
+
+    def _queue(self, text: QueueText, field: str) -> event.Event:
+        return event.QueueSet(queue_of(text, field))
+
+    def _nodes(self, text: NodesText, field: str) -> list[event.Event]:
+        nodes = nodes_of(text, field)
+        self.stage.nodes.update({node.name: node for node in nodes})
+        return [event.NodeSet(node) for node in nodes]
+
+    def _without(self, name: str, field: str) -> event.Event:
+        if self.stage.nodes.pop(NodeName(name), None) is None:
+            raise ScenarioError("no such node", field=field, value=name, expected="a node of the scenario")
+        return event.NodeRemoved(NodeName(name))
+
+    def _end(self, name: str, field: str) -> list[event.Event]:
+        if not self.stage.uids_of(name):
+            raise ScenarioError("no such work", field=field, value=name, expected="work that has not ended")
+        return self.stage.end(name)
+
+    def _submit(self, text: WorkText, field: str) -> list[event.Event]:
+        work = work_of(text, self.stage.at_us, field)
+        if work.name in self.stage.work:
+            raise ScenarioError(
+                "there twice", field=f"{field}.name", value=work.name, expected="another name"
+            )
+        for name in work.runs_on:
+            if name not in self.stage.nodes:
+                raise ScenarioError("no such node", field=f"{field}.runsOn", value=name)
+        if self.text.nodes is not None:
+            return self.stage.submit(work)
+        own = [_own_node(work, place) for place in range(len(work.pods))]
+        self.stage.nodes.update({node.name: node for node in own})
+        return [*(event.NodeSet(node) for node in own), *self.stage.submit(work)]
+
+
+def _own_node(work: Work, place: int) -> Node:
+    """Without nodes in the scenario, every pod has one that suits it."""
+    pod = work.pods[place]
+    gpu = pod.shape.gpu
+    text = NodesText(
+        name=f"for-{pod.name}",
+        gpus=gpu.count,
+        model=gpu.models[0] if gpu.models else "any",
+        gpu_memory=max(gpu.memory_mib or 0, 80 * 1024),
+    )
+    node = nodes_of(text, "nodes")[0]
+    other = pod.shape.resources.other
+    ample = Resources(AMPLE_CPU_MILLI, AMPLE_BYTES, AMPLE_PODS, AMPLE_BYTES, other)
+    return msgspec.structs.replace(node, allocatable=ample, labels=dict(pod.shape.node_selector))

@@ -1,0 +1,174 @@
+"""The format of a scenario file, field by field, as people write it.
+
+``reading`` turns it into values of the model. What is not written does not limit: a node without
+``cpu`` has more than anybody asks for, a scenario without nodes has a node for every pod, so that
+only quota decides. ``docs/scenarios.md`` explains the format to users.
+"""
+
+import msgspec
+
+Amount = int | float | str
+"""A quantity as Kubernetes writes them: 8, 0.5, "500m", "16Gi"."""
+
+
+class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """Any part of the file: an unknown field is a mistake."""
+
+
+class SettingsText(Text, frozen=True, kw_only=True):
+    """``policy`` and ``seed`` of the engine; ``evicted`` says what comes of evicted pods.
+
+    They wait again ("return", what a Job's or Deployment's controller does) or are gone ("vanish").
+    """
+
+    policy: str = "gpufleet"
+    seed: int = 0
+    evicted: str = "return"
+
+
+class TaintText(Text, frozen=True, kw_only=True):
+    """A taint of a node."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class NodesText(Text, frozen=True, kw_only=True):
+    """One node, or ``count`` nodes NAME-1, NAME-2 and so on."""
+
+    name: str
+    count: int | None = None
+    gpus: int = 0
+    model: str = ""
+    gpu_memory: Amount | None = None
+    gpus_linked: int = 8
+    cpu: Amount | None = None
+    memory: Amount | None = None
+    pods: int | None = None
+    labels: dict[str, str] = {}
+    taints: list[TaintText] = []
+    resources: dict[str, int] = {}
+    cordoned: bool = False
+
+
+class QuotaText(Text, frozen=True, kw_only=True):
+    """What a queue has of one resource; an amount alone is the nominal one."""
+
+    nominal: Amount = 0
+    borrowing_limit: Amount | None = None
+    lending_limit: Amount | None = None
+    hard_limit: Amount | None = None
+
+
+class PreemptionText(Text, frozen=True, kw_only=True):
+    """Whom a queue's work may evict, and how long its own is left alone."""
+
+    within_queue: str = "lower-priority"
+    reclaim: str = "any"
+    borrowing: str = "never"
+    borrowing_priority_max: int | None = None
+    preempt_after: str = "0s"
+    reclaim_after: str = "0s"
+
+
+class QueueText(Text, frozen=True, kw_only=True):
+    """A queue."""
+
+    name: str
+    parent: str | None = None
+    priority: int = 0
+    weight: Amount = 1
+    strict: bool = False
+    state: str = "open"
+    quotas: dict[str, QuotaText | Amount] = {}
+    preemption: PreemptionText = PreemptionText()
+    run_time_max: str | None = None
+    half_life: str = "0s"
+
+
+class NeedsText(Text, frozen=True, kw_only=True):
+    """What each pod asks for: whole ``gpus``, or the ``fraction`` or ``gpuMemory`` of so many."""
+
+    gpus: int = 0
+    fraction: Amount | None = None
+    gpu_memory: Amount | None = None
+    models: list[str] = []
+    cpu: Amount = 0
+    memory: Amount = 0
+    resources: dict[str, int] = {}
+    selector: dict[str, str] = {}
+    tolerates: list[str] = []
+
+
+class RoleText(NeedsText, frozen=True, kw_only=True):
+    """A role of a gang: so many pods of a kind, ``min`` of which it cannot do without."""
+
+    name: str
+    pods: int = 1
+    min: int | None = None
+
+
+class WorkText(NeedsText, frozen=True, kw_only=True):
+    """Work: one pod, ``count`` pods apart (NAME-1 and so on), or a gang of ``pods``.
+
+    A gang starts with ``min`` of its pods, all of them unless told otherwise; with ``roles`` its pods are
+    those of the roles. ``age`` is how long it has been waiting (or running) when it is told of.
+    ``runsOn`` names the node, or a node for each pod, where it runs already.
+    """
+
+    name: str
+    count: int | None = None
+    pods: int | None = None
+    min: int | None = None
+    roles: list[RoleText] = []
+    queue: str = ""
+    priority: int = 0
+    age: str = "0s"
+    level: str | None = None
+    runs_on: str | list[str] | None = None
+
+
+class ExpectText(Text, frozen=True, kw_only=True):
+    """What must be true at this moment, all of it about what is named.
+
+    ``running``: how many pods of it have a place, or on which nodes (as often as it has pods there).
+    ``waiting``: words that the reason why it waits contains; "" for any reason. ``started``: the
+    work that got a place since the last moment, in this order, and no other. ``evicted``: the same for
+    work that lost pods, with their number; ``domains``: over how many domains of a level it is spread.
+    """
+
+    running: dict[str, int | str | list[str]] = {}
+    waiting: dict[str, str] = {}
+    started: list[str] | None = None
+    evicted: dict[str, int] | None = None
+    domains: dict[str, dict[str, int]] = {}
+    rejected: list[str] | None = None
+
+
+class StepText(Text, frozen=True, kw_only=True):
+    """Something that happens ``at`` a time, and what must follow from it."""
+
+    at: str | None = None
+    submit: list[WorkText] = []
+    end: list[str] = []
+    nodes: list[NodesText] = []
+    remove_nodes: list[str] = []
+    queues: list[QueueText] = []
+    remove_queues: list[str] = []
+    expect: ExpectText = ExpectText()
+
+
+class ScenarioText(Text, frozen=True, kw_only=True):
+    """A whole file. ``source`` names where the expected decisions come from."""
+
+    scenario: str
+    title: str
+    source: str
+    settings: SettingsText = SettingsText()
+    topology: list[str] = []
+    nodes: list[NodesText] | None = None
+    queues: list[QueueText] = []
+    work: list[WorkText] = []
+    expect: ExpectText = ExpectText()
+    steps: list[StepText] = []

@@ -1,0 +1,132 @@
+"""Work of a scenario: its pods and, where they belong together, their gang."""
+
+import msgspec
+
+from gpufleet.model.gang import Gang
+from gpufleet.model.gpu_share import parse_fraction_milli, parse_memory_mib
+from gpufleet.model.identifiers import (
+    DEFAULT_QUEUE,
+    GangName,
+    GpuModelName,
+    NodeName,
+    PodUid,
+    QueueName,
+    TopologyLevelName,
+)
+from gpufleet.model.pod import Pod
+from gpufleet.model.resources import Resources
+from gpufleet.model.shape import GpuRequest, Shape
+from gpufleet.model.taint import EXISTS, Toleration
+from gpufleet.scenario.amounts import microseconds, milli, units
+from gpufleet.scenario.errors import ScenarioError
+from gpufleet.scenario.fleet import COUNT_MAX, numbered
+from gpufleet.scenario.text import NeedsText, RoleText, WorkText
+
+
+class Work(msgspec.Struct, frozen=True):
+    """Work with a name: pods, the gang they form if they do, and where they run already."""
+
+    name: str
+    pods: tuple[Pod, ...]
+    gang: Gang | None = None
+    runs_on: tuple[NodeName, ...] = ()
+
+
+def work_of(text: WorkText, now_us: int, field: str) -> Work:
+    """The work that an entry describes, told of at this engine time."""
+    created_at_us = now_us - microseconds(text.age, f"{field}.age")
+    queue = QueueName(text.queue) if text.queue else DEFAULT_QUEUE
+    gang = _gang(text, queue, created_at_us, field)
+    pods = tuple(
+        Pod(
+            PodUid(name),
+            needs,
+            name,
+            queue,
+            text.priority,
+            None if gang is None else gang.name,
+            created_at_us,
+            role=role,
+        )
+        for name, role, needs in _pods(text, field)
+    )
+    return Work(text.name, pods, gang, _places(text, len(pods), field))
+
+
+def _gang(text: WorkText, queue: QueueName, created_at_us: int, field: str) -> Gang | None:
+    if text.pods is None and not text.roles:
+        if text.min is not None or text.level is not None:
+            name = "min" if text.min is not None else "level"
+            raise ScenarioError(
+                "only a gang has this", field=f"{field}.{name}", expected="pods: or roles: beside it"
+            )
+        return None
+    total = sum(role.pods for role in text.roles) if text.roles else text.pods or 0
+    if not 1 <= total <= COUNT_MAX:
+        raise ScenarioError("out of range", field=f"{field}.pods", value=total, expected=f"1 to {COUNT_MAX}")
+    minimums = tuple((role.name, role.pods if role.min is None else role.min) for role in text.roles)
+    least = sum(minimum for _, minimum in minimums) if text.roles else total
+    return Gang(
+        GangName(text.name),
+        least if text.min is None else text.min,
+        queue,
+        text.priority,
+        None if text.level is None else TopologyLevelName(text.level),
+        created_at_us,
+        minimums,
+    )
+
+
+def _pods(text: WorkText, field: str) -> list[tuple[str, str, Shape]]:
+    """Name, role and shape of every pod."""
+    if text.roles and (text.pods is not None or text.count is not None):
+        raise ScenarioError("both roles and a number of pods", field=field, expected="one of them")
+    if text.pods is not None and text.count is not None:
+        raise ScenarioError("both pods and count", field=field, expected="pods for a gang, or count")
+    if text.roles:
+        return [
+            (f"{text.name}-{role.name}-{number}", role.name, shape_of(role, f"{field}.roles[{place}]"))
+            for place, role in enumerate(text.roles)
+            for number in range(1, role.pods + 1)
+        ]
+    needs = shape_of(text, field)
+    count = text.count if text.pods is None else text.pods
+    return [(name, "", needs) for name in numbered(text.name, count, field)]
+
+
+def shape_of(text: NeedsText | RoleText | WorkText, field: str) -> Shape:
+    """What a pod asks for."""
+    resources = Resources(
+        milli(text.cpu, f"{field}.cpu"),
+        units(text.memory, f"{field}.memory"),
+        other=tuple(sorted(text.resources.items())),
+    )
+    tolerations = tuple(Toleration(key, EXISTS) for key in text.tolerates)
+    selector = tuple(sorted(text.selector.items()))
+    return Shape(resources, _gpus(text, field), selector, tolerations=tolerations)
+
+
+def _gpus(text: NeedsText, field: str) -> GpuRequest:
+    models = tuple(GpuModelName(model) for model in text.models)
+    if text.fraction is None and text.gpu_memory is None:
+        return GpuRequest(text.gpus, 1000, None, models) if text.gpus else GpuRequest()
+    share_milli, memory_mib = 0, None
+    if text.fraction is not None:
+        share_milli = parse_fraction_milli(str(text.fraction), field=f"{field}.fraction")
+    if text.gpu_memory is not None:
+        memory_mib = parse_memory_mib(str(text.gpu_memory), field=f"{field}.gpuMemory")
+    return GpuRequest(text.gpus or 1, share_milli, memory_mib, models)
+
+
+def _places(text: WorkText, pods: int, field: str) -> tuple[NodeName, ...]:
+    if text.runs_on is None:
+        return ()
+    names = [text.runs_on] * pods if isinstance(text.runs_on, str) else text.runs_on
+    if len(names) != pods:
+        raise ScenarioError(
+            "not as many nodes as pods",
+            field=f"{field}.runsOn",
+            value=len(names),
+            expected=f"{pods}, or one name",
+        )
+    return tuple(NodeName(name) for name in names)
