@@ -1,0 +1,92 @@
+"""Dominant shares: published examples, and an order that is exact."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.engine.quota.shares import NOT_LIMITED, RawShare, Share, dominant
+
+# Kueue, pkg/cache/fair_sharing_test.go, TestDominantResourceShare: (CPU in milli, GPUs) borrowed, the
+# same of what the cohort has, weight in thousandths, and the share that it wants, in thousandths.
+KUEUE = {
+    "usage below nominal": ((-1000, -3), (10_000, 10), 1000, 0),
+    "usage above nominal": ((1000, 2), (10_000, 10), 1000, 200),
+    "one resource above nominal": ((1000, -2), (10_000, 10), 1000, 100),
+    "usage with workload above nominal": ((3000, 1), (10_000, 10), 1000, 300),
+    "above nominal with integer weight": ((0, 2), (0, 10), 2000, 100),
+    "above nominal with decimal weight": ((0, 2), (0, 10), 500, 400),
+}
+
+
+@pytest.mark.parametrize("case", KUEUE)
+def test_kueues_examples(case: str) -> None:
+    borrowed, to_share, weight_milli, wanted = KUEUE[case]
+    assert dominant(borrowed, to_share, weight_milli).share == (False, Fraction(wanted, 1000))
+
+
+def test_kueues_queue_of_weight_zero_has_the_largest_share() -> None:
+    """The same table, "above nominal with zero weight": math.MaxInt."""
+    assert dominant((0, 2), (0, 15), 0).share > dominant((10**12, 10**12), (1, 1), 1).share
+
+
+def test_the_dominant_shares_of_the_paper() -> None:
+    """Ghodsi et al. 2011, section 4.1: of 9 CPUs and 18 GB, A with three tasks <1, 4> has 2/3 of the
+    memory, B with two tasks <3, 1> 2/3 of the CPUs.
+    """
+    assert dominant((3, 12), (9, 18), 1000).share == (False, Fraction(2, 3))
+    assert dominant((6, 2), (9, 18), 1000).share == (False, Fraction(2, 3))
+
+
+def test_what_nobody_limits_gives_no_share_and_what_nobody_has_an_endless_one() -> None:
+    assert dominant((5, 1), (NOT_LIMITED, 4), 1000).share == (False, Fraction(1, 4))
+    assert dominant((5, 1), (0, 4), 1000).share == (True, Fraction(5))
+    assert dominant((0, 1), (0, 4), 1000).share == (False, Fraction(1, 4))
+
+
+def test_queues_of_weight_zero_are_compared_among_each_other() -> None:
+    assert dominant((1,), (4,), 0).share < dominant((2,), (4,), 0).share
+
+
+def test_a_part_of_a_unit_counts_for_its_part() -> None:
+    """Half a GPU of four, said in 1/65,536."""
+    assert dominant((1 << 15,), (4,), 1000, 1 << 16).share == (False, Fraction(1, 8))
+
+
+def test_shares_that_no_float_tells_apart_are_told_apart() -> None:
+    one, other = (10**18 - 1, 10**18), (10**18, 10**18 + 1)
+    less, more = (dominant((amount,), (whole,), 1000) for amount, whole in (one, other))
+    assert one[0] / one[1] == other[0] / other[1], "for floats they are the same"
+    assert less.share < more.share
+    assert less.order_key < more.order_key
+
+
+amounts = st.integers(0, 2**70)
+denominators = st.integers(1, 2**150)
+raw_shares = st.builds(RawShare, st.booleans(), amounts, denominators)
+
+
+@given(raw_shares, raw_shares, st.integers(1, 2**20))
+def test_the_order_of_the_keys_is_that_of_the_fractions(one: RawShare, other: RawShare, by: int) -> None:
+    def by_cross_multiplication(left: RawShare, right: RawShare) -> int:
+        if left.endless != right.endless:
+            return 1 if left.endless else -1
+        crossed = left.numerator * right.denominator - right.numerator * left.denominator
+        return (crossed > 0) - (crossed < 0)
+
+    near = RawShare(one.endless, one.numerator * by + 1, one.denominator * by)
+    same = RawShare(one.endless, one.numerator * by, one.denominator * by)
+    for left, right in ((one, other), (one, near), (one, same)):
+        expected = by_cross_multiplication(left, right)
+        assert (left.order_key > right.order_key) - (left.order_key < right.order_key) == expected
+        assert (left.share > right.share) - (left.share < right.share) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(-5, 50), st.integers(1, 50)), min_size=1, max_size=5), st.integers(1, 5000)
+)
+def test_the_dominant_share_is_the_largest_one(amounts: list[tuple[int, int]], weight_milli: int) -> None:
+    borrowed, to_share = [amount for amount, _ in amounts], [whole for _, whole in amounts]
+    each = [Fraction(max(0, amount), whole) * 1000 / weight_milli for amount, whole in amounts]
+    assert dominant(borrowed, to_share, weight_milli).share == Share(False, max(each))
