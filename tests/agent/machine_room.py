@@ -12,10 +12,14 @@ in_room(story)
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from random import Random
 
+import msgspec
+
+from gpufleet.agent.gpus.health_record import HealthRecord
 from gpufleet.agent.gpus.vendor_watch import Pace
-from gpufleet.agent.gpus.watchman import Watchman
+from gpufleet.agent.gpus.watchman import Codes, Watchman
 from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.devices.backend import Event
 from gpufleet.devices.errors import NoAnswerError
@@ -43,6 +47,7 @@ class Unthreaded:
         self.clock = clock
         self.opened = 0
         self.listed = 0
+        self._resets = {uuid: gpu.resets for uuid, gpu in machine.gpus.items()}
         self._late: dict[DeviceId, str] = {}
 
     async def open(self) -> None:
@@ -60,9 +65,10 @@ class Unthreaded:
         return self.backend.fleet()
 
     async def sample(self, uuid: DeviceId) -> Sample:
-        """As Guarded."""
+        """As Guarded; drivers count resets since the process began."""
         await self._answering(uuid, "a sample")
-        return self.backend.sample(uuid)
+        sample = self.backend.sample(uuid)
+        return msgspec.structs.replace(sample, resets=sample.resets - self._resets[uuid])
 
     async def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
         """As Guarded."""
@@ -102,18 +108,53 @@ class Unthreaded:
 
 
 class Room:
-    """The machine, the watchman, and all that it ever published."""
+    """The machine, the watchman, and all that it ever published.
 
-    def __init__(self, loop: VirtualLoop, text: str, pace: Pace) -> None:
+    With ``state``, a folder, the watchman keeps the cards' health there. ``remembered`` are the errors that
+    the API knows of.
+    """
+
+    def __init__(self, loop: VirtualLoop, text: str, pace: Pace, state: Path | None = None) -> None:
         self.clock = VirtualClock(loop)
         self.users: list[User] = []
         self.machine = Machine(read_description(text), loop.time, lambda: self.users)
-        self.backend = Unthreaded(self.machine, self.clock)
-        vendor = self.machine.description.vendor
-        self.watchman = Watchman(
-            "node-1", {vendor: lambda: self.backend}, self.clock, Random(1), pace=pace, boot_id="boot-1"
-        )
+        self.pace = pace
+        self.state = state
+        self.remembered: dict[DeviceId, tuple[int, ...]] = {}
         self.published: list[tuple[float, NodeGpus]] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.begin("boot-1")
+
+    def begin(self, boot_id: str) -> None:
+        """Have a watchman, as a process that starts has one."""
+        self.backend = Unthreaded(self.machine, self.clock)
+        self.watchman = Watchman(
+            "node-1",
+            {self.machine.description.vendor: lambda: self.backend},
+            self.clock,
+            Random(1),
+            pace=self.pace,
+            boot_id=boot_id,
+            record=None if self.state is None else HealthRecord(self.state, boot_id),
+            remembered=self._remember,
+        )
+        self.tasks = [asyncio.ensure_future(part) for part in (self.record(), self.watchman.run())]
+
+    async def end(self) -> None:
+        """Let the watchman go, as a process that is killed does; nobody looks from now on."""
+        for task in self.tasks:
+            assert not task.done(), "the watchman ended by itself"
+            task.cancel()
+        await asyncio.wait(self.tasks)
+
+    async def restart(self, boot_id: str = "boot-1") -> None:
+        """Another process in place of this one."""
+        await self.end()
+        self.begin(boot_id)
+        await self.after(0.1)
+
+    async def _remember(self) -> Codes:
+        return self.remembered
 
     @property
     def now(self) -> NodeGpus:
@@ -148,17 +189,18 @@ class Room:
             self.published.append((self.clock.monotonic_s(), value))
 
 
-def in_room(story: Callable[[Room], Awaitable[None]], text: str = EIGHT, pace: Pace | None = None) -> None:
+def in_room(
+    story: Callable[[Room], Awaitable[None]],
+    text: str = EIGHT,
+    pace: Pace | None = None,
+    state: Path | None = None,
+) -> None:
     """Let the watchman begin, tell the story, and end."""
 
     async def tell(loop: VirtualLoop) -> None:
-        room = Room(loop, text, pace or Pace())
-        tasks = [asyncio.create_task(room.record()), asyncio.create_task(room.watchman.run())]
+        room = Room(loop, text, pace or Pace(), state)
         await room.after(0.1)
         await story(room)
-        for task in tasks:
-            assert not task.done(), "the watchman ended by itself"
-            task.cancel()
-        await asyncio.wait(tasks)
+        await room.end()
 
     run(tell)

@@ -21,7 +21,7 @@ def test_a_card_whose_driver_counts_no_resets_comes_back_when_it_is_found_again(
     assert verdict(card) is Verdict.UNHEALTHY
     card.answered(Sample(21.0), {}, None, 21.0)
     assert verdict(card) is Verdict.UNHEALTHY, "it has to be quiet first"
-    card.answered(Sample(20 + QUIET_FIRST_S), {}, None, 20 + QUIET_FIRST_S)
+    card.answered(Sample(21 + QUIET_FIRST_S), {}, None, 21 + QUIET_FIRST_S)
     assert verdict(card) is Verdict.HEALTHY
 
 

@@ -111,6 +111,19 @@ def test_metrics_follow_what_happens_to_a_gpu(tmp_path: Path) -> None:
         assert page().values("gpufleet_gpu_healthy", gpu="4") == [1]
 
 
+def test_an_agent_that_is_killed_knows_what_was_against_a_gpu_when_it_is_back(tmp_path: Path) -> None:
+    def healthy() -> list[float]:
+        return Page(fetched(tmp_path, "/metrics")[1]).values("gpufleet_gpu_healthy")
+
+    with an_agent(tmp_path):
+        until(lambda: healthy() == [1] * 8)
+        tell(tmp_path / "state", RaiseXid("3", 9999))
+        until(lambda: healthy() == [1, 1, 1, 0, 1, 1, 1, 1])
+    with an_agent(tmp_path):
+        until(lambda: len(healthy()) == 8)
+        assert healthy() == [1, 1, 1, 0, 1, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("option", "problem"),
     [

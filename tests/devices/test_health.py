@@ -14,6 +14,7 @@ from gpufleet.devices.health import (
     NoAnswer,
     Reading,
     Recovery,
+    Unremembered,
     Verdict,
     XidSeen,
     step,
@@ -65,10 +66,17 @@ def test_a_card_that_needs_a_reset_is_out_at_once_and_says_why() -> None:
 def test_it_comes_back_when_the_driver_asks_for_nothing_and_it_was_quiet() -> None:
     card = Card().sees(WELL, XidSeen(95), Reading(Recovery.RESET))
     assert "the driver asks: reset" in card.health.reason
-    card.after(QUIET_FIRST_S / 2).sees(WELL)
+    card.after(3600).sees(Reading(Recovery.RESET)).after(1).sees(WELL)
     assert card.verdict is Verdict.UNHEALTHY
     assert card.health.reason == "it recovered and has to be quiet for 30 s"
-    assert card.after(QUIET_FIRST_S / 2).sees(WELL).verdict is Verdict.HEALTHY
+    assert card.after(QUIET_FIRST_S - 1).sees(WELL).verdict is Verdict.UNHEALTHY
+    assert card.after(1).sees(WELL).verdict is Verdict.HEALTHY
+
+
+def test_what_lasts_changes_nothing_while_it_does() -> None:
+    card = Card().sees(Missing(), Reading(Recovery.RESET))
+    before = card.health
+    assert card.after(5).sees(Missing()).after(5).sees(Reading(Recovery.RESET)).health == before
 
 
 def test_quiet_alone_brings_no_card_back_that_needs_a_reset() -> None:
@@ -80,7 +88,14 @@ def test_quiet_alone_brings_no_card_back_that_needs_a_reset() -> None:
 def test_a_card_off_the_bus_comes_back_only_when_it_was_found_again() -> None:
     card = Card().sees(WELL, XidSeen(79), Missing())
     assert card.after(QUIET_MOST_S).sees(WELL).verdict is Verdict.UNHEALTHY
-    assert card.sees(Reading(Recovery.NONE, resets=1)).verdict is Verdict.HEALTHY
+    assert card.sees(Reading(Recovery.NONE, resets=1)).verdict is Verdict.UNHEALTHY
+    assert card.after(QUIET_FIRST_S).sees(Reading(Recovery.NONE, resets=1)).verdict is Verdict.HEALTHY
+
+
+def test_a_card_of_which_nobody_remembers_anything_is_out_until_it_was_quiet() -> None:
+    card = Card().sees(Unremembered("the record is damaged"), WELL)
+    assert (card.verdict, card.health.reason) == (Verdict.UNHEALTHY, "the record is damaged")
+    assert card.after(QUIET_FIRST_S).sees(WELL).verdict is Verdict.HEALTHY
 
 
 def test_a_code_that_nobody_explains_takes_it_out_until_it_was_quiet() -> None:
@@ -138,6 +153,7 @@ EVIDENCE = st.one_of(
     ),
     st.just(NoAnswer("hangs")),
     st.just(Missing()),
+    st.just(Unremembered("the record is damaged")),
 )
 
 
@@ -148,7 +164,7 @@ def test_it_never_comes_back_without_having_been_quiet(story: list[tuple[Evidenc
     for evidence, pause_s in story:
         before = card.verdict
         card.after(pause_s).sees(evidence)
-        bad = isinstance(evidence, Missing) or (
+        bad = isinstance(evidence, Missing | Unremembered) or (
             isinstance(evidence, XidSeen)
             and xid(evidence.code).action not in (XidAction.NOTHING, XidAction.POD)
         )

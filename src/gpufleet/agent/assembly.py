@@ -9,6 +9,7 @@ import random
 
 from gpufleet.agent.exporter.exporter import Topics
 from gpufleet.agent.gpus.backends import read_machine, real_backends, simulated_backends
+from gpufleet.agent.gpus.health_record import HealthRecord
 from gpufleet.agent.gpus.simulated_users import SimulatedUsers
 from gpufleet.agent.gpus.simulation_door import SimulationDoor
 from gpufleet.agent.gpus.vendor_watch import Pace
@@ -22,6 +23,7 @@ from gpufleet.agent.metrics_page import exporter, server
 from gpufleet.agent.parts import Part, Parts, said
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
+from gpufleet.agent.reports.reported_xids import reported_xids
 from gpufleet.agent.reports.xid_notes import XidNotes
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.sharing.mps import MpsOptions
@@ -89,6 +91,8 @@ class Agent:
             boot_id=self.boot_id,
             planner=self.sharing.source.planner,
             present=lambda vendor: machine is not None or vendor in vendors(),
+            record=HealthRecord(self.settings.state_folder, self.boot_id),
+            remembered=lambda: reported_xids(self.client, self.settings.node, self.boot_id),
         )
 
     def _sharing(self) -> list[Part]:

@@ -68,15 +68,25 @@ class Missing(msgspec.Struct, frozen=True):
     """The driver no longer lists the card, or calls it lost."""
 
 
-Evidence = XidSeen | Reading | NoAnswer | Missing
+class Unremembered(msgspec.Struct, frozen=True):
+    """What was against the card before is not known any more."""
+
+    problem: str
+
+
+Evidence = XidSeen | Reading | NoAnswer | Missing | Unremembered
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something against the card, until what ``action`` says has happened."""
+    """Something against the card, until what ``action`` says has happened.
+
+    One that ``lasts`` is seen at every look until it is over, and quiet begins then; another was an event.
+    """
 
     reason: str
     action: XidAction
     resets: int
+    lasts: bool = False
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -120,8 +130,10 @@ def step(health: Health, evidence: Evidence, now_s: float) -> Health:
         case XidSeen(code):
             return _xid_seen(health, code, now_s)
         case Missing():
-            gone = Fault("the driver does not find it any more", XidAction.GONE, health.resets)
+            gone = Fault("the driver does not find it any more", XidAction.GONE, health.resets, lasts=True)
             return _with_fault(health, gone, now_s)
+        case Unremembered(problem):
+            return _with_fault(health, Fault(problem, XidAction.QUIET, health.resets), now_s)
         case NoAnswer(problem):
             return msgspec.structs.replace(health, silent=problem)
         case Reading():
@@ -138,6 +150,8 @@ def _xid_seen(health: Health, code: int, now_s: float) -> Health:
 
 
 def _with_fault(health: Health, fault: Fault, now_s: float) -> Health:
+    if fault.lasts and fault in health.faults:
+        return health
     faults = health.faults if fault in health.faults else (*health.faults, fault)
     changed = msgspec.structs.replace(health, faults=faults, last_evidence_s=now_s)
     if health.out_since_s is not None:
@@ -156,7 +170,9 @@ def _read(health: Health, reading: Reading, now_s: float) -> Health:
     for fault in _complaints(reading, answered.resets):
         answered = _with_fault(answered, fault, now_s)
     left = tuple(fault for fault in answered.faults if not _is_over(fault, reading, answered, now_s))
-    answered = msgspec.structs.replace(answered, faults=left)
+    ended = any(fault.lasts for fault in answered.faults if fault not in left)
+    bad_until_s = now_s if ended else answered.last_evidence_s
+    answered = msgspec.structs.replace(answered, faults=left, last_evidence_s=bad_until_s)
     if left or answered.out_since_s is None or now_s - answered.last_evidence_s < answered.quiet_s:
         return answered
     return msgspec.structs.replace(answered, out_since_s=None, back_since_s=now_s)
@@ -167,9 +183,10 @@ def _complaints(reading: Reading, resets: int) -> list[Fault]:
     found = []
     if reading.recovery not in (None, Recovery.NONE):
         action = XidAction.GONE if reading.recovery is Recovery.REBOOT else XidAction.RESET
-        found.append(Fault(f"the driver asks: {reading.recovery.value}", action, resets))
+        found.append(Fault(f"the driver asks: {reading.recovery.value}", action, resets, lasts=True))
     if reading.remap_failed:
-        found.append(Fault("a broken row of its memory could not be remapped", XidAction.RESET, resets))
+        remap = "a broken row of its memory could not be remapped"
+        found.append(Fault(remap, XidAction.RESET, resets, lasts=True))
     return found
 
 

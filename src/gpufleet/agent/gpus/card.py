@@ -5,19 +5,39 @@ time. An event that names an instance concerns that instance alone, unless the c
 it; everything else concerns the card, and with it all that is on it.
 """
 
+from collections.abc import Iterable
+
+import msgspec
+
+from gpufleet.agent.gpus.health_record import CardRecord
 from gpufleet.agent.known import Gpu, GpuReading
 from gpufleet.devices.facts import GpuFacts
-from gpufleet.devices.health import Evidence, Health, Missing, NoAnswer, Reading, Verdict, XidSeen, step
+from gpufleet.devices.health import (
+    Evidence,
+    Health,
+    Missing,
+    NoAnswer,
+    Reading,
+    Unremembered,
+    Verdict,
+    XidSeen,
+    step,
+)
 from gpufleet.devices.sample import ProcessUse, Sample
 from gpufleet.devices.sharing.plan import SharingPlan
 from gpufleet.devices.xid import XidAction, xid
 from gpufleet.model.identifiers import DeviceId
 
+NOT_ASKED = "it was not asked yet since the agent began"
+
 
 class Card:
-    """One GPU, from its first listing on. A card that the driver lists no more stays, as sick."""
+    """One GPU, from its first listing on. A card that the driver lists no more stays, as sick.
 
-    def __init__(self, facts: GpuFacts) -> None:
+    ``before`` is what an earlier process of this boot knew of it.
+    """
+
+    def __init__(self, facts: GpuFacts, before: CardRecord | None = None, now_s: float = 0.0) -> None:
         self.facts = facts
         self.health = Health()
         self.instances: dict[str, Health] = {}
@@ -27,6 +47,31 @@ class Card:
         self.lost = False
         self.found_again = 0
         """How often it answered after it was missing, which a driver need not count as a reset."""
+
+        self._before = before
+        self._resets_before = 0
+        if before is not None:
+            self._remember(before, now_s)
+
+    def _remember(self, before: CardRecord, now_s: float) -> None:
+        """Go on with what was known; drivers' counts of resets begin anew with each process."""
+        self.health = step(_not_after(before.health, now_s), NoAnswer(NOT_ASKED), now_s)
+        self.instances = {uuid: _not_after(one, now_s) for uuid, one in before.instances.items()}
+        self.lost = before.lost
+        self._resets_before = before.health.resets
+
+    @property
+    def record(self) -> CardRecord:
+        """What a later process has to know. That a card gives no answer now is seen anew."""
+        sample, before = self.reading.sample, self._before
+        if sample is not None:
+            energy_mj, uncorrected = sample.energy_mj, sample.uncorrected_errors
+        else:
+            energy_mj = None if before is None else before.energy_mj
+            uncorrected = None if before is None else before.uncorrected_errors
+        health = msgspec.structs.replace(self.health, silent="")
+        # A copy of the instances: what was written must not change with what is.
+        return CardRecord(self.facts, health, dict(self.instances), self.lost, energy_mj, uncorrected)
 
     @property
     def uuid(self) -> DeviceId:
@@ -52,13 +97,20 @@ class Card:
         if instance is None or xid(code).action is XidAction.GONE:
             self._step(XidSeen(code), now_s)
         else:
-            self.instances[instance] = step(self.instances.get(instance, Health()), XidSeen(code), now_s)
+            health = self.instances.get(instance, Health(resets=self.health.resets))
+            self.instances[instance] = step(health, XidSeen(code), now_s)
 
     def missing(self, now_s: float) -> None:
         """The driver does not find it; nothing that was read is true any more."""
         self.lost = True
         self._step(Missing(), now_s)
         self.reading = GpuReading()
+
+    def unremembered(self, problem: str, codes: Iterable[int], now_s: float) -> None:
+        """What was known of it is lost, but for these errors, which somebody else remembers."""
+        self._step(Unremembered(problem), now_s)
+        for code in codes:
+            self._step(XidSeen(code), now_s)
 
     def silent(self, problem: str, now_s: float, *, forget_before_s: float) -> None:
         """It gave no answer; readings from before ``forget_before_s`` are too old to be shown."""
@@ -75,10 +127,12 @@ class Card:
         now_s: float,
     ) -> None:
         """It answered with these readings."""
-        self.found_again += self.lost
-        self.lost = False
+        reset_meanwhile = self._before is not None and _was_reset(self._before, sample)
+        self.found_again += self.lost or reset_meanwhile
+        self.lost, self._before = False, None
         self.reading = GpuReading(sample, instances, processes)
-        seen = Reading(sample.recovery, sample.remaps.failed, sample.resets + self.found_again)
+        resets = self._resets_before + sample.resets + self.found_again
+        seen = Reading(sample.recovery, sample.remaps.failed, resets)
         self._step(seen, now_s)
         for uuid in self.instances.keys() & instances.keys():
             self.instances[uuid] = step(self.instances[uuid], seen, now_s)
@@ -95,3 +149,23 @@ class Card:
 
     def _step(self, evidence: Evidence, now_s: float) -> None:
         self.health = step(self.health, evidence, now_s)
+
+
+def _not_after(health: Health, now_s: float) -> Health:
+    """Without times in the future, which a clock that began anew would make."""
+    back_since_s, out_since_s = health.back_since_s, health.out_since_s
+    return msgspec.structs.replace(
+        health,
+        last_evidence_s=min(health.last_evidence_s, now_s),
+        back_since_s=None if back_since_s is None else min(back_since_s, now_s),
+        out_since_s=None if out_since_s is None else min(out_since_s, now_s),
+    )
+
+
+def _was_reset(before: CardRecord, sample: Sample) -> bool:
+    """Whether a count went back that only grows until the card is reset."""
+    counts = (
+        (before.energy_mj, sample.energy_mj),
+        (before.uncorrected_errors, sample.uncorrected_errors),
+    )
+    return any(then is not None and now is not None and now < then for then, now in counts)

@@ -12,12 +12,13 @@ import asyncio
 import functools
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from gpufleet.agent.gpus.card import Card
+from gpufleet.agent.gpus.health_record import CardRecord
 from gpufleet.devices.backend import Event, XidEvent
 from gpufleet.devices.errors import DriverError, GpuLostError, NoAnswerError
 from gpufleet.devices.facts import Driver, Fleet, Link
@@ -97,11 +98,18 @@ class Pace(msgspec.Struct, frozen=True):
         return 3 * self.sample_every_s
 
 
+class Doubts(msgspec.Struct, frozen=True):
+    """Why it is not known what was against the cards, and the errors that somebody else remembers."""
+
+    problem: str = ""
+    codes: Mapping[DeviceId, Sequence[int]] = {}
+
+
 class VendorWatch:
     """One vendor's cards. ``changed`` is called whenever there is something new to be told.
 
     ``make`` gives the backend, when ``present`` first says that there is something for it. ``on_xid`` is
-    called for each error that the driver reports.
+    called for each error that the driver reports. ``before`` is what an earlier process knew of its cards.
     """
 
     def __init__(
@@ -114,10 +122,13 @@ class VendorWatch:
         changed: Callable[[], None],
         present: Callable[[], bool] = lambda: True,
         on_xid: Callable[[XidEvent], None] = lambda _: None,
+        before: Sequence[CardRecord] = (),
     ) -> None:
         self.vendor = vendor
         self.driver: Driver | None = None
-        self.cards: dict[DeviceId, Card] = {}
+        now_s = clock.monotonic_s()
+        self.cards = {one.facts.uuid: Card(one.facts, one, now_s) for one in before}
+        self.doubts = Doubts()
         self.links: dict[tuple[DeviceId, DeviceId], Link] = {}
         self.settled = False
         """Whether all that could be learned at first has been."""
@@ -132,7 +143,8 @@ class VendorWatch:
         self._session_driver: Driver | None = None
         self._loops: dict[DeviceId, asyncio.Task[None]] = {}
         self._list_again = asyncio.Event()
-        self._wake: dict[DeviceId, asyncio.Event] = {}
+        self._wake = {uuid: asyncio.Event() for uuid in self.cards}
+        self._unasked = set(self.cards)
         self._told: dict[tuple[DeviceId | None, int], float] = {}
 
     @property
@@ -235,7 +247,13 @@ class VendorWatch:
             if card is None:
                 card = self.cards[facts.uuid] = Card(facts)
                 self._wake[facts.uuid] = asyncio.Event()
+                self._unasked.add(facts.uuid)
+                if self.doubts.problem:
+                    codes = self.doubts.codes.get(facts.uuid, ())
+                    card.unremembered(self.doubts.problem, codes, self._clock.monotonic_s())
+            if facts.uuid in self._unasked:
                 new.append(card)
+                self._unasked.discard(facts.uuid)
             if facts != card.facts:
                 self._wake[facts.uuid].set()
             card.listed(facts)

@@ -8,13 +8,14 @@ rest for gone; until then ``problems`` says that they are looked for.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from gpufleet.agent.gpus.card import Card
-from gpufleet.agent.gpus.vendor_watch import Asked, Pace, VendorWatch
+from gpufleet.agent.gpus.health_record import HealthRecord
+from gpufleet.agent.gpus.vendor_watch import Asked, Doubts, Pace, VendorWatch
 from gpufleet.agent.known import NodeGpus, Readings
 from gpufleet.agent.sharing.plans import Planner, Plans, nobody_shares
 from gpufleet.agent.topic import Topic
@@ -30,12 +31,21 @@ LOG = logging.getLogger(__name__)
 LOOKING = "the GPUs of this node are being looked for"
 BOOT_ID = "sys/kernel/random/boot_id"
 
+Codes = Mapping[DeviceId, Sequence[int]]
+"""Xids that keep cards out of service."""
+
+
+async def nobody_remembers() -> Codes:
+    """Where nobody but the record knows of the past."""
+    return {}
+
 
 class Watchman:
     """All GPUs of one node. ``gpus`` and ``readings`` are followed by all other parts of the agent.
 
     ``present`` says whether a vendor's hardware is there; its library is left alone where not. A
-    value without a boot id is one from before the GPUs were known.
+    value without a boot id is one from before the GPUs were known. ``record`` keeps the health of the cards
+    over a restart; where it cannot be believed, ``remembered`` tells which errors somebody else knows of.
     """
 
     def __init__(
@@ -49,6 +59,8 @@ class Watchman:
         boot_id: str = "",
         planner: Topic[Planner] | None = None,
         present: Callable[[Vendor], bool] = lambda _: True,
+        record: HealthRecord | None = None,
+        remembered: Callable[[], Awaitable[Codes]] = nobody_remembers,
     ) -> None:
         self.gpus = Topic(NodeGpus(node, problems=(LOOKING,)))
         self.readings: Topic[Readings] = Topic({})
@@ -57,15 +69,32 @@ class Watchman:
         """Called for each error that a driver reports."""
         self._plans = Plans()
         self._boot_id = boot_id
+        self._clock = clock
+        self._record = record
+        self._remembered = remembered
+        self._codes: Codes = {}
+        before = () if record is None else record.load()
         self._vendors = [
             VendorWatch(
-                vendor, make, clock, jitter, pace, self._publish, _asking(present, vendor), self._tell_xid
+                vendor,
+                make,
+                clock,
+                jitter,
+                pace,
+                self._publish,
+                _asking(present, vendor),
+                self._tell_xid,
+                [one for one in before if one.facts.vendor is vendor],
             )
             for vendor, make in backends.items()
         ]
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        if self._record is not None and self._record.doubt:
+            self._codes = await self._remembered()
+            for vendor in self._vendors:
+                vendor.doubts = Doubts(self._record.doubt, self._codes)
         async with asyncio.TaskGroup() as group:
             for vendor in self._vendors:
                 group.create_task(vendor.run())
@@ -93,6 +122,7 @@ class Watchman:
         if not all(vendor.settled for vendor in self._vendors):
             return
         cards = [card for vendor in self._vendors for card in _in_order(vendor)]
+        problems = self._keep(cards)
         plans = self._plan([card.facts for card in cards])
         links: dict[tuple[DeviceId, DeviceId], Link] = {}
         for vendor in self._vendors:
@@ -104,10 +134,27 @@ class Watchman:
                 drivers=tuple(vendor.driver for vendor in self._vendors if vendor.driver is not None),
                 gpus=tuple(card.as_gpu(plans.plan(card.facts)) for card in cards),
                 links=links,
-                problems=tuple(one for vendor in self._vendors for one in vendor.problems) + plans.problems,
+                problems=(
+                    *(one for vendor in self._vendors for one in vendor.problems),
+                    *problems,
+                    *plans.problems,
+                ),
             )
         )
         self.readings.publish({card.uuid: card.reading for card in cards})
+
+    def _keep(self, cards: Sequence[Card]) -> tuple[str, ...]:
+        """Put their health on the disk before anybody hears of it; what is wrong with that."""
+        if self._record is None:
+            return ()
+        self._record.save([card.record for card in cards], self._clock.monotonic_s())
+        gone = sorted(self._codes.keys() - {card.uuid for card in cards})
+        stories = (f"{uuid} had Xid {_listed(self._codes[uuid])} and is not found any more" for uuid in gone)
+        return (*stories, *filter(None, (self._record.problem,)))
+
+
+def _listed(codes: Sequence[int]) -> str:
+    return ", ".join(map(str, codes))
 
 
 def read_boot_id(proc: Path = Path("/proc")) -> str:

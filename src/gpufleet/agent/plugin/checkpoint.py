@@ -5,17 +5,16 @@ changed, is of another version or boot, or could not be written, is treated as a
 never believed in part. A new boot voids it: the kubelet allocates anew what it starts then.
 """
 
-import hashlib
 import logging
 from pathlib import Path
 
 import msgspec
 
 from gpufleet.agent.disk import DISK, PRIVATE, Disk, replace_file
+from gpufleet.agent.sealed import SealError, seal, unseal
 
 LOG = logging.getLogger(__name__)
 VERSION = 1
-MAXIMUM_BYTES = 4 * 1024 * 1024
 
 
 class OpenCall(msgspec.Struct, frozen=True):
@@ -37,17 +36,6 @@ class _Data(msgspec.Struct, frozen=True):
     state: State
 
 
-class _Envelope(msgspec.Struct, frozen=True):
-    sha256: str
-    data: msgspec.Raw
-
-
-class _Version(msgspec.Struct, frozen=True):
-    version: int
-
-
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
-_VERSION = msgspec.json.Decoder(_Version)
 _DATA = msgspec.json.Decoder(_Data)
 
 
@@ -84,11 +72,10 @@ class Checkpoint:
         if state == self._saved:
             return
         self._saved = None
-        data = msgspec.json.encode(_Data(VERSION, self._boot_id, state))
-        envelope = msgspec.json.encode(_Envelope(_checksum(data), msgspec.Raw(data)))
+        sealed = seal(_Data(VERSION, self._boot_id, state))
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self._disk, self._path, envelope, PRIVATE)
+            replace_file(self._disk, self._path, sealed, PRIVATE)
         except OSError as error:
             story = f"the agent's checkpoint is not written: {error.strerror or error}"
             if story != self.problem:
@@ -98,16 +85,11 @@ class Checkpoint:
         self._saved, self.problem = state, ""
 
     def _decoded(self, data: bytes) -> Loaded:
-        if len(data) > MAXIMUM_BYTES:
-            return self._void(f"has {len(data)} bytes, more than {MAXIMUM_BYTES}")
         try:
-            envelope = _ENVELOPE.decode(data)
-            if _checksum(bytes(envelope.data)) != envelope.sha256:
-                return self._void("is damaged: its checksum does not fit")
-            version = _VERSION.decode(envelope.data).version
-            if version != VERSION:
-                return self._void(f"is of version {version}, not {VERSION}")
-            found = _DATA.decode(envelope.data)
+            _, sealed = unseal(data, VERSION)
+            found = _DATA.decode(sealed)
+        except SealError as error:
+            return self._void(str(error))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._void(f"is damaged: {error}")
         if found.boot_id != self._boot_id:
@@ -118,7 +100,3 @@ class Checkpoint:
         story = f"the agent's checkpoint {why}; what it held is found in the kubelet's record"
         LOG.warning(story, extra={"path": str(self._path)})
         return Loaded(problem=story)
-
-
-def _checksum(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,57 @@
+"""State of the agent as bytes for a file: JSON under a checksum, with the version of its form and the boot.
+
+Whoever reads it believes all of it or nothing; ``disk`` writes such a file whole or not at all.
+"""
+
+import hashlib
+
+import msgspec
+
+MAXIMUM_BYTES = 4 * 1024 * 1024
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    sha256: str
+    data: msgspec.Raw
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What the sealed text says of itself before anything else is read."""
+
+    version: int
+    boot_id: str
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_HEAD = msgspec.json.Decoder(Head)
+
+
+class SealError(ValueError):
+    """The bytes are not what was sealed; the sentence goes after the name of the file."""
+
+
+def seal(value: msgspec.Struct) -> bytes:
+    """A value that has the fields of ``Head``, under its checksum."""
+    data = msgspec.json.encode(value)
+    return msgspec.json.encode(_Envelope(_checksum(data), msgspec.Raw(data)))
+
+
+def unseal(text: bytes, version: int) -> tuple[Head, bytes]:
+    """What was sealed, in this version of its form. Raises SealError."""
+    if len(text) > MAXIMUM_BYTES:
+        raise SealError(f"has {len(text)} bytes, more than {MAXIMUM_BYTES}")
+    try:
+        envelope = _ENVELOPE.decode(text)
+        data = bytes(envelope.data)
+        if _checksum(data) != envelope.sha256:
+            raise SealError("is damaged: its checksum does not fit")
+        head = _HEAD.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SealError(f"is damaged: {error}") from None
+    if head.version != version:
+        raise SealError(f"is of version {head.version}, not {version}")
+    return head, data
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
