@@ -6,6 +6,7 @@ draw 0 W. Units are in the names; utilisation is in percent as drivers give it, 
 
 import msgspec
 
+from gpufleet.devices.clock_events import ClockEvent
 from gpufleet.devices.health import Recovery
 
 
@@ -51,6 +52,7 @@ class Sample(msgspec.Struct, frozen=True):
     memory_celsius: int | None = None
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
+    clock_events: ClockEvent | None = None
     pcie_replays: int | None = None
     nvlink_bytes: int | None = None
     remaps: Remaps = Remaps()

@@ -98,10 +98,11 @@ def test_a_field_of_a_newer_dcgm_is_listed_too() -> None:
     assert found.notices == ("line 1: DCGM_FI_DEV_QUANTUM_FLUX is not served: it is not known here",)
 
 
-def test_counters_of_dcgm_exporter_itself_are_listed_with_what_to_use() -> None:
-    found = read_counters(b"DCGM_EXP_GPU_HEALTH_STATUS, gauge, x\n")
+def test_a_counter_of_dcgm_exporter_itself_that_cannot_be_told_is_listed_with_the_reason() -> None:
+    found = read_counters(b"DCGM_EXP_P2P_STATUS, gauge, x\n")
     assert found == ChosenCounters((), (), found.notices)
-    assert "gpufleet_gpu_healthy" in found.notices[0]
+    (notice,) = found.notices
+    assert notice.startswith("line 1: DCGM_EXP_P2P_STATUS is not served: whether two cards reach one another")
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,7 @@ def test_counters_of_dcgm_exporter_itself_are_listed_with_what_to_use() -> None:
             b"DCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, y",
             "line 2: asked for twice.*line 1 alone",
         ),
+        (b"DCGM_EXP_XID_ERROR_COUNT, gauge, x", "did you mean DCGM_EXP_XID_ERRORS_COUNT"),
         (b"# nothing\n\n", "no counters"),
         (b"DCGM_FI_DEV_GPU_TEMP, gauge, \xff", "not text in UTF-8"),
         (b"x" * (2 << 20), "too long"),

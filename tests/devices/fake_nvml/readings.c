@@ -83,6 +83,17 @@ int nvmlDeviceGetClockInfo(Device *of, unsigned domain, unsigned *mhz)
     return small("nvmlDeviceGetClockInfo", of, domain == 1 ? "sm_mhz" : "memory_mhz", mhz);
 }
 
+int nvmlDeviceGetCurrentClocksEventReasons(Device *of, unsigned long long *reasons)
+{
+    return reading("nvmlDeviceGetCurrentClocksEventReasons", of, "clock_events", reasons);
+}
+
+/* The call of older drivers. */
+int nvmlDeviceGetCurrentClocksThrottleReasons(Device *of, unsigned long long *reasons)
+{
+    return reading("nvmlDeviceGetCurrentClocksThrottleReasons", of, "clock_events_old", reasons);
+}
+
 int nvmlDeviceGetPcieReplayCounter(Device *of, unsigned *replays)
 {
     return small("nvmlDeviceGetPcieReplayCounter", of, "replays", replays);

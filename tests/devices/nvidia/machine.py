@@ -39,6 +39,7 @@ H100 = {
     "celsius": 45,
     "sm_mhz": 1980,
     "memory_mhz": 2619,
+    "clock_events": 0x24,
     "replays": 2,
     "remapped": "3 1 1 0",
     "uncorrected": 4,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpufleet.devices.clock_events import NOTHING, ClockEvent
 from gpufleet.devices.errors import DriverError, GpuLostError
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.nvidia.backend import NvidiaBackend
@@ -28,6 +29,7 @@ def test_a_card_that_tells_everything(backend: NvidiaBackend, machine: Machine) 
         memory_celsius=55,
         sm_clock_mhz=1980,
         memory_clock_mhz=2619,
+        clock_events=ClockEvent.POWER_CAP | ClockEvent.SW_THERMAL,
         pcie_replays=2,
         nvlink_bytes=30 * 1024,
         remaps=Remaps(correctable=3, uncorrectable=1, pending=True, failed=False),
@@ -77,6 +79,23 @@ def test_older_drivers_have_another_call_for_the_temperature(
 ) -> None:
     uuid = machine.add(celsius=None, celsius_old=51)
     assert backend.sample(uuid).gpu_celsius == 51
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"clock_events": 0}, NOTHING),
+        ({"clock_events": 0x801}, ClockEvent.GPU_IDLE),
+        ({"clock_events": None, "clock_events_old": 0x8}, ClockEvent.HW_SLOWDOWN),
+        ({"clock_events": None}, None),
+    ],
+    ids=["none", "newer than we know", "older driver", "not told"],
+)
+def test_why_clocks_are_lowered(
+    backend: NvidiaBackend, machine: Machine, keys: dict[str, object], expected: ClockEvent | None
+) -> None:
+    uuid = machine.add(**keys)
+    assert backend.sample(uuid).clock_events == expected
 
 
 def test_the_fifth_nvlink_is_summed_link_by_link(backend: NvidiaBackend, machine: Machine) -> None:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from gpufleet.agent.exporter.card_events import NO_EVENTS, CardEvents
 from gpufleet.agent.exporter.held import Holding, PodName
 from gpufleet.agent.exporter.jobs import Jobs
 from gpufleet.agent.exporter.usage import DeviceUse, PodUse
@@ -13,8 +14,8 @@ from gpufleet.devices.sample import Sample
 class CardPicture(msgspec.Struct, frozen=True):
     """One card. ``reading`` is None where there is none that is fresh.
 
-    ``jobs`` are those of this card and its instances. ``pod_labels`` has the labels that the pods on it
-    bring along.
+    ``jobs`` are those of this card and its instances, ``events`` what happened to it. ``pod_labels`` has
+    the labels that the pods on it bring along.
     """
 
     node: str
@@ -24,6 +25,7 @@ class CardPicture(msgspec.Struct, frozen=True):
     held: tuple[Holding, ...] = ()
     uses: tuple[DeviceUse, ...] = ()
     jobs: Jobs = {}
+    events: CardEvents = NO_EVENTS
     pod_labels: dict[PodName, tuple[tuple[str, str], ...]] = {}
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from gpufleet.agent.exporter.card_events import NO_EVENTS, CardEvents
 from gpufleet.agent.exporter.text import Kind, Value
 from gpufleet.agent.known import Gpu
 from gpufleet.devices.facts import Driver, MigFacts
@@ -20,15 +21,16 @@ MEGABYTE = 1_000_000
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A sample of a card, or of its instance where there is one."""
+    """A sample of a card, or of its instance where there is one; ``events`` are the card's."""
 
     gpu: Gpu
     sample: Sample
     instance: MigFacts | None = None
+    events: CardEvents = NO_EVENTS
 
 
 class Counter(msgspec.Struct, frozen=True):
-    """One counter. ``older_name`` is what releases 1.x called it."""
+    """One counter. ``older_name`` is what earlier releases called it."""
 
     name: str
     kind: Kind
@@ -68,6 +70,11 @@ def _total_mib(reading: Reading) -> Value:
 def _nvlink_megabytes(reading: Reading) -> Value:
     found = reading.sample.nvlink_bytes
     return None if found is None else found / MEGABYTE
+
+
+def _clock_event_bits(reading: Reading) -> Value:
+    found = reading.sample.clock_events
+    return None if found is None else found.value
 
 
 DEFAULT: tuple[Counter, ...] = (
@@ -292,6 +299,14 @@ FURTHER: tuple[Counter, ...] = (
         "Whether a row of memory will be replaced at the next reset: 1 for yes.",
         lambda reading: reading.sample.remaps.pending,
     ),
+    Counter(
+        "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
+        "gauge",
+        "",
+        "Why the clocks are lowered, as bits: 1 idle, 4 power, 8 hardware, 32 and 64 temperature.",
+        _clock_event_bits,
+        "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+    ),
 )
 """Those beside the default ones that a file may ask for."""
 
@@ -318,11 +333,3 @@ SERVED: Mapping[str, Counter] = {
 
 SERVED_LABELS: Mapping[str, InfoLabel] = {label.name: label for label in INFO_LABELS}
 DEFAULT_LABELS = (SERVED_LABELS["DCGM_FI_DRIVER_VERSION"],)
-
-IN_PLACE_OF: Mapping[str, str] = {
-    "DCGM_EXP_XID_ERRORS_COUNT": "gpufleet_gpu_xid_errors_total counts them, without a window",
-    "DCGM_EXP_GPU_HEALTH_STATUS": "gpufleet_gpu_healthy and gpufleet_gpu_health_info tell what we know",
-    "DCGM_EXP_CLOCK_EVENTS_COUNT": "",
-    "DCGM_EXP_P2P_STATUS": "",
-}
-"""dcgm-exporter's own counters, none of which can be told truly from readings, and what to use instead."""

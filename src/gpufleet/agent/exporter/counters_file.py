@@ -8,20 +8,21 @@ was probably meant, because a counter that is silently missing is found out on t
 import csv
 import difflib
 import re
+from collections.abc import Mapping
 
 import msgspec
 
 from gpufleet.agent.exporter.counters import (
     DEFAULT,
     DEFAULT_LABELS,
-    IN_PLACE_OF,
     SERVED,
     SERVED_LABELS,
     Counter,
     InfoLabel,
 )
-from gpufleet.agent.exporter.dcgm_names import UNTOLD
+from gpufleet.agent.exporter.dcgm_names import UNSERVED, UNTOLD
 from gpufleet.agent.exporter.errors import CountersError
+from gpufleet.agent.exporter.exporter_counters import EXPORTER_COUNTERS, ExporterCounter
 from gpufleet.agent.exporter.text import Family, Kind
 from gpufleet.model.errors import printable
 
@@ -31,6 +32,7 @@ PREFIX = re.compile(r"DCGM_(FI|EXP)_((DEV|PROF)_)?|dcgm_")
 LIKENESS = 0.85
 """How alike two names are, 0 to 1, of which one is taken for the other misspelt."""
 
+ALL_SERVED: Mapping[str, Counter | ExporterCounter] = {**SERVED, **EXPORTER_COUNTERS}
 KINDS: dict[str, Kind] = {"gauge": "gauge", "counter": "counter"}
 LABEL = "label"
 
@@ -39,7 +41,7 @@ class ChosenCounter(msgspec.Struct, frozen=True):
     """A counter under the name, type and help that were asked for."""
 
     family: Family
-    counter: Counter
+    counter: Counter | ExporterCounter
 
 
 class ChosenCounters(msgspec.Struct, frozen=True):
@@ -69,7 +71,7 @@ def read_counters(text: bytes, where: str = "") -> ChosenCounters:
                 "asked for twice", value=name, expected=f"line {seen[name]} alone", where=place
             )
         seen[name] = line
-        if name in SERVED:
+        if name in ALL_SERVED:
             counters.append(_chosen(name, kind, meaning, place))
         elif name in SERVED_LABELS:
             _check(kind == LABEL, kind, "label", place)
@@ -114,7 +116,7 @@ def _fields(line: str, place: str) -> tuple[str, str, str]:
 
 def _chosen(name: str, kind: str, meaning: str, place: str) -> ChosenCounter:
     _check(kind in KINDS, kind, "gauge or counter", place)
-    counter = SERVED[name]
+    counter = ALL_SERVED[name]
     return ChosenCounter(Family(name, KINDS[kind], meaning or counter.help), counter)
 
 
@@ -125,9 +127,8 @@ def _check(right: bool, kind: str, expected: str, place: str) -> None:
 
 def _not_served(name: str, line: int, place: str) -> str:
     """That a field of DCGM is not served. Raises CountersError where it is none, or looks misspelt."""
-    if name in IN_PLACE_OF:
-        instead = IN_PLACE_OF[name]
-        return f"line {line}: {name} is not served" + (f"; {instead}" if instead else "")
+    if name in UNSERVED:
+        return f"line {line}: {name} is not served: {UNSERVED[name]}"
     if name in UNTOLD:
         return f"line {line}: {name} is not served: the vendor's library does not tell it"
     meant = _meant(name)
@@ -140,7 +141,7 @@ def _not_served(name: str, line: int, place: str) -> str:
 def _meant(name: str) -> str | None:
     """The counter of which this is probably a misspelling."""
     # What all of them begin with would make any two of them look alike.
-    known = {_own_part(one): one for one in (*UNTOLD, *IN_PLACE_OF, *SERVED, *SERVED_LABELS)}
+    known = {_own_part(one): one for one in (*UNTOLD, *UNSERVED, *ALL_SERVED, *SERVED_LABELS)}
     found = difflib.get_close_matches(_own_part(name), known, n=1, cutoff=LIKENESS)
     return known[found[0]] if found else None
 

@@ -29,7 +29,7 @@ _DEVICE = (
     ),
     *("NVLINK_REPLAY_ERROR_COUNT_TOTAL", "NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "GPU_NVLINK_ERRORS"),
     *(f"NVLINK_BANDWIDTH_{link}" for link in _LINKS),
-    *("CLOCK_THROTTLE_REASONS", "CLOCKS_EVENT_REASONS", "APP_SM_CLOCK", "APP_MEM_CLOCK", "MAX_SM_CLOCK"),
+    *("APP_SM_CLOCK", "APP_MEM_CLOCK", "MAX_SM_CLOCK"),
     *("MAX_MEM_CLOCK", "MAX_VIDEO_CLOCK", "VIDEO_CLOCK", "POWER_MGMT_LIMIT", "POWER_MGMT_LIMIT_MIN"),
     *("POWER_MGMT_LIMIT_MAX", "POWER_MGMT_LIMIT_DEF", "ENFORCED_POWER_LIMIT", "POWER_USAGE_INSTANT"),
     *("SLOWDOWN_TEMP", "SHUTDOWN_TEMP", "MEM_MAX_OP_TEMP", "GPU_MAX_OP_TEMP", "GPU_TEMP_LIMIT", "FAN_SPEED"),
@@ -66,3 +66,10 @@ UNTOLD = frozenset(
         *_RELEASES_1,
     }
 )
+
+UNSERVED = {
+    "DCGM_EXP_P2P_STATUS": (
+        "whether two cards reach one another over NVLink is looked up when cards are found, and not sampled"
+    ),
+}
+"""Counters of dcgm-exporter's own that are not served, and why."""

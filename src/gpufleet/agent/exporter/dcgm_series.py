@@ -5,16 +5,16 @@ that a sum over a name is right. The order of labels is dcgm-exporter's: first t
 then values that DCGM's fields of type label give and what pods bring along, then who holds it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from gpufleet.agent.exporter.card import CardPicture
-from gpufleet.agent.exporter.counters import Reading
-from gpufleet.agent.exporter.counters_file import ChosenCounter
+from gpufleet.agent.exporter.counters import Counter, Reading
+from gpufleet.agent.exporter.exporter_counters import ExporterCounter
 from gpufleet.agent.exporter.held import Holding
 from gpufleet.agent.exporter.options import ExporterOptions
-from gpufleet.agent.exporter.text import Value, labelled, series
+from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import PodUse
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sample import Sample
@@ -48,17 +48,15 @@ class DcgmSeries:
     def lines(self, card: CardPicture) -> dict[str, str]:
         """The series of a card, by the name of their family."""
         # A card that fell silent still has its last Xid, which is often the reason.
-        readings = [Reading(card.gpu, card.sample or NO_SAMPLE), *_instances(card)]
+        readings = [Reading(card.gpu, card.sample or NO_SAMPLE, events=card.events), *_instances(card)]
         lines = [self._lines_of(card, reading.instance) for reading in readings]
         found: dict[str, str] = {}
         for chosen in self._options.counters.counters:
-            told: dict[bool, list[str]] = {True: [], False: []}
-            for reading, own in zip(readings, lines, strict=True):
-                value = chosen.counter.value(reading)
-                if value is not None:
-                    told[reading.instance is not None] += [_series(chosen, value, line) for line in own]
-            # What instances tell is theirs, and not the card's once more.
-            text = "".join(told[True] or told[False])
+            if isinstance(chosen.counter, ExporterCounter):
+                # dcgm-exporter counts these of cards alone.
+                text = _parts(chosen.family, chosen.counter, readings[0], lines[0])
+            else:
+                text = _readings(chosen.family, chosen.counter, zip(readings, lines, strict=True))
             if text:
                 found[chosen.family.name] = text
         return found
@@ -130,14 +128,35 @@ def _instances(card: CardPicture) -> Iterator[Reading]:
         yield Reading(card.gpu, samples.get(instance.uuid) or NO_SAMPLE, instance)
 
 
-def _series(chosen: ChosenCounter, value: Value, line: _Line) -> str:
-    name = chosen.counter.name
+def _readings(family: Family, counter: Counter, told: Iterable[tuple[Reading, list[_Line]]]) -> str:
+    """The series of a counter that has one of each reading."""
+    found: dict[bool, list[str]] = {True: [], False: []}
+    for reading, lines in told:
+        value = counter.value(reading)
+        if value is not None:
+            found[reading.instance is not None] += [_series(family, counter, value, one) for one in lines]
+    # What instances tell is theirs, and not the card's once more.
+    return "".join(found[True] or found[False])
+
+
+def _parts(family: Family, counter: ExporterCounter, reading: Reading, lines: list[_Line]) -> str:
+    """The series of a counter that has several of a card."""
+    parts = counter.parts(reading)
+    return "".join(
+        series(family.name, labelled([*line.device, *sorted([*line.holder, *labels])]), value)
+        for line in lines
+        for labels, value in parts
+    )
+
+
+def _series(family: Family, counter: Counter, value: Value, line: _Line) -> str:
+    name = counter.name
     if name == XID and value is not None:
         told = [("err_code", str(value)), ("err_msg", xid(int(value)).meaning if value else NO_XID)]
-        return series(chosen.family.name, labelled([*line.device, *sorted([*line.holder, *told])]), value)
+        return series(family.name, labelled([*line.device, *sorted([*line.holder, *told])]), value)
     if line.use is not None and name in BY_POD:
         value = _of_pod(name, line.use, value)
-    return series(chosen.family.name, line.text, value)
+    return series(family.name, line.text, value)
 
 
 def _of_pod(name: str, use: PodUse, value: Value) -> Value:

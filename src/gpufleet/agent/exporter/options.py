@@ -8,6 +8,7 @@ import msgspec
 
 from gpufleet.agent.exporter.counters_file import ChosenCounters, default_counters
 from gpufleet.agent.exporter.errors import ExporterOptionError
+from gpufleet.agent.exporter.exporter_counters import OWN_LABELS as EXPORTER_LABELS
 from gpufleet.agent.exporter.text import is_label_name
 from gpufleet.model.label_syntax import is_label_key
 
@@ -21,6 +22,7 @@ OWN_LABELS = frozenset(
         *("container_name", "pod_namespace", "pod_name", "err_code", "err_msg"),
         *("card_model", "clock_type", "gpu_compute_partition_type", "gpu_id", "gpu_memory_partition_type"),
         *("gpu_partition_id", "job_id", "serial_number", "node", "mode", "mig_profile", "mig_id"),
+        *EXPORTER_LABELS,
     }
 )
 """Labels that a pod's own label must not stand in for."""

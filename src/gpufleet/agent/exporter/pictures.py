@@ -10,8 +10,10 @@ import msgspec
 
 from gpufleet.agent.exporter import amd_series, gpu_series, pod_series
 from gpufleet.agent.exporter.card import CardPicture
+from gpufleet.agent.exporter.card_events import NO_EVENTS, CardEvents, EventBook
 from gpufleet.agent.exporter.dcgm_series import DcgmSeries
 from gpufleet.agent.exporter.energy import Account, EnergyBook
+from gpufleet.agent.exporter.exporter_counters import ExporterCounter
 from gpufleet.agent.exporter.held import Holding, Holdings, PodName, holdings
 from gpufleet.agent.exporter.jobs import Jobs
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
@@ -52,6 +54,8 @@ class Pictures:
         self._labels = pod_label_names(options.pod_labels)
         self._dcgm = DcgmSeries(options)
         self._energy = EnergyBook()
+        wanted = (chosen.counter for chosen in options.counters.counters)
+        self._events = EventBook() if any(isinstance(one, ExporterCounter) for one in wanted) else None
         self._drawn: dict[DeviceId, _Drawn] = {}
         self._holdings: Holdings = {}
         self._held_from: tuple[NodeGpus, NodePods, Holders] | None = None
@@ -71,6 +75,8 @@ class Pictures:
         here = {gpu.uuid for gpu in known.gpus.gpus}
         self._drawn = {uuid: drawn for uuid, drawn in self._drawn.items() if uuid in here}
         self._energy.forget_cards(here)
+        if self._events is not None:
+            self._events.forget_cards(here)
         for gpu in known.gpus.gpus:
             try:
                 self._draw_card(gpu, drivers.get(gpu.facts.vendor), held.get(gpu.uuid, ()), known)
@@ -86,12 +92,11 @@ class Pictures:
         return "".join(drawn.text.get(family.name, "") for drawn in self._drawn.values())
 
     def stale_at_s(self) -> float | None:
-        """When the next fresh reading will be too old; None where none is fresh."""
+        """When the next fresh reading or event will be too old; None where none is fresh."""
         samples = [drawn.picture.sample for drawn in self._drawn.values()]
-        return min(
-            (sample.at_s + self._options.stale_after_s for sample in samples if sample is not None),
-            default=None,
-        )
+        ends = [sample.at_s + self._options.stale_after_s for sample in samples if sample is not None]
+        event_end = None if self._events is None else self._events.stale_at_s()
+        return min([*ends, *([] if event_end is None else [event_end])], default=None)
 
     def _held(self, known: Known) -> Holdings:
         """What is held; worked out anew only where one of what it follows from is another."""
@@ -104,13 +109,15 @@ class Pictures:
         return self._holdings
 
     def _draw_card(self, gpu: Gpu, driver: Driver | None, held: tuple[Holding, ...], known: Known) -> None:
+        reading = self._fresh(known.readings.get(gpu.uuid), known.now_s)
         picture = CardPicture(
             known.gpus.node,
             gpu,
             driver,
-            self._fresh(known.readings.get(gpu.uuid), known.now_s),
+            reading,
             held,
             jobs=_jobs_of(gpu, known.jobs),
+            events=self._events_of(gpu, reading, known.now_s),
             pod_labels=self._pod_labels(held, known.pods),
         )
         drawn = self._drawn.get(gpu.uuid)
@@ -125,6 +132,11 @@ class Pictures:
             **pod_series.lines(whole, self._energy, self._options),
         }
         self._drawn[gpu.uuid] = _Drawn(picture, {name: lines for name, lines in text.items() if lines})
+
+    def _events_of(self, gpu: Gpu, reading: GpuReading | None, now_s: float) -> CardEvents:
+        if self._events is None:
+            return NO_EVENTS
+        return self._events.book(gpu.uuid, gpu.xids, None if reading is None else reading.sample, now_s)
 
     def _of_vendor(self, picture: CardPicture) -> dict[str, str]:
         match picture.gpu.facts.vendor:

@@ -321,6 +321,13 @@ class Nvml:
         """Of the multiprocessors (1) or the memory (2)."""
         return int(self._call("nvmlDeviceGetClockInfo", handle, domain))
 
+    def clock_events(self, handle: Handle) -> int:
+        """Why the clocks are lowered, as bits (nvmlClocksEventReason*). Older drivers call it throttling."""
+        try:
+            return int(self._call("nvmlDeviceGetCurrentClocksEventReasons", handle))
+        except NotGivenError:
+            return int(self._call("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
+
     def pcie_replays(self, handle: Handle) -> int:
         """How often PCI Express had to repeat itself."""
         return int(self._call("nvmlDeviceGetPcieReplayCounter", handle))

@@ -11,6 +11,7 @@ is there. Which call stands for which value where NVML has several:
 
 import msgspec
 
+from gpufleet.devices.clock_events import clock_events
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.nvidia.activity import Counters
 from gpufleet.devices.nvidia.instances import Instance
@@ -74,6 +75,7 @@ def sample(nvml: Nvml, card: Handle, counters: Counters, at_s: float) -> tuple[S
         memory_celsius=_whole(fields.get(MEMORY_CELSIUS)),
         sm_clock_mhz=ask(lambda: nvml.clock_mhz(card, SM_CLOCK)),
         memory_clock_mhz=ask(lambda: nvml.clock_mhz(card, MEMORY_CLOCK)),
+        clock_events=ask(lambda: clock_events(nvml.clock_events(card))),
         pcie_replays=ask(lambda: nvml.pcie_replays(card)),
         nvlink_bytes=_nvlink_bytes(nvml, card, fields, answers),
         remaps=_remaps(nvml, card, answers),

@@ -1,6 +1,7 @@
 """What a vendor's library would answer about the simulated ``machine``."""
 
 from gpufleet.devices.backend import Event
+from gpufleet.devices.clock_events import NOTHING, ClockEvent
 from gpufleet.devices.errors import GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts, Link
 from gpufleet.devices.sample import Memory, ProcessUse, Remaps, Sample
@@ -79,6 +80,7 @@ class SimulatedBackend:
             memory_celsius=COOL_CELSIUS + 5 + HOT_CELSIUS * busy_pct // 100,
             sm_clock_mhz=SM_CLOCK_MHZ,
             memory_clock_mhz=MEMORY_CLOCK_MHZ,
+            clock_events=_clock_events(gpu, busy_pct),
             pcie_replays=0,
             remaps=Remaps(0, int(gpu.remap_failed), False, gpu.remap_failed),
             uncorrected_errors=0,
@@ -106,6 +108,13 @@ class SimulatedBackend:
         """As Backend."""
         self.machine.check_driver()
         return self.machine.next_event(limit_s, lambda: self._closed)
+
+
+def _clock_events(gpu: Gpu, busy_pct: int) -> ClockEvent | None:
+    """NVIDIA's driver tells them; here nothing lowers the clocks but idling."""
+    if gpu.group.model.vendor is not Vendor.NVIDIA:
+        return None
+    return NOTHING if busy_pct else ClockEvent.GPU_IDLE
 
 
 def _process(user: User) -> ProcessUse:
