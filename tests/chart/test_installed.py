@@ -117,7 +117,7 @@ def test_the_release_finds_itself_at_work(at_work: LocalCluster) -> None:
         "a pod that names its own devices is refused",
         "leads",
         "1 of 1 agents are ready",
-        "1 nodes report 4 GPUs",
+        "1 node reports 4 GPUs",
     ):
         assert sentence in said, said
 

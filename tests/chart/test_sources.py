@@ -38,7 +38,9 @@ def installed(objects: list[Object]) -> dict[tuple[str, str], Object]:
 @pytest.mark.parametrize("version", pinned_kubernetes_versions())
 @pytest.mark.parametrize("namespace", ["gpufleet-system", "gpu"])
 def test_it_installs_the_same_objects_in_any_namespace(version: str, namespace: str) -> None:
-    found = installed(rendered(version=version, namespace=namespace))
+    # With every right that an agent can have.
+    values = {"agent.sharing": {"configs": {"default": "version: v1"}, "readFrom": "api"}}
+    found = installed(rendered(values, version=version, namespace=namespace))
     for wanted in manifests(minor_version(version), Identity(namespace)):
         if wanted["kind"] != "Namespace":
             key = (wanted["kind"], wanted["metadata"]["name"])

@@ -89,6 +89,7 @@ def at(values: dict[str, Any], name: str) -> object:
         ("agent.resources", {"limits": {"memory": "many"}}, "pattern"),
         ("agent.tolerations", [{"key": "a", "operator": "Is"}], "operator"),
         ("agent.sharing.configs", {"default": {"version": "v1"}}, "string"),
+        ("agent.sharing.readFrom", "file", "api"),
         ("image.digest", "sha256:123", "pattern"),
         ("image.repository", "Registry/gpufleet:1", "pattern"),
         ("image.pullPolicy", "Sometimes", "Always"),
@@ -106,6 +107,11 @@ def test_what_cannot_be_is_refused_by_name(name: str, value: object, said: str) 
 def test_two_sources_of_sharing_are_one_too_many() -> None:
     answer = refused({"agent.sharing": {"configs": {"default": "version: v1"}, "existingConfigMap": "mine"}})
     assert "agent.sharing.configs and agent.sharing.existingConfigMap: one of the two" in answer
+
+
+def test_there_must_be_something_to_read_from_the_api() -> None:
+    answer = refused({"agent.sharing.readFrom": "api"})
+    assert "agent.sharing.readFrom=api: there is nothing to read without agent.sharing.configs" in answer
 
 
 def test_a_server_that_is_too_old_is_refused() -> None:

@@ -164,18 +164,44 @@ def test_what_is_set_arrives(full: list[Object]) -> None:
     assert {its["metadata"]["labels"]["team"] for its in full} == {"platform"}
 
 
-def test_configs_are_mounted_as_a_folder_so_that_edits_arrive(full: list[Object]) -> None:
-    configs = one(full, "ConfigMap", "gpufleet-sharing")["data"]
-    assert configs.keys() == {"default", "inference"}
-    (container,) = agent_pod(full)["containers"]
+def test_configs_are_mounted_as_a_folder_so_that_edits_arrive() -> None:
+    mounted = rendered({"agent.sharing": {"configs": {"default": "a", "big": "b"}, "default": "big"}})
+    assert one(mounted, "ConfigMap", "gpufleet-sharing")["data"].keys() == {"default", "big"}
+    (container,) = agent_pod(mounted)["containers"]
     mount = next(its for its in container["volumeMounts"] if its["name"] == "sharing")
     assert mount == {"name": "sharing", "mountPath": "/etc/gpufleet/sharing", "readOnly": True}
     assert "--config=/etc/gpufleet/sharing" in container["args"]
-    assert "--config-default=inference" in container["args"]
+    assert "--config-default=big" in container["args"]
+    assert not [its for its in mounted if its["metadata"]["name"] == "gpufleet-agent-sharing"]
     own = rendered({"agent.sharing.existingConfigMap": "mine"})
     volume = next(its for its in agent_pod(own)["volumes"] if its["name"] == "sharing")
     assert volume["configMap"] == {"name": "mine"}
     assert not [its for its in own if its["kind"] == "ConfigMap"]
+
+
+@pytest.mark.parametrize(
+    ("sharing", "name"),
+    [({"configs": {"default": "a"}}, "gpufleet-sharing"), ({"existingConfigMap": "mine"}, "mine")],
+)
+def test_configs_are_read_from_the_api_with_the_right_to_that_one(sharing: Object, name: str) -> None:
+    objects = rendered({"agent.sharing": {**sharing, "readFrom": "api", "default": "big"}}, namespace="gpu")
+    (container,) = agent_pod(objects)["containers"]
+    assert f"--config-map=gpu/{name}" in container["args"]
+    assert "--config-default=big" in container["args"]
+    assert "--config=/etc/gpufleet/sharing" not in container["args"]
+    assert "sharing" not in {its["name"] for its in agent_pod(objects)["volumes"]}
+    role = one(objects, "Role", "gpufleet-agent-sharing")
+    assert role["metadata"]["namespace"] == "gpu"
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [name],
+            "verbs": ["get", "list", "watch"],
+        }
+    ]
+    (subject,) = one(objects, "RoleBinding", "gpufleet-agent-sharing")["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": "gpufleet-agent", "namespace": "gpu"}
 
 
 def test_series_keep_their_own_pod_and_namespace(default: list[Object], full: list[Object]) -> None:

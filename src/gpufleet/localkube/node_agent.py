@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
+import msgspec
+
+from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.localkube import child, plan
 from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.api import Object
@@ -26,7 +28,7 @@ pools:
   default:
     - {gpus: rest, exclusive: {}}
 """
-RBAC = "rbac.authorization.k8s.io"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 METRICS_PORT = 9400
 ADVERTISED_WAIT_S = 60.0
 LOOK_EVERY_S = 0.05
@@ -62,21 +64,21 @@ def start_agent(cluster: LocalCluster, machine: str, flags: Sequence[str] = ()) 
 
 
 def _declare_sharing(cluster: LocalCluster) -> None:
-    """A ConfigMap that says how the GPUs are shared, for people to edit, and the agent's right to read it."""
+    """A ConfigMap that says how the GPUs are shared, for people to edit; the agent may read it.
+
+    It is as `kubectl apply` would have made it, so that the next apply has nothing to warn of.
+    """
     metadata = {"name": SHARING, "namespace": SYSTEM}
-    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
-    role = {"apiGroup": RBAC, "kind": "Role", "name": SHARING}
-    agent = {"kind": "ServiceAccount", "name": AGENT_ACCOUNT, "namespace": SYSTEM}
-    objects: tuple[Object, ...] = (
-        {"apiVersion": "v1", "kind": "ConfigMap", "data": {"default": WHOLE}},
-        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "rules": rules},
-        {"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", "roleRef": role, "subjects": [agent]},
-    )
+    declared: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {"default": WHOLE},
+    }
+    applied = {LAST_APPLIED: msgspec.json.encode(declared).decode()}
     with cluster.api() as api:
-        for one in objects:
-            root = "/api/v1" if one["apiVersion"] == "v1" else f"/apis/{one['apiVersion']}"
-            path = f"{root}/namespaces/{SYSTEM}/{one['kind'].lower()}s"
-            api.call("POST", path, {**one, "metadata": metadata})
+        body = {**declared, "metadata": {**metadata, "annotations": applied}}
+        api.call("POST", f"/api/v1/namespaces/{SYSTEM}/configmaps", body)
 
 
 def await_resource(

@@ -20,6 +20,8 @@ from gpufleet.localkube.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.model.gpu_catalogue import Vendor
 from tests.agent.labels.nodes import NODE, a_gpu, a_node
+from tests.kube.node_features import DEFINITIONS, FEATURES, NODE_FEATURES
+from tests.kube.node_features import NAME as FEATURES_NAME
 from tests.localkube.cluster import cluster  # noqa: F401  (a fixture)
 from tests.waiting import until
 
@@ -27,49 +29,8 @@ DRIVER = Driver(Vendor.NVIDIA, "550.54.14", "12.4")
 PLAIN = a_node(a_gpu(), drivers=(DRIVER,))
 SHARED = a_node(a_gpu(0, TimeSlice(4)), drivers=(DRIVER,))
 NODE_PATH = f"/api/v1/nodes/{NODE}"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-FEATURES = "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeatures"
 COUNT, PRODUCT = "nvidia.com/gpu.count", "nvidia.com/gpu.product"
 PATIENCE_S = 20.0
-NODE_FEATURES: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "nodefeatures.nfd.k8s-sigs.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-    },
-    "spec": {
-        "group": "nfd.k8s-sigs.io",
-        "scope": "Namespaced",
-        "names": {"kind": "NodeFeature", "plural": "nodefeatures", "singular": "nodefeature"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "required": ["spec"],
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {
-                                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-                                    "features": {
-                                        "type": "object",
-                                        "required": ["attributes", "flags", "instances"],
-                                        "x-kubernetes-preserve-unknown-fields": True,
-                                    },
-                                },
-                            }
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 @pytest.fixture
@@ -80,7 +41,7 @@ def api(cluster: LocalCluster) -> Iterator[Api]:  # noqa: F811  (the fixture abo
         api.call("POST", "/api/v1/nodes", {"kind": "Node", "metadata": {"name": NODE, "labels": labels}})
         yield api
         api.request("DELETE", NODE_PATH)
-        api.request("DELETE", f"{DEFINITIONS}/nodefeatures.nfd.k8s-sigs.io")
+        api.request("DELETE", f"{DEFINITIONS}/{FEATURES_NAME}")
 
 
 class Counted(HttpTransport):

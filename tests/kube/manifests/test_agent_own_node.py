@@ -12,12 +12,13 @@ from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
 from gpufleet.localkube.agent_identity import ACCOUNT, agent_kubeconfig
 from gpufleet.localkube.api import Api
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.node_agent import SHARING
 from tests.kube.manifests.real_server import Answer, Person, install_all, until
+from tests.kube.node_features import DEFINITIONS, FEATURES, NODE_FEATURES
 from tests.localkube.cluster import a_cluster
 
 NODES = "/api/v1/nodes"
 DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
-FEATURES = "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeatures"
 HERE, THERE = "node-here", "node-there"
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -53,7 +54,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster
     with a_cluster(tmp_path_factory.mktemp("agents")) as cluster:
         install_all(cluster)
         with cluster.api() as api:
-            api.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", NODE_FEATURES)
+            api.call("POST", DEFINITIONS, NODE_FEATURES)
             for name in (HERE, THERE):
                 api.call("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
             until(lambda: api.request("GET", FEATURES)[0] == 200)
@@ -80,31 +81,6 @@ def token_of(kubeconfig: Path) -> str:
     written = msgspec.yaml.decode(kubeconfig.read_text(encoding="utf-8"))
     token: str = written["users"][0]["user"]["token"]
     return token
-
-
-NODE_FEATURES: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "nodefeatures.nfd.k8s-sigs.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, a test's own"},
-    },
-    "spec": {
-        "group": "nfd.k8s-sigs.io",
-        "scope": "Namespaced",
-        "names": {"kind": "NodeFeature", "plural": "nodefeatures", "singular": "nodefeature"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
-}
 
 
 def label(person: Person, node: str, key: str, value: str | None) -> Answer:
@@ -220,6 +196,17 @@ def test_a_token_that_names_no_node_writes_nothing(installed: LocalCluster, admi
 def test_others_are_held_by_their_rights_alone(admin: Person) -> None:
     assert label(admin, THERE, "team", "research")[0] == 200
     assert admin.merge(f"{NODES}/{THERE}/status", {"status": {"capacity": {"cpu": "8"}}})[0] == 200
+
+
+def test_it_reads_the_sharing_config_and_no_other_config_map(agent: Bearer, admin: Person) -> None:
+    maps = f"/api/v1/namespaces/{DEFAULT_IDENTITY.namespace}/configmaps"
+    for name in (SHARING, "others"):
+        assert admin.ask("POST", maps, {"metadata": {"name": name}, "data": {}})[0] == 201
+    until(lambda: agent.ask("GET", f"{maps}/{SHARING}")[0] == 200)
+    assert agent.ask("GET", f"{maps}?fieldSelector=metadata.name%3D{SHARING}")[0] == 200
+    for path in (f"{maps}/others", maps, f"{maps}?fieldSelector=metadata.name%3Dothers"):
+        assert agent.ask("GET", path)[0] == 403, path
+    assert agent.merge(f"{maps}/{SHARING}", {"data": {"default": "x"}})[0] == 403
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""What the chart tells Artifact Hub about itself is so."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpufleet import __version__
+from tests.chart.rendering import CHART, one, rendered
+
+PREFIX = "artifacthub.io/"
+KINDS = {"added", "changed", "deprecated", "removed", "fixed", "security"}
+"""Of changes, as Artifact Hub knows them."""
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, str]:
+    """The annotations, by their names there."""
+    chart = msgspec.yaml.decode((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    return {name.removeprefix(PREFIX): text for name, text in chart["annotations"].items()}
+
+
+def listed(text: str) -> list[dict[str, Any]]:
+    """A list that stands as text in an annotation."""
+    found: list[dict[str, Any]] = msgspec.yaml.decode(text)
+    return found
+
+
+def test_the_definitions_are_those_that_it_brings(told: dict[str, str]) -> None:
+    definitions = [its for its in rendered() if its["kind"] == "CustomResourceDefinition"]
+    expected = [
+        (its["spec"]["names"]["kind"], its["metadata"]["name"], version["name"])
+        for its in definitions
+        for version in its["spec"]["versions"]
+    ]
+    assert [(one["kind"], one["name"], one["version"]) for one in listed(told["crds"])] == expected
+
+
+def test_the_example_is_one_that_a_server_would_take(told: dict[str, str]) -> None:
+    definition = one(rendered(), "CustomResourceDefinition", "nodedevices.gpufleet.io")
+    (version,) = definition["spec"]["versions"]
+    (example,) = listed(told["crdsExamples"])
+    assert example["kind"] == definition["spec"]["names"]["kind"]
+    assert unlike(example["spec"], version["schema"]["openAPIV3Schema"]["properties"]["spec"]) == []
+
+
+def unlike(value: object, schema: dict[str, Any], path: str = "spec") -> list[str]:
+    """Where a value is not as a schema says: unknown or missing fields, words that are none of its."""
+    match value:
+        case dict():
+            missing = [f"{path}.{name}" for name in schema.get("required", ()) if name not in value]
+            unknown = [f"{path}.{name}" for name in value if name not in schema["properties"]]
+            known = [(name, its) for name, its in value.items() if name in schema["properties"]]
+            within = [unlike(its, schema["properties"][name], f"{path}.{name}") for name, its in known]
+            return sum(within, missing + unknown)
+        case list():
+            return [wrong for its in value for wrong in unlike(its, schema["items"], path)]
+        case _:
+            return [] if value in schema.get("enum", [value]) else [path]
+
+
+def test_changes_and_flags_are_of_the_kinds_that_it_knows(told: dict[str, str]) -> None:
+    assert {one["kind"] for one in listed(told["changes"])} <= KINDS
+    assert told["operator"] == "false"
+    assert told["prerelease"] == str(__version__.startswith("0.")).lower()
+    assert told["license"] == "Apache-2.0"

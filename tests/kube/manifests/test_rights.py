@@ -1,0 +1,87 @@
+"""Every right that gpufleet gives to itself, in one list: who adds one has to write it here too.
+
+What is watched by somebody who asks for one name alone is given for that name alone.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from gpufleet.kube.manifests import manifests
+
+READ = "get list watch"
+WRITES: dict[str, dict[str, str]] = {
+    "ClusterRole gpufleet-scheduler": {
+        "pods/binding": "create",
+        "pods/eviction": "create",
+        "pods/status": "patch",
+        "pods": "delete",
+        "persistentvolumeclaims": "patch",
+        "persistentvolumes": "patch",
+        "events.events.k8s.io": "create",
+    },
+    "Role gpufleet-scheduler": {
+        "leases.coordination.k8s.io": "create",
+        "leases.coordination.k8s.io=gpufleet-scheduler": "patch",
+    },
+    "ClusterRole gpufleet-agent": {
+        "nodes": "patch",
+        "nodes/status": "patch",
+        "nodedevices.gpufleet.io": "create patch update",
+        "nodefeatures.nfd.k8s-sigs.io": "create delete patch update",
+        "events.events.k8s.io": "create",
+    },
+    "Role gpufleet-agent-sharing": {},
+    "ClusterRole gpufleet-explain": {},
+}
+AGENT_READS = {
+    "ClusterRole gpufleet-agent": {
+        "pods": READ,
+        "nodes": READ,
+        "nodedevices.gpufleet.io": READ,
+        "nodefeatures.nfd.k8s-sigs.io": READ,
+    },
+    "Role gpufleet-agent-sharing": {"configmaps=gpufleet-sharing": READ},
+}
+SECRET = {"secrets", "serviceaccounts", "serviceaccounts/token", "pods/exec", "pods/log", "nodes/proxy"}
+
+
+def given(*, reading: bool) -> dict[str, dict[str, str]]:
+    """The verbs that each role gives, by resource, and by name where it is given for a name."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for one in manifests((1, 37)):
+        if one["kind"] in ("ClusterRole", "Role"):
+            verbs = found.setdefault(f"{one['kind']} {one['metadata']['name']}", defaultdict(set))
+            for rule in one["rules"]:
+                for resource in resources(rule):
+                    verbs[resource] |= {verb for verb in rule["verbs"] if (verb in READ.split()) is reading}
+    return {
+        role: {name: " ".join(sorted(verbs)) for name, verbs in its.items() if verbs}
+        for role, its in found.items()
+    }
+
+
+def resources(rule: dict[str, Any]) -> list[str]:
+    """What a rule is about, as kubectl writes it, with the name behind it that it is given for."""
+    whole = [
+        f"{resource}.{group}" if group else resource
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    ]
+    names = rule.get("resourceNames")
+    return whole if names is None else [f"{one}={name}" for one in whole for name in names]
+
+
+def test_who_writes_what() -> None:
+    assert given(reading=False) == WRITES
+
+
+def test_what_the_agent_reads() -> None:
+    assert {role: its for role, its in given(reading=True).items() if role in AGENT_READS} == AGENT_READS
+
+
+def test_nobody_reads_what_is_secret() -> None:
+    for role, its in given(reading=True).items():
+        assert not {name.partition("=")[0] for name in its} & SECRET, role
+        assert {name for name in its if name.startswith("configmaps")} <= {"configmaps=gpufleet-sharing"}, (
+            role
+        )
