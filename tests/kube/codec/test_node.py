@@ -126,6 +126,13 @@ def test_drivers_without_a_count_have_no_limit() -> None:
     assert read_node(a_node(), csi=csi).volume_limits == (("ebs.csi.aws.com", 25),)
 
 
+def test_a_node_without_csi_drivers_is_written_with_null() -> None:
+    """As kubelets write it: the field has to be there, and an empty list of Go is null."""
+    csi = decoded({"metadata": {"name": "node-1"}, "spec": {"drivers": None}}, CsiNode)
+    node = read_node(a_node(), csi=csi)
+    assert (node.volume_limits, node.features) == ((), ALL_FEATURES)
+
+
 def test_drivers_and_attached_volumes_of_limited_drivers_are_told() -> None:
     drivers = [{"name": "ebs.csi.aws.com", "allocatable": {"count": 25}}, {"name": "nfs.csi.k8s.io"}]
     csi = decoded({"metadata": {"name": "node-1"}, "spec": {"drivers": drivers}}, CsiNode)

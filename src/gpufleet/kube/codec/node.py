@@ -232,14 +232,14 @@ def _features(node: wire.Node, devices: report.NodeDevices | None, csi: CsiNode 
 
 def _drivers(csi: CsiNode | None) -> Iterator[str]:
     """The drivers on the node, as features: a pod may need one of them."""
-    for driver in () if csi is None else csi.spec.drivers:
+    for driver in () if csi is None else csi.spec.drivers or ():
         yield driver_feature(driver.name)
 
 
 def _volume_limits(csi: CsiNode) -> tuple[tuple[str, int], ...]:
     limits = {
         driver.name: driver.allocatable.count
-        for driver in csi.spec.drivers
+        for driver in csi.spec.drivers or ()
         if driver.allocatable is not None and driver.allocatable.count is not None
     }
     return tuple(sorted(limits.items()))

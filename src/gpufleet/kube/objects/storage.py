@@ -161,9 +161,9 @@ class CsiNodeDriver(Structure, frozen=True):
 
 
 class CsiNodeSpec(Structure, frozen=True):
-    """The drivers that run on the node."""
+    """The drivers that run on the node; the kubelet of a node without any writes null."""
 
-    drivers: tuple[CsiNodeDriver, ...] = ()
+    drivers: tuple[CsiNodeDriver, ...] | None = None
 
 
 class CsiNode(Structure, frozen=True):
