@@ -8,6 +8,8 @@ from gpufleet.engine.instruction import GangUnschedulable, Hurdle, Unschedulable
 from gpufleet.engine.reason import Reason
 from gpufleet.engine.tables import Int64Array
 from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.resources import Resources
+from gpufleet.model.shape import Shape
 from gpufleet.model.taint import CORDON, Taint
 from tests.engine.fleet_builder import Story, gang, node, pod, shape
 
@@ -40,6 +42,12 @@ def test_that_most_nodes_have_no_gpu_is_not_why_a_pod_waits_for_one() -> None:
     words = explain(verdict, shape(2))
     assert words.index("tainted") < words.index("without GPUs")
     assert words.endswith("1 node would do if the pod tolerated their taint")
+
+
+def test_a_pod_that_asks_for_no_gpu_is_told_what_else_it_asked_for() -> None:
+    wanted = Shape(resources=Resources(cpu_milli=500, other=(("nvidia.com/gpu.shared", 1),)))
+    words = explain(Verdict(0, {}, {}, None), wanted)
+    assert words == "needs 0.5 cores of CPU, 1 of nvidia.com/gpu.shared; there are no nodes"
 
 
 def test_room_goes_before_what_somebody_would_have_to_change() -> None:

@@ -22,6 +22,7 @@ from tests.kube.manifests.real_server import install_all, until
 from tests.localkube.cluster import a_cluster
 
 NAMESPACE = DEFAULT_IDENTITY.namespace
+TURNS = [{"id": f"GPU-0::{turn}"} for turn in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def installed(bare: LocalCluster) -> LocalCluster:
         "apiVersion": "gpufleet.io/v1alpha1",
         "kind": "NodeDevices",
         "metadata": {"name": "node-1"},
-        "spec": {"devices": [{"id": "GPU-1"}, {"id": "GPU-2", "health": "unhealthy"}]},
+        "spec": {"devices": [*TURNS, {"id": "GPU-1"}, {"id": "GPU-2", "health": "unhealthy"}]},
     }
     with bare.api() as api:
         api.call("POST", "/apis/gpufleet.io/v1alpha1/nodedevices", report)
@@ -105,8 +106,8 @@ def test_what_is_at_work_is_said(installed: LocalCluster, capsys: pytest.Capture
         "NodeDevices are served": True,
         "a pod that names its own devices is refused": True,
         "the scheduler 'one' leads": True,
-        "no agents are installed: nodes count as what they advertise": True,
-        "1 nodes report 2 GPUs, 1 of them out of service": True,
+        f"there is no DaemonSet gpufleet-agent in {NAMESPACE}: what nodes report comes from elsewhere": True,
+        "1 node reports 3 GPUs, 1 of them out of service": True,
     }
     assert capsys.readouterr().err == ""
 

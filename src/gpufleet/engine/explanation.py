@@ -103,6 +103,9 @@ def asked_for(shape: Shape) -> str:
     host = [cores(shape.resources.cpu_milli)] if shape.resources.cpu_milli else []
     if shape.resources.memory_bytes:
         host.append(f"{gibibytes(shape.resources.memory_bytes)} of memory")
+    if not shape.gpu.count:
+        # Beside GPUs these are mostly the slots in which the kubelet counts them.
+        host += [f"{amount} of {name}" for name, amount in shape.resources.other]
     return ", ".join([*gpus_asked_for(shape.gpu), *host]) or "nothing"
 
 

@@ -24,6 +24,8 @@ GUARD = "gpufleet-grant-guard"
 RENEWED_WITHIN_S = 30.0
 """Long enough for another to take over from a leader that has just ended."""
 LOOK_EVERY_S = 0.5
+REPLICA = "::"
+"""What stands between a card and the number of its replica, in names of devices."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -131,7 +133,8 @@ async def _agents(client: Client, namespace: str) -> Finding:
     try:
         found = decode(await client.get(DAEMON_SETS, AGENTS, namespace=namespace), _DAEMON_SET).status
     except NotFound:
-        return Finding(good=True, sentence="no agents are installed: nodes count as what they advertise")
+        sentence = f"there is no DaemonSet {AGENTS} in {namespace}: what nodes report comes from elsewhere"
+        return Finding(good=True, sentence=sentence)
     wanted, ready = found.desired_number_scheduled, found.number_ready
     good = ready >= wanted and found.updated_number_scheduled >= wanted
     way_out = "" if good else f"; see kubectl get pods -n {namespace} -o wide"
@@ -139,12 +142,18 @@ async def _agents(client: Client, namespace: str) -> Finding:
 
 
 async def _devices(client: Client) -> Finding:
-    nodes, devices, sick = 0, 0, 0
+    nodes, cards, sick = 0, 0, 0
     async for page in client.list_pages(NODE_DEVICES):
         for raw in page.items or ():
-            spec = decode(raw, _NODE_DEVICES).spec
+            # A card that is shared in turns is listed once for each turn.
+            health = {_card(one.id): one.health for one in decode(raw, _NODE_DEVICES).spec.devices}
             nodes += 1
-            devices += len(spec.devices)
-            sick += sum(device.health != HEALTHY for device in spec.devices)
+            cards += len(health)
+            sick += sum(one != HEALTHY for one in health.values())
     out = f", {sick} of them out of service" if sick else ""
-    return Finding(good=True, sentence=f"{nodes} nodes report {devices} GPUs{out}")
+    report = "1 node reports" if nodes == 1 else f"{nodes} nodes report"
+    return Finding(good=True, sentence=f"{report} {cards} GPU{'' if cards == 1 else 's'}{out}")
+
+
+def _card(device: str) -> str:
+    return device.partition(REPLICA)[0]

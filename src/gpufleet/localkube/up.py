@@ -98,6 +98,8 @@ def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> Non
             f"not installed, because Kubernetes {request.kubernetes} does not know it: {', '.join(unknown)}"
         )
     nodes = request.nodes
+    if not nodes.count:
+        return
     with progress.during(f"creating {nodes.count} nodes", lambda: ""):
         simulated_nodes.create(cluster, nodes)
     each = f"with {nodes.gpus_per_node} x {nodes.model.name} each" if nodes.gpus_per_node else "without a GPU"

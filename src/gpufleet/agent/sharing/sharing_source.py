@@ -218,7 +218,7 @@ class SharingSource:
             LOG.error("a sharing configuration is not taken over", extra={"problem": problem})
         self._refusal = problem
         self.events.over(TAKEN)
-        self.events.say(NodeEvent("Warning", REFUSED, "Sharing", f"{problem}. {self._meanwhile()}"))
+        self.events.say(NodeEvent("Warning", REFUSED, "Sharing", f"{_ended(problem)} {self._meanwhile()}"))
 
     def _meanwhile(self) -> str:
         if self.in_force:
@@ -236,7 +236,7 @@ class SharingSource:
             self.events.say(NodeEvent("Normal", WAITS, "Sharing", "; ".join(changes)))
         else:
             self.events.over(WAITS)
-        refused = [f"{self._refusal}. {self._meanwhile()}"] if self._refusal else []
+        refused = [f"{_ended(self._refusal)} {self._meanwhile()}"] if self._refusal else []
         return tuple(f"sharing: {problem}" for problem in (*refused, *changes))
 
     def _keep_record(self) -> None:
@@ -248,6 +248,11 @@ class SharingSource:
             self._recorded = dict(self.in_force)
         except OSError as problem:
             LOG.warning("the plans could not be kept on disk", extra={"problem": str(problem)})
+
+
+def _ended(sentence: str) -> str:
+    """A sentence with its point; one that asks what was meant has its own."""
+    return sentence if sentence.endswith("?") else f"{sentence}."
 
 
 def _needs_labels(texts: Texts) -> bool:
