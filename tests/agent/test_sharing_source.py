@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.sharing.sharing_source import REFUSED, TAKEN, WAITS, SharingOptions
+from gpufleet.agent.sharing.sharing_source import TAKEN, WAITS, SharingOptions
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mps, TimeSlice
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from tests.agent.sharing_world import SharingWorld, in_sharing_world
-from tests.devices.test_sharing_inputs import OWN, PLUGIN
 
 TWO = "model: H100-80GB, count: 2"
 
@@ -129,58 +128,6 @@ def test_the_only_key_counts_where_nothing_is_chosen_and_the_default_before_it()
         assert world.modes() == [TimeSlice(3)]
 
     in_sharing_world(story, "model: T4", in_api=True)
-
-
-BAD = [(name, text) for name, text, _ in (*OWN, *PLUGIN)] + [("not-text", b"\xff\xfe\x00")]
-
-
-@pytest.mark.parametrize(("name", "text"), BAD, ids=[name for name, _ in BAD])
-def test_a_bad_edit_keeps_the_last_good_one_and_says_so_on_the_node(name: str, text: str | bytes) -> None:
-    async def story(world: SharingWorld) -> None:
-        world.labels(pool="training")
-        world.writes(slices(4))
-        world.start()
-        await world.settle()
-        world.writes(text)
-        await world.settle()
-        assert world.modes() == [TimeSlice(4), TimeSlice(4)], name
-        (problem,) = world.said.problems
-        assert problem.endswith("The last good configuration stays in force")
-        (note,) = world.events(REFUSED)
-        assert problem == f"sharing: {note}"
-        world.writes(slices(6))
-        await world.settle()
-        assert world.modes() == [TimeSlice(6), TimeSlice(6)]
-        assert world.problems() == ""
-
-    in_sharing_world(story, "model: A100-40GB, count: 2")
-
-
-def test_30_a_label_that_names_no_key_keeps_what_holds() -> None:
-    async def story(world: SharingWorld) -> None:
-        world.declares(default=slices(2), big=slices(8))
-        world.start()
-        await world.settle()
-        world.labels(config="bgi")
-        await world.settle()
-        assert world.modes() == [TimeSlice(2)]
-        assert "one of big, default" in world.problems()
-
-    in_sharing_world(story, "model: T4", in_api=True)
-
-
-@pytest.mark.parametrize("in_api", [False, True])
-def test_36_what_is_deleted_while_running_still_counts(*, in_api: bool) -> None:
-    async def story(world: SharingWorld) -> None:
-        world.declares(only=slices(4)) if in_api else world.writes(slices(4))
-        world.start()
-        await world.settle()
-        world.deletes() if in_api else world.path.unlink()
-        await world.settle()
-        assert world.modes() == [TimeSlice(4)]
-        assert ("no such ConfigMap" if in_api else "No such file") in world.problems()
-
-    in_sharing_world(story, "model: T4", in_api=in_api)
 
 
 def test_the_last_good_one_counts_after_a_restart_too() -> None:

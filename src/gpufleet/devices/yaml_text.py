@@ -40,7 +40,9 @@ def read_yaml(text: str | bytes, where: str, refusal: type[InputError]) -> objec
     except UnicodeEncodeError as error:
         raise refusal("not text", where=where, expected="UTF-8") from error
     if len(data) > SIZE_MAX_BYTES:
-        raise refusal("too large", value=len(data), expected=f"at most {SIZE_MAX_BYTES} bytes", where=where)
+        # Whoever read it may have stopped there, so its whole length is not known.
+        problem = f"longer than {SIZE_MAX_BYTES} bytes"
+        raise refusal(problem, expected="a text of that length", where=where)
     try:
         return _Document(yaml.parse(data, Loader=_LOADER), where, refusal).read()
     except yaml.MarkedYAMLError as error:
