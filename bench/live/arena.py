@@ -19,7 +19,7 @@ from bench.live.objects import NAMESPACE, Object, plain_nodes
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.resources import Kind
 from gpufleet.localkube import binaries, manifests

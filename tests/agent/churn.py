@@ -10,7 +10,9 @@ folder of the machine, named after its pod's UID, so that its words outlive it. 
 
 import asyncio
 import contextlib
+import os
 import random
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -82,6 +84,11 @@ def why_it_failed(status: Object) -> str:
         return f"{status['reason']}: {status.get('message')}"
     ends = [one["state"].get("terminated", {}) for one in status.get("containerStatuses", [])]
     return "; ".join(f"{end.get('reason')}: {end.get('message')}" for end in ends)
+
+
+def new_leader(cluster: LocalCluster) -> None:
+    """Have the scheduler start anew: it leaves a node alone that turned pods away, for a minute at first."""
+    os.kill(cluster.pid("scheduler"), signal.SIGTERM)
 
 
 class Churn:

@@ -29,7 +29,7 @@ from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.topic import Topic
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.localkube.node.configuration import NODE_NAME
 from tests.agent.node_values import BOOT, FRACTIONS, a_gpu

@@ -4,7 +4,6 @@ Judged by what each container printed of itself. ``make soak-agent`` makes it lo
 """
 
 import os
-import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from gpufleet.localkube.node.agent_program import agent_folder
 from gpufleet.localkube.node.real_node import AGENT
 from gpufleet.localkube.node_agent import await_resource, machine_of, start_agent
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
-from tests.agent.churn import STEADY, Churn
+from tests.agent.churn import STEADY, Churn, new_leader
 from tests.agent.churn_judge import Told, against_its_grant, against_moment, beyond_capacity
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import await_pod, awaited, processes_of
@@ -79,11 +78,6 @@ def test_nothing_is_given_beyond_capacity_while_pods_churn(real: LocalCluster, t
     assert at_once(told) >= BUSY, story
     assert [why for why in churn.failed.values() if not any(word in why for word in LOST)] == []
     awaited("nothing is left", lambda: not left(real, churn), lambda: f"{left(real, churn)}", LEFT_WAIT_S)
-
-
-def new_leader(cluster: LocalCluster) -> None:
-    """Have the scheduler start anew: it leaves a node alone that turned pods away, for a minute at first."""
-    os.kill(cluster.pid("scheduler"), signal.SIGTERM)
 
 
 def judged(churn: Churn, told: Mapping[str, Told], devices: list[Object]) -> list[str]:

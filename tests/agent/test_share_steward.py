@@ -10,6 +10,7 @@ from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.known import Gpu, NodePod
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE
 from gpufleet.agent.plugin import share_steward
+from gpufleet.agent.plugin.checkpoint import State
 from gpufleet.agent.plugin.share_slots import share_slots
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions
@@ -220,6 +221,24 @@ def test_an_agent_that_dies_between_allocate_and_start_gives_nothing_twice(tmp_p
             node.write_record()
         assert (await node.start(uid))["GPUFLEET_POD_UID"] == uid
         assert len(files(node)) == 1
+
+    told(tmp_path, story)
+
+
+def test_a_call_that_an_earlier_process_did_not_cross_out_is_not_open_any_more(tmp_path: Path) -> None:
+    """Fault 28: a whole checkpoint of an earlier moment."""
+
+    async def story(node: SharedNode) -> None:
+        uid = node.bind("a", main=(SMALL,))
+        node.sync()
+        await node.admit(uid)
+        node.checkpoint().save(State(node.steward.open_calls))
+        await node.start(uid)
+        steward = node.new_process()
+        assert [len(call.units) for call in steward.open_calls] == [1]
+        await steward.sweep()
+        assert not node.steward.open_calls
+        assert (await node.start(uid))["GPUFLEET_POD_UID"] == uid
 
     told(tmp_path, story)
 

@@ -22,8 +22,8 @@ import msgspec
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
 from gpufleet.kube.errors import KubeError
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.kube.resources import NAMESPACES, SERVICE_ACCOUNTS

@@ -11,7 +11,7 @@ import pytest
 from gpufleet.cli.main import main
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.installation import SCHEDULER_LEASE, Finding, findings
 from gpufleet.kube.lease import micro_time

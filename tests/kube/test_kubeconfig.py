@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 
-from gpufleet.kube.configured_access import ConfiguredAccess, find_access, in_cluster_access
+from gpufleet.kube.configured_access import ConfiguredAccess, in_cluster_access
 from gpufleet.kube.errors import SettingsError, TransportError
+from gpufleet.kube.following_access import FollowingAccess, find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.kubeconfig import Overrides, choose, default_files
 from gpufleet.kube.transport import Request
 from tests.kube.byte_server import CERTIFICATES, server_tls, serving, within
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+Found = FollowingAccess | ConfiguredAccess
 SECRET = "verysecret"  # noqa: S105  (of nothing)
 
 
@@ -47,11 +49,11 @@ def config(
     }
 
 
-def access_of(tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> ConfiguredAccess:
+def access_of(tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> Found:
     return find_access(kubeconfig=write(tmp_path / "config", config(cluster, user)), environment={})
 
 
-def authorization(access: ConfiguredAccess) -> str:
+def authorization(access: Found) -> str:
     return asyncio.run(access.authorization())
 
 

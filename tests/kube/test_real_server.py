@@ -11,7 +11,7 @@ import pytest
 from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.lease import Lease
 from gpufleet.kube.mirror import Mirror, Pace

@@ -21,6 +21,7 @@ from gpufleet.agent.kubelet_side import KubeletSide
 from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.metrics_page import exporter, server
 from gpufleet.agent.parts import Part, Parts, said
+from gpufleet.agent.reports.credential_notes import CredentialNotes
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.reports.reported_xids import reported_xids
@@ -33,15 +34,23 @@ from gpufleet.agent.topic import Topic
 from gpufleet.devices.hardware import vendors
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.kube.client import Client
+from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.model.errors import InputError
 
 
 class Agent:
     """All parts of the agent of one node. Raises InputError for settings that cannot be."""
 
-    def __init__(self, settings: AgentSettings, client: Client, jitter: random.Random) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        client: Client,
+        jitter: random.Random,
+        expiries: ExpiryWatch | None = None,
+    ) -> None:
         self.settings = settings
         self.client = client
+        self.expiries = expiries or ExpiryWatch(tuple, client.clock)
         self.pace = Pace(settings.sample_every_s, processes=settings.accounting)
         self.pods: Topic[NodePods] = Topic({})
         self.holders: Topic[Holders] = Topic(())
@@ -113,6 +122,7 @@ class Agent:
         whole, offenders = lambda: self.kubelet.whole, self.sharing.offenders
         report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders)
         notes = XidNotes(self.client, self.settings.node, gpus, self.pods, self.holders)
+        credentials = CredentialNotes(self.client, self.settings.node, self.expiries)
         self.watchman.on_xid = notes.heard
         labels = LabelPublisher(
             gpus,
@@ -127,6 +137,7 @@ class Agent:
             Part("node devices", report.run, lambda: said(report.problem)),
             Part("labels", labels.run, lambda: said(labels.problem)),
             Part("notes of errors", notes.run),
+            Part("notes of credentials", credentials.run),
             Part("node condition", condition.run, lambda: said(condition.problem)),
         ]
 
@@ -135,7 +146,7 @@ class Agent:
         settings, watchman = self.settings, self.watchman
         topics = Topics(watchman.gpus, watchman.readings, self.pods, self.holders)
         whose = pod_of if settings.accounting else None
-        page = exporter(settings.metrics, topics, whose, self.pace.stale_after_s)
+        page = exporter(settings.metrics, topics, whose, self.pace.stale_after_s, lambda: self.expiries.known)
         serving = server(settings.metrics_address, page, self.problems)
         return [
             Part("exporter", page.run),

@@ -12,6 +12,7 @@ from gpufleet.agent.exporter.server import Health, MetricsServer
 from gpufleet.agent.exporter.usage import PodOf
 from gpufleet.agent.settings import MetricsSettings
 from gpufleet.daemon.listening import address_of
+from gpufleet.kube.expiry import Expiry
 
 LOG = logging.getLogger(__name__)
 HOSTNAME_LABELS: dict[str, Literal["Hostname", "hostname", ""]] = {
@@ -22,7 +23,11 @@ HOSTNAME_LABELS: dict[str, Literal["Hostname", "hostname", ""]] = {
 
 
 def exporter(
-    settings: MetricsSettings, topics: Topics, pod_of: PodOf | None, stale_after_s: float
+    settings: MetricsSettings,
+    topics: Topics,
+    pod_of: PodOf | None,
+    stale_after_s: float,
+    expiries: Callable[[], tuple[Expiry, ...]] = tuple,
 ) -> Exporter:
     """The exporter. Raises InputError for options that cannot be."""
     pod_label_names(settings.pod_label)
@@ -37,7 +42,7 @@ def exporter(
         job_folder=settings.hpc_job_mapping,
         stale_after_s=stale_after_s,
     )
-    return Exporter(topics, options, pod_of=pod_of)
+    return Exporter(topics, options, pod_of=pod_of, expiries=expiries)
 
 
 def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> MetricsServer:

@@ -19,7 +19,8 @@ from gpufleet.agent.settings import AgentSettings
 from gpufleet.daemon.json_log import set_up_logging
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.expiry_watch import ExpiryWatch
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.kubeconfig import Overrides
 
@@ -48,7 +49,7 @@ async def _live(settings: AgentSettings) -> int:
     client = Client(transport, MachineClock(), jitter, timeout_s=REQUEST_LIMIT_S)
     try:
         settings.state_folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
-        agent = Agent(settings, client, jitter)
+        agent = Agent(settings, client, jitter, ExpiryWatch(transport.expiries, client.clock))
         life = asyncio.ensure_future(agent.run())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, life.cancel)

@@ -29,7 +29,7 @@ async def _check(namespace: str, kubeconfig: Path | None, context: str) -> int:
     from gpufleet.cli.main import ExitCode
     from gpufleet.kube.client import Client
     from gpufleet.kube.clock import MachineClock
-    from gpufleet.kube.configured_access import find_access
+    from gpufleet.kube.following_access import find_access
     from gpufleet.kube.http_transport import HttpTransport
     from gpufleet.kube.installation import findings
     from gpufleet.kube.kubeconfig import Overrides

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gpufleet.kube.errors import SettingsError
+from gpufleet.kube.expiry import Expiry
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -51,6 +52,10 @@ class Access(Protocol):
         """The server said 401: whether asking again with newly made credentials may help."""
         ...
 
+    def expiries(self) -> tuple[Expiry, ...]:
+        """When what we show and trust ends, as far as that can be seen and nobody renews it by himself."""
+        ...
+
 
 class PlainAccess:
     """Fixed access: no files, nothing to refresh."""
@@ -75,6 +80,10 @@ class PlainAccess:
     async def refused(self) -> bool:
         """There is nothing to refresh."""
         return False
+
+    def expiries(self) -> tuple[Expiry, ...]:
+        """Whoever made it knows."""
+        return ()
 
 
 def read_endpoint(url: str, *, server_name: str = "", field: str = "server", where: str = "") -> Endpoint:

@@ -1,7 +1,7 @@
 """From settings to a way to the server: trust, certificates, tokens, and how they are renewed.
 
-``find_access`` is what commands call: flags, KUBECONFIG, ``~/.kube/config``, or the service account
-of the pod that we run in.
+The files that settings name are read anew: a token when it is a minute old or refused, certificates for each
+connection. ``following_access`` does so with the settings themselves, and finds them.
 """
 
 import base64
@@ -20,7 +20,8 @@ import msgspec
 from gpufleet.kube.access import Endpoint, read_endpoint
 from gpufleet.kube.errors import SettingsError
 from gpufleet.kube.exec_plugin import ClusterInfo, Credential, ExecPlugin
-from gpufleet.kube.kubeconfig import NO_OVERRIDES, Chosen, Cluster, Overrides, User, choose, default_files
+from gpufleet.kube.expiry import Expiry, authority_expiry, certificate_expiry, token_expiry
+from gpufleet.kube.kubeconfig import Chosen, Cluster, User
 
 # The kubelet renews a service account's token long before it expires; so often we look.
 TOKEN_FILE_AGE_S = 60.0
@@ -55,6 +56,7 @@ class ConfiguredAccess:
         self._token_read_at_s: float | None = None
         self._material: TlsMaterial | None = None
         self._context: ssl.SSLContext | None = None
+        self._tls_problem = ""
         if self.endpoint.tls:
             self._make_context(self._read_material())
 
@@ -78,7 +80,18 @@ class ConfiguredAccess:
         """Trust and certificate for the next connection."""
         if self._plugin is not None:
             self._credential = await self._plugin.credential()
-        return self._make_context(self._read_material())
+        try:
+            context = self._make_context(self._read_material())
+        except SettingsError as problem:
+            # Somebody may be in the middle of replacing a certificate and its key.
+            if self._context is None:
+                raise
+            if str(problem) != self._tls_problem:
+                _log.warning("what was read before stays in use: %s", problem)
+            self._tls_problem = str(problem)
+            return self._context
+        self._tls_problem = ""
+        return context
 
     async def refused(self) -> bool:
         """The server said 401: files and plugins may know better now."""
@@ -87,7 +100,24 @@ class ConfiguredAccess:
             return self._token_of_file(self._user.token_file) != before
         if self._plugin is not None:
             return await self._plugin.refused(self._credential)
+        if self._user.client_certificate and self.endpoint.tls:
+            known = self._material
+            await self.tls_context()
+            return self._material != known
         return False
+
+    def expiries(self) -> tuple[Expiry, ...]:
+        """When what the files hold now ends; what an exec plugin gives is renewed by it."""
+        user = self._user
+        found: list[Expiry | None] = []
+        with contextlib.suppress(SettingsError):
+            token = self._token_of_file(user.token_file) if user.token_file else user.token
+            found.append(token_expiry("token", token or ""))
+        with contextlib.suppress(SettingsError):
+            material = self._read_material()
+            found.append(certificate_expiry("client-certificate", material.certificate))
+            found.append(authority_expiry("certificate-authority", material.authority))
+        return tuple(one for one in found if one is not None)
 
     def _check_cluster(self) -> Endpoint:
         cluster, where = self._cluster, str(self._chosen.cluster_file)
@@ -216,30 +246,6 @@ class ConfiguredAccess:
                 where=str(self._chosen.user_file),
             )
         return token
-
-
-def find_access(
-    *,
-    kubeconfig: Path | None = None,
-    overrides: Overrides = NO_OVERRIDES,
-    environment: Mapping[str, str] = os.environ,
-) -> ConfiguredAccess:
-    """The server and the user that flags, files and environment name. Raises SettingsError.
-
-    ``kubeconfig`` is the one file of a flag; else KUBECONFIG, ``~/.kube/config``, and at last the
-    service account of a pod.
-    """
-    files = [kubeconfig] if kubeconfig is not None else default_files(environment)
-    if files:
-        return ConfiguredAccess(choose(files, overrides))
-    if environment.get("KUBERNETES_SERVICE_HOST"):
-        return in_cluster_access(environment, namespace=overrides.namespace)
-    raise SettingsError(
-        "no cluster is known: there is no kubeconfig, and this is no pod",
-        field="KUBECONFIG",
-        value=environment.get("KUBECONFIG"),
-        expected="--kubeconfig, KUBECONFIG, or ~/.kube/config; `gpufleet up` makes a cluster",
-    )
 
 
 def in_cluster_access(

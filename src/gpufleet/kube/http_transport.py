@@ -9,6 +9,7 @@ Proxies are not spoken to, neither from the environment nor from a kubeconfig.
 """
 
 import asyncio
+import contextlib
 import re
 import ssl
 from collections import deque
@@ -16,6 +17,7 @@ from collections import deque
 from gpufleet import __version__
 from gpufleet.kube.access import Access
 from gpufleet.kube.errors import TransportError
+from gpufleet.kube.expiry import Expiry, der_validity
 from gpufleet.kube.http_connection import ConnectionBroken, HttpConnection, HttpStream
 from gpufleet.kube.transport import Request, Response
 from gpufleet.model.errors import InternalError, printable
@@ -41,6 +43,7 @@ class HttpTransport:
         self._queue: deque[asyncio.Future[HttpConnection | None]] = deque()
         self._open: set[HttpConnection] = set()
         self._closed = False
+        self._server_certificate: Expiry | None = None
         self._fixed_head = (
             f" HTTP/1.1\r\nHost: {self._endpoint.authority}\r\nUser-Agent: gpufleet/{__version__}\r\nAccept: "
         )
@@ -49,9 +52,11 @@ class HttpTransport:
         """Send a request and wait for its whole answer. Raises TransportError."""
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         response = await self._call_once(request, deadline_s)
-        if response.status == 401 and await self._access.refused():
+        if response.status == 401:
+            # A certificate that has ended belongs to its connection: a newer one needs another.
             self._drop_idle()
-            response = await self._call_once(request, deadline_s)
+            if await self._access.refused():
+                response = await self._call_once(request, deadline_s)
         return response
 
     async def open(self, request: Request, *, timeout_s: float) -> HttpStream:
@@ -62,6 +67,11 @@ class HttpTransport:
             await stream.close()
             stream = await self._open_once(request, deadline_s)
         return stream
+
+    def expiries(self) -> tuple[Expiry, ...]:
+        """When what both sides show ends, the server's certificate as it was at the last connection."""
+        shown = self._server_certificate
+        return (*self._access.expiries(), *(() if shown is None else (shown,)))
 
     async def close(self) -> None:
         """Close all connections; requests under way fail."""
@@ -180,7 +190,6 @@ class HttpTransport:
             self._idle.append(connection)
 
     def _drop_idle(self) -> None:
-        """New credentials may be a certificate, which belongs to a connection."""
         self._free += len(self._idle)
         for connection in self._idle:
             connection.abort()
@@ -193,7 +202,7 @@ class HttpTransport:
         place = printable(endpoint.authority)
         try:
             async with asyncio.timeout_at(deadline_s):
-                _, connection = await asyncio.get_running_loop().create_connection(
+                wire, connection = await asyncio.get_running_loop().create_connection(
                     lambda: HttpConnection(self._open.discard),
                     endpoint.host,
                     endpoint.port,
@@ -207,6 +216,7 @@ class HttpTransport:
             raise _unsent(f"the certificate of {place} is not trusted: {error.verify_message}") from error
         except (OSError, ssl.SSLError) as error:
             raise _unsent(f"cannot connect to {place}: {error.strerror or error}") from error
+        self._note_certificate(wire)
         self._open.add(connection)
         try:
             self._check_not_closed()
@@ -214,6 +224,14 @@ class HttpTransport:
             connection.abort()
             raise
         return connection
+
+    def _note_certificate(self, wire: asyncio.BaseTransport) -> None:
+        tls: ssl.SSLObject | None = wire.get_extra_info("ssl_object")
+        shown = None if tls is None else tls.getpeercert(binary_form=True)
+        if shown:
+            with contextlib.suppress(ValueError, IndexError):
+                begins_s, ends_s = der_validity(shown)
+                self._server_certificate = Expiry("server-certificate", ends_s, begins_s)
 
     def _check_not_closed(self) -> None:
         if self._closed:

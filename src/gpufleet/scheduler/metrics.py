@@ -32,6 +32,11 @@ class Metrics:
         )
         self.leader = self._gauge("leader", "1 while this process leads")
         self.epoch = self._gauge("epoch", "Number of the leadership under which this process writes")
+        self.credential_expiry = self._gauge(
+            "credential_expiry_timestamp_seconds",
+            "When a credential of the way to the API server ends, unless it is renewed",
+            ("credential",),
+        )
         self.rejections = self._counter("kubelet_rejections", "Pods that a kubelet turned away", ("reason",))
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:

@@ -27,7 +27,9 @@ from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.expiry import Expiry
+from gpufleet.kube.expiry_watch import ExpiryWatch
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.lease import LeadershipLost
@@ -96,6 +98,8 @@ async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> in
     access = find_access(kubeconfig=options.kubeconfig, overrides=Overrides(context=options.context))
     transport = HttpTransport(access, connections=options.binds_at_once + SPARE_CONNECTIONS)
     with contextlib.ExitStack() as stack:
+        watching = asyncio.ensure_future(expiry_watch(transport, metrics).run())
+        stack.callback(watching.cancel)
         record = None if options.event_log is None else _recorder(options, options.event_log, stack)
         life = asyncio.ensure_future(
             run(
@@ -120,6 +124,19 @@ async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> in
         finally:
             await transport.close()
     return 0
+
+
+def expiry_watch(transport: HttpTransport, metrics: Metrics) -> ExpiryWatch:
+    """Tells of credentials that end, in the log and as metrics."""
+    watch = ExpiryWatch(transport.expiries, MachineClock())
+
+    def show(known: tuple[Expiry, ...]) -> None:
+        metrics.credential_expiry.clear()
+        for one in known:
+            metrics.credential_expiry.labels(one.credential).set(one.ends_s)
+
+    watch.on_look = show
+    return watch
 
 
 def settings_of(options: ProcessOptions) -> Settings:

@@ -13,7 +13,7 @@ from gpufleet.devices.facts import Driver
 from gpufleet.devices.sharing.plan import TimeSlice
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.transport import Request, Response
 from gpufleet.localkube.api import Api

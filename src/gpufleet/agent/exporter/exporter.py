@@ -26,6 +26,7 @@ from gpufleet.agent.exporter.text import CONTENT_TYPE, Family, encoded, labelled
 from gpufleet.agent.exporter.usage import PodOf
 from gpufleet.agent.known import Holders, NodeGpus, NodePods, Readings
 from gpufleet.agent.topic import Topic
+from gpufleet.kube.expiry import Expiry
 from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
@@ -39,6 +40,11 @@ _GZIP_LEVEL = 1
 
 AGENT_INFO = Family("gpufleet_agent_info", "gauge", "The agent's version.")
 PROBLEMS = Family("gpufleet_agent_problems", "gauge", "How many things keep the agent from knowing more.")
+CREDENTIALS = Family(
+    "gpufleet_agent_credential_expiry_timestamp_seconds",
+    "gauge",
+    "When a credential of the way to the API server ends, unless it is renewed.",
+)
 UNTOLD = Family("gpufleet_agent_untold_gpus", "gauge", "Cards whose metrics could not be made; see the log.")
 
 
@@ -60,11 +66,13 @@ class Exporter:
         options: ExporterOptions | None = None,
         *,
         pod_of: PodOf | None = None,
+        expiries: Callable[[], tuple[Expiry, ...]] = tuple,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topics = topics
         self._options = options or ExporterOptions()
         self._clock_s = clock_s
+        self._expiries = expiries
         self._pictures = Pictures(self._options, pod_of)
         self._text = b""
         self._stale_at_s: float | None = None
@@ -140,6 +148,17 @@ class Exporter:
         self._packed = packer.compress(self._text) + packer.flush(zlib.Z_SYNC_FLUSH)
         self._packer = packer
 
+    def _of_credentials(self, node: str) -> str:
+        lines = [
+            series(
+                CREDENTIALS.name,
+                labelled([("node", node), ("credential", one.credential)]),
+                round(one.ends_s),
+            )
+            for one in self._expiries()
+        ]
+        return CREDENTIALS.header + "".join(lines) if lines else ""
+
     def _of_agent(self, known: Known) -> str:
         labels = labelled([("node", known.gpus.node)])
         info = labelled([("node", known.gpus.node), ("version", __version__)])
@@ -147,6 +166,7 @@ class Exporter:
             f"{AGENT_INFO.header}{series(AGENT_INFO.name, info, 1)}"
             f"{PROBLEMS.header}{series(PROBLEMS.name, labels, len(known.gpus.problems))}"
             f"{UNTOLD.header}{series(UNTOLD.name, labels, len(self._pictures.failed))}"
+            f"{self._of_credentials(known.gpus.node)}"
         )
 
     def _ages(self) -> str:

@@ -21,7 +21,8 @@ from gpufleet.devices.simulated.topology import read_topology
 from gpufleet.model.gpu_catalogue import Vendor
 
 Backends = Mapping[Vendor, Callable[[], Asked]]
-TOPOLOGY_MARK = b"nodePools"
+TOPOLOGY_MARKS = (b"nodePools", b"gpuProduct")
+"""Fields of a topology of fake-gpu-operator, of a cluster or of one node, that our own form does not have."""
 
 
 def real_backends(root: Path = Path("/")) -> Backends:
@@ -52,7 +53,7 @@ def read_machine(file: Path, node: str, users: Users) -> Machine:
 
 
 def _description(text: bytes, where: str) -> Description:
-    if TOPOLOGY_MARK in text:
+    if any(mark in text for mark in TOPOLOGY_MARKS):
         return read_topology(text, where=where).description
     return read_description(text, where)
 

@@ -62,14 +62,15 @@ class ShareFiles:
         self._folder = folder
         self._disk = disk
         self.given: dict[str, ShareGiven] = {}
-        self._loaded = False
+        self.loaded = False
+        """Whether it is known what earlier processes gave."""
 
     def load(self) -> None:
         """Read once what earlier processes gave. Raises OSError; it is then tried again with the next call.
 
         A file that is no CDI file of ours is removed: no runtime takes it.
         """
-        if self._loaded:
+        if self.loaded:
             return
         for stem in cdi.spec_names(self._folder, PREFIX):
             name = stem.removeprefix(PREFIX)
@@ -80,7 +81,7 @@ class ShareFiles:
                 cdi.remove_spec(self._folder, stem, self._disk)
             else:
                 self.given[name] = found
-        self._loaded = True
+        self.loaded = True
 
     def give(self, name: str, share: ShareGiven, edits: CdiEdits) -> None:
         """Let the container that was answered this name start. Raises OSError; then it was not given."""

@@ -146,11 +146,16 @@ class ShareSteward:
 
     def _load(self) -> None:
         """What was given before has to be known before anything is given."""
+        if self._files.loaded:
+            return
         try:
             self._files.load()
         except OSError as error:
             problem = f"the CDI files of shares cannot be read: {error.strerror or error}"
             raise RefusedError(problem) from error
+        # An earlier process may have died after it wrote a file and before it saved the calls.
+        behind = set(self._files.given)
+        self._calls = {slots: name for slots, name in self._calls.items() if name not in behind}
 
     async def _sweep(self) -> bool:
         """Our copy names suspects; only the API server and the kubelet themselves are believed.

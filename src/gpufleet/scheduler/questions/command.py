@@ -19,7 +19,7 @@ import msgspec
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.configured_access import find_access
+from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.objects.metadata import PartialObject

@@ -1,0 +1,129 @@
+"""An access that follows its kubeconfig: what is replaced there counts from the next request on.
+
+Files that a kubeconfig names are followed by ``configured_access`` itself. The context stays the one that
+was chosen first, and the server the same: a person who turns to another cluster takes nobody along. An edit
+that cannot be used leaves what counted before.
+
+``find_access`` is what commands call: flags, KUBECONFIG, ``~/.kube/config``, or the service account of the
+pod that we run in.
+"""
+
+import logging
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.kube.access import Endpoint
+from gpufleet.kube.configured_access import ConfiguredAccess, in_cluster_access
+from gpufleet.kube.errors import SettingsError
+from gpufleet.kube.expiry import Expiry
+from gpufleet.kube.kubeconfig import NO_OVERRIDES, Overrides, choose, default_files
+
+LOG = logging.getLogger(__name__)
+
+
+class FollowingAccess:
+    """As Access, from kubeconfig files of which the first to say something counts."""
+
+    def __init__(self, files: Sequence[Path], overrides: Overrides = NO_OVERRIDES) -> None:
+        """Raises SettingsError."""
+        self._files = list(files)
+        self._stamps = self._look()
+        chosen = choose(self._files, overrides)
+        self._overrides = msgspec.structs.replace(overrides, context=chosen.context)
+        self._chosen = chosen
+        self._access = ConfiguredAccess(chosen)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the server is."""
+        return self._access.endpoint
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of those who name none."""
+        return self._access.namespace
+
+    async def authorization(self) -> str:
+        """As Access."""
+        return await self._newest().authorization()
+
+    async def tls_context(self) -> ssl.SSLContext:
+        """As Access."""
+        return await self._newest().tls_context()
+
+    async def refused(self) -> bool:
+        """As Access."""
+        before = self._access
+        return self._newest() is not before or await before.refused()
+
+    def expiries(self) -> tuple[Expiry, ...]:
+        """When what we show and trust ends."""
+        return self._newest().expiries()
+
+    def _look(self) -> tuple[tuple[int, ...], ...]:
+        """What changes when one of the files is written or replaced."""
+        return tuple(_stamp(path) for path in self._files)
+
+    def _newest(self) -> ConfiguredAccess:
+        stamps = self._look()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._read_anew()
+            except SettingsError as problem:
+                LOG.warning(
+                    "the kubeconfig cannot be used as it is now; what it said before counts",
+                    extra={"problem": str(problem)},
+                )
+        return self._access
+
+    def _read_anew(self) -> None:
+        chosen = choose(self._files, self._overrides)
+        if chosen == self._chosen:
+            return
+        access = ConfiguredAccess(chosen)
+        if access.endpoint != self._access.endpoint:
+            LOG.warning(
+                "the kubeconfig names another server; it counts after a restart",
+                extra={"server": access.endpoint.authority},
+            )
+            return
+        self._chosen, self._access = chosen, access
+        LOG.info("the kubeconfig was read anew")
+
+
+def find_access(
+    *,
+    kubeconfig: Path | None = None,
+    overrides: Overrides = NO_OVERRIDES,
+    environment: Mapping[str, str] = os.environ,
+) -> FollowingAccess | ConfiguredAccess:
+    """The server and the user that flags, files and environment name. Raises SettingsError.
+
+    ``kubeconfig`` is the one file of a flag; else KUBECONFIG, ``~/.kube/config``, and at last the
+    service account of a pod.
+    """
+    files = [kubeconfig] if kubeconfig is not None else default_files(environment)
+    if files:
+        return FollowingAccess(files, overrides)
+    if environment.get("KUBERNETES_SERVICE_HOST"):
+        return in_cluster_access(environment, namespace=overrides.namespace)
+    raise SettingsError(
+        "no cluster is known: there is no kubeconfig, and this is no pod",
+        field="KUBECONFIG",
+        value=environment.get("KUBECONFIG"),
+        expected="--kubeconfig, KUBECONFIG, or ~/.kube/config; `gpufleet up` makes a cluster",
+    )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Empty where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
