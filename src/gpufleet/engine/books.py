@@ -15,6 +15,7 @@ from gpufleet.engine.members import Members
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_state import PolicyState
+from gpufleet.engine.quota.queue_book import QueueBook
 from gpufleet.engine.related_places import RelatedPlaces
 from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.shapes import ShapeBook
@@ -22,7 +23,7 @@ from gpufleet.engine.tables import TableStore
 from gpufleet.engine.trial import Trial
 from gpufleet.engine.waiting import Line, LineKey, QueueOrder, WaitingRoom
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
 BACKOFF_FIRST_US = 1_000_000
 BACKOFF_MOST_US = 60_000_000
@@ -36,6 +37,7 @@ class Books:
         self.fleet = Fleet(self.store)
         self.shapes = ShapeBook(self.store, self.fleet)
         self.pods = PodBook(self.store, self.fleet, self.shapes)
+        self.queues = QueueBook(self.store, self.fleet, self.shapes, self.pods)
         self.domains = Domains(self.fleet)
         self.waiting = WaitingRoom(order)
         self.policy = PolicyState(policy, seed, self.fleet)
@@ -56,11 +58,23 @@ class Books:
     def enqueue(self, row: int) -> None:
         """A pod takes its turn, alone or with its gang."""
         pod = self.pods.pod_at(row)
+        self.assign_queue(row)
         if pod.gang is not None:
             self.gangs.members(pod.gang).wait(row, pod.role)
             self.regard_gang(pod.gang)
             return
         self.waiting.put(self.line_of(row), row, pod.created_at_us, self.sequence_by_row[row])
+
+    def queue_of(self, row: int) -> QueueName:
+        """The queue of a pod; that of its gang holds for its members."""
+        pod = self.pods.pod_at(row)
+        members = None if pod.gang is None else self.gangs.by_name.get(pod.gang)
+        return pod.queue if members is None or members.gang is None else members.gang.queue
+
+    def assign_queue(self, row: int) -> None:
+        """A pod is charged to its queue, if any queue is described."""
+        if self.queues.is_active:
+            self.queues.assign(row, self.queue_of(row))
 
     def line_of(self, row: int) -> LineKey:
         """The line in which a pod without a gang waits, or would wait.
@@ -130,6 +144,7 @@ class Books:
     def placed(self, row: int) -> None:
         """A pod no longer waits: it has a place."""
         pod = self.pods.pod_at(row)
+        self.assign_queue(row)
         self.waiting.take_out(row)
         if pod.gang is not None:
             members = self.gangs.members(pod.gang)

@@ -48,6 +48,7 @@ class Cycle:
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Decide everything that can be decided now."""
         self.instructions = []
+        self.books.queues.settle(self.books.queue_of)
         self.books.end_backoff(at_us)
         if self.books.room_freed:
             self.books.room_freed = False

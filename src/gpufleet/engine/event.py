@@ -9,7 +9,7 @@ import msgspec
 from gpufleet.engine.lesson import Lesson
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
@@ -88,9 +88,18 @@ class QueueSet(Event, frozen=True, tag="queue-set"):
 
 
 class QueueRemoved(Event, frozen=True, tag="queue-removed"):
-    """A queue is gone; work that names it waits as in a queue of priority 0."""
+    """A queue is gone; work that names it waits until it comes back, as long as any queue is described."""
 
     name: QueueName
+
+
+class PricesSet(Event, frozen=True, tag="prices-set"):
+    """What a GPU of each model costs in the quota resource ``cost``, in thousandths, as (model, price).
+
+    A model that is not listed costs 1.
+    """
+
+    prices: tuple[tuple[GpuModelName, int], ...]
 
 
 class TopologySet(Event, frozen=True, tag="topology-set"):
@@ -136,6 +145,7 @@ AnyEvent = (
     | GangRemoved
     | QueueSet
     | QueueRemoved
+    | PricesSet
     | TopologySet
     | NamespaceSet
     | NamespaceRemoved

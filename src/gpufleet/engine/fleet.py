@@ -32,6 +32,8 @@ class Fleet:
         self.device_ids: list[DeviceId | None] = []
         self.device_row_by_id: dict[DeviceId, int] = {}
         self.model_codes: dict[GpuModelName, int] = {}
+        self.device_kinds: dict[tuple[int, int], int] = {}
+        self.price_milli_by_model: dict[GpuModelName, int] = {}
         self._resource_names: Numbering[str] = Numbering()
         self.description_changes = 0
         self.soft_taint_sets: dict[tuple[Taint, ...], int] = {}
@@ -52,9 +54,24 @@ class Fleet:
 
     def model_code(self, model: GpuModelName) -> int:
         """The number of a GPU model, given out on first sight."""
-        code = self.model_codes.setdefault(model, len(self.model_codes))
-        self.store.make_room("shape_models", code + 1, axis=1)
+        code = self.model_codes.get(model)
+        if code is None:
+            code = self.model_codes[model] = len(self.model_codes)
+            self.store.make_room("shape_models", code + 1, axis=1)
+            self.store.make_room("model_prices", code + 1)
+            self._write_price(model)
         return code
+
+    def set_prices(self, price_milli_by_model: dict[GpuModelName, int]) -> None:
+        """What a GPU of each model costs, in thousandths; one that is not listed costs 1."""
+        former, self.price_milli_by_model = self.price_milli_by_model, price_milli_by_model
+        for model in former | price_milli_by_model:
+            if model in self.model_codes:
+                self._write_price(model)
+
+    def _write_price(self, model: GpuModelName) -> None:
+        price = self.price_milli_by_model.get(model, layout.ONE_PRICE_MILLI)
+        self.store.tables.model_prices[self.model_codes[model]] = price
 
     @property
     def resource_columns(self) -> dict[str, int]:
@@ -203,6 +220,8 @@ class Fleet:
         settle_device(self.store.tables, device_row)
         self.device_ids[device_row] = device.id
         self.device_row_by_id[device.id] = device_row
+        kind = (model, memory_mib)
+        self.device_kinds[kind] = self.device_kinds.get(kind, 0) + 1
 
     def _drop_devices(self, row: int) -> None:
         tables = self.store.tables
@@ -213,6 +232,15 @@ class Fleet:
             if device_id is not None:
                 del self.device_row_by_id[device_id]
             self.device_ids[device_row] = None
+            self._drop_kind(device_row)
         tables.devices[:, first : first + count] = 0
         if count:
             heapq.heappush(self._free_device_ranges.setdefault(count, []), first)
+
+    def _drop_kind(self, device_row: int) -> None:
+        """One device less of its model and memory (``device_kinds`` counts them)."""
+        cells = self.store.tables.devices
+        kind = (int(cells[layout.DEVICE_MODEL, device_row]), int(cells[layout.DEVICE_TOTAL_MIB, device_row]))
+        self.device_kinds[kind] -= 1
+        if not self.device_kinds[kind]:
+            del self.device_kinds[kind]

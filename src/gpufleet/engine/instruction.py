@@ -3,9 +3,11 @@
 The shell carries instructions out and reports what came of them as events.
 """
 
+import enum
+
 import msgspec
 
-from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName, QuotaResource
 
 
 class Instruction(msgspec.Struct, frozen=True, gc=False, tag_field="instruction"):
@@ -57,12 +59,62 @@ class Hurdle(msgspec.Struct, frozen=True):
     nodes: int
 
 
+class WhyBarred(enum.StrEnum):
+    """Why no work of a queue may start, however much quota and room there is."""
+
+    UNKNOWN = "unknown"
+    INNER = "inner"
+    HELD = "held"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    CYCLE = "cycle"
+    NO_PARENT = "no-parent"
+    TOO_DEEP = "too-deep"
+
+
+class QueueBar(msgspec.Struct, frozen=True):
+    """The queue that bars work from starting, the one that the work names or one above it."""
+
+    queue: QueueName
+    why: WhyBarred
+
+
+class QuotaLimit(enum.StrEnum):
+    """Which limit binds.
+
+    ``NOMINAL``: what the queues of the tree state together is in use. ``LENDING``: the same, but some
+    of them keep what they do not use, by their lending limits. ``BORROWING``: nominal amount and
+    borrowing limit of one queue. ``HARD``: the hard limit of one queue.
+    """
+
+    NOMINAL = "nominal"
+    LENDING = "lending"
+    BORROWING = "borrowing"
+    HARD = "hard"
+
+
+class QuotaShortage(msgspec.Struct, frozen=True):
+    """The limit that keeps work out, with amounts in the resource's own unit (``model.queue``).
+
+    The ``queue`` whose limit binds has ``used`` of the ``allowed``; ``asked`` is what the work needs at
+    least, and ``missing`` by how much that is more than what is left to it.
+    """
+
+    queue: QueueName
+    resource: QuotaResource
+    limit: QuotaLimit
+    used: int
+    asked: int
+    allowed: int
+    missing: int
+
+
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a shape fits nowhere now.
 
     ``first_reasons`` counts every node once, under its first reason; ``all_reasons`` counts it
     under each. ``nearest`` is None where no amount of room would help. ``hurdle`` is None where no
-    node refuses the shape.
+    node refuses the shape. ``bar`` and ``quota`` say what its queue has against it, before any node.
     """
 
     nodes: int
@@ -70,6 +122,8 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     all_reasons: dict[str, int]
     nearest: Nearest | None
     hurdle: Hurdle | None = None
+    bar: QueueBar | None = None
+    quota: QuotaShortage | None = None
 
 
 class Unschedulable(Instruction, frozen=True, tag="unschedulable"):

@@ -14,6 +14,8 @@ from gpufleet.engine.books import Books
 from gpufleet.engine.bounds import check_range, check_shape
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.layout import PodState
+from gpufleet.engine.members import Members
+from gpufleet.engine.quota.resources import PRICE_MILLI_MAX
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
@@ -40,6 +42,7 @@ class Intake:
             event.GangRemoved: self._gang_removed,
             event.QueueSet: self._queue_set,
             event.QueueRemoved: self._queue_removed,
+            event.PricesSet: self._prices_set,
             event.TopologySet: self._topology_set,
             event.NamespaceSet: self._namespace_set,
             event.NamespaceRemoved: self._namespace_removed,
@@ -194,7 +197,9 @@ class Intake:
         if row is not None:
             self.books.leave(row)
             self.books.neighbours.forget(row)
+            queue_row = self.books.queues.queue_row(row)
             self.books.pods.remove(uid)
+            self.books.queues.forget(queue_row)
 
     def _gang_set(self, happened: event.GangSet) -> None:
         books, gang = self.books, happened.gang
@@ -211,6 +216,7 @@ class Intake:
         if members.gang is not None:
             books.withdraw_gang(members.gang)
         members.describe(gang)
+        self._assign_queues(members)
         books.regard_gang(gang.name)
 
     def _gang_removed(self, happened: event.GangRemoved) -> None:
@@ -220,14 +226,28 @@ class Intake:
             return
         books.withdraw_gang(members.gang)
         members.describe(None)
+        self._assign_queues(members)
         books.regard_gang(happened.name)
         books.gangs.drop_if_empty(happened.name)
 
+    def _assign_queues(self, members: Members) -> None:
+        """The queue of a gang may be another one, and holds for its pods."""
+        for row in (*members.waiting, *members.placed):
+            self.books.assign_queue(row)
+
     def _queue_set(self, happened: event.QueueSet) -> None:
+        self.books.queues.tree.set(happened.queue)
         self.books.waiting.queues[happened.queue.name] = happened.queue
 
     def _queue_removed(self, happened: event.QueueRemoved) -> None:
+        self.books.queues.tree.remove(happened.name)
         self.books.waiting.queues.pop(happened.name, None)
+
+    def _prices_set(self, happened: event.PricesSet) -> None:
+        for model, price_milli in happened.prices:
+            check_range(price_milli, 0, PRICE_MILLI_MAX, f"prices: {model}")
+        self.books.fleet.set_prices(dict(happened.prices))
+        self.books.queues.tree.is_stale = True
 
     def _topology_set(self, happened: event.TopologySet) -> None:
         self.books.domains.set_topology(happened.topology)

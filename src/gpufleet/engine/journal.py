@@ -40,6 +40,12 @@ def exchange(tables: Tables, table: int, row: int, column: int, value: int) -> i
     elif table == layout.TABLE_PODS:
         old = tables.pods[column, row]
         tables.pods[column, row] = value
+    elif table == layout.TABLE_QUEUE_COUNTED:
+        old = tables.queue_counted[row, column]
+        tables.queue_counted[row, column] = value
+    elif table == layout.TABLE_QUEUE_TOTAL:
+        old = tables.queue_total[row, column]
+        tables.queue_total[row, column] = value
     else:
         old = tables.pod_devices[row, column]
         tables.pod_devices[row, column] = value

@@ -48,7 +48,8 @@ DEVICE_COLUMNS = 12
 POD_STATE = 0
 POD_SHAPE = 1
 POD_NODE = 2
-POD_COLUMNS = 3
+POD_QUEUE = 3  # row of the queue that is charged, NOT_SET while no queue is described
+POD_COLUMNS = 4
 
 # shapes[COLUMN, shape row]
 SHAPE_GPU_COUNT = 0
@@ -58,6 +59,39 @@ SHAPE_KIND = 3  # NOT_SET without GPUs
 SHAPE_ANY_MODEL = 4
 SHAPE_COLUMNS = 5
 
+# queues[COLUMN, queue row]
+QUEUE_PARENT = 0  # NOT_SET for a root
+QUEUE_ROOT = 1
+QUEUE_CLOSED = 2  # 1: no work of this queue may start
+QUEUE_FELL = 3  # of a root, 1: usage below it fell since somebody looked; never taken back
+QUEUE_COLUMNS = 4
+
+# queue_limits[LIMIT, queue row, resource column]; NO_LIMIT where there is none
+LIMIT_NAMED = 0  # 1 if the queue or one above it names the resource
+LIMIT_POOLED = 1  # 1 if, besides, one below it names the resource
+LIMIT_NOMINAL = 2
+LIMIT_BORROWING = 3
+LIMIT_LENDING = 4
+LIMIT_HARD = 5
+LIMIT_SUBTREE = 6
+LIMIT_GUARANTEED = 7
+LIMIT_KINDS = 8
+NO_LIMIT = 1 << 62
+
+# quota_columns[COLUMN, resource column]; resource columns are given out by quota.resources
+QUOTA_KIND = 0  # NOT_SET: the column is free
+QUOTA_MODEL = 1  # of GPUs of one model: which
+QUOTA_COLUMNS = 2
+
+# quota_columns[QUOTA_KIND]: what the charge follows from
+CHARGE_BY_SHAPE = 0  # from the shape alone: shape_charges has it
+CHARGE_GPU = 1
+CHARGE_GPU_OF_MODEL = 2
+CHARGE_GPU_MEMORY = 3
+CHARGE_COST = 4
+
+ONE_PRICE_MILLI = 1000
+
 # tables a journal entry may point into
 TABLE_NODES = 0
 TABLE_RESOURCES = 1
@@ -65,12 +99,15 @@ TABLE_KINDS = 2
 TABLE_DEVICES = 3
 TABLE_PODS = 4
 TABLE_POD_DEVICES = 5
+TABLE_QUEUE_COUNTED = 6
+TABLE_QUEUE_TOTAL = 7
 
 # counters[...]
 COUNTER_JOURNAL_LENGTH = 0
 COUNTER_CHANGES = 1  # changes of nodes ever made
 COUNTER_RANDOM = 2  # random numbers drawn
-COUNTER_COLUMNS = 3
+COUNTER_QUEUES = 3  # queues described; 0: nothing is charged
+COUNTER_COLUMNS = 4
 
 # ranking_state[slot, COLUMN]
 RANKING_SHAPE = 0

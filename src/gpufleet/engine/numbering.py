@@ -43,6 +43,11 @@ class Numbering(Generic[Value]):
         self.number_by_value[value] = number
         return number
 
+    def users(self, value: Value) -> int:
+        """How many use the value now."""
+        number = self.number_by_value.get(value)
+        return 0 if number is None else self._users[number]
+
     def drop(self, number: int) -> None:
         """One user less."""
         self._users[number] -= 1

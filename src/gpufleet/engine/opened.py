@@ -28,6 +28,13 @@ def opened_tables(handle: Int64Array) -> Tables:
         grid(handle, 10),
         line(handle, 11),
         line(handle, 12),
+        grid(handle, 13),
+        grid(handle, 14),
+        grid(handle, 15),
+        cube(handle, 16),
+        grid(handle, 17),
+        grid(handle, 18),
+        line(handle, 19),
     )
 
 

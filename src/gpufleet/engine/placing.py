@@ -7,6 +7,7 @@ it stays.
 from gpufleet.engine import journal, layout
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.fit import is_whole, share_mib
+from gpufleet.engine.quota.charge import charge
 from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
 
@@ -87,6 +88,8 @@ def place(tables: Tables, pod: int, node: int, chosen: Int64Array, state: int) -
             book_device(tables, shape, device, -1)
     journal.write(tables, layout.TABLE_PODS, pod, layout.POD_NODE, node)
     journal.write(tables, layout.TABLE_PODS, pod, layout.POD_STATE, state)
+    if tables.counters[layout.COUNTER_QUEUES] != 0:
+        charge(tables, pod, 1)
     settle_node(tables, node)
 
 
@@ -95,6 +98,8 @@ def release(tables: Tables, pod: int, state: int) -> None:
     """Take a pod off its node and devices and leave it in ``state``."""
     shape = tables.pods[layout.POD_SHAPE, pod]
     node = tables.pods[layout.POD_NODE, pod]
+    if tables.counters[layout.COUNTER_QUEUES] != 0:
+        charge(tables, pod, -1)
     book_host(tables, shape, node, 1)
     for index in range(tables.shapes[layout.SHAPE_GPU_COUNT, shape]):
         device = tables.pod_devices[pod, index]
@@ -107,5 +112,5 @@ def release(tables: Tables, pod: int, state: int) -> None:
 
 
 def writes_for(resource_columns: int, devices: int) -> int:
-    """The most journal entries that one ``place`` or ``release`` makes."""
+    """The most journal entries that one ``place`` or ``release`` makes, but for its charge."""
     return resource_columns + 1 + devices * 7 + 4

@@ -65,6 +65,7 @@ class PodBook:
         cells[layout.POD_STATE, row] = PodState.WAITING
         cells[layout.POD_SHAPE, row] = shape
         cells[layout.POD_NODE, row] = layout.NOT_SET
+        cells[layout.POD_QUEUE, row] = layout.NOT_SET
         return row
 
     def remove(self, uid: PodUid) -> int | None:
@@ -114,7 +115,8 @@ class PodBook:
     def make_journal_room(self, pods: int, devices_a_pod: int) -> None:
         """Room in the journal for placing or releasing that many pods."""
         columns = self.store.tables.resources_free.shape[1]
-        self.store.make_journal_room(pods * writes_for(columns, devices_a_pod))
+        writes = writes_for(columns, devices_a_pod) + self.store.writes_a_charge
+        self.store.make_journal_room(pods * writes)
 
     def booked(self, row: int) -> None:
         """Note that a pod now sits on its node (its place was written by a kernel)."""

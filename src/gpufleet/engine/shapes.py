@@ -5,6 +5,8 @@ for every node), so their number is bounded and the least recently used one is g
 shape. ``ranking`` fills the slots.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpufleet.engine import layout
@@ -39,6 +41,7 @@ class ShapeBook:
         self._handle = Handle()
         self.rankings: Rankings = empty_rankings(8, 64)
         self._slot_by_row: dict[int, int] = {}
+        self.when_new: Callable[[int, Shape], None] | None = None
 
     @property
     def rankings_handle(self) -> Int64Array:
@@ -102,7 +105,7 @@ class ShapeBook:
     def _write(self, row: int, shape: Shape) -> None:
         amounts = self.fleet.hold_amounts(shape.resources, pods=1)
         models = [self.fleet.model_code(model) for model in shape.gpu.models]
-        for field in ("shapes", "shape_resources", "shape_models"):
+        for field in ("shapes", "shape_resources", "shape_models", "shape_charges"):
             self.store.make_room(field, row + 1)
         self.store.make_room("pod_devices", shape.gpu.count, axis=1)
         tables = self.store.tables
@@ -117,6 +120,8 @@ class ShapeBook:
         tables.shapes[layout.SHAPE_GPU_MIB, row] = layout.NOT_SET if memory is None else memory
         tables.shapes[layout.SHAPE_KIND, row] = kind_of(shape.gpu)
         tables.shapes[layout.SHAPE_ANY_MODEL, row] = int(not models)
+        if self.when_new is not None:
+            self.when_new(row, shape)
 
     def slot(self, row: int) -> int:
         """The ranking slot of a shape row, made ready if it has none yet."""

@@ -33,6 +33,13 @@ class Tables(NamedTuple):
     journal: Int64Array
     changes: Int64Array
     changed_at: Int64Array
+    queues: Int64Array
+    queue_counted: Int64Array
+    queue_total: Int64Array
+    queue_limits: Int64Array
+    quota_columns: Int64Array
+    shape_charges: Int64Array
+    model_prices: Int64Array
 
 
 def grown(array: npt.NDArray[np.generic], axis: int, size: int, fill: int) -> npt.NDArray[np.generic]:
@@ -57,6 +64,13 @@ GROWTH = {
     "shape_models": (0, 0),
     "journal": (0, 0),
     "changed_at": (0, layout.NOT_SET),
+    "queues": (1, 0),
+    "queue_counted": (0, 0),
+    "queue_total": (0, 0),
+    "queue_limits": (1, 0),
+    "quota_columns": (1, layout.NOT_SET),
+    "shape_charges": (0, 0),
+    "model_prices": (0, layout.ONE_PRICE_MILLI),
 }
 
 
@@ -65,6 +79,7 @@ class TableStore:
 
     def __init__(self) -> None:
         self._handle = Handle()
+        self.writes_a_charge = 0
         self.tables = Tables(
             nodes=np.zeros((layout.NODE_COLUMNS, 64), np.int64),
             resources_free=np.zeros((64, layout.RESOURCE_FIXED_COLUMNS), np.int64),
@@ -79,6 +94,13 @@ class TableStore:
             journal=np.zeros((4096, 4), np.int64),
             changes=np.zeros(1024, np.int64),
             changed_at=np.full(64, layout.NOT_SET, np.int64),
+            queues=np.zeros((layout.QUEUE_COLUMNS, 8), np.int64),
+            queue_counted=np.zeros((8, 4), np.int64),
+            queue_total=np.zeros((8, 4), np.int64),
+            queue_limits=np.zeros((layout.LIMIT_KINDS, 8, 4), np.int64),
+            quota_columns=np.full((layout.QUOTA_COLUMNS, 4), layout.NOT_SET, np.int64),
+            shape_charges=np.zeros((64, 4), np.int64),
+            model_prices=np.full(8, layout.ONE_PRICE_MILLI, np.int64),
         )
 
     @property
@@ -115,6 +137,15 @@ class TableStore:
         """Room for ``columns`` kinds of host resource."""
         self.make_room("resources_free", columns, axis=1)
         self.make_room("shape_resources", columns, axis=1)
+
+    def make_queue_room(self, rows: int, columns: int) -> None:
+        """Room for that many queues and quota resources."""
+        for field in ("queues", "queue_counted", "queue_total", "queue_limits"):
+            self.make_room(field, rows)
+        for field in ("queue_counted", "queue_total", "shape_charges"):
+            self.make_room(field, columns, axis=1)
+        self.make_room("queue_limits", columns, axis=2)
+        self.make_room("quota_columns", columns)
 
     def mark(self) -> int:
         """Where the journal stands; ``journal.undo`` comes back here."""

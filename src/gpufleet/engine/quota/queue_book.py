@@ -1,0 +1,100 @@
+"""Which queue each pod is charged to, kept in step with what is said of queues, pods and devices.
+
+While no queue is described nothing is kept and nothing is charged. What is said of queues is
+settled at the beginning of a cycle: the tree anew, then all usage from the bookings, because usage
+is never carried over from sums of another tree. ``gate`` decides by it.
+"""
+
+from collections.abc import Callable
+
+from gpufleet.engine import layout
+from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.pods import PodBook
+from gpufleet.engine.quota.charge import charge, recount, writes_for_charge
+from gpufleet.engine.quota.resources import QuotaResources
+from gpufleet.engine.quota.tree import QueueTree
+from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.tables import TableStore
+from gpufleet.model.identifiers import QueueName
+
+
+class QueueBook:
+    """The tree of queues, and the pods that are charged along it."""
+
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, pods: PodBook) -> None:
+        self.store = store
+        self.shapes = shapes
+        self.pods = pods
+        self.resources = QuotaResources(store, fleet, shapes)
+        self.tree = QueueTree(store, self.resources)
+        self.is_active = False
+        self.changes = 0
+
+    def queue_row(self, row: int) -> int:
+        """The row of the queue that a pod is charged to, NOT_SET while no queue is described."""
+        return int(self.store.tables.pods[layout.POD_QUEUE, row])
+
+    def assign(self, row: int, name: QueueName) -> None:
+        """A pod belongs to this queue; one that has a place is charged there from now on."""
+        if not self.is_active:
+            return
+        before = self.queue_row(row)
+        if before != layout.NOT_SET and self.tree.name_at(before) == name:
+            return
+        self._charge_if_placed(row, -1)
+        self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name)
+        self._charge_if_placed(row, 1)
+        if before != layout.NOT_SET:
+            self.tree.drop(before)
+
+    def _charge_if_placed(self, row: int, sign: int) -> None:
+        if self.pods.node_row(row) is not None and self.queue_row(row) != layout.NOT_SET:
+            self.store.make_journal_room(self.store.writes_a_charge)
+            charge(self.store.tables, row, sign)
+            self.changes += 1
+
+    def forget(self, queue_row: int) -> None:
+        """A pod that was charged to this queue is gone."""
+        if queue_row != layout.NOT_SET:
+            self.tree.drop(queue_row)
+
+    def settle(self, name_of: Callable[[int], QueueName]) -> bool:
+        """Take over what was said since the last cycle; False if that changes nothing.
+
+        ``name_of`` tells the queue of the pod in a row.
+        """
+        if not self.tree.is_stale and not (self.is_active and self.resources.kinds_changed()):
+            return False
+        self.resources.kinds_changed()
+        self.tree.settle()
+        self._switch(name_of)
+        self.resources.write_all()
+        columns = 1 + max(self.resources.column_by_name.values(), default=-1)
+        self.store.writes_a_charge = writes_for_charge(columns, self.tree.path_max) if self.is_active else 0
+        self._recount()
+        self.changes += 1
+        return True
+
+    def _switch(self, name_of: Callable[[int], QueueName]) -> None:
+        """The first queue was described, or the last one is gone."""
+        active = bool(self.tree.described)
+        if active == self.is_active:
+            return
+        self.is_active = active
+        self.shapes.when_new = self.resources.write if active else None
+        for row, pod in enumerate(self.pods.pods):
+            if pod is None:
+                continue
+            if active:
+                self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name_of(row))
+            else:
+                self.tree.drop(self.queue_row(row))
+                self.store.tables.pods[layout.POD_QUEUE, row] = layout.NOT_SET
+
+    def _recount(self) -> None:
+        tables = self.store.tables
+        tables.queue_counted[:] = 0
+        tables.queue_total[:] = 0
+        if self.is_active:
+            self.store.make_journal_room(self.store.writes_a_charge)
+            recount(self.store.tables)

@@ -1,0 +1,114 @@
+"""Quota the plain way: Kueue's formula as it is written down, by recursion over a dictionary.
+
+Nothing here is shared with the engine. Usage is a list of charges by queue, so that moves and undo
+are list operations and no sum is ever kept.
+"""
+
+from dataclasses import dataclass, field
+
+from gpufleet.model.queue import Queue, Quota
+
+Amounts = dict[str, int]
+
+
+@dataclass
+class PlainQuota:
+    """Queues by name, and what is charged to each: one entry a pod."""
+
+    queues: dict[str, Queue]
+    charges: list[tuple[str, Amounts]] = field(default_factory=list)
+
+    def parent(self, name: str) -> str | None:
+        """The parent, None for a root or an undescribed queue."""
+        return self.queues[name].parent if name in self.queues else None
+
+    def children(self, name: str) -> list[str]:
+        """The queues right below."""
+        return [one for one, queue in self.queues.items() if queue.parent == name]
+
+    def quota(self, name: str, resource: str) -> Quota | None:
+        """What the queue itself states."""
+        stated = self.queues[name].quotas if name in self.queues else ()
+        return next((one for one in stated if one.resource == resource), None)
+
+    def path(self, name: str) -> list[str]:
+        """The queue and those above it."""
+        above = self.parent(name)
+        return [name, *([] if above is None else self.path(above))]
+
+    def limited(self, name: str, resource: str) -> bool:
+        """True if the queue or one above it names the resource."""
+        return any(self.quota(one, resource) for one in self.path(name))
+
+    def pooled(self, name: str, resource: str) -> bool:
+        """True if the queue, one above it or one below it names the resource."""
+        below = any(self.named_below(one, resource) for one in self.children(name))
+        return self.limited(name, resource) or below
+
+    def named_below(self, name: str, resource: str) -> bool:
+        """True if the queue or one below it names the resource."""
+        below = any(self.named_below(one, resource) for one in self.children(name))
+        return self.quota(name, resource) is not None or below
+
+    def subtree(self, name: str, resource: str) -> int:
+        """Nominal and what the children lend."""
+        quota = self.quota(name, resource)
+        nominal = quota.nominal if quota else 0
+        return nominal + sum(self.lent_by(child, resource) for child in self.children(name))
+
+    def lent_by(self, name: str, resource: str) -> int:
+        """What a queue puts into the pool of its parent."""
+        return self.subtree(name, resource) - self.guaranteed(name, resource)
+
+    def guaranteed(self, name: str, resource: str) -> int:
+        """What it keeps to itself."""
+        quota = self.quota(name, resource)
+        if quota is None or quota.lending_limit is None:
+            return 0
+        return max(0, self.subtree(name, resource) - quota.lending_limit)
+
+    def counted(self, name: str, resource: str) -> int:
+        """Usage as the formula counts it."""
+        own = sum(amounts.get(resource, 0) for queue, amounts in self.charges if queue == name)
+        return own + sum(
+            max(0, self.counted(child, resource) - self.guaranteed(child, resource))
+            for child in self.children(name)
+            if self.pooled(child, resource)
+        )
+
+    def total(self, name: str, resource: str) -> int:
+        """Usage of the queue and everything below it."""
+        own = sum(amounts.get(resource, 0) for queue, amounts in self.charges if queue == name)
+        return own + sum(self.total(child, resource) for child in self.children(name))
+
+    def by_formula(self, name: str, resource: str) -> int:
+        """Kueue's available, before hard limits."""
+        subtree, counted = self.subtree(name, resource), self.counted(name, resource)
+        parent = self.parent(name)
+        if parent is None:
+            return subtree - counted
+        guaranteed = self.guaranteed(name, resource)
+        from_parent = self.by_formula(parent, resource)
+        quota = self.quota(name, resource)
+        if quota is not None and quota.borrowing_limit is not None:
+            ceiling = subtree - guaranteed - max(0, counted - guaranteed) + quota.borrowing_limit
+            from_parent = min(from_parent, ceiling)
+        return max(0, guaranteed - counted) + from_parent
+
+    def available(self, name: str, resource: str) -> int | None:
+        """What the queue may still take, None where nothing limits it."""
+        if not self.limited(name, resource):
+            return None
+        hard = [
+            quota.hard_limit - self.total(one, resource)
+            for one in self.path(name)
+            if (quota := self.quota(one, resource)) is not None and quota.hard_limit is not None
+        ]
+        return min([self.by_formula(name, resource), *hard])
+
+    def allows(self, name: str, amounts: Amounts) -> bool:
+        """True if a charge of these amounts keeps every limit."""
+        left = {resource: self.available(name, resource) for resource in amounts}
+        return all(
+            asked == 0 or (room := left[name_]) is None or asked <= room for name_, asked in amounts.items()
+        )

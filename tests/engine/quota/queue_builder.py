@@ -1,0 +1,57 @@
+"""Builders of queues and quotas, and an engine's view of one resource, for tests of quota."""
+
+from gpufleet.engine import layout
+from gpufleet.engine.books import Books
+from gpufleet.engine.quota.available import left_at
+from gpufleet.engine.search import NO_NODES
+from gpufleet.model.identifiers import QueueName, QuotaResource
+from gpufleet.model.queue import Queue, QueueState, Quota
+
+
+def quota(
+    resource: str,
+    nominal: int = 0,
+    *,
+    borrow: int | None = None,
+    lend: int | None = None,
+    hard: int | None = None,
+) -> Quota:
+    """What a queue may have of one resource, without further limits unless stated."""
+    return Quota(QuotaResource(resource), nominal, borrow, lend, hard)
+
+
+def queue(
+    name: str,
+    *quotas: Quota,
+    parent: str | None = None,
+    state: QueueState = QueueState.OPEN,
+    strict: bool = False,
+    priority: int = 0,
+) -> Queue:
+    """An open queue, a root unless it has a parent."""
+    return Queue(
+        QueueName(name),
+        priority,
+        strict,
+        None if parent is None else QueueName(parent),
+        quotas=quotas,
+        state=state,
+    )
+
+
+def available(books: Books, name: str, resource: str) -> int | None:
+    """What a queue may still take, None without a limit."""
+    tree = books.queues.tree
+    row = tree.row_by_name[QueueName(name)]
+    column = tree.resources.column_by_name[QuotaResource(resource)]
+    left = int(left_at(books.store.tables, row, column, NO_NODES))
+    return None if left == layout.NO_LIMIT else left
+
+
+def used(books: Books, name: str, resource: str) -> tuple[int, int]:
+    """Counted and total usage of a queue."""
+    tree = books.queues.tree
+    row = tree.row_by_name[QueueName(name)]
+    column = tree.resources.column_by_name[QuotaResource(resource)]
+    tables = books.store.tables
+    return int(tables.queue_counted[row, column]), int(tables.queue_total[row, column])
