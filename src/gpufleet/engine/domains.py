@@ -66,6 +66,21 @@ class Domains:
         """True if the topology has such a level."""
         return level in self._depth_by_level
 
+    def from_level_outward(self, level: TopologyLevelName) -> list[TopologyLevelName]:
+        """This level and all wider ones, the narrowest first."""
+        names = [one.name for one in self.topology.levels]
+        return names[self._depth_by_level[level] :: -1]
+
+    def inside(self, level: TopologyLevelName, nodes: Int64Array) -> list[Int64Array]:
+        """The rows of each domain of a level, as far as they are among ``nodes`` (all if none are given)."""
+        column = self._domain_by_row[self._depth_by_level[level]]
+        rows = nodes if len(nodes) else np.arange(len(column), dtype=np.int64)
+        rows = rows[column[rows] != NO_DOMAIN]
+        if not len(rows):
+            return []
+        rows = rows[np.argsort(column[rows], kind="stable")]
+        return np.split(rows, np.flatnonzero(np.diff(column[rows])) + 1)
+
     def of_node(self, level: TopologyLevelName, row: int) -> int:
         """The domain of a node, NO_DOMAIN where its labels do not tell."""
         column = self._domain_by_row[self._depth_by_level[level]]

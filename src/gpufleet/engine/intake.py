@@ -16,6 +16,7 @@ from gpufleet.engine.errors import EventError
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.members import Members
 from gpufleet.engine.quota.resources import PRICE_MILLI_MAX
+from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
@@ -212,6 +213,7 @@ class Intake:
             )
         for role, minimum in gang.role_minimums:
             check_range(minimum, 0, ENTRY_COUNT_MAX, f"gang {gang.name}: role_minimums: {role}")
+        check_slices(gang)
         members = books.gangs.members(gang.name)
         if members.gang is not None:
             books.withdraw_gang(members.gang)
@@ -270,6 +272,18 @@ class Intake:
     def _lesson_learned(self, happened: event.LessonLearned) -> None:
         if self.books.policy.take_lesson(happened.lesson):
             self.books.shapes.rank_anew()
+
+
+def check_slices(gang: Gang) -> None:
+    """Refuse slices without a size or without a level."""
+    check_range(gang.slice_size, 0, ENTRY_COUNT_MAX, f"gang {gang.name}: slice_size")
+    if (gang.slice_size > 0) != (gang.slice_level is not None):
+        raise EventError(
+            "slices need a size and a level",
+            field=f"gang {gang.name}: slice_level",
+            value=gang.slice_level,
+            expected="both or neither",
+        )
 
 
 def same_amounts(known: Node, node: Node) -> bool:

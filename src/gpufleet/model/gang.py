@@ -9,6 +9,11 @@ class Gang(msgspec.Struct, frozen=True):
     """A group that starts only when ``min_members`` of its pods can be placed at once.
 
     ``required_level`` names a topology level; all members must then share one domain of it.
+    ``preferred_level`` is one that they share if they can; else they share one of the next wider level
+    that can hold them, over as few domains of the preferred one as possible. With ``slice_size`` the
+    members come in slices of so many, each of which must have a domain of ``slice_level`` for itself or
+    with other slices. ``balanced`` spreads members (or slices) evenly over these domains, as few as can
+    hold them, instead of filling one after the other.
     Queue and priority are the gang's own and hold for its pods. ``role_minimums`` asks in addition
     for so many pods of each role, as (role, count).
     """
@@ -20,3 +25,7 @@ class Gang(msgspec.Struct, frozen=True):
     required_level: TopologyLevelName | None = None
     created_at_us: int = 0
     role_minimums: tuple[tuple[str, int], ...] = ()
+    preferred_level: TopologyLevelName | None = None
+    slice_size: int = 0
+    slice_level: TopologyLevelName | None = None
+    balanced: bool = False

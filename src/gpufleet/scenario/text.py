@@ -114,6 +114,8 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
 
     A gang starts with ``min`` of its pods, all of them unless told otherwise; with ``roles`` its pods are
     those of the roles. ``age`` is how long it has been waiting (or running) when it is told of.
+    ``level`` is the topology level that a gang must share, ``preferred`` the one that it shares if it
+    can; slices of ``sliceSize`` pods share one of ``sliceLevel``, and ``balanced`` spreads evenly.
     ``runsOn`` names the node, or a node for each pod, where it runs already.
     """
 
@@ -126,6 +128,10 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     priority: int = 0
     age: str = "0s"
     level: str | None = None
+    preferred: str | None = None
+    slice_size: int = 0
+    slice_level: str | None = None
+    balanced: bool = False
     runs_on: str | list[str] | None = None
 
 

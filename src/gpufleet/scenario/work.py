@@ -55,8 +55,13 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
 
 def _gang(text: WorkText, queue: QueueName, created_at_us: int, field: str) -> Gang | None:
     if text.pods is None and not text.roles:
-        if text.min is not None or text.level is not None:
-            name = "min" if text.min is not None else "level"
+        given = {
+            "min": text.min,
+            "level": text.level,
+            "preferred": text.preferred,
+            "sliceSize": text.slice_size,
+        }
+        for name in (name for name, value in given.items() if value):
             raise ScenarioError(
                 "only a gang has this", field=f"{field}.{name}", expected="pods: or roles: beside it"
             )
@@ -71,10 +76,18 @@ def _gang(text: WorkText, queue: QueueName, created_at_us: int, field: str) -> G
         least if text.min is None else text.min,
         queue,
         text.priority,
-        None if text.level is None else TopologyLevelName(text.level),
+        _level(text.level),
         created_at_us,
         minimums,
+        _level(text.preferred),
+        text.slice_size,
+        _level(text.slice_level),
+        text.balanced,
     )
+
+
+def _level(name: str | None) -> TopologyLevelName | None:
+    return None if name is None else TopologyLevelName(name)
 
 
 def _pods(text: WorkText, field: str) -> list[tuple[str, str, Shape]]:

@@ -1,0 +1,214 @@
+"""Where a gang may go: the places to try, the best first, and how its members are divided among domains.
+
+A gang without wishes may go anywhere. One that requires a level goes into one domain, the smallest that
+has room; one that prefers a level goes into one domain of it, or of the next wider level, and only
+then over several. Slices and balance divide it further (``spreading`` counts). ``gangs`` tries the
+plans one after the other on the journal.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from gpufleet.engine import layout
+from gpufleet.engine.domains import NO_DOMAIN, Domains, domains_with_room
+from gpufleet.engine.members import Members
+from gpufleet.engine.pods import PodBook
+from gpufleet.engine.relations.label_domains import LabelDomains
+from gpufleet.engine.relations.neighbours import Neighbours
+from gpufleet.engine.search import NO_NODES, room_by_node
+from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.spreading import balanced, filled, in_slices
+from gpufleet.engine.tables import Int64Array, TableStore
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import TopologyLevelName
+
+PLACES_MAX = 1 << 20
+"""Places are counted up to here on each node, so that a large domain is seen to be larger."""
+
+NARROWER_PLACES_MAX = 32
+"""How many domains of a level are tried for members that want to be near each other."""
+
+
+class Part(NamedTuple):
+    """At most ``most`` members on these nodes; NO_NODES stands for the fleet."""
+
+    nodes: Int64Array
+    most: int
+
+
+Plan = list[Part]
+"""Parts in the order in which they are filled."""
+
+Wishes = list[tuple[Int64Array, int]]
+"""For each shape its places by node row, and how many are wanted."""
+
+
+def all_on(nodes: Int64Array) -> Plan:
+    """The plan that asks nothing further."""
+    return [Part(nodes, PLACES_MAX)]
+
+
+class GangPlaces:
+    """Finds the places that may hold a gang."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        shapes: ShapeBook,
+        pods: PodBook,
+        domains: Domains,
+        neighbours: Neighbours,
+    ) -> None:
+        self.store = store
+        self.shapes = shapes
+        self.pods = pods
+        self.domains = domains
+        self.neighbours = neighbours
+
+    def by_shape(self, waiting: list[int]) -> dict[int, list[int]]:
+        """Waiting rows by shape, shapes with the most GPU (then CPU) first."""
+        tables = self.store.tables
+        by_shape: dict[int, list[int]] = {}
+        for row in waiting:
+            by_shape.setdefault(int(tables.pods[layout.POD_SHAPE, row]), []).append(row)
+
+        def size(shape: int) -> tuple[int, int, int]:
+            milli = tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+            gpus = int(tables.shapes[layout.SHAPE_GPU_COUNT, shape] * milli)
+            return (-gpus, -int(tables.shape_resources[shape, layout.RESOURCE_CPU_MILLI]), shape)
+
+        return {shape: by_shape[shape] for shape in sorted(by_shape, key=size)}
+
+    def to_try(self, members: Members, by_shape: dict[int, list[int]], least: int) -> list[Plan]:
+        """Plans that may hold ``least`` members, the best first."""
+        wishes, most = self._wishes(by_shape)
+        if most < least:
+            return []
+        gang = members.gang
+        scopes = self._scopes(members, wishes, least)
+        level = None if gang is None else division_of(gang)
+        if gang is None or level is None:
+            return [all_on(nodes) for nodes in scopes]
+        if not self.domains.knows(level):
+            return [] if gang.slice_size else [all_on(nodes) for nodes in scopes]
+        plans = [self._divided(nodes, level, gang, wishes, least) for nodes in scopes]
+        return [plan for plan in plans if plan]
+
+    def _scopes(self, members: Members, wishes: Wishes, least: int) -> list[Int64Array]:
+        """Sets of nodes that may hold the gang; NO_NODES stands for the fleet."""
+        gang = members.gang
+        if gang is None:
+            return [NO_NODES]
+        together = self._near_each_other(members, wishes, least)
+        if gang.required_level is None:
+            return [*self._preferred(gang, wishes), NO_NODES, *together]
+        if not self.domains.knows(gang.required_level):
+            return []
+        held = {self._domain(row, gang.required_level) for row in members.placed}
+        if held:
+            candidates = [domain for domain in sorted(held) if domain != NO_DOMAIN][:1]
+        else:
+            candidates = self.domains.with_room(gang.required_level, wishes, least)
+        places = [self.domains.members(gang.required_level, domain) for domain in candidates]
+        narrower = [np.intersect1d(nodes, near) for nodes in places for near in together]
+        preferred = self._preferred(gang, wishes)
+        if held:
+            preferred = [np.intersect1d(nodes, near) for nodes in places for near in preferred]
+        places = [*preferred, *places, *narrower[:NARROWER_PLACES_MAX]]
+        return [nodes for nodes in places if len(nodes)]
+
+    def _preferred(self, gang: Gang, wishes: Wishes) -> list[Int64Array]:
+        """Single domains that hold all members: of the level preferred, and of those between it and the
+        one that is required, the narrower before the wider.
+        """
+        found: list[Int64Array] = []
+        if gang.preferred_level is None or not self.domains.knows(gang.preferred_level):
+            return found
+        wanted = sum(count for _, count in wishes)
+        for level in self.domains.from_level_outward(gang.preferred_level):
+            if level == gang.required_level:
+                break
+            holding = self.domains.with_room(level, wishes, wanted)[:NARROWER_PLACES_MAX]
+            found += [self.domains.members(level, domain) for domain in holding]
+        return found
+
+    def _divided(
+        self, nodes: Int64Array, level: TopologyLevelName, gang: Gang, wishes: Wishes, least: int
+    ) -> Plan:
+        """How the gang is divided among the domains of a level; [] if they cannot hold ``least``.
+
+        Members of several shapes are counted apart, so no domain is told how many of them it gets.
+        """
+        found = self.domains.inside(level, nodes)
+        room = [sum(min(int(places[rows].sum()), wanted) for places, wanted in wishes) for rows in found]
+        wanted = min(sum(room), sum(count for _, count in wishes))
+        if wanted < least:
+            return []
+        if gang.slice_size:
+            shares = in_slices(room, wanted, gang.slice_size, evenly=gang.balanced)
+            if not shares:
+                shares = in_slices(room, least, gang.slice_size, evenly=gang.balanced)
+        else:
+            shares = (balanced if gang.balanced else filled)(room, wanted)
+        alike = len(wishes) == 1
+        return [Part(found[place], count if alike else PLACES_MAX) for place, count in shares]
+
+    def keeps_slices(self, members: Members, placed: Iterable[int]) -> bool:
+        """True unless the gang comes in slices and these rows, with those that run, tear one apart.
+
+        At most one domain may hold what is no multiple of the size: the slice that is left over.
+        """
+        gang = members.gang
+        if gang is None or not gang.slice_size or gang.slice_level is None:
+            return True
+        counts = Counter(self._domain(row, gang.slice_level) for row in (*members.placed, *placed))
+        torn = [count for count in counts.values() if count % gang.slice_size]
+        return len(torn) <= 1 and NO_DOMAIN not in counts
+
+    def _near_each_other(self, members: Members, wishes: Wishes, least: int) -> list[Int64Array]:
+        """Where members ask to be near other pods: the domains that may hold the gang.
+
+        The first member would take the best node for itself, and draw the others into a domain that
+        is too small for them. So each domain is tried, the one that holds the most first, and among
+        these the one with the least room.
+        """
+        if not self.neighbours.is_active:
+            return []
+        keys: dict[str, None] = {}
+        for row in members.waiting:
+            keys.update(dict.fromkeys(self.neighbours.near_keys(row)))
+        found: list[Int64Array] = []
+        for key in keys:
+            domains = LabelDomains(self.shapes.fleet, key)
+            suited = domains_with_room(domains.codes, domains.bound, wishes, least)
+            found += [np.flatnonzero(domains.codes == code) for code in suited[:NARROWER_PLACES_MAX]]
+        return found[:NARROWER_PLACES_MAX]
+
+    def _wishes(self, by_shape: dict[int, list[int]]) -> tuple[Wishes, int]:
+        """For each shape its places by node and how many are wanted; and how many the fleet has at most.
+
+        Shapes are counted apart, so there may turn out to be less room for all of them together.
+        """
+        wishes: Wishes = []
+        most = 0
+        for shape, rows in by_shape.items():
+            places = np.zeros(self.shapes.fleet.row_count, np.int64)
+            slot = self.shapes.slot(shape)
+            found = room_by_node(self.store.tables, self.shapes.rankings, slot, PLACES_MAX, places)
+            most += min(found, len(rows))
+            wishes.append((places, len(rows)))
+        return wishes, most
+
+    def _domain(self, row: int, level: TopologyLevelName) -> int:
+        node = self.pods.node_row(row)
+        return NO_DOMAIN if node is None else self.domains.of_node(level, node)
+
+
+def division_of(gang: Gang) -> TopologyLevelName | None:
+    """The level over whose domains a gang is divided, None where it does not matter."""
+    if gang.slice_size:
+        return gang.slice_level
+    return gang.preferred_level
