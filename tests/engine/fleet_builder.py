@@ -11,7 +11,6 @@ from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable,
 from gpufleet.engine.policy import POLICIES, Policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.victims import VictimSearch
-from gpufleet.engine.waiting import QueueOrder
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import (
@@ -190,11 +189,10 @@ class Story:
         policy: str | Policy = "best-fit",
         *,
         seed: int = 0,
-        order: QueueOrder | None = None,
         victims: VictimSearch | None = None,
     ) -> None:
         chosen = POLICIES[policy] if isinstance(policy, str) else policy
-        self.engine = Engine(chosen, seed=seed, order=order, victims=victims)
+        self.engine = Engine(chosen, seed=seed, victims=victims)
         self.at_us = 0
         self.told: list[tuple[int, tuple[event.Event, ...]]] = []
         self.said: list[AnyInstruction] = []

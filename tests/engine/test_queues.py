@@ -1,7 +1,5 @@
-"""Whose turn it is: priority, age, strict queues, and an order of one's own."""
+"""Whose turn it is without quota: priority, age, strict queues."""
 
-from gpufleet.engine.waiting import Head
-from gpufleet.model.queue import Queue
 from tests.engine.fleet_builder import Story, gang, members, node, placed, pod, shape
 
 
@@ -98,25 +96,3 @@ def test_a_gang_that_cannot_start_holds_back_a_strict_queue() -> None:
     told.gangs(gang("g", 3, queue="team"))
     told.arrive(*members("g", 3, shape(1)))
     assert placed(told.arrive(pod("small", queue="team"))) == []
-
-
-class LeastServed:
-    """An order of one's own: the queue that was asked about least often goes first."""
-
-    def __init__(self) -> None:
-        self.served: dict[str, int] = {}
-
-    def key(self, queue: Queue, head: Head) -> tuple[int, ...]:
-        """The count of turns so far."""
-        turns = self.served.get(queue.name, 0)
-        self.served[queue.name] = turns + 1
-        return (turns, *head)
-
-
-def test_an_order_of_ones_own_is_asked_after_every_decision() -> None:
-    told = Story(order=LeastServed())
-    told.arrive(*(pod(f"a{number}", shape(1), queue="a") for number in range(4)))
-    told.arrive(*(pod(f"b{number}", shape(1), queue="b") for number in range(2)))
-    uids = placed(told.nodes(node("n", 8)))
-    assert sorted(uids[:4]) == ["a0", "a1", "b0", "b1"]
-    assert uids[4:] == ["a2", "a3"]

@@ -15,13 +15,15 @@ from gpufleet.engine.members import Members
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_state import PolicyState
+from gpufleet.engine.quota.past_use import PastUse
 from gpufleet.engine.quota.queue_book import QueueBook
+from gpufleet.engine.quota.turns import Turns
 from gpufleet.engine.related_places import RelatedPlaces
 from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import TableStore
 from gpufleet.engine.trial import Trial
-from gpufleet.engine.waiting import Line, LineKey, QueueOrder, WaitingRoom
+from gpufleet.engine.waiting import Line, LineKey, WaitingRoom
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
@@ -32,18 +34,20 @@ BACKOFF_MOST_US = 60_000_000
 class Books:
     """The fleet, the pods, who waits, and the policy."""
 
-    def __init__(self, policy: Policy, seed: int, order: QueueOrder) -> None:
+    def __init__(self, policy: Policy, seed: int) -> None:
         self.store = TableStore()
         self.fleet = Fleet(self.store)
         self.shapes = ShapeBook(self.store, self.fleet)
         self.pods = PodBook(self.store, self.fleet, self.shapes)
         self.queues = QueueBook(self.store, self.fleet, self.shapes, self.pods)
         self.domains = Domains(self.fleet)
-        self.waiting = WaitingRoom(order)
+        self.waiting = WaitingRoom()
         self.policy = PolicyState(policy, seed, self.fleet)
         self.neighbours = Neighbours(self.store, self.fleet, self.shapes, self.pods)
         self.related = RelatedPlaces(self.store, self.shapes, self.pods, self.policy, self.neighbours)
         self.gangs = Gangs(self.store, self.shapes, self.pods, self.domains, self.neighbours)
+        self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
+        self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
         self.room_freed = False
         self.sequence_by_row: dict[int, int] = {}
         self._short_gangs: dict[GangName, None] = {}

@@ -1,12 +1,10 @@
 """One cycle of decisions: whose turn it is, where it goes, and what to say to those who wait.
 
-Queues are taken in the order of the ``QueueOrder``; inside a queue the heads of its lines. What
+Queues are taken by their turns (``quota.turns``), inside a queue the heads of its lines. What
 fits is booked at once and bound; what does not is parked with its line, or, if the victim search
 finds a way, causes evictions. The cycle ends when every line is empty, parked, or behind the
 parked head of a strict queue.
 """
-
-import heapq
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
@@ -27,11 +25,8 @@ from gpufleet.engine.verdict import judge, judge_each
 from gpufleet.engine.victims import VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, NodeName, QueueName
+from gpufleet.model.identifiers import GangName, NodeName
 from gpufleet.model.shape import Shape
-
-Turn = tuple[tuple[int, ...], QueueName, Line]
-"""The sort key of a queue, the queue (which makes keys unique), and its first line."""
 
 
 class Cycle:
@@ -54,7 +49,7 @@ class Cycle:
             self.books.room_freed = False
             self._wake_who_may_fit()
         self._wake_who_hoped()
-        self._serve_queues()
+        self._serve_queues(at_us)
         self._tell_who_waits()
         return self.instructions
 
@@ -107,30 +102,18 @@ class Cycle:
         )
         return found != layout.NOT_SET
 
-    def _serve_queues(self) -> None:
-        waiting = self.books.waiting
-        turns: list[Turn] = []
-        for name in waiting.queues_with_work():
-            self._offer_queue(turns, name)
-        while turns:
-            _, name, line = heapq.heappop(turns)
+    def _serve_queues(self, at_us: int) -> None:
+        waiting, turns = self.books.waiting, self.books.turns
+        turns.begin(at_us)
+        while (line := turns.take()) is not None:
+            name = line.key.queue
             served = self._serve_gang(line) if line.key.gang is not None else self._serve_pod(line)
             if self._wake_who_hoped():
-                turns.clear()
-                for woken in waiting.queues_with_work():
-                    self._offer_queue(turns, woken)
+                turns.begin(at_us)
             elif served or not waiting.queue(name).strict:
-                self._offer_queue(turns, name)
-
-    def _offer_queue(self, turns: list[Turn], name: QueueName) -> None:
-        """A queue with work takes its turn. Its first line stays the first until it is served: what
-        is done for other queues neither adds to this one nor takes from it, unless somebody hoped for it.
-        """
-        waiting = self.books.waiting
-        line = waiting.first(name)
-        if line is not None:
-            key = waiting.order.key(waiting.queue(name), line.head())
-            heapq.heappush(turns, (key, name, line))
+                turns.offer(name)
+            else:
+                turns.rest(name)
 
     def _serve_pod(self, line: Line) -> bool:
         """Place the first pod of a line; otherwise park the line."""

@@ -9,7 +9,15 @@ import msgspec
 from gpufleet.engine.lesson import Lesson
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid, QueueName
+from gpufleet.model.identifiers import (
+    DeviceId,
+    GangName,
+    GpuModelName,
+    NodeName,
+    PodUid,
+    QueueName,
+    QuotaResource,
+)
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
@@ -133,6 +141,27 @@ class LessonLearned(Event, frozen=True, tag="lesson-learned"):
     lesson: Lesson | None
 
 
+class PastUseOf(msgspec.Struct, frozen=True):
+    """What a queue with a half-life used of a resource, as of ``at_us``, and has used since.
+
+    ``value`` and ``area`` are whole numbers, as text because they may be longer than 64 bits; what they
+    count says ``quota.decay``.
+    """
+
+    queue: QueueName
+    resource: QuotaResource
+    at_us: int
+    used: int
+    value: str
+    area: str
+
+
+class PastUseRecalled(Event, frozen=True, tag="past-use-recalled"):
+    """What queues used in the past, as it was written down before a restart."""
+
+    uses: tuple[PastUseOf, ...]
+
+
 AnyEvent = (
     NodeSet
     | NodeRemoved
@@ -151,4 +180,5 @@ AnyEvent = (
     | NamespaceRemoved
     | TargetWorkloadSet
     | LessonLearned
+    | PastUseRecalled
 )

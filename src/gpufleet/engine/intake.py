@@ -49,6 +49,7 @@ class Intake:
             event.NamespaceRemoved: self._namespace_removed,
             event.TargetWorkloadSet: self._target_workload_set,
             event.LessonLearned: self._lesson_learned,
+            event.PastUseRecalled: self._past_use_recalled,
         }
 
     def take(self, happened: event.Event, at_us: int) -> None:
@@ -272,6 +273,9 @@ class Intake:
     def _lesson_learned(self, happened: event.LessonLearned) -> None:
         if self.books.policy.take_lesson(happened.lesson):
             self.books.shapes.rank_anew()
+
+    def _past_use_recalled(self, happened: event.PastUseRecalled) -> None:
+        self.books.past_use.recall(happened, self.at_us)
 
 
 def check_slices(gang: Gang) -> None:

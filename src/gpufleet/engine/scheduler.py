@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from gpufleet.engine.books import Books
 from gpufleet.engine.cycle import Cycle
 from gpufleet.engine.errors import EventError
-from gpufleet.engine.event import Event, LessonLearned
+from gpufleet.engine.event import Event, LessonLearned, PastUseRecalled
 from gpufleet.engine.instruction import (
     AnyInstruction,
     GangUnschedulable,
@@ -24,7 +24,6 @@ from gpufleet.engine.intake import Intake
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.victims import NoVictims, VictimSearch
-from gpufleet.engine.waiting import PriorityOrder, QueueOrder
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 
@@ -37,10 +36,9 @@ class Engine:
         policy: Policy,
         *,
         seed: int = 0,
-        order: QueueOrder | None = None,
         victims: VictimSearch | None = None,
     ) -> None:
-        self.books = Books(policy, seed, order or PriorityOrder())
+        self.books = Books(policy, seed)
         self._intake = Intake(self.books)
         self._cycle = Cycle(self.books, victims or NoVictims())
         self.at_us = 0
@@ -64,6 +62,7 @@ class Engine:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
             self.books.store.keep()
         instructions = rejected + self._cycle.run(at_us)
+        self.books.past_use.follow(at_us)
         due_us = self.books.next_backoff_us()
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
@@ -78,6 +77,10 @@ class Engine:
         The only float arithmetic of the engine is in here; its result is in whole numbers.
         """
         return LessonLearned(self.books.policy.study())
+
+    def past_use(self) -> PastUseRecalled:
+        """What queues with a half-life used so far, as the event that tells an engine after a restart."""
+        return self.books.past_use.remembered()
 
     def explain_gang(self, name: GangName) -> GangUnschedulable | None:
         """Why a gang cannot start now; None if nobody of it waits, or nothing stands in its way.

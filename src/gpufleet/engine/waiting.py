@@ -4,7 +4,7 @@ A queue holds *lines*: pods of one priority and one shape, oldest first, or one 
 line are interchangeable (but for their labels, see ``LineKey.apart``), so when the first cannot
 run the whole line is parked, and nothing in it is looked at until room was freed that its shape
 could use: a hundred thousand waiting pods cost what their few distinct shapes cost. ``cycle`` takes
-the heads; which queue goes first is asked of a ``QueueOrder``.
+the heads; which queue goes first is decided by ``quota.turns``.
 
 Entries of heaps are dropped when they come up, not when their pod leaves. A heap that is mostly
 such entries is swept, so that work which comes and goes behind a blocked head costs no memory.
@@ -12,7 +12,7 @@ such entries is swept, so that work which comes and goes behind a blocked head c
 
 import heapq
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpufleet.model.identifiers import GangName, QueueName
 from gpufleet.model.queue import Queue
@@ -32,25 +32,6 @@ class Head(NamedTuple):
     minus_priority: int
     created_at_us: int
     sequence: int
-
-
-class QueueOrder(Protocol):
-    """Which queue is served next: the seam for quota and fair share."""
-
-    def key(self, queue: Queue, head: Head) -> tuple[int, ...]:
-        """A sort key for a queue whose first workload is ``head``; the smallest is served.
-
-        Asked anew after each decision about the queue.
-        """
-        ...
-
-
-class PriorityOrder:
-    """Queues by priority; equal ones as if they were a single queue."""
-
-    def key(self, queue: Queue, head: Head) -> tuple[int, ...]:
-        """Higher queue priority, then the head's own turn."""
-        return (-queue.priority, *head)
 
 
 class LineKey(NamedTuple):
@@ -93,8 +74,7 @@ class Line:
 class WaitingRoom:
     """Every queue with its lines."""
 
-    def __init__(self, order: QueueOrder) -> None:
-        self.order = order
+    def __init__(self) -> None:
         self.queues: dict[QueueName, Queue] = {}
         self.lines: dict[LineKey, Line] = {}
         self.parked_by_shape: dict[int, dict[LineKey, None]] = {}

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.quota.shares import NOT_LIMITED, RawShare, Share, dominant
+from gpufleet.engine.quota.shares import NOT_LIMITED, QueueShares, RawShare, Share, dominant
+from gpufleet.model.queue import GPU, Quota
+from tests.engine.quota.tree_builder import PlannedTree, queue
 
 # Kueue, pkg/cache/fair_sharing_test.go, TestDominantResourceShare: (CPU in milli, GPUs) borrowed, the
 # same of what the cohort has, weight in thousandths, and the share that it wants, in thousandths.
@@ -90,3 +92,95 @@ def test_the_dominant_share_is_the_largest_one(amounts: list[tuple[int, int]], w
     borrowed, to_share = [amount for amount, _ in amounts], [whole for _, whole in amounts]
     each = [Fraction(max(0, amount), whole) * 1000 / weight_milli for amount, whole in amounts]
     assert dominant(borrowed, to_share, weight_milli).share == Share(False, max(each))
+
+
+def shares(planned: PlannedTree, *names: str) -> list[Share]:
+    found = QueueShares(planned.store, planned.tree)
+    return [found.share(planned.row(name)) for name in names]
+
+
+def test_a_queue_is_measured_by_what_its_parent_has_to_share() -> None:
+    """By hand: the root has 40 of its own and 10 from each department; x uses 8, 5 beyond its 3, of those
+    that come to its department at most: all 60. Its department uses 10 and so borrows nothing.
+    """
+    planned = (
+        PlannedTree(
+            queue("root", gpu=40),
+            queue("dept", "root", gpu=7),
+            queue("x", "dept", gpu=3, weight=2),
+            queue("y", "dept"),
+            queue("other", "root", gpu=10),
+        )
+        .use("x", gpu=8)
+        .use("y", gpu=2)
+    )
+    assert shares(planned, "x", "y", "dept", "other") == [
+        (False, Fraction(5, 60) / 2),
+        (False, Fraction(2, 60)),
+        (False, Fraction(0)),
+        (False, Fraction(0)),
+    ]
+
+
+def test_a_borrowing_limit_and_what_is_not_lent_bound_what_a_parent_has() -> None:
+    """The department may have its 6 and borrow 4; x keeps 2 of its 3 to itself, which nobody else counts."""
+    planned = (
+        PlannedTree(
+            queue("root", gpu=40),
+            queue("dept", "root", limits=(Quota(GPU, 5, borrowing_limit=4),)),
+            queue("x", "dept", limits=(Quota(GPU, 3, lending_limit=1),)),
+            queue("y", "dept"),
+        )
+        .use("x", gpu=2)
+        .use("y", gpu=5)
+    )
+    assert shares(planned, "x", "y", "dept") == [
+        (False, Fraction(0)),
+        (False, Fraction(5, 10)),
+        (False, Fraction(0)),
+    ]
+    planned.use("y", gpu=2)
+    assert shares(planned, "dept") == [(False, Fraction(1, 46))]
+
+
+def test_queues_are_compared_by_the_branches_in_which_they_differ() -> None:
+    planned = (
+        PlannedTree(
+            queue("root", gpu=20),
+            queue("left", "root"),
+            queue("right", "root"),
+            queue("a", "left"),
+            queue("b", "left"),
+            queue("c", "right"),
+            queue("alone", gpu=5),
+        )
+        .use("a", gpu=1)
+        .use("b", gpu=6)
+        .use("c", gpu=7)
+    )
+    found = QueueShares(planned.store, planned.tree)
+
+    def compare(one: str, other: str) -> int | None:
+        return found.compare(planned.row(one), planned.row(other))
+
+    assert compare("a", "b") == -1
+    assert compare("b", "c") == 0, "7 of each branch"
+    planned.use("a", gpu=1)
+    assert (compare("a", "c"), compare("c", "b")) == (1, -1), "8 against 7"
+    assert compare("a", "a") is None
+    assert compare("a", "left") is None, "one is above the other"
+    assert compare("a", "alone") is None, "nothing is above both"
+
+
+def test_what_a_parent_has_to_share_follows_the_tree() -> None:
+    planned = PlannedTree(queue("root", gpu=10), queue("x", "root")).use("x", gpu=5)
+    found = QueueShares(planned.store, planned.tree)
+    assert found.share(planned.row("x")) == (False, Fraction(1, 2))
+    planned.tree.set(queue("root", gpu=20))
+    planned.tree.settle()
+    assert found.share(planned.row("x")) == (False, Fraction(1, 4))
+
+
+def test_what_nobody_limits_is_no_share() -> None:
+    planned = PlannedTree(queue("a", gpu=3), queue("free")).use("free", gpu=100)
+    assert shares(planned, "free") == [(False, Fraction(0))]

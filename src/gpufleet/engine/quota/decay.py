@@ -95,6 +95,10 @@ class DecayedUse:
         """From this moment on the use is another."""
         return replace(self, used=used)
 
+    def regauged(self, half_life_us: int) -> "DecayedUse":
+        """From this moment on use is forgotten at another rate, and ticks begin elsewhere."""
+        return replace(self, area=self.used * (self.at_us % tick_length_us(half_life_us)))
+
 
 def tick_length_us(half_life_us: int) -> int:
     """How long a tick is. A half-life is thereby cut to a multiple of 4,096 us, which is its least."""

@@ -9,8 +9,12 @@ machine. ``turns`` serves the smallest share first, preemption compares shares w
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
+from gpufleet.engine import layout
+from gpufleet.engine.quota.tree import QueueTree
+from gpufleet.engine.tables import TableStore
 from gpufleet.model.queue import WEIGHT_ONE_MILLI
 
 NOT_LIMITED = -1
@@ -71,3 +75,77 @@ def dominant(borrowed: Sequence[int], to_share: Sequence[int], weight_milli: int
     if weight_milli == 0:
         return RawShare(True, numerator, denominator * scale)
     return RawShare(False, numerator * WEIGHT_ONE_MILLI, denominator * weight_milli * scale)
+
+
+class QueueShares:
+    """The dominant shares of the queues as the cells are now; within a trial, as they would be."""
+
+    def __init__(self, store: TableStore, tree: QueueTree) -> None:
+        self.store = store
+        self.tree = tree
+        self._to_share: dict[int, list[int]] = {}
+        self._as_of = tree.changes
+
+    def share(self, row: int) -> Share:
+        """The dominant share of a queue among its siblings, of what it has now."""
+        return self.raw(row).share
+
+    def raw(self, row: int) -> RawShare:
+        """The same, not reduced."""
+        tables = self.store.tables
+        over = tables.queue_counted[row] - self.tree.subtree[row]
+        return dominant(over.tolist(), self.of_parent(row), self.tree.queue_at(row).weight_milli)
+
+    def compare(self, one: int, other: int) -> int | None:
+        """-1, 0 or 1 as ``one`` has a smaller, an equal or a larger share than ``other``.
+
+        Compared are the siblings on their two paths, right below the lowest queue above both. None where
+        there is none: queues of different trees share nothing, nor does a queue with one above it.
+        """
+        siblings = self.siblings(one, other)
+        if siblings is None:
+            return None
+        left, right = (self.share(row) for row in siblings)
+        return (left > right) - (left < right)
+
+    def siblings(self, one: int, other: int) -> tuple[int, int] | None:
+        """The queues on the paths of these two that stand right below the lowest queue above both."""
+        below = {above: row for row, above in pairwise(self.tree.path(one))}
+        for row, above in pairwise(self.tree.path(other)):
+            if above in below:
+                return None if below[above] == row else (below[above], row)
+        return None
+
+    def of_parent(self, row: int) -> list[int]:
+        """By column, what the parent of a queue has to share; NOT_LIMITED where the queue is not limited.
+
+        A root gets nothing from anybody: what it has beyond its own is an endless share.
+        """
+        if self._as_of != self.tree.changes:
+            self._to_share.clear()
+            self._as_of = self.tree.changes
+        known = self._to_share.get(row)
+        if known is None:
+            named = self.tree.named[row].tolist()
+            parent = int(self.tree.parent[row])
+            whole = [0] * len(named) if parent == layout.NOT_SET else self._potential(parent)
+            known = [amount if limited else NOT_LIMITED for amount, limited in zip(whole, named, strict=True)]
+            self._to_share[row] = known
+        return known
+
+    def _potential(self, row: int) -> list[int]:
+        """The most that can come to a queue and all below it, if nobody else of its tree takes anything.
+
+        Kueue's potentialAvailable: guaranteed + min(potential of the parent, what is lent + what may be
+        borrowed).
+        """
+        potential: list[int] = []
+        for level in reversed(list(self.tree.path(row))):
+            subtree = self.tree.subtree[level].tolist()
+            if not potential:
+                potential = subtree
+                continue
+            guaranteed, borrowing = self.tree.guaranteed[level].tolist(), self.tree.borrowing[level].tolist()
+            columns = zip(guaranteed, potential, subtree, borrowing, strict=True)
+            potential = [own + min(above, lent - own + more) for own, above, lent, more in columns]
+        return potential

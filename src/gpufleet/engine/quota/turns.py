@@ -1,0 +1,209 @@
+"""Whose turn it is: a tournament over the tree of queues, in which all work of all queues takes part.
+
+From the root of roots down, the child is taken that
+
+1. has a head that stays within what the child is owed, its subtree's nominal amounts; then
+2. has the higher priority; then
+3. has the smaller dominant share (``shares``), of the mean of past and present use where a half-life
+   is set (``past_use``); then
+4. has the older or more important head.
+
+The head of a queue is that of the line whose turn it is in it (``waiting``), the head of a queue with
+children that of the child that would be taken. A queue of weight 0 comes after all its siblings as soon as it
+would borrow. What a decision changes are the keys on one path. So each queue keeps its
+children in a heap, of which entries that are out of date are dropped when they come up: a decision
+costs (depth) x (one key and one entry of a heap), however many queues and pods there are.
+
+With no queue described, queues differ by nothing but their heads, and one flat heap of them is enough.
+"""
+
+import heapq
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpufleet.engine import layout
+from gpufleet.engine.members import Members
+from gpufleet.engine.quota.past_use import MEAN_SCALE, PastUse
+from gpufleet.engine.quota.shares import QueueShares, RawShare, dominant
+from gpufleet.engine.quota.tree import QueueTree
+from gpufleet.engine.tables import TableStore
+from gpufleet.engine.waiting import Head, Line, WaitingRoom
+from gpufleet.model.identifiers import GangName, QueueName
+from gpufleet.model.queue import Queue
+
+TOP = layout.NOT_SET
+"""Above all roots."""
+
+Ask = tuple[tuple[int, int], ...]
+"""What a workload will be charged at least: (column, amount) of each resource it needs."""
+
+
+class Contestant(NamedTuple):
+    """The workload by which a queue takes part, its own or that of the best queue below it."""
+
+    head: Head
+    ask: Ask
+
+
+class Key(NamedTuple):
+    """The right of a queue to the next turn among its siblings; the smallest goes first."""
+
+    class_of_right: int
+    minus_priority: int
+    endless: bool
+    share: int
+    head: Head
+
+
+WITHIN_WHAT_IS_OWED = 0
+BEYOND_WHAT_IS_OWED = 1
+WITHOUT_WEIGHT = 2
+UNDESCRIBED = 3
+
+
+class Turns:
+    """Gives out the turns of one cycle."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        waiting: WaitingRoom,
+        members: Mapping[GangName, Members],
+        tree: QueueTree,
+        past_use: PastUse,
+    ) -> None:
+        self.store = store
+        self.waiting = waiting
+        self.members = members
+        self.tree = tree
+        self.past_use = past_use
+        self.shares = QueueShares(store, tree)
+        self._at_us = 0
+        self._flat: list[tuple[Head, QueueName, Line]] = []
+        self._lines: dict[int, Line] = {}
+        self._contestants: dict[int, Contestant] = {}
+        self._keys: dict[int, Key] = {}
+        self._heaps: dict[int, list[tuple[Key, int]]] = {}
+        self._asks: dict[int, Ask] = {}
+
+    def begin(self, at_us: int) -> None:
+        """Every queue with work that is not parked takes part."""
+        self._at_us = at_us
+        self._flat.clear()
+        for known in (self._lines, self._contestants, self._keys, self._heaps, self._asks):
+            known.clear()
+        for name in self.waiting.queues_with_work():
+            self.offer(name)
+
+    def offer(self, name: QueueName) -> None:
+        """A queue takes part with the line whose turn it is in it, or with none.
+
+        The line stays the first of its queue until it is served: what is done for other queues neither
+        adds to this one nor takes from it, unless somebody hoped for it.
+        """
+        line = self.waiting.first(name)
+        if not self.tree.described:
+            if line is not None:
+                heapq.heappush(self._flat, (line.head(), name, line))
+            return
+        row = self.tree.row_by_name[name]
+        if line is None:
+            self._contestants.pop(row, None)
+        else:
+            self._lines[row] = line
+            self._contestants[row] = Contestant(line.head(), self._ask(line))
+        self._settle(row)
+
+    def rest(self, name: QueueName) -> None:
+        """A queue that was served takes no further part: its head holds back all behind it."""
+        if self.tree.described:
+            self._settle(self.tree.row_by_name[name])
+
+    def take(self) -> Line | None:
+        """The line whose turn it is, None if nobody takes part any more.
+
+        Its queue must ``offer`` or ``rest`` before the next is taken.
+        """
+        if not self.tree.described:
+            return heapq.heappop(self._flat)[2] if self._flat else None
+        row = self._first_below(TOP)
+        while row is not None and row not in self._lines:
+            row = self._first_below(row)
+        if row is None:
+            return None
+        del self._contestants[row], self._keys[row]
+        return self._lines.pop(row)
+
+    def _first_below(self, row: int) -> int | None:
+        """The child with the best right, None if none takes part."""
+        heap = self._heaps.get(row, [])
+        while heap:
+            key, child = heap[0]
+            if self._keys.get(child) == key:
+                return child
+            heapq.heappop(heap)
+        return None
+
+    def _settle(self, row: int) -> None:
+        """The head of a queue or its use is another: so are the keys on its path."""
+        while row != TOP:
+            parent = int(self.tree.parent[row])
+            if row not in self._lines:
+                below = self._first_below(row)
+                if below is None:
+                    self._contestants.pop(row, None)
+                else:
+                    self._contestants[row] = self._contestants[below]
+            contestant = self._contestants.get(row)
+            if contestant is None:
+                self._keys.pop(row, None)
+            else:
+                key = self._key(row, contestant)
+                if self._keys.get(row) != key:
+                    self._keys[row] = key
+                    heapq.heappush(self._heaps.setdefault(parent, []), (key, row))
+            row = parent
+
+    def _key(self, row: int, contestant: Contestant) -> Key:
+        if not self.tree.is_described(row):
+            return Key(UNDESCRIBED, 0, False, 0, contestant.head)
+        queue = self.tree.queue_at(row)
+        endless, share = self._share(row, queue).order_key
+        right = self._class_of_right(row, queue, contestant.ask)
+        return Key(right, -queue.priority, endless, share, contestant.head)
+
+    def _class_of_right(self, row: int, queue: Queue, ask: Ask) -> int:
+        counted, owed = self.store.tables.queue_counted[row], self.tree.subtree[row]
+        if all(counted[column] + amount <= owed[column] for column, amount in ask):
+            return WITHIN_WHAT_IS_OWED
+        return BEYOND_WHAT_IS_OWED if queue.weight_milli else WITHOUT_WEIGHT
+
+    def _share(self, row: int, queue: Queue) -> RawShare:
+        if not queue.half_life_us:
+            return self.shares.raw(row)
+        weighed = self.past_use.weighed(row, self._at_us)
+        owed = self.tree.subtree[row].tolist()
+        over = [used - amount * MEAN_SCALE for used, amount in zip(weighed, owed, strict=True)]
+        return dominant(over, self.shares.of_parent(row), queue.weight_milli, MEAN_SCALE)
+
+    def _ask(self, line: Line) -> Ask:
+        """What the first workload of a line will be charged at least; of a gang, the members it cannot do
+        without.
+        """
+        if line.key.gang is None:
+            return self._ask_of_shape(line.key.shape_row)
+        members = self.members[line.key.gang]
+        asked: dict[int, int] = {}
+        for row in list(members.waiting)[: max(1, members.missing)]:
+            shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+            for column, amount in self._ask_of_shape(shape_row):
+                asked[column] = asked.get(column, 0) + amount
+        return tuple(asked.items())
+
+    def _ask_of_shape(self, shape_row: int) -> Ask:
+        known = self._asks.get(shape_row)
+        if known is None:
+            charges = self.store.tables.shape_charges[shape_row].tolist()
+            known = tuple((column, amount) for column, amount in enumerate(charges) if amount)
+            self._asks[shape_row] = known
+        return known
