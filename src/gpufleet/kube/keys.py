@@ -82,6 +82,32 @@ KAI_MINIMUM = "kai.scheduler/batch-min-member"
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 KUEUE_GROUP_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
 
+# Where the pods of a gang shall be, by node labels that name the levels of the topology.
+TOPOLOGY_BALANCED = "gpufleet.io/topology-balanced"
+KUEUE_TOPOLOGY_REQUIRED = "kueue.x-k8s.io/podset-required-topology"
+KUEUE_TOPOLOGY_PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
+KUEUE_TOPOLOGY_SLICE = "kueue.x-k8s.io/podset-slice-required-topology"
+KUEUE_TOPOLOGY_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+KUEUE_TOPOLOGY_SLICES = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+KAI_TOPOLOGY_REQUIRED = "kai.scheduler/topology-required-placement"
+KAI_TOPOLOGY_PREFERRED = "kai.scheduler/topology-preferred-placement"
+KAI_TOPOLOGY_SEGMENT = "kai.scheduler/segment-topology-required-placement"
+KAI_TOPOLOGY_SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+KAI_TOPOLOGY_SEGMENT_SIZE = "kai.scheduler/segment-size"
+TOPOLOGY_KEYS = (
+    TOPOLOGY_BALANCED,
+    KUEUE_TOPOLOGY_REQUIRED,
+    KUEUE_TOPOLOGY_PREFERRED,
+    KUEUE_TOPOLOGY_SLICE,
+    KUEUE_TOPOLOGY_SLICE_SIZE,
+    KUEUE_TOPOLOGY_SLICES,
+    KAI_TOPOLOGY_REQUIRED,
+    KAI_TOPOLOGY_PREFERRED,
+    KAI_TOPOLOGY_SEGMENT,
+    KAI_TOPOLOGY_SEGMENT_PREFERRED,
+    KAI_TOPOLOGY_SEGMENT_SIZE,
+)
+
 # Labels that controllers put on the pods they make.
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 JOB_SET_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -125,6 +151,7 @@ POD_ANNOTATIONS = frozenset(
         KAI_MINIMUM,
         KUEUE_GROUP,
         KUEUE_GROUP_TOTAL,
+        *TOPOLOGY_KEYS,
     }
 )
 """All annotations of pods that anybody here reads; the others are not kept in memory."""

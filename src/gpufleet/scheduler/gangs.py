@@ -123,7 +123,10 @@ class GangBook:
 
     def levels(self) -> frozenset[TopologyLevelName]:
         """The topology levels that gangs ask for; each is named as the node label of its domains."""
-        asked = (record.told.required_level for record in self.records.values() if record.told is not None)
+        told = [record.told for record in self.records.values() if record.told is not None]
+        asked = {
+            level for one in told for level in (one.required_level, one.preferred_level, one.slice_level)
+        }
         return frozenset(level for level in asked if level is not None)
 
     def changes(self) -> list[Event]:

@@ -143,6 +143,14 @@ def test_what_is_no_number_is_refused_and_never_printed_raw(dialect: str, text: 
     assert str(caught.value).isascii()
 
 
+def test_a_hostile_label_is_told_in_ascii() -> None:
+    labels, annotations = {"gpufleet.io/gpu-fraction": "\u202e0.5"}, {"gpufleet.io/gpu-fraction": "0.5"}
+    with pytest.raises(ObjectError) as refused:
+        read_pod(a_pod(limited("train", {NVIDIA: "1"}), labels=labels, annotations=annotations))
+    assert "label" in str(refused.value)
+    assert str(refused.value).isascii()
+
+
 def test_our_keys_are_read_from_labels_too_but_must_not_differ() -> None:
     labels = {"gpufleet.io/gpu-fraction": "0.5"}
     assert read_pod(a_pod(limited("train", ONE_SLOT), labels=labels)).shape.gpu == GpuRequest(1, 500)

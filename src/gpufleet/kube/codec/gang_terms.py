@@ -8,8 +8,8 @@ from gpufleet.model.identifiers import GangName, QueueName, TopologyLevelName
 class GangTerms(msgspec.Struct, frozen=True):
     """Minimums, and what overrides the members' own words; None leaves those standing.
 
-    ``required_level`` is named as the node label of the level. With ``exact_members`` more members
-    than the minimum are a mistake. ``field`` is where the minimum is written.
+    Levels of the topology are named as their node labels; what they mean stands in ``model.gang``.
+    With ``exact_members`` more members than the minimum are a mistake. ``field`` is where the minimum is written.
     """
 
     min_members: int
@@ -17,6 +17,10 @@ class GangTerms(msgspec.Struct, frozen=True):
     queue: QueueName | None = None
     priority: int | None = None
     required_level: TopologyLevelName | None = None
+    preferred_level: TopologyLevelName | None = None
+    slice_size: int = 0
+    slice_level: TopologyLevelName | None = None
+    balanced: bool = False
     created_at: str | None = None
     exact_members: bool = False
     field: str = ""

@@ -19,6 +19,7 @@ from gpufleet.kube.codec.gang_terms import GangTerms, Membership
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.own_gangs import alone_with_a_minimum, own_gang
 from gpufleet.kube.codec.times import microseconds
+from gpufleet.kube.codec.topology_terms import with_topology
 from gpufleet.kube.codec.waits import Wait, WaitReason
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.disruption import PriorityClass
@@ -107,12 +108,19 @@ def read_membership(pod: Pod, lookup: Lookup) -> Read:
         if claimed:
             claim, name = claimed[0]
             _check_name(name, claim.field)
-            return claim.read(pod, name, lookup)
+            return _complete(pod, claim.read(pod, name, lookup))
         controller = pod.metadata.controller
         if controller is None:
             return None
         alone = alone_with_a_minimum(pod, controller)
-        return _owned(pod, controller, lookup) if alone is None else alone
+        return _complete(pod, _owned(pod, controller, lookup) if alone is None else alone)
+
+
+def _complete(pod: Pod, read: Read) -> Read:
+    """The membership with what the pod itself says of the gang's place."""
+    if not isinstance(read, Membership):
+        return read
+    return msgspec.structs.replace(read, terms=with_topology(pod, read.terms))
 
 
 def make_gang(name: GangName, members: Sequence[tuple[model.Pod, Membership]]) -> Gang:
@@ -145,6 +153,10 @@ def make_gang(name: GangName, members: Sequence[tuple[model.Pod, Membership]]) -
         queue=next(iter(queues)),
         priority=priority,
         required_level=terms.required_level,
+        preferred_level=terms.preferred_level,
+        slice_size=terms.slice_size,
+        slice_level=terms.slice_level,
+        balanced=terms.balanced,
         created_at_us=created_at_us if terms.created_at is None else microseconds(terms.created_at),
         role_minimums=terms.role_minimums,
     )

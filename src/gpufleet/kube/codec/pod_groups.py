@@ -108,6 +108,7 @@ def of_kai(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
         queue=QueueName(spec.queue) if spec.queue else None,
         priority=_priority(spec.priority_class_name, field, lookup),
         required_level=_level("" if constraint is None else constraint.required_topology_level),
+        preferred_level=_level("" if constraint is None else constraint.preferred_topology_level),
         created_at=group.metadata.creation_timestamp,
         field=f"{field}.minMember",
     )

@@ -13,7 +13,7 @@ import msgspec
 from gpufleet.kube import keys
 from gpufleet.kube.codec.containers import device_count, places
 from gpufleet.kube.objects.pod import Pod, PodSpec
-from gpufleet.model.errors import InputError
+from gpufleet.model.errors import InputError, printable
 from gpufleet.model.gpu_share import GpuShare, parse_fraction_milli, parse_memory_mib
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.requests import MAXIMUM_DEVICES
@@ -110,7 +110,9 @@ def _own(annotations: Mapping[str, str], labels: Mapping[str, str], key: str) ->
     annotation, label = annotations.get(key), labels.get(key)
     if annotation is not None and label is not None and annotation != label:
         problem = "annotation and label differ"
-        raise InputError(problem, field=_annotation(key), value=annotation, expected=f"the label's {label!r}")
+        raise InputError(
+            problem, field=_annotation(key), value=annotation, expected=f"the label's {printable(label)}"
+        )
     return label if annotation is None else annotation
 
 
