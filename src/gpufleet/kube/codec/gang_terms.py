@@ -9,7 +9,8 @@ class GangTerms(msgspec.Struct, frozen=True):
     """Minimums, and what overrides the members' own words; None leaves those standing.
 
     Levels of the topology are named as their node labels; what they mean stands in ``model.gang``.
-    With ``exact_members`` more members than the minimum are a mistake. ``field`` is where the minimum is written.
+    With ``exact_members`` more members than the minimum are a mistake. ``field`` is where the minimum
+    is written.
     """
 
     min_members: int
