@@ -6,8 +6,19 @@ drives one engine and keeps what was told and what was said; the clock moves onl
 
 from collections.abc import Iterable
 
+import msgspec
+
 from gpufleet.engine import event
-from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable, Rejected, Unschedulable
+from gpufleet.engine.instruction import (
+    AnyInstruction,
+    Bind,
+    Evict,
+    GangUnschedulable,
+    Nominated,
+    NominationWithdrawn,
+    Rejected,
+    Unschedulable,
+)
 from gpufleet.engine.policy import POLICIES, Policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.victims import VictimSearch
@@ -26,7 +37,7 @@ from gpufleet.model.identifiers import (
 from gpufleet.model.labels import NodeAffinity
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import Queue
+from gpufleet.model.queue import PreemptionPolicy, Queue
 from gpufleet.model.relations import NO_RELATIONS, Relations
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import ANYWHERE, GpuRequest, Shape
@@ -36,6 +47,7 @@ from gpufleet.model.volumes import Attachment
 
 GIB = 1 << 30
 SECOND_US = 1_000_000
+CAREFUL = PreemptionPolicy()
 
 
 def device(
@@ -142,6 +154,8 @@ def pod(
     namespace: str = "",
     labels: tuple[tuple[str, str], ...] = (),
     role: str = "",
+    leaving: bool = False,
+    preemptible: bool = True,
 ) -> Pod:
     """A pod, CPU-only unless ``needs`` says more."""
     return Pod(
@@ -154,6 +168,8 @@ def pod(
         namespace=namespace,
         labels=labels,
         role=role,
+        leaving=leaving,
+        preemptible=preemptible,
     )
 
 
@@ -233,9 +249,28 @@ class Story:
         """Gangs appear or change."""
         return self.happen(*(event.GangSet(one) for one in gangs))
 
-    def queue(self, name: str, *, priority: int = 0, strict: bool = False) -> list[AnyInstruction]:
+    def queue(
+        self,
+        name: str,
+        *,
+        priority: int = 0,
+        strict: bool = False,
+        preemption: PreemptionPolicy = CAREFUL,
+    ) -> list[AnyInstruction]:
         """A queue appears or changes."""
-        return self.happen(event.QueueSet(Queue(QueueName(name), priority, strict)))
+        described = Queue(QueueName(name), priority, strict, preemption=preemption)
+        return self.happen(event.QueueSet(described))
+
+    def told_to_end(self, *uids: str) -> list[AnyInstruction]:
+        """Pods that run are told to end, and go on holding what they have."""
+        pods = self.engine.books.pods
+        known = [pods.pod_at(pods.row_by_uid[PodUid(uid)]) for uid in uids]
+        return self.happen(*(event.PodAdded(msgspec.structs.replace(one, leaving=True)) for one in known))
+
+    def refuse_eviction(self, *uids: str, for_s: float = 10) -> list[AnyInstruction]:
+        """Evictions of ours do not happen, and will not for some time."""
+        until_us = self.at_us + int(for_s * SECOND_US)
+        return self.happen(*(event.EvictionRefused(PodUid(uid), until_us) for uid in uids))
 
     def namespace(self, name: str, **labels: str) -> list[AnyInstruction]:
         """A namespace appears or has other labels."""
@@ -270,6 +305,21 @@ def binds(said: Iterable[AnyInstruction]) -> dict[str, tuple[str, tuple[str, ...
 def placed(said: Iterable[AnyInstruction]) -> list[str]:
     """Pods bound by these instructions, in their order."""
     return [one.uid for one in said if isinstance(one, Bind)]
+
+
+def evicted(said: Iterable[AnyInstruction]) -> dict[str, str]:
+    """Victims with their beneficiaries."""
+    return {one.uid: one.beneficiary for one in said if isinstance(one, Evict)}
+
+
+def nominated(said: Iterable[AnyInstruction]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Pods for which a place is kept by these instructions, with the node and whom they wait for."""
+    return {one.uid: (one.node, one.waits_for) for one in said if isinstance(one, Nominated)}
+
+
+def withdrawn(said: Iterable[AnyInstruction]) -> list[str]:
+    """Pods that lost the place that was kept for them."""
+    return [one.uid for one in said if isinstance(one, NominationWithdrawn)]
 
 
 def refused(said: Iterable[AnyInstruction]) -> list[str]:

@@ -11,7 +11,10 @@ from gpufleet.engine import event
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
+    Evict,
     GangUnknown,
+    Nominated,
+    NominationWithdrawn,
     Rejected,
     RequeueAfter,
     Unschedulable,
@@ -58,6 +61,8 @@ class Ledger:
         self.told_unknown: set[GangName] = set()
         self.arrival: dict[PodUid, int] = {}
         self.told: set[PodUid] = set()
+        self.nominated: dict[PodUid, NodeName] = {}
+        self.refused_until_us: dict[PodUid, int] = {}
 
     def step(self, at_us: int, *events: event.Event) -> list[AnyInstruction]:
         """Let the engine take a step, and check everything."""
@@ -72,12 +77,14 @@ class Ledger:
         assert [one.subject for one in said if isinstance(one, Rejected)] == bad
         self._end_pauses()
         plain = self._recount()
-        bound = self._check_binds(said, plain)
+        self._drop_places_not_kept(said)
+        bound, kept = self._check_decisions(said, plain)
+        self._add_kept_places(plain)
         self.told |= {one.uid for one in said if isinstance(one, Unschedulable)}
         self._check_states()
         self._check_arrays(plain)
         self._check_gangs(bound, plain)
-        self._check_turns(bound)
+        self._check_turns([pod for pod in bound if pod.uid not in kept])
         self._check_neighbours()
         self._check_no_room_is_left_unused(plain)
         self._check_everyone_knows_why(said)
@@ -117,6 +124,8 @@ class Ledger:
                 self._turns_out_to_run(pod.uid, name, devices)
             case event.BindRefused(uid):
                 self._refuse(uid)
+            case event.EvictionRefused(uid, until_us):
+                self.refused_until_us[uid] = until_us
             case event.PodRemoved(uid):
                 self._forget(uid)
             case event.GangSet(gang):
@@ -162,7 +171,15 @@ class Ledger:
         self.told.discard(uid)
 
     def _forget(self, uid: PodUid) -> None:
-        for known in (self.pods, self.place, self.pause_end_us, self.refusals, self.volumes):
+        for known in (
+            self.pods,
+            self.place,
+            self.pause_end_us,
+            self.refusals,
+            self.volumes,
+            self.nominated,
+            self.refused_until_us,
+        ):
             known.pop(uid, None)
         self.confirmed.discard(uid)
         self.told.discard(uid)
@@ -176,15 +193,18 @@ class Ledger:
 
     def waiting(self) -> list[Pod]:
         """Pods whose turn may come now."""
-        return [
-            pod for uid, pod in self.pods.items() if uid not in self.place and uid not in self.pause_end_us
-        ]
+        elsewhere = (self.place, self.pause_end_us, self.nominated)
+        return [pod for uid, pod in self.pods.items() if not any(uid in known for known in elsewhere)]
 
     def neighbours(self) -> PlainNeighbours:
         """Who is where as of now, the plain way."""
         placed = [
             Placed(self.pods[uid], name, self.volumes.get(uid, ())) for uid, (name, _) in self.place.items()
         ]
+        books = self.engine.books
+        for uid, name in self.nominated.items():
+            volumes = books.neighbours.volumes_of(books.pods.row_by_uid[uid])
+            placed.append(Placed(self.pods[uid], name, volumes))
         return PlainNeighbours(self.nodes, placed, self.namespaces)
 
     def _held(self, uid: PodUid) -> tuple[DeviceId, ...]:
@@ -225,12 +245,56 @@ class Ledger:
 
     # What must hold.
 
-    def _check_binds(self, said: list[AnyInstruction], plain: dict[NodeName, PlainNode]) -> list[Pod]:
-        """Each bind is of a pod that waits, to a place that has room at that moment (I1, I7)."""
-        bound: list[Pod] = []
+    def _drop_places_not_kept(self, said: list[AnyInstruction]) -> None:
+        """Places that were kept and are not any more, or that are given anew in this step."""
         for one in said:
+            if isinstance(one, NominationWithdrawn):
+                assert one.uid in self.nominated, f"{one.uid} loses a place that it did not have"
+            if isinstance(one, NominationWithdrawn | Nominated):
+                self.nominated.pop(one.uid, None)
+        for uid in [uid for uid in self.nominated if uid in self.place]:
+            del self.nominated[uid]
+
+    def _add_kept_places(self, plain: dict[NodeName, PlainNode]) -> None:
+        """Book the nominated pods in addition to those who still run."""
+        books = self.engine.books
+        for uid, name in self.nominated.items():
+            devices = books.pods.device_ids(books.pods.row_by_uid[uid])
+            plain[name].take(self.pods[uid].shape, tuple(one for one in devices if one is not None))
+
+    def _check_eviction(self, one: Evict) -> None:
+        """Only pods that run are evicted, none that may not be, and none for work of less rank (I12)."""
+        assert one.uid in self.place, f"{one.uid} is evicted, and does not run"
+        pod = self.pods[one.uid]
+        assert pod.preemptible, f"{one.uid} is evicted, and is not preemptible"
+        assert not pod.leaving, f"{one.uid} is evicted, and ends anyway"
+        assert self.refused_until_us.get(one.uid, 0) <= self.at_us, f"{one.uid} is asked again too soon"
+        asking = self.pods.get(PodUid(one.beneficiary))
+        if asking is not None and pod.gang is None:
+            assert asking.queue == pod.queue, f"{one.uid} is evicted for work of another queue"
+            assert pod.priority <= asking.priority, f"{one.uid} is evicted for work of lower priority"
+
+    def _check_decisions(
+        self, said: list[AnyInstruction], plain: dict[NodeName, PlainNode]
+    ) -> tuple[list[Pod], set[PodUid]]:
+        """Each bind is of a pod that waits, to a place that has room at that moment (I1, I7).
+
+        Returns who was bound, and who among them had a place kept.
+        """
+        bound: list[Pod] = []
+        kept: set[PodUid] = set()
+        for one in said:
+            if isinstance(one, Evict):
+                self._check_eviction(one)
+            if isinstance(one, Nominated):
+                assert one.uid not in self.place, f"{one.uid} is nominated, and has a place"
+                assert all(uid in self.place for uid in one.waits_for), one
+                self.nominated[one.uid] = one.node
             if not isinstance(one, Bind):
                 continue
+            was_kept = self.nominated.pop(one.uid, None) is not None
+            if was_kept:
+                kept.add(one.uid)
             assert one.uid in self.pods, f"{one.uid} is bound, and nobody knows it"
             assert one.uid not in self.place, f"{one.uid} is bound twice"
             assert one.uid not in self.pause_end_us, f"{one.uid} is bound during its pause"
@@ -246,12 +310,13 @@ class Ledger:
             ways = neighbours.assignments(pod, self.nodes[one.node])
             most = max(sum(bool(volume) for _, volume in way) for way in ways)
             assert one.volumes in ways
-            assert sum(bool(volume) for _, volume in one.volumes) == most, "a volume that is there is used"
+            used = sum(bool(volume) for _, volume in one.volumes)
+            assert was_kept or used == most, "a volume that is there is used"
             self.volumes[one.uid] = one.volumes
             place.take(pod.shape, one.devices)
             self.place[one.uid] = (one.node, one.devices)
             bound.append(pod)
-        return bound
+        return bound, kept
 
     def _check_domain(self, pod: Pod, name: NodeName) -> None:
         """A member joins the domain in which its gang already is."""
@@ -275,13 +340,17 @@ class Ledger:
         pods = self.engine.books.pods
         assert set(pods.row_by_uid) == set(self.pods)
         for uid, row in pods.row_by_uid.items():
-            if uid in self.place:
+            if uid in self.nominated:
+                expected = PodState.NOMINATED
+            elif uid in self.place:
                 expected = PodState.BOUND if uid in self.confirmed else PodState.ASSUMED
             else:
                 expected = PodState.BACKOFF if uid in self.pause_end_us else PodState.WAITING
             assert pods.state(row) is expected, uid
             on_node = pods.node_row(row)
-            if uid in self.place and self.place[uid][0] in self.nodes:
+            if uid in self.nominated:
+                assert on_node == self.engine.books.fleet.row_by_name[self.nominated[uid]], uid
+            elif uid in self.place and self.place[uid][0] in self.nodes:
                 assert on_node == self.engine.books.fleet.row_by_name[self.place[uid][0]], uid
             else:
                 assert on_node is None, uid
@@ -315,7 +384,8 @@ class Ledger:
                 self.started.add(name)
             if not running:
                 self.started.discard(name)
-            if just_bound or gang.role_minimums:
+            nominated = [pod for pod in members if pod.uid in self.nominated]
+            if just_bound or gang.role_minimums or nominated:
                 continue
             missing = max(1, min(lacking, len(waiting)) if name in self.started else lacking)
             anywhere = gang.required_level is None and not self._is_strict(gang.queue)
@@ -388,7 +458,7 @@ class Ledger:
                 self.told_unknown.add(one.gang)
         named = {pod.gang for pod in self.waiting() if pod.gang is not None}
         assert named - set(self.gangs) <= self.told_unknown
-        self.told -= set(self.place)
+        self.told -= set(self.place) | set(self.nominated)
         wakes_us = [one.at_us for one in said if isinstance(one, RequeueAfter)]
         if self.pause_end_us:
             assert wakes_us, "pods pause, and the engine does not ask to be woken"

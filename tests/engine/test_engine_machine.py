@@ -16,7 +16,7 @@ from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import Queue
+from gpufleet.model.queue import PreemptionPolicy, Prey, Queue
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint, Toleration
 from gpufleet.model.volumes import Attachment
@@ -365,9 +365,33 @@ class EngineMachine(RuleBasedStateMachine):
     def gang_removed(self, name: str) -> None:
         self.happen(event.GangRemoved(GangName(name)))
 
-    @rule(name=st.sampled_from(QUEUES), priority=st.integers(0, 1), strict=st.booleans())
-    def queue_set(self, name: str, priority: int, strict: bool) -> None:
-        self.happen(event.QueueSet(Queue(QueueName(name), priority, strict)))
+    @rule(
+        name=st.sampled_from(QUEUES),
+        priority=st.integers(0, 1),
+        strict=st.booleans(),
+        prey=st.sampled_from(Prey),
+        after_s=st.sampled_from((0, 0, 60)),
+    )
+    def queue_set(self, name: str, priority: int, strict: bool, prey: Prey, after_s: int) -> None:
+        policy = PreemptionPolicy(within_queue=prey, preempt_after_us=after_s * SECOND_US)
+        self.happen(event.QueueSet(Queue(QueueName(name), priority, strict, preemption=policy)))
+
+    @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4), seconds=st.integers(1, 60))
+    def evictions_refused(self, indexes: list[int], seconds: int) -> None:
+        evicted = list(self.engine.books.departures.evicted) or [PodUid("nobody")]
+        until_us = self.at_us + seconds * SECOND_US
+        self.happen(*(event.EvictionRefused(evicted[index % len(evicted)], until_us) for index in indexes))
+
+    @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4))
+    def running_pods_are_told_to_end(self, indexes: list[int]) -> None:
+        uids = dict.fromkeys(self.running(index) for index in indexes)
+        known = [self.ledger.pods[uid] for uid in uids if uid in self.ledger.pods]
+        self.happen(*(event.PodAdded(msgspec.structs.replace(one, leaving=True)) for one in known))
+
+    @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4))
+    def departing_pods_end(self, indexes: list[int]) -> None:
+        departing = self.engine.books.departures.departing() or [PodUid("nobody")]
+        self.happen(*(event.PodRemoved(departing[index % len(departing)]) for index in indexes))
 
     @rule(name=st.sampled_from(QUEUES))
     def queue_removed(self, name: str) -> None:

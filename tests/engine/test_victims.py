@@ -1,34 +1,30 @@
-"""The seam for preemption: a search that proves its victims on a trial, and leaves no trace itself."""
+"""The seam for preemption: a search of one's own that proves its victims on a trial."""
 
-from gpufleet.engine.instruction import Evict
-from gpufleet.engine.trial import Trial
+from gpufleet.engine.books import Books
+from gpufleet.engine.nominations import placement_of
+from gpufleet.engine.victims import Asking, NoPlan, Plan
 from gpufleet.model.identifiers import PodUid
-from gpufleet.model.pod import Pod
-from tests.engine.fleet_builder import Story, node, placed, pod, shape, share
+from tests.engine.fleet_builder import Story, evicted, node, nominated, placed, pod, shape, share
 from tests.engine.test_journal import snapshot
 
 
 class LowestFirst:
     """Evicts running pods of lower priority, the lowest first, as few as will do."""
 
-    def find(self, refused: Pod, trial: Trial) -> tuple[PodUid, ...]:
+    def find(self, asking: Asking, books: Books) -> Plan | NoPlan:
         """Releases one after the other until the refused pod fits."""
-        pods = [trial.pods.pod_at(row) for rows in trial.pods.on_node.values() for row in rows]
+        refused = books.pods.pod_at(asking.row)
+        pods = [books.pods.pod_at(row) for rows in books.pods.on_node.values() for row in rows]
         victims: list[PodUid] = []
-        with trial:
+        with books.trial() as trial:
             for victim in sorted(pods, key=lambda one: (one.priority, one.uid)):
                 if victim.priority >= refused.priority:
                     break
                 trial.release(victim.uid)
                 victims.append(victim.uid)
                 if trial.place_pod(refused.uid):
-                    return tuple(victims)
-        return ()
-
-
-def evicted(said: list[object]) -> dict[str, str]:
-    """Victims with their beneficiaries."""
-    return {one.uid: one.beneficiary for one in said if isinstance(one, Evict)}
+                    return Plan((placement_of(books, asking.row),), tuple(victims), tuple(victims))
+        return NoPlan()
 
 
 def test_victims_are_proven_and_the_pod_runs_when_they_are_gone() -> None:
@@ -36,7 +32,8 @@ def test_victims_are_proven_and_the_pod_runs_when_they_are_gone() -> None:
     told.nodes(node("n", 2))
     told.arrive(pod("low", shape(1), priority=1), pod("high", shape(1), priority=7))
     said = told.arrive(pod("urgent", shape(1), priority=5))
-    assert evicted([*said]) == {"low": "urgent"}
+    assert evicted(said) == {"low": "urgent"}
+    assert nominated(said) == {"urgent": ("n", ("low",))}
     assert placed(said) == []
     assert placed(told.depart("low")) == ["urgent"]
 
@@ -45,8 +42,8 @@ def test_nobody_is_evicted_where_it_would_not_help() -> None:
     told = Story(victims=LowestFirst())
     told.nodes(node("n", 2))
     told.arrive(pod("low", shape(1), priority=1), pod("equal", shape(1), priority=5))
-    assert evicted([*told.arrive(pod("pair", shape(2), priority=5))]) == {}
-    assert evicted([*told.arrive(pod("four", shape(4), priority=9))]) == {}
+    assert evicted(told.arrive(pod("pair", shape(2), priority=5))) == {}
+    assert evicted(told.arrive(pod("four", shape(4), priority=9))) == {}
 
 
 def test_a_search_leaves_no_trace_in_the_arrays() -> None:

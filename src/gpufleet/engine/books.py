@@ -7,6 +7,8 @@ what runs across several of them (a pod leaves its line, its gang and its node) 
 import heapq
 
 from gpufleet.engine import layout
+from gpufleet.engine.budgets import Budgets
+from gpufleet.engine.departures import Departures
 from gpufleet.engine.domains import Domains
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.gangs import Gangs
@@ -48,7 +50,11 @@ class Books:
         self.gangs = Gangs(self.store, self.shapes, self.pods, self.domains, self.neighbours)
         self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
         self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
+        self.departures = Departures()
+        self.budgets = Budgets()
         self.room_freed = False
+        self.prospects = 0
+        self.placed_in_step: set[int] = set()
         self.sequence_by_row: dict[int, int] = {}
         self._short_gangs: dict[GangName, None] = {}
         self._unknown_gangs: dict[GangName, None] = {}
@@ -104,6 +110,10 @@ class Books:
         """A gang's members changed: if enough of them wait it takes (or takes again) its turn."""
         members = self.gangs.members(name)
         gang = members.gang
+        if members.nominated:
+            if gang is not None:
+                self.withdraw_gang(gang)
+            return
         if gang is None:
             if members.waiting and not members.told_unknown:
                 self._unknown_gangs[name] = None
@@ -125,7 +135,9 @@ class Books:
         """Gangs of which too few members have come and that have not been told so yet."""
         short = [self.gangs.members(name) for name in self._short_gangs if name in self.gangs.by_name]
         self._short_gangs.clear()
-        return [members for members in short if members.waiting and not members.ready]
+        return [
+            members for members in short if members.waiting and not members.nominated and not members.ready
+        ]
 
     def take_unknown_gangs(self) -> list[tuple[GangName, Members]]:
         """Gangs that pods name and nobody has described, and of which that was not told yet."""
@@ -149,11 +161,26 @@ class Books:
         """A pod no longer waits: it has a place."""
         pod = self.pods.pod_at(row)
         self.assign_queue(row)
+        self.prospects += 1
         self.waiting.take_out(row)
         if pod.gang is not None:
             members = self.gangs.members(pod.gang)
             members.place(row, pod.role)
         self.neighbours.settled(row)
+
+    def nominated(self, row: int) -> None:
+        """A pod no longer waits for its turn: a place is kept for it."""
+        pod = self.pods.pod_at(row)
+        self.waiting.take_out(row)
+        if pod.gang is not None:
+            self.gangs.members(pod.gang).nominate(row)
+
+    def lost_nomination(self, row: int) -> None:
+        """No place is kept for a pod any more."""
+        gang = self.pods.pod_at(row).gang
+        if gang is not None:
+            self.gangs.members(gang).nominated.pop(row, None)
+        self.enqueue(row)
 
     def unplaced(self, row: int) -> None:
         """A pod lost its place, for its gang too."""

@@ -20,21 +20,26 @@ from gpufleet.engine.instruction import (
     Verdict,
 )
 from gpufleet.engine.members import Members
+from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.search import NO_NODES
+from gpufleet.engine.second_looks import SecondLooks
 from gpufleet.engine.verdict import judge, judge_each
-from gpufleet.engine.victims import VictimSearch
+from gpufleet.engine.victims import Asking, Plan, VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, NodeName
+from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.shape import Shape
 
 
 class Cycle:
     """Makes the decisions of one step."""
 
-    def __init__(self, books: Books, victims: VictimSearch) -> None:
+    def __init__(self, books: Books, nominations: Nominations, victims: VictimSearch) -> None:
         self.books = books
+        self.nominations = nominations
         self.victims = victims
+        self.second_looks = SecondLooks(books)
+        self.at_us = 0
         self.instructions: list[AnyInstruction] = []
         self._verdicts: dict[tuple[int, Looks], tuple[Shape, Verdict]] = {}
         self._verdicts_at = (layout.NOT_SET, layout.NOT_SET)
@@ -44,14 +49,42 @@ class Cycle:
         """Decide everything that can be decided now."""
         self.instructions = []
         self.books.queues.settle(self.books.queue_of)
+        self.at_us = at_us
+        self.books.placed_in_step.clear()
         self.books.end_backoff(at_us)
+        self._serve_nominated()
         if self.books.room_freed:
             self.books.room_freed = False
+            self.books.prospects += 1
             self._wake_who_may_fit()
         self._wake_who_hoped()
+        self.second_looks.wake(at_us)
         self._serve_queues(at_us)
+        self.instructions += self.nominations.take_withdrawn()
         self._tell_who_waits()
         return self.instructions
+
+    def _serve_nominated(self) -> None:
+        """Bind who has waited for others to leave, there or on room that is free by now."""
+        self._bind_nominated(self.nominations.settle())
+        if self.books.room_freed and self.books.departures.nominations:
+            self._bind_nominated(self.nominations.move())
+        self.books.pods.left_nodes.clear()
+
+    def _bind_nominated(self, rows: list[int]) -> None:
+        gangs: dict[GangName, None] = {}
+        for row in rows:
+            self._bind(row)
+            gang = self.books.pods.pod_at(row).gang
+            if gang is not None:
+                gangs[gang] = None
+        for gang in gangs:
+            self.books.regard_gang(gang)
+
+    def next_due_us(self) -> int | None:
+        """When a step is wanted even if nothing happens."""
+        dues = (self.books.next_backoff_us(), self.second_looks.next_due_us())
+        return min((due_us for due_us in dues if due_us is not None), default=None)
 
     def _wake_who_may_fit(self) -> None:
         waiting = self.books.waiting
@@ -128,9 +161,7 @@ class Cycle:
             books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot, row, NO_NODES
         )
         if node == layout.NOT_SET:
-            self._seek_victims(row)
-            books.waiting.park(line)
-            return False
+            return self._seek_or_park(line, row)
         self._bind(row)
         books.waiting.advance(line)
         return True
@@ -146,14 +177,35 @@ class Cycle:
         if barred and len(books.related.feasible(row, others=False)):
             books.set_apart(line)
             return True
-        self._seek_victims(row)
+        return self._seek_or_park(line, row)
+
+    def _seek_or_park(self, line: Line, row: int) -> bool:
+        """A pod fits nowhere: it is nominated if others' end makes room, otherwise its line is parked."""
+        books = self.books
+        uid = books.pods.pod_at(row).uid
+        if self._seek(line.key, Asking(row, None, self.at_us), uid):
+            books.waiting.advance(line)
+            return True
         books.waiting.park(line)
         return False
 
-    def _seek_victims(self, row: int) -> None:
-        pod = self.books.pods.pod_at(row)
-        for uid in self.victims.find(pod, self.books.trial()):
-            self.instructions.append(Evict(uid, pod.uid, "makes room for work of higher rank"))
+    def _seek(self, key: LineKey, asking: Asking, beneficiary: PodUid | GangName) -> bool:
+        """Look for pods whose end makes room for a workload; False if there are none."""
+        found = self.victims.find(asking, self.books)
+        if not isinstance(found, Plan):
+            if found is not None:
+                self.second_looks.note(key, found)
+            return False
+        for uid in found.victims:
+            self.books.departures.evict(uid)
+            self.books.budgets.spend(self.books.pods.pod_at(self.books.pods.row_by_uid[uid]))
+            self.instructions.append(Evict(uid, beneficiary, "makes room for work of higher rank"))
+        nomination = self.nominations.nominate(found.placements, found.waits_for)
+        if self.nominations.is_ready(nomination):
+            self._bind_nominated(self.nominations.take(nomination))
+        else:
+            self.instructions += self.nominations.told(nomination)
+        return True
 
     def _serve_gang(self, line: Line) -> bool:
         """Start a gang, or park it; surplus members that did not fit stay parked."""
@@ -164,6 +216,10 @@ class Cycle:
         attempt = books.gangs.attempt(members, books.trial())
         for row in attempt.placed:
             self._bind(row)
+        if not attempt.placed and members.waiting and members.missing:
+            asking = Asking(next(iter(members.waiting)), members, self.at_us)
+            if self._seek(line.key, asking, line.key.gang):
+                return True
         if members.waiting and not members.told and not attempt.placed:
             self._tell_gang(members, attempt.placeable, attempt.verdict, attempt.role)
         if members.waiting:
@@ -188,6 +244,7 @@ class Cycle:
         node_row = books.pods.node_row(row)
         if node_row is None:
             raise BrokenInvariantError(f"pod {books.pods.pod_at(row).uid} was placed on no node")
+        books.placed_in_step.add(row)
         ids = books.pods.device_ids(row)
         devices = tuple([device for device in ids if device is not None])
         if len(devices) != len(ids):
@@ -222,7 +279,7 @@ class Cycle:
             self._tell_gang(members, len(members.placed), None, members.short_role)
         for name, members in self.books.take_unknown_gangs():
             members.told_unknown = True
-            self.instructions.append(GangUnknown(name, len(members.waiting) + len(members.placed)))
+            self.instructions.append(GangUnknown(name, members.arrived))
         waiting = self.books.waiting
         for key in waiting.take_untold():
             line = waiting.lines.get(key)
@@ -270,5 +327,4 @@ def refusal(
     members: Members, gang: Gang, placeable: int, verdict: Verdict | None, role: str
 ) -> GangUnschedulable:
     """What is said of a gang that cannot start."""
-    arrived = len(members.waiting) + len(members.placed)
-    return GangUnschedulable(gang.name, gang.min_members, arrived, placeable, verdict, role)
+    return GangUnschedulable(gang.name, gang.min_members, members.arrived, placeable, verdict, role)

@@ -8,6 +8,7 @@ import msgspec
 
 from gpufleet.engine.lesson import Lesson
 from gpufleet.model.device import Device
+from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import (
     DeviceId,
@@ -57,18 +58,37 @@ class PodAdded(Event, frozen=True, tag="pod-added"):
 class PodBound(Event, frozen=True, tag="pod-bound"):
     """A pod runs on a node: a bind of ours confirmed, or a fact we did not decide.
 
-    ``devices`` are the GPUs it holds; None stands for one nobody knows the id of.
+    ``devices`` are the GPUs it holds; None stands for one nobody knows the id of. ``started_at_us`` is
+    the engine time at which it began to run; where None, it counts from when this was first heard.
     """
 
     pod: Pod
     node: NodeName
     devices: tuple[DeviceId | None, ...] = ()
+    started_at_us: int | None = None
 
 
 class BindRefused(Event, frozen=True, tag="bind-refused"):
     """A bind of ours did not happen; the pod waits again, after a pause."""
 
     uid: PodUid
+
+
+class PodCheckpointed(Event, frozen=True, tag="pod-checkpointed"):
+    """A running pod saved its work at this engine time: what it did before is not lost with it."""
+
+    uid: PodUid
+    at_us: int
+
+
+class EvictionRefused(Event, frozen=True, tag="eviction-refused"):
+    """An eviction of ours did not happen, and will not before ``until_us``: the pod goes on running.
+
+    Who was to have its place waits again.
+    """
+
+    uid: PodUid
+    until_us: int
 
 
 class PodRemoved(Event, frozen=True, tag="pod-removed"):
@@ -114,6 +134,19 @@ class TopologySet(Event, frozen=True, tag="topology-set"):
     """The levels of the topology."""
 
     topology: Topology
+
+
+class DisruptionBudgetSet(Event, frozen=True, tag="disruption-budget-set"):
+    """A disruption budget appeared, or reports anew how many evictions it allows."""
+
+    budget: DisruptionBudget
+
+
+class DisruptionBudgetRemoved(Event, frozen=True, tag="disruption-budget-removed"):
+    """A disruption budget is gone."""
+
+    namespace: str
+    name: str
 
 
 class NamespaceSet(Event, frozen=True, tag="namespace-set"):
@@ -169,6 +202,8 @@ AnyEvent = (
     | PodAdded
     | PodBound
     | BindRefused
+    | PodCheckpointed
+    | EvictionRefused
     | PodRemoved
     | GangSet
     | GangRemoved
@@ -176,6 +211,8 @@ AnyEvent = (
     | QueueRemoved
     | PricesSet
     | TopologySet
+    | DisruptionBudgetSet
+    | DisruptionBudgetRemoved
     | NamespaceSet
     | NamespaceRemoved
     | TargetWorkloadSet

@@ -69,7 +69,7 @@ class Gangs:
     def drop_if_empty(self, name: GangName) -> None:
         """Forget a gang that is neither described nor has pods."""
         members = self.by_name.get(name)
-        if members and members.gang is None and not members.waiting and not members.placed:
+        if members and members.gang is None and not members.arrived:
             del self.by_name[name]
 
     def attempt(self, members: Members, trial: Trial, *, asked: bool = False) -> Attempt:
@@ -93,6 +93,19 @@ class Gangs:
             best.verdict = self._verdict(next(iter(by_shape.values()))[0])
         return best
 
+    def place(self, members: Members, trial: Trial, *, surplus: bool) -> list[int]:
+        """The same inside a trial that goes on; the rows placed, none if everything was taken back.
+
+        Without ``surplus`` only those are placed who are missing. Nobody wants to know why not.
+        """
+        by_shape = self.places.by_shape(list(members.waiting))
+        for plan in self.places.to_try(members, by_shape, max(1, members.missing)):
+            attempt = self._place_all(members, plan, trial, surplus=surplus, judged=False)
+            if attempt.placed:
+                return attempt.placed
+            trial.undo()
+        return []
+
     def _as_many_as_fit(self, members: Members, by_shape: dict[int, list[int]], trial: Trial) -> Attempt:
         """Why a gang cannot start for which no place has room by count: how many would fit, and why not
         one more. Only done to tell its owner, because it places in vain.
@@ -104,21 +117,24 @@ class Gangs:
         best.placed = []
         return best
 
-    def _place_all(self, members: Members, plan: Plan, trial: Trial) -> Attempt:
+    def _place_all(
+        self, members: Members, plan: Plan, trial: Trial, *, surplus: bool = True, judged: bool = True
+    ) -> Attempt:
         """Place what must be placed of each role, then as many of the rest as fit."""
         placed: dict[int, None] = {}
         parts = [OpenPart(nodes, most) for nodes, most in plan]
         role_short, verdict = "", None
         for role, count in members.missing_by_role.items():
             rows = [row for row, of_role in members.waiting.items() if of_role == role]
-            done, refused = self._place_rows(rows, count, parts, trial)
+            done, refused = self._place_rows(rows, count, parts, trial, judged=judged)
             placed.update(dict.fromkeys(done))
             if len(done) < count:
                 role_short, verdict = role, refused
                 break
         if not role_short:
             rest = [row for row in members.waiting if row not in placed]
-            done, verdict = self._place_rows(rest, len(rest), parts, trial)
+            most = len(rest) if surplus else members.missing - len(placed)
+            done, verdict = self._place_rows(rest, most, parts, trial, judged=judged)
             placed.update(dict.fromkeys(done))
         placeable = len(members.placed) + len(placed)
         if role_short or not placed or len(placed) < members.missing:
@@ -128,7 +144,7 @@ class Gangs:
         return Attempt(list(placed), placeable, verdict)
 
     def _place_rows(
-        self, rows: list[int], most: int, parts: list[OpenPart], trial: Trial
+        self, rows: list[int], most: int, parts: list[OpenPart], trial: Trial, *, judged: bool
     ) -> tuple[list[int], Verdict | None]:
         """Place up to ``most`` of these members; those that were, and why the first other one was not.
 
@@ -139,15 +155,16 @@ class Gangs:
         verdict: Verdict | None = None
         by_shape = self.places.by_shape(rows)
         while True:
-            before, verdict = len(placed), None
+            before, verdict, refused = len(placed), None, False
             for shape, waiting in by_shape.items():
                 fitting = self._place_alike(shape, waiting[: most - len(placed)], parts, trial)
                 placed.extend(fitting)
                 left = [row for row in waiting if row not in fitting]
-                if left and len(placed) < most and verdict is None:
-                    verdict = self._verdict(left[0])
+                if left and len(placed) < most and not refused:
+                    refused = True
+                    verdict = self._verdict(left[0]) if judged else None
                 by_shape[shape] = left
-            if verdict is None or len(placed) == before or not self.neighbours.is_active:
+            if not refused or len(placed) == before or not self.neighbours.is_active:
                 return placed, verdict
 
     def _place_alike(

@@ -35,6 +35,23 @@ class Evict(Instruction, frozen=True, tag="evict"):
     reason: str
 
 
+class Nominated(Instruction, frozen=True, tag="nominated"):
+    """This pod has its place on this node, and is bound when pods that end have left it.
+
+    ``waits_for`` are pods that were told to end, or are by this step, wherever they run.
+    """
+
+    uid: PodUid
+    node: NodeName
+    waits_for: tuple[PodUid, ...]
+
+
+class NominationWithdrawn(Instruction, frozen=True, tag="nomination-withdrawn"):
+    """The place that was kept for this pod is not its any more; it waits as before."""
+
+    uid: PodUid
+
+
 class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The node that comes closest, and what is missing there.
 
@@ -174,5 +191,14 @@ class Learn(Instruction, frozen=True, tag="learn"):
 
 
 AnyInstruction = (
-    Learn | Bind | Evict | Unschedulable | GangUnschedulable | GangUnknown | Rejected | RequeueAfter
+    Learn
+    | Bind
+    | Evict
+    | Nominated
+    | NominationWithdrawn
+    | Unschedulable
+    | GangUnschedulable
+    | GangUnknown
+    | Rejected
+    | RequeueAfter
 )

@@ -15,6 +15,7 @@ from gpufleet.engine.bounds import check_range, check_shape
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.members import Members
+from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.quota.resources import PRICE_MILLI_MAX
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import PodUid
@@ -28,8 +29,9 @@ ENTRY_COUNT_MAX = 1_000_000_000
 class Intake:
     """Applies events to the books."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Books, nominations: Nominations) -> None:
         self.books = books
+        self.nominations = nominations
         self.at_us = 0
         self._handlers: dict[type[event.Event], Callable[..., None]] = {
             event.NodeSet: self._node_set,
@@ -38,6 +40,8 @@ class Intake:
             event.PodAdded: self._pod_added,
             event.PodBound: self._pod_bound,
             event.BindRefused: self._bind_refused,
+            event.PodCheckpointed: self._pod_checkpointed,
+            event.EvictionRefused: self._eviction_refused,
             event.PodRemoved: self._pod_removed,
             event.GangSet: self._gang_set,
             event.GangRemoved: self._gang_removed,
@@ -45,6 +49,8 @@ class Intake:
             event.QueueRemoved: self._queue_removed,
             event.PricesSet: self._prices_set,
             event.TopologySet: self._topology_set,
+            event.DisruptionBudgetSet: self._budget_set,
+            event.DisruptionBudgetRemoved: self._budget_removed,
             event.NamespaceSet: self._namespace_set,
             event.NamespaceRemoved: self._namespace_removed,
             event.TargetWorkloadSet: self._target_workload_set,
@@ -66,6 +72,7 @@ class Intake:
             known = books.fleet.node_at(row)
             if known == node:
                 return
+            self.nominations.cancel_on(row)
             if same_amounts(known, node):
                 books.fleet.relabel(row, node)
                 self._node_judged_anew(row)
@@ -85,6 +92,7 @@ class Intake:
         row = self.books.fleet.row_by_name.get(happened.name)
         if row is None:
             return
+        self.nominations.cancel_on(row)
         self.books.pods.lose_node(happened.name)
         self.books.domains.remove(row)
         self.books.policy.fleet_changed()
@@ -133,6 +141,9 @@ class Intake:
         if known == pod:
             return
         check_shape(pod.shape)
+        self.nominations.cancel_of(row)
+        if known.shape != pod.shape:
+            self.nominations.cancel_on(books.pods.node_row(row))
         state = books.pods.state(row)
         stays = known.gang is not None and known.gang == pod.gang
         if not stays:
@@ -146,11 +157,22 @@ class Intake:
         if state is PodState.WAITING:
             books.enqueue(row)
         elif state in {PodState.ASSUMED, PodState.BOUND}:
+            self._regard_end(row)
             # What it held, or what others saw in it, may have been in somebody's way.
             books.room_freed = True
             books.placed(row)
             if pod.gang is not None:
                 books.regard_gang(pod.gang)
+
+    def _regard_end(self, row: int) -> None:
+        """Whether a pod that has a place was told to end."""
+        pod, departures = self.books.pods.pod_at(row), self.books.departures
+        if pod.leaving:
+            departures.is_told(pod.uid)
+            self.books.prospects += 1
+        elif pod.uid in departures.told:
+            self.nominations.cancel_waiting_for(pod.uid)
+            departures.stays(pod.uid)
 
     def _pod_bound(self, happened: event.PodBound) -> None:
         books, pod = self.books, happened.pod
@@ -158,7 +180,9 @@ class Intake:
         if row is None:
             row = self._new_pod(pod)
         else:
+            self.nominations.cancel_of(row)
             self._describe_anew(row, pod)
+        self._note_start(row, happened.started_at_us)
         node_row = books.fleet.row_by_name.get(happened.node)
         booked = books.pods.node_row(row)
         if booked is not None:
@@ -166,8 +190,10 @@ class Intake:
             if booked == node_row and (same_devices or not happened.devices):
                 books.pods.mark(row, PodState.BOUND)
                 return
+            self.nominations.cancel_waiting_for(pod.uid)
             books.pods.unbook(row, PodState.BOUND)
             books.room_freed = True
+        self.nominations.cancel_on(node_row)
         devices = happened.devices or books.pods.ids_on_lost_node(pod.uid, happened.node)
         books.pods.leave_lost_node(pod.uid)
         if node_row is None:
@@ -176,8 +202,17 @@ class Intake:
         else:
             books.pods.book(row, node_row, devices, PodState.BOUND)
         books.placed(row)
+        self._regard_end(row)
         if pod.gang is not None:
             books.regard_gang(pod.gang)
+
+    def _note_start(self, row: int, started_at_us: int | None) -> None:
+        """When a pod began to run; where nobody says it, when it was first heard that it does."""
+        started = self.books.pods.started_at_us
+        if started_at_us is not None:
+            started[row] = started_at_us
+        else:
+            started.setdefault(row, self.at_us)
 
     def _bind_refused(self, happened: event.BindRefused) -> None:
         books = self.books
@@ -188,8 +223,21 @@ class Intake:
             books.pods.unbook(row, PodState.BACKOFF)
         books.pods.leave_lost_node(happened.uid)
         books.pods.mark(row, PodState.BACKOFF)
+        books.departures.gone(happened.uid)
         books.unplaced(row)
         books.back_off(row, self.at_us)
+
+    def _pod_checkpointed(self, happened: event.PodCheckpointed) -> None:
+        row = self.books.pods.row_by_uid.get(happened.uid)
+        if row is not None:
+            self.books.pods.checkpointed_at_us[row] = happened.at_us
+
+    def _eviction_refused(self, happened: event.EvictionRefused) -> None:
+        if happened.uid in self.books.departures.evicted:
+            self.nominations.cancel_waiting_for(happened.uid)
+            self.books.departures.refuse(happened.uid, happened.until_us)
+            pods = self.books.pods
+            self.books.budgets.refund(pods.pod_at(pods.row_by_uid[happened.uid]))
 
     def _pod_removed(self, happened: event.PodRemoved) -> None:
         self._forget(happened.uid)
@@ -197,6 +245,8 @@ class Intake:
     def _forget(self, uid: PodUid) -> None:
         row = self.books.pods.row_by_uid.get(uid)
         if row is not None:
+            self.nominations.cancel_of(row)
+            self.books.departures.gone(uid)
             self.books.leave(row)
             self.books.neighbours.forget(row)
             queue_row = self.books.queues.queue_row(row)
@@ -216,6 +266,7 @@ class Intake:
             check_range(minimum, 0, ENTRY_COUNT_MAX, f"gang {gang.name}: role_minimums: {role}")
         check_slices(gang)
         members = books.gangs.members(gang.name)
+        self._end_nomination(members)
         if members.gang is not None:
             books.withdraw_gang(members.gang)
         members.describe(gang)
@@ -227,6 +278,7 @@ class Intake:
         members = books.gangs.by_name.get(happened.name)
         if members is None or members.gang is None:
             return
+        self._end_nomination(members)
         books.withdraw_gang(members.gang)
         members.describe(None)
         self._assign_queues(members)
@@ -238,9 +290,14 @@ class Intake:
         for row in (*members.waiting, *members.placed):
             self.books.assign_queue(row)
 
+    def _end_nomination(self, members: Members) -> None:
+        for row in list(members.nominated):
+            self.nominations.cancel_of(row)
+
     def _queue_set(self, happened: event.QueueSet) -> None:
         self.books.queues.tree.set(happened.queue)
         self.books.waiting.queues[happened.queue.name] = happened.queue
+        self.books.prospects += 1
 
     def _queue_removed(self, happened: event.QueueRemoved) -> None:
         self.books.queues.tree.remove(happened.name)
@@ -253,8 +310,20 @@ class Intake:
         self.books.queues.tree.is_stale = True
 
     def _topology_set(self, happened: event.TopologySet) -> None:
+        for members in self.books.gangs.by_name.values():
+            self._end_nomination(members)
         self.books.domains.set_topology(happened.topology)
         self.books.room_freed = True
+
+    def _budget_set(self, happened: event.DisruptionBudgetSet) -> None:
+        books = self.books
+        evicted = (books.pods.pod_at(books.pods.row_by_uid[uid]) for uid in books.departures.evicted)
+        books.budgets.set(happened.budget, evicted)
+        books.prospects += 1
+
+    def _budget_removed(self, happened: event.DisruptionBudgetRemoved) -> None:
+        self.books.budgets.remove(happened.namespace, happened.name)
+        self.books.prospects += 1
 
     def _namespace_set(self, happened: event.NamespaceSet) -> None:
         self.books.neighbours.set_namespace(happened.name, happened.labels)

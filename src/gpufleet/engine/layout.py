@@ -121,10 +121,14 @@ DEVICES_A_POD_MAX = 16
 
 
 class PodState(enum.IntEnum):
-    """Where a pod stands; exactly one of these at any time."""
+    """Where a pod stands; exactly one of these at any time.
+
+    ``NOMINATED``: booked where others still run that are told to end; not bound yet.
+    """
 
     ABSENT = 0
     WAITING = 1
     BACKOFF = 2
     ASSUMED = 3
     BOUND = 4
+    NOMINATED = 5

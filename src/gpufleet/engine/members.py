@@ -16,12 +16,15 @@ from gpufleet.model.gang import Gang
 class Members:
     """The members by row, in the order in which they came; each with its role.
 
-    ``gang`` is None while pods name a gang that nobody has described.
+    ``gang`` is None while pods name a gang that nobody has described. ``nominated`` members have places
+    that others still leave; until these are bound no other member is tried, so that the gang starts
+    with its minimum or not at all.
     """
 
     gang: Gang | None = None
     waiting: dict[int, str] = field(default_factory=dict)
     placed: dict[int, str] = field(default_factory=dict)
+    nominated: dict[int, str] = field(default_factory=dict)
     sequence: int = 0
     started: bool = False
     told: bool = False
@@ -41,8 +44,13 @@ class Members:
     def place(self, row: int, role: str) -> None:
         """A member has its place."""
         self.waiting.pop(row, None)
+        self.nominated.pop(row, None)
         self.placed[row] = role
         self.started = self.started or self.is_whole
+
+    def nominate(self, row: int) -> None:
+        """A waiting member has a place that others still leave."""
+        self.nominated[row] = self.waiting.pop(row)
 
     def displace(self, row: int) -> None:
         """A member has no place any more, if it had one."""
@@ -94,8 +102,13 @@ class Members:
         return ""
 
     @property
+    def arrived(self) -> int:
+        """How many members there are."""
+        return len(self.waiting) + len(self.nominated) + len(self.placed)
+
+    @property
     def ready(self) -> bool:
         """True if enough members have arrived to try."""
-        if self.gang is None or len(self.waiting) < max(1, self.missing):
+        if self.gang is None or self.nominated or len(self.waiting) < max(1, self.missing):
             return False
         return not self.gang.role_minimums or not self.short_role

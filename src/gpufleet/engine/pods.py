@@ -15,6 +15,7 @@ from gpufleet.engine.hot_kernels import release_by_handle
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.placing import place, writes_for
 from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.standing import Standing
 from gpufleet.engine.tables import TableStore
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
@@ -34,6 +35,10 @@ class PodBook:
         self.on_lost_node: dict[NodeName, dict[PodUid, tuple[DeviceId | None, ...]]] = {}
         self._lost_node_by_uid: dict[PodUid, NodeName] = {}
         self._stated_ids: dict[int, tuple[DeviceId | None, ...]] = {}
+        self.standing = Standing()
+        self.started_at_us: dict[int, int] = {}
+        self.checkpointed_at_us: dict[int, int] = {}
+        self.left_nodes: dict[int, None] = {}
         self.notes_moves = False
         self.moved: list[int] = []
         self._free_rows: list[int] = []
@@ -61,6 +66,7 @@ class PodBook:
             self.store.make_room("pods", row + 1)
             self.store.make_room("pod_devices", row + 1)
         self.row_by_uid[pod.uid] = row
+        self.standing.put(row, pod)
         cells = self.store.tables.pods
         cells[layout.POD_STATE, row] = PodState.WAITING
         cells[layout.POD_SHAPE, row] = shape
@@ -76,6 +82,9 @@ class PodBook:
         if self.node_row(row) is not None:
             self.unbook(row, PodState.ABSENT)
         self.leave_lost_node(uid)
+        self.standing.drop(row)
+        self.started_at_us.pop(row, None)
+        self.checkpointed_at_us.pop(row, None)
         tables = self.store.tables
         tables.pods[layout.POD_STATE, row] = PodState.ABSENT
         self.shapes.drop(int(tables.pods[layout.POD_SHAPE, row]))
@@ -92,6 +101,8 @@ class PodBook:
         if node is not None:
             self.unbook(row, state)
         self.pods[row] = pod
+        self.standing.drop(row)
+        self.standing.put(row, pod)
         self.store.make_journal_room(1)
         journal.write(self.store.tables, layout.TABLE_PODS, row, layout.POD_SHAPE, shape)
         if node is not None:
@@ -184,6 +195,7 @@ class PodBook:
         release_by_handle(self.store.handle, row, int(state))
         self._stated_ids.pop(row, None)
         del self.on_node[node][row]
+        self.left_nodes[node] = None
         self._note_move(row)
 
     def mark(self, row: int, state: PodState) -> None:

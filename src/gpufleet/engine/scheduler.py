@@ -22,8 +22,10 @@ from gpufleet.engine.instruction import (
 )
 from gpufleet.engine.intake import Intake
 from gpufleet.engine.layout import PodState
+from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.policy import Policy
-from gpufleet.engine.victims import NoVictims, VictimSearch
+from gpufleet.engine.preemption.search import PreemptionSearch
+from gpufleet.engine.victims import VictimSearch
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 
@@ -39,8 +41,9 @@ class Engine:
         victims: VictimSearch | None = None,
     ) -> None:
         self.books = Books(policy, seed)
-        self._intake = Intake(self.books)
-        self._cycle = Cycle(self.books, victims or NoVictims())
+        self.nominations = Nominations(self.books)
+        self._intake = Intake(self.books, self.nominations)
+        self._cycle = Cycle(self.books, self.nominations, victims or PreemptionSearch())
         self.at_us = 0
 
     def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:
@@ -63,7 +66,7 @@ class Engine:
             self.books.store.keep()
         instructions = rejected + self._cycle.run(at_us)
         self.books.past_use.follow(at_us)
-        due_us = self.books.next_backoff_us()
+        due_us = self._cycle.next_due_us()
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
         if self.books.policy.lesson_is_due():

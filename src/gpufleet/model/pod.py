@@ -14,6 +14,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     ``namespace`` and ``labels`` (sorted) are what other pods' affinity and spread look at.
     ``role`` is the pod's part in its gang, "" where the gang knows no roles. ``leaving`` is a pod that
     was told to end: it holds what it has until it is gone, but topology spread no longer counts it.
+    A pod that is not ``preemptible`` is never evicted for another's sake.
     """
 
     uid: PodUid
@@ -27,3 +28,4 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     labels: tuple[tuple[str, str], ...] = ()
     role: str = ""
     leaving: bool = False
+    preemptible: bool = True

@@ -16,6 +16,7 @@ from typing import Any
 
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.victims import NoVictims
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import Clock
@@ -187,7 +188,7 @@ class Service:
         dispatch = Dispatch(
             translation, delivery, binder, reporter, deadlines, conflicts, offenders, clock, epoch
         )
-        engine = Engine(find_policy(settings.policy))
+        engine = Engine(find_policy(settings.policy), victims=NoVictims())
         rounds = Rounds(engine, desk, translation, dispatch, clock, metrics, self.record)
 
         def busy() -> bool:

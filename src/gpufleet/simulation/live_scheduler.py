@@ -17,6 +17,7 @@ from gpufleet.engine.event import Event
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.victims import NoVictims
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
 from gpufleet.scheduler.service import run
@@ -49,7 +50,7 @@ class Life(msgspec.Struct):
 
     def broken(self) -> Iterator[Broken]:
         """I8: the first step at which an engine that hears the same says something else."""
-        engine = Engine(find_policy(self.policy))
+        engine = Engine(find_policy(self.policy), victims=NoVictims())
         for number, step in enumerate(self.steps):
             said = msgspec.json.encode(engine.step(step.at_us, step.events))
             if said != step.said:

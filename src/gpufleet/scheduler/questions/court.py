@@ -14,6 +14,7 @@ from gpufleet.engine.event import Event, GangSet, PodAdded
 from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.victims import NoVictims
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
@@ -26,7 +27,7 @@ class Court:
     def __init__(self, waves: list[list[Event]], policy: str) -> None:
         self.policy = policy
         self.waves = waves
-        self.engine = Engine(find_policy(policy))
+        self.engine = Engine(find_policy(policy), victims=NoVictims())
         said = _steps(self.engine, waves)
         self.binds = {one.uid: one.node for one in said if isinstance(one, Bind)}
         self.gangs = {one.gang: one for one in said if isinstance(one, GangUnschedulable)}
@@ -73,7 +74,7 @@ class Court:
         if not self.binds or not any(by_node.values()):
             return ()
         alone = [[event for event in wave if _concerns(event, pod, gang)] for wave in self.waves]
-        said = _steps(Engine(find_policy(self.policy)), alone)
+        said = _steps(Engine(find_policy(self.policy), victims=NoVictims()), alone)
         if not any(isinstance(one, Bind) and one.uid == pod.uid for one in said):
             return ()
         return tuple(self.binds)

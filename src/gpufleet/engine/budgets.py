@@ -1,0 +1,92 @@
+"""Disruption budgets, kept exactly: how many pods of each may still be told to end.
+
+A budget says how many evictions it allows as of its last report. Ours since then, and those before that
+it cannot know of yet, are taken off until it reports again. A pod that two budgets select cannot be
+evicted at all: the eviction API refuses that.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gpufleet.model.disruption_budget import DisruptionBudget
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.pod import Pod
+
+BudgetKey = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Account:
+    budget: DisruptionBudget
+    spent: dict[PodUid, None] = field(default_factory=dict)
+
+    @property
+    def left(self) -> int:
+        return max(0, self.budget.allowed - len(self.spent))
+
+
+class Budgets:
+    """Every budget by namespace and name."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, dict[str, _Account]] = {}
+
+    @property
+    def any_is_known(self) -> bool:
+        """True if some budget may keep somebody."""
+        return any(self._accounts.values())
+
+    def set(self, budget: DisruptionBudget, evicted: Iterable[Pod]) -> None:
+        """A budget appeared or reports anew; ``evicted`` are ours that have not been seen to end."""
+        account = _Account(budget)
+        for pod in evicted:
+            if _selects(budget, pod) and pod.uid not in budget.disrupted:
+                account.spent[pod.uid] = None
+        self._accounts.setdefault(budget.namespace, {})[budget.name] = account
+
+    def remove(self, namespace: str, name: str) -> None:
+        """A budget is gone."""
+        self._accounts.get(namespace, {}).pop(name, None)
+
+    def spend(self, pod: Pod) -> None:
+        """A pod is told to end."""
+        for account in self._of(pod):
+            account.spent[pod.uid] = None
+
+    def refund(self, pod: Pod) -> None:
+        """A pod was not told to end after all."""
+        for account in self._of(pod):
+            account.spent.pop(pod.uid, None)
+
+    def forbids(self, pod: Pod) -> bool:
+        """True if the pod may not be evicted, whoever else is."""
+        if not self._accounts:
+            return False
+        accounts = self._of(pod)
+        return len(accounts) > 1 or any(account.left == 0 for account in accounts)
+
+    def allow(self, pods: Iterable[Pod]) -> bool:
+        """True if all of these may be evicted at once."""
+        if not self._accounts:
+            return True
+        counts: dict[BudgetKey, int] = {}
+        for pod in pods:
+            accounts = self._of(pod)
+            if len(accounts) > 1:
+                return False
+            for account in accounts:
+                key = (account.budget.namespace, account.budget.name)
+                counts[key] = counts.get(key, 0) + 1
+                if counts[key] > account.left:
+                    return False
+        return True
+
+    def _of(self, pod: Pod) -> list[_Account]:
+        accounts = self._accounts.get(pod.namespace, {}).values()
+        return [account for account in accounts if _selects(account.budget, pod)]
+
+
+def _selects(budget: DisruptionBudget, pod: Pod) -> bool:
+    if budget.selector is None or budget.namespace != pod.namespace:
+        return False
+    return budget.selector.accepts(dict(pod.labels))

@@ -1,0 +1,137 @@
+"""Who is leaving, and who waits for whom.
+
+A pod that was told to end holds what it has until it is gone: its booking stays, whoever told it. Who
+needs its room is *nominated*: booked there in addition, so that the node counts as over-committed and
+nobody else is placed into that room. Nothing here touches a booking; ``nominations`` does.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gpufleet.model.identifiers import GangName, PodUid
+
+Key = TypeVar("Key")
+
+
+@dataclass(slots=True)
+class Nomination:
+    """A workload with places that others still leave.
+
+    ``rows`` are its pods, ``waits_for`` the departing pods without whom it fits. ``elsewhere`` are those
+    among them that hold nothing where it was placed, but something else that it needs, such as quota.
+    ``alike`` is what it shares with single pods of the same needs, None for a gang.
+    """
+
+    number: int
+    rows: tuple[int, ...]
+    gang: GangName | None
+    alike: int | None
+    waits_for: dict[PodUid, None]
+    elsewhere: dict[PodUid, None]
+
+
+class Departures:
+    """Pods that end, and the nominations that wait for them."""
+
+    def __init__(self) -> None:
+        self.told: dict[PodUid, None] = {}
+        self.evicted: dict[PodUid, None] = {}
+        self.refused_until_us: dict[PodUid, int] = {}
+        self.nominations: dict[int, Nomination] = {}
+        self.by_row: dict[int, Nomination] = {}
+        self.by_needs: dict[int, dict[int, None]] = {}
+        self.unsettled: dict[int, None] = {}
+        self._by_departing: dict[PodUid, dict[int, None]] = {}
+        self._number = 0
+
+    def is_departing(self, uid: PodUid) -> bool:
+        """True if the pod was told to end, by us or by others."""
+        return uid in self.told or uid in self.evicted
+
+    def departing(self) -> list[PodUid]:
+        """Everybody who was told to end, in the order in which that was heard."""
+        return list(self.told | self.evicted)
+
+    def evict(self, uid: PodUid) -> None:
+        """We tell a pod to end."""
+        self.evicted[uid] = None
+
+    def is_told(self, uid: PodUid) -> None:
+        """A pod ends: the shell says so."""
+        self.told[uid] = None
+        self.evicted.pop(uid, None)
+        self.refused_until_us.pop(uid, None)
+
+    def stays(self, uid: PodUid) -> None:
+        """A pod that was said to end does not."""
+        self.told.pop(uid, None)
+        self.evicted.pop(uid, None)
+
+    def refuse(self, uid: PodUid, until_us: int) -> None:
+        """An eviction of ours was refused, and is not to be asked for again before ``until_us``."""
+        self.evicted.pop(uid, None)
+        self.refused_until_us[uid] = until_us
+
+    def end_refusals(self, at_us: int) -> bool:
+        """Forget refusals that no longer hold; True if there were any."""
+        over = [uid for uid, until_us in self.refused_until_us.items() if until_us <= at_us]
+        for uid in over:
+            del self.refused_until_us[uid]
+        return bool(over)
+
+    def next_refusal_end_us(self) -> int | None:
+        """When the first refusal ends."""
+        return min(self.refused_until_us.values(), default=None)
+
+    def nominate(
+        self,
+        rows: tuple[int, ...],
+        gang: GangName | None,
+        alike: int | None,
+        waits_for: tuple[PodUid, ...],
+        elsewhere: tuple[PodUid, ...],
+    ) -> Nomination:
+        """A workload waits for these pods to go."""
+        self._number += 1
+        number = self._number
+        nomination = Nomination(number, rows, gang, alike, dict.fromkeys(waits_for), dict.fromkeys(elsewhere))
+        self.nominations[number] = nomination
+        self.by_row.update(dict.fromkeys(rows, nomination))
+        if alike is not None:
+            self.by_needs.setdefault(alike, {})[number] = None
+        for uid in waits_for:
+            self._by_departing.setdefault(uid, {})[number] = None
+        return nomination
+
+    def end(self, nomination: Nomination) -> None:
+        """A workload is bound, or waits for nobody any more."""
+        del self.nominations[nomination.number]
+        self.unsettled.pop(nomination.number, None)
+        for row in nomination.rows:
+            del self.by_row[row]
+        if nomination.alike is not None:
+            _take_out(self.by_needs, nomination.alike, nomination.number)
+        for uid in nomination.waits_for:
+            _take_out(self._by_departing, uid, nomination.number)
+
+    def waiting_for(self, uid: PodUid) -> list[Nomination]:
+        """The nominations that wait for a pod."""
+        return [self.nominations[number] for number in self._by_departing.get(uid, ())]
+
+    def gone(self, uid: PodUid) -> None:
+        """A pod holds nothing any more, wherever it was."""
+        for nomination in self.waiting_for(uid):
+            del nomination.waits_for[uid]
+            nomination.elsewhere.pop(uid, None)
+            self.unsettled[nomination.number] = None
+        self._by_departing.pop(uid, None)
+        self.told.pop(uid, None)
+        self.evicted.pop(uid, None)
+        self.refused_until_us.pop(uid, None)
+
+
+def _take_out(groups: dict[Key, dict[int, None]], key: Key, number: int) -> None:
+    """Take a number out of its group, and the group away with its last one."""
+    del groups[key][number]
+    if not groups[key]:
+        del groups[key]

@@ -1,0 +1,256 @@
+"""Places that are kept for work until pods that end have left them.
+
+A nominated pod is booked like any other, in addition to those who still run there, so that nobody is
+placed into the room that these leave. It is bound as soon as what it needs is really free, which is
+asked of the same kernels as every placement: with all nominated pods of its node taken away, does it fit
+on its node and devices? Facts win: whatever changes on a node by somebody else's hand ends the
+nominations there, and their workloads wait again. One that could run elsewhere at once is moved.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpufleet.engine import fit, journal, layout
+from gpufleet.engine.books import Books
+from gpufleet.engine.departures import Nomination
+from gpufleet.engine.instruction import Nominated, NominationWithdrawn
+from gpufleet.engine.layout import PodState
+from gpufleet.engine.placing import place, release
+from gpufleet.engine.relations.unbound_claims import Choice
+from gpufleet.engine.tables import Int64Array
+from gpufleet.model.identifiers import PodUid
+
+
+class Placement(NamedTuple):
+    """Where a pod goes: its row, the node's, the devices', and the volumes chosen with them."""
+
+    row: int
+    node: int
+    devices: tuple[int, ...]
+    choice: Choice | None
+
+
+def placement_of(books: Books, row: int) -> Placement:
+    """Where a pod is booked now."""
+    tables = books.store.tables
+    count = int(tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]])
+    devices = tuple(tables.pod_devices[row, :count].tolist())
+    return Placement(row, int(tables.pods[layout.POD_NODE, row]), devices, books.neighbours.choice_of(row))
+
+
+def chosen_by(placement: Placement) -> Int64Array:
+    """The devices as the kernels take them."""
+    return np.array(placement.devices or (layout.NOT_SET,), np.int64)
+
+
+class Nominations:
+    """Keeps places and gives them out, or takes them back."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        self.departures = books.departures
+        self.withdrawn: dict[PodUid, None] = {}
+
+    def nominate(self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...]) -> Nomination:
+        """Keep these places for a workload until these pods are gone."""
+        books = self.books
+        for one in placements:
+            self._book(one)
+        rows = tuple(one.row for one in placements)
+        nodes = {one.node for one in placements}
+        pods = books.pods
+        elsewhere = tuple(uid for uid in waits_for if pods.node_row(pods.row_by_uid[uid]) not in nodes)
+        gang = pods.pod_at(rows[0]).gang
+        alike = None
+        if gang is None:
+            alike = int(books.store.tables.pods[layout.POD_SHAPE, rows[0]])
+        for row in rows:
+            books.nominated(row)
+        nomination = self.departures.nominate(rows, gang, alike, waits_for, elsewhere)
+        if gang is not None:
+            books.regard_gang(gang)
+        return nomination
+
+    def told(self, nomination: Nomination) -> list[Nominated]:
+        """What is said of a nomination, pod by pod."""
+        books = self.books
+        said: list[Nominated] = []
+        for row in nomination.rows:
+            node = int(books.store.tables.pods[layout.POD_NODE, row])
+            uid = books.pods.pod_at(row).uid
+            self.withdrawn.pop(uid, None)
+            said.append(Nominated(uid, books.fleet.node_at(node).name, tuple(nomination.waits_for)))
+        return said
+
+    def _book(self, one: Placement) -> None:
+        books = self.books
+        books.pods.make_journal_room(1, len(one.devices))
+        place(books.store.tables, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
+        books.pods.booked(one.row)
+        books.neighbours.follow(one.row)
+        books.neighbours.choose_again(one.row, one.choice)
+
+    def cancel(self, nomination: Nomination) -> None:
+        """The places are not kept any more: the workload waits as before."""
+        books = self.books
+        self.departures.end(nomination)
+        for row in nomination.rows:
+            books.pods.unbook(row, PodState.WAITING)
+            self.withdrawn[books.pods.pod_at(row).uid] = None
+        books.neighbours.follow_moves()
+        for row in nomination.rows:
+            books.lost_nomination(row)
+        books.room_freed = True
+
+    def cancel_of(self, row: int) -> None:
+        """A pod is about to be described anew, to be bound by somebody, or to be forgotten."""
+        nomination = self.departures.by_row.get(row)
+        if nomination is not None:
+            self.cancel(nomination)
+
+    def cancel_on(self, node: int | None) -> None:
+        """Something changed on a node by somebody else's hand."""
+        if not self.departures.by_row or node is None:
+            return
+        for row in list(self.books.pods.on_node.get(node, ())):
+            self.cancel_of(row)
+
+    def cancel_waiting_for(self, uid: PodUid) -> None:
+        """A pod does not end, or not where it was."""
+        for nomination in self.departures.waiting_for(uid):
+            self.cancel(nomination)
+
+    def take_withdrawn(self) -> list[NominationWithdrawn]:
+        """Pods that lost the place that was kept for them since this was last asked."""
+        pods = self.books.pods
+        without = {PodState.WAITING, PodState.BACKOFF}
+        said = [
+            NominationWithdrawn(uid)
+            for uid in self.withdrawn
+            if uid in pods.row_by_uid and pods.state(pods.row_by_uid[uid]) in without
+        ]
+        self.withdrawn.clear()
+        return said
+
+    def settle(self) -> list[int]:
+        """The rows of nominated pods that can be bound now, in the order of their nomination.
+
+        Those who wait for nobody any more and do not fit all the same wait again.
+        """
+        numbers = dict(self.departures.unsettled)
+        self.departures.unsettled.clear()
+        if self.departures.by_row:
+            for node in self.books.pods.left_nodes:
+                for row in self.books.pods.on_node.get(node, ()):
+                    if row in self.departures.by_row:
+                        numbers[self.departures.by_row[row].number] = None
+        ready: list[int] = []
+        for number in sorted(numbers):
+            nomination = self.departures.nominations[number]
+            if self.is_ready(nomination):
+                ready += self.take(nomination)
+            elif not nomination.waits_for:
+                self.cancel(nomination)
+        return ready
+
+    def take(self, nomination: Nomination) -> list[int]:
+        """The nomination ends because its pods are to be bound where they are."""
+        self.departures.end(nomination)
+        for row in nomination.rows:
+            self.books.pods.mark(row, PodState.ASSUMED)
+        return list(nomination.rows)
+
+    def is_ready(self, nomination: Nomination) -> bool:
+        """True if everything that the workload needs is really free.
+
+        What pods decide about each other is not asked again: who is concerned by that waits for all.
+        """
+        neighbours = self.books.neighbours
+        if nomination.elsewhere:
+            return False
+        if nomination.waits_for and neighbours.is_active:
+            if any(neighbours.concerns(row) for row in nomination.rows):
+                return False
+        return self._really_fit(nomination.rows)
+
+    def _really_fit(self, rows: tuple[int, ...]) -> bool:
+        """True if these nominated pods fit together where they are, without any other nominated pod."""
+        pods, by_row = self.books.pods, self.departures.by_row
+        kept = [placement_of(self.books, row) for row in rows]
+        nodes = dict.fromkeys(one.node for one in kept)
+        aside = [row for node in nodes for row in pods.on_node[node] if row in by_row]
+        mark = self.books.store.mark()
+        pods.make_journal_room(len(aside) + len(rows), self.books.store.tables.pod_devices.shape[1])
+        for row in aside:
+            release(self.books.store.tables, row, int(PodState.WAITING))
+        fits = all(map(self._fits_and_is_placed, kept))
+        journal.undo(self.books.store.tables, mark)
+        return fits
+
+    def _fits_and_is_placed(self, one: Placement) -> bool:
+        tables = self.books.store.tables
+        shape = int(tables.pods[layout.POD_SHAPE, one.row])
+        if layout.NOT_SET in one.devices or not fit.host_fits(tables, shape, one.node):
+            return False
+        if not all(fit.device_fits(tables, shape, device) for device in one.devices):
+            return False
+        place(tables, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
+        return True
+
+    def move(self) -> list[int]:
+        """Nominated pods that fit on really free room by now are placed there; their rows.
+
+        This is the way out where a pod that was told to end never does.
+        """
+        moved: list[int] = []
+        for alike in list(self.departures.by_needs):
+            for number in list(self.departures.by_needs[alike]):
+                nomination = self.departures.nominations[number]
+                placed = self._place_anew(nomination)
+                moved += placed
+                if not placed and not self.books.neighbours.is_watchful:
+                    break
+        for nomination in list(self.departures.nominations.values()):
+            if nomination.gang is not None:
+                moved += self._place_anew(nomination)
+        return moved
+
+    def _place_anew(self, nomination: Nomination) -> list[int]:
+        """Place a workload as if nothing was kept for it; if that fails everything is as before."""
+        books = self.books
+        kept = [placement_of(books, row) for row in nomination.rows]
+        for one in kept:
+            books.pods.unbook(one.row, PodState.WAITING)
+        books.neighbours.follow_moves()
+        placed = self._place(nomination)
+        if not placed:
+            for one in kept:
+                self._book(one)
+            return []
+        self.departures.end(nomination)
+        for row in nomination.rows:
+            if row not in placed:
+                books.lost_nomination(row)
+        return placed
+
+    def _place(self, nomination: Nomination) -> list[int]:
+        books = self.books
+        if nomination.gang is None:
+            row = nomination.rows[0]
+            with books.trial() as trial:
+                if trial.place_pod(books.pods.pod_at(row).uid):
+                    trial.keep()
+                    return [row]
+            return []
+        members = books.gangs.members(nomination.gang)
+        for row in nomination.rows:
+            members.wait(row, members.nominated.pop(row))
+        with books.trial() as trial:
+            placed = books.gangs.place(members, trial, surplus=True)
+            if placed:
+                trial.keep()
+        if not placed:
+            for row in nomination.rows:
+                members.nominate(row)
+        return placed
