@@ -3,7 +3,7 @@
 from gpufleet.agent.known import Holders, NodeGpus, NodePods
 from gpufleet.agent.plugin.claims import waiting
 from gpufleet.agent.plugin.units import node_units
-from gpufleet.devices.sharing.plan import TimeSlice
+from gpufleet.devices.sharing.plan import Mig, TimeSlice
 from tests.agent.plugin_world import GPU, a_gpu, a_node, a_pod, cut, held, instance, pods_of
 
 NODE = a_node(*(a_gpu(index) for index in range(4)))
@@ -84,6 +84,24 @@ def test_a_grant_that_names_a_replica_claims_that_one() -> None:
     # The kubelet gave another one all the same: who was granted that now claims what is left behind.
     swapped = pods_of(a_pod("a", 1, grant=["GPU-0::2"]), a_pod("c", 1, grant=["GPU-0::0"]))
     assert claims(swapped, (held("a", "GPU-0::0"),), node) == {"team/c/main": {"GPU-0::2"}}
+
+
+def test_a_grant_that_names_a_replica_of_an_instance_claims_that_one() -> None:
+    node = a_node(cut(0, "1g.5gb", "1g.5gb", mode=Mig(None, {"1g.5gb": 2}, as_gpus=True)))
+    pods = pods_of(
+        a_pod("a", 1, grant=[instance("GPU-0::1", "1g.5gb", 1)]),
+        a_pod("b", 2, grant=[instance("GPU-0::0", "1g.5gb", 1), instance("GPU-0::0", "1g.5gb", 0)]),
+    )
+    assert claims(pods, node=node) == {
+        "team/a/main": {"MIG-0-1::1"},
+        "team/b/main": {"MIG-0-1::0", "MIG-0-0::0"},
+    }
+
+
+def test_a_granted_instance_that_goes_by_the_name_of_gpus_is_found_by_its_place() -> None:
+    node = a_node(cut(0, "1g.5gb", "1g.5gb", mode=Mig(None, as_gpus=True)))
+    pods = pods_of(a_pod("a", 1, grant=[instance("GPU-0", "1g.5gb", 1)]))
+    assert claims(pods, node=node) == {"team/a/main": {"MIG-0-1"}}
 
 
 def test_strangers_are_those_without_a_grant_that_hold_nothing() -> None:

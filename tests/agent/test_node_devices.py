@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -173,3 +174,45 @@ def test_a_server_that_does_not_know_the_kind_is_asked_again() -> None:
         assert not reporting.writer.problem
 
     in_agent_world(story)
+
+
+def test_a_taint_tells_since_when_and_goes_with_what_it_told() -> None:
+    async def story(world: AgentWorld) -> None:
+        reporting = Reporting(world)
+        await world.after(5.0)
+        reporting.sicken("Xid 79: off the bus")
+        await world.after(5.0)
+        first, second = taints(world)
+        assert second == []
+        assert [(one["key"], one["effect"], one["value"]) for one in first] == [
+            ("gpufleet.io/unhealthy", "NoSchedule", "xid-79")
+        ]
+        began = first[0]["timeAdded"]
+        assert datetime.fromisoformat(began) <= world.client.clock.now()
+        writes = len(world.writes())
+        await world.after(1200.0)
+        assert len(world.writes()) == writes
+        reporting.sicken("it recovered and has to be quiet for 30 s")
+        await world.after(5.0)
+        assert [(one["value"], one["timeAdded"]) for one in taints(world)[0]] == [("recovering", began)]
+        # Another life of the agent has nothing but the report to know it from.
+        reporting.task.cancel()
+        again = Reporting(world)
+        again.sicken("it recovered and has to be quiet for 30 s")
+        await world.after(5.0)
+        assert taints(world)[0][0]["timeAdded"] == began
+        again.gpus.publish(a_node(a_gpu("GPU-0"), a_gpu("GPU-1")))
+        await world.after(5.0)
+        assert taints(world) == [[], []]
+        again.sicken("Xid 48: an error of its memory")
+        await world.after(5.0)
+        assert taints(world)[0][0]["timeAdded"] > began
+
+    in_agent_world(story)
+
+
+def taints(world: AgentWorld) -> list[Any]:
+    """Those of each device, as the server has them."""
+    report = world.report()
+    assert report is not None
+    return [one.get("taints", []) for one in report["spec"]["devices"]]

@@ -9,7 +9,7 @@ from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, TimeSlice
 from gpufleet.kube.codec.node import read_devices
 from gpufleet.kube.objects.metadata import Metadata
-from gpufleet.kube.objects.node_devices import Holder, MigInstance, NodeDevices, ReportedDevice
+from gpufleet.kube.objects.node_devices import DeviceTaint, Holder, MigInstance, NodeDevices, ReportedDevice
 from gpufleet.model.device import Serves
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
@@ -115,6 +115,73 @@ def test_instances_that_a_scheduler_can_name_are_listed_by_their_place() -> None
     gpu = a_gpu("GPU-0", Mig(None), mig=(LARGE, UNPLACED, SMALL, partition))
     found = node_report(a_node(gpu), (), {}).devices[0]
     assert found.mig_instances == (MigInstance("1g.10gb", 0), MigInstance("3g.40gb", 4))
+
+
+def test_instances_that_go_by_the_name_of_gpus_are_granted_one_by_one() -> None:
+    gpus = a_node(
+        a_gpu("GPU-0", Mig(None, as_gpus=True), mig=(LARGE, UNPLACED, SMALL)),
+        a_gpu("GPU-1", Mig(None, {"3g.40gb": 2}, as_gpus=True), mig=(LARGE,)),
+    )
+    devices = read_devices(NodeDevices(Metadata(NODE), node_report(gpus, (), {})))
+    assert [(one.id, one.memory_mib, one.serves) for one in devices] == [
+        ("GPU-0::1g.10gb@0", 9_856, Serves.WHOLE),
+        ("GPU-0::3g.40gb@4", 40_192, Serves.WHOLE),
+        ("GPU-1::3g.40gb@4::0", 20_096, Serves.WHOLE),
+        ("GPU-1::3g.40gb@4::1", 20_096, Serves.WHOLE),
+    ]
+
+
+def test_an_instance_that_goes_by_the_name_of_gpus_is_held_by_its_place() -> None:
+    mode = Mig(None, {"3g.40gb": 2}, as_gpus=True)
+    gpus = a_node(a_gpu("GPU-0", mode, mig=(SMALL, LARGE)))
+    found = reported(gpus, held("a", GPU, "MIG-a", "MIG-b::1"), held("b", GPU, "MIG-b::0"))
+    assert found == (
+        Holder("GPU-0::1g.10gb@0", "uid-a", "main", "mig", 142, 9_856, "1g.10gb", 0),
+        Holder("GPU-0::3g.40gb@4::0", "uid-b", "main", "mig", 214, 20_096, "3g.40gb", 4),
+        Holder("GPU-0::3g.40gb@4::1", "uid-a", "main", "mig", 214, 20_096, "3g.40gb", 4),
+    )
+
+
+def test_replicas_of_instances_under_a_name_of_their_own_are_no_gpus() -> None:
+    gpu = a_gpu("GPU-0", Mig(None, {"1g.10gb": 2}, as_gpus=True), mig=(SMALL,), renamed=True)
+    (device,) = node_report(a_node(gpu), (), {}).devices
+    assert (device.id, device.sharing, device.mig_instances) == ("GPU-0", "mig", (MigInstance("1g.10gb", 0),))
+
+
+def test_an_instance_that_is_sick_by_itself_is_out_of_service_and_no_other_is() -> None:
+    mode = Mig(None, as_gpus=True)
+    gpu = a_gpu("GPU-0", mode, mig=(SMALL, LARGE), sick_instances={"MIG-b": "Xid 94: contained"})
+    found = node_report(a_node(gpu), (), {}).devices
+    assert [(one.health, one.health_reason) for one in found] == [
+        ("healthy", ""),
+        ("unhealthy", "Xid 94: contained"),
+    ]
+    assert [one.taints for one in found] == [(), (taint("unhealthy", "xid-94"),)]
+
+
+@pytest.mark.parametrize(
+    "mode", [Exclusive(), TimeSlice(2), Fractions(4), Mig(None), Mig(None, as_gpus=True)]
+)
+@pytest.mark.parametrize(
+    ("verdict", "reason", "expected"),
+    [
+        (Verdict.HEALTHY, "stale", ()),
+        (Verdict.UNHEALTHY, "Xid 79: off the bus", (("unhealthy", "xid-79"),)),
+        (Verdict.UNHEALTHY, "the driver does not find it any more", (("unhealthy", "missing"),)),
+        (Verdict.UNHEALTHY, "it recovered and has to be quiet for 30 s", (("unhealthy", "recovering"),)),
+        (Verdict.UNKNOWN, "no answer to a sample for 5 s", (("unknown", "no_answer"),)),
+    ],
+)
+def test_a_device_that_is_not_healthy_has_a_taint_that_says_why_and_no_other_has(
+    mode: Mode, verdict: Verdict, reason: str, expected: tuple[tuple[str, str], ...]
+) -> None:
+    gpus = a_node(a_gpu("GPU-0", mode, mig=(SMALL, LARGE), health=verdict, reason=reason))
+    devices = node_report(gpus, (), {}).devices
+    assert [one.taints for one in devices] == [tuple(taint(*one) for one in expected)] * len(devices)
+
+
+def taint(key: str, value: str) -> DeviceTaint:
+    return DeviceTaint(f"gpufleet.io/{key}", "NoSchedule", value)
 
 
 def linked(*pairs: tuple[int, int, Link], count: int = 4) -> list[int]:

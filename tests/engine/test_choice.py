@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections import Counter
 
 import pytest
 
@@ -68,3 +69,60 @@ def test_a_share_of_several_gpus_gets_distinct_ones() -> None:
     told.arrive(pod("p", shape(3, milli=400)), pod("q", shape(3, milli=400)))
     assert told.binds["p"][1] == ("n/2", "n/0", "n/1")
     assert "q" not in told.binds
+
+
+def cards(chosen: tuple[object, ...]) -> list[str]:
+    """The cards of which these are replicas."""
+    return [str(one).partition("::")[0] for one in chosen]
+
+
+def replicas(counts: dict[str, int], link_groups: dict[str, int] | None = None) -> tuple[Device, ...]:
+    """So many replicas of each card."""
+    groups = link_groups or {}
+    return tuple(
+        device(f"{card}::{number}", link_group=groups.get(card, 0))
+        for card, count in counts.items()
+        for number in range(count)
+    )
+
+
+@pytest.mark.parametrize("policy", [BY_LINKS, Policy("lowest")], ids=lambda policy: policy.name)
+@pytest.mark.parametrize("seed", seeds(100))
+def test_replicas_for_one_pod_come_from_as_many_cards_as_can_be(policy: Policy, seed: int) -> None:
+    """No other choice would have fewer on the card that is used the most, or the next, and so on."""
+    chance = random.Random(seed)
+    counts = {f"G{number}": chance.randint(1, 4) for number in range(chance.randint(1, 4))}
+    devices = replicas(counts, {card: chance.randrange(3) for card in counts})
+    told = Story(policy)
+    told.nodes(node("n", devices=devices))
+    busy = [one for one in devices if chance.random() < 0.4]
+    for one in busy:
+        told.run_on(pod(f"at {one.id}", shape(1)), "n", str(one.id))
+    free = [str(one.id) for one in devices if one not in busy]
+    count = chance.randint(1, 6)
+    told.arrive(pod("p", shape(count)))
+    if count > len(free):
+        assert "p" not in told.binds
+        return
+    chosen = told.binds["p"][1]
+    assert len(set(chosen)) == count
+    assert set(map(str, chosen)) <= set(free)
+    crowds = (
+        sorted(Counter(cards(each)).values(), reverse=True) for each in itertools.combinations(free, count)
+    )
+    assert sorted(Counter(cards(chosen)).values(), reverse=True) == min(crowds)
+
+
+def test_another_card_is_better_than_a_fast_link_to_oneself() -> None:
+    told = Story(BY_LINKS)
+    told.nodes(node("n", devices=replicas({"A": 2, "B": 1, "C": 1}, {"A": 0, "B": 1, "C": 1})))
+    told.arrive(pod("p", shape(2)))
+    assert told.binds["p"][1] == ("B::0", "C::0")
+
+
+def test_instances_of_one_card_are_pieces_of_their_own() -> None:
+    told = Story(BY_LINKS)
+    ids = ("A::1g.5gb@0", "A::1g.5gb@1", "B::1g.5gb@0::0", "B::1g.5gb@0::1")
+    told.nodes(node("n", devices=tuple(map(device, ids))))
+    told.arrive(pod("p", shape(3)))
+    assert told.binds["p"][1] == ids[:3]

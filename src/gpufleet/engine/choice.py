@@ -2,7 +2,7 @@
 
 A share goes to the device with the least room that still holds it (or to the one the score likes
 best); whole devices come from one link group if any group has enough, the smallest such group, so
-that large groups stay whole. ``placing`` then books them.
+that large groups stay whole; replicas from as many cards as can be. ``placing`` then books them.
 """
 
 from gpufleet.engine import fit, layout, policy_tables
@@ -63,52 +63,74 @@ def choose(tables: Tables, policy: PolicyTables, shape: int, node: int, chosen: 
 
 @kernel
 def choose_lowest(tables: Tables, shape: int, node: int, count: int, chosen: Int64Array) -> bool:
-    """The fitting devices with the lowest index."""
+    """The fitting devices with the lowest index, each of another card as far as there are others."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
-    found = 0
-    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
-        if found < count and fit.device_fits(tables, shape, device):
-            chosen[found] = device
-            found += 1
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    found, turn, in_this_turn = 0, 0, 1
+    while found < count and in_this_turn > 0:
+        in_this_turn = 0
+        for device in range(first, last):
+            if found < count and fit.device_fits(tables, shape, device):
+                if is_due(tables, device, chosen, found, turn):
+                    chosen[found] = device
+                    found += 1
+                    in_this_turn += 1
+        turn += 1
     return found == count
 
 
 @kernel
 def choose_by_link_group(tables: Tables, shape: int, node: int, count: int, chosen: Int64Array) -> bool:
-    """All from the smallest link group that suffices, else from the largest groups first."""
+    """All from the smallest link group that suffices, else from the largest groups first.
+
+    Replicas are taken in turns, in each at most one of a card: two of the same card are half of it each, so
+    another card is better, whatever lies between.
+    """
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
-    found = 0
+    found, turn, in_this_turn = 0, 0, 0
     while found < count:
         missing = count - found
-        group, free = next_link_group(tables, shape, first, last, missing, chosen, found)
-        if free == 0:
+        group, free = next_link_group(tables, shape, first, last, missing, chosen, found, turn)
+        if free == 0 and in_this_turn == 0:
             return False
+        if free == 0:
+            turn += 1
+            in_this_turn = 0
+            continue
         for device in range(first, last):
             if found < count and tables.devices[layout.DEVICE_LINK_GROUP, device] == group:
-                if fit.device_fits(tables, shape, device) and not among(chosen, found, device):
+                if fit.device_fits(tables, shape, device) and is_due(tables, device, chosen, found, turn):
                     chosen[found] = device
                     found += 1
+                    in_this_turn += 1
     return True
 
 
 @kernel
 def next_link_group(
-    tables: Tables, shape: int, first: int, last: int, missing: int, taken: Int64Array, taken_count: int
+    tables: Tables,
+    shape: int,
+    first: int,
+    last: int,
+    missing: int,
+    taken: Int64Array,
+    taken_count: int,
+    turn: int,
 ) -> tuple[int, int]:
-    """The link group to take from next, and how many fitting devices it has.
+    """The link group to take from next, and how many cards it has that are due in this turn.
 
     The smallest that has all that is missing; if none has, the largest.
     """
     best_group, best_free = layout.NOT_SET, 0
     for leader in range(first, last):
         group = tables.devices[layout.DEVICE_LINK_GROUP, leader]
+        if leader > first and tables.devices[layout.DEVICE_LINK_GROUP, leader - 1] == group:
+            continue
         free = 0
         for device in range(first, last):
-            if tables.devices[layout.DEVICE_LINK_GROUP, device] == group and not among(
-                taken, taken_count, device
-            ):
-                free += fit.device_fits(tables, shape, device)
+            if tables.devices[layout.DEVICE_LINK_GROUP, device] == group:
+                free += is_first_due(tables, shape, device, taken, taken_count, turn)
         if best_free >= missing:
             better = missing <= free < best_free
         else:
@@ -116,6 +138,35 @@ def next_link_group(
         if better:
             best_group, best_free = group, free
     return best_group, best_free
+
+
+@kernel
+def is_first_due(
+    tables: Tables, shape: int, device: int, taken: Int64Array, taken_count: int, turn: int
+) -> bool:
+    """True if the device is what its card has to give in this turn: the first that is free."""
+    if not fit.device_fits(tables, shape, device):
+        return False
+    if not is_due(tables, device, taken, taken_count, turn):
+        return False
+    card = tables.devices[layout.DEVICE_HARDWARE, device]
+    for other in range(card, device):
+        if tables.devices[layout.DEVICE_HARDWARE, other] == card and fit.device_fits(tables, shape, other):
+            if not among(taken, taken_count, other):
+                return False
+    return True
+
+
+@kernel
+def is_due(tables: Tables, device: int, taken: Int64Array, taken_count: int, turn: int) -> bool:
+    """True if exactly ``turn`` others of the device's card were taken, and not the device itself."""
+    card = tables.devices[layout.DEVICE_HARDWARE, device]
+    of_card = 0
+    for index in range(taken_count):
+        if taken[index] == device:
+            return False
+        of_card += tables.devices[layout.DEVICE_HARDWARE, taken[index]] == card
+    return bool(of_card == turn)
 
 
 @kernel

@@ -15,6 +15,7 @@ from gpufleet.engine.numbering import Numbering
 from gpufleet.engine.placing import settle_device, settle_node
 from gpufleet.engine.tables import TableStore
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
+from gpufleet.model.device_id import hardware_of
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
@@ -187,8 +188,10 @@ class Fleet:
 
     def _write_devices(self, row: int, node: Node) -> None:
         first = self._device_range(len(node.devices))
+        rows: dict[DeviceId, int] = {}
         for index, device in enumerate(node.devices):
-            self._write_device(row, first + index, device)
+            hardware = rows.setdefault(hardware_of(device.id), first + index)
+            self._write_device(row, first + index, device, hardware)
         tables = self.store.tables
         tables.nodes[layout.NODE_FIRST_DEVICE, row] = first
         tables.nodes[layout.NODE_DEVICE_COUNT, row] = len(node.devices)
@@ -203,7 +206,7 @@ class Fleet:
         self.store.make_room("devices", first + count)
         return first
 
-    def _write_device(self, node_row: int, device_row: int, device: Device) -> None:
+    def _write_device(self, node_row: int, device_row: int, device: Device, hardware_row: int) -> None:
         model = self.model_code(device.model)
         memory_mib = layout.NOT_SET if device.memory_mib is None else device.memory_mib
         cells = self.store.tables.devices[:, device_row]
@@ -215,6 +218,7 @@ class Fleet:
         cells[layout.DEVICE_SERVES] = int(device.serves)
         cells[layout.DEVICE_HEALTHY] = int(device.healthy)
         cells[layout.DEVICE_LINK_GROUP] = device.link_group
+        cells[layout.DEVICE_HARDWARE] = hardware_row
         cells[layout.DEVICE_USERS] = 0
         cells[layout.DEVICE_MEMORY_SHARES] = 0
         settle_device(self.store.tables, device_row)

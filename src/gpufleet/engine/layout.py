@@ -42,7 +42,10 @@ DEVICE_USERS = 8  # pods holding some part of it
 DEVICE_MEMORY_SHARES = 9  # users whose share was given in MiB
 DEVICE_IDLE_MILLI = 10  # free milli of a healthy device, 0 of a sick one
 DEVICE_WHOLE_FREE = 11  # 1 if healthy, serving whole requests, and nobody on it
-DEVICE_COLUMNS = 12
+DEVICE_HARDWARE = (
+    12  # the first row of those that are replicas of one card or instance; its own if none other is
+)
+DEVICE_COLUMNS = 13
 
 # pods[COLUMN, pod row]
 POD_STATE = 0

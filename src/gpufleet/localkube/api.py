@@ -18,6 +18,7 @@ from gpufleet.localkube.errors import ClusterError
 from gpufleet.localkube.ports import LOOPBACK
 
 FIELD_MANAGER = "gpufleet-up"
+JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 CONNECTIONS = 8
 
@@ -54,11 +55,17 @@ class Api:
         self._connection.close()
 
     def request(
-        self, method: str, path: str, body: object = None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        content_type: str = JSON,
+        *,
+        accept: str = JSON,
     ) -> tuple[int, bytes]:
         """One request and its status and body, whatever the status is."""
         encoded = None if body is None else msgspec.json.encode(body)
-        headers = {"Accept": "application/json", "Content-Type": content_type}
+        headers = {"Accept": accept, "Content-Type": content_type}
         try:
             self._connection.request(method, path, encoded, headers)
             answer = self._connection.getresponse()
@@ -69,9 +76,7 @@ class Api:
                 f"the API server on port {self._connection.port} does not answer: {error}"
             ) from error
 
-    def call(
-        self, method: str, path: str, body: object = None, content_type: str = "application/json"
-    ) -> Object:
+    def call(self, method: str, path: str, body: object = None, content_type: str = JSON) -> Object:
         """One request and the object it answers with; RefusedError for an error."""
         status, answer = self.request(method, path, body, content_type)
         if status >= 300:

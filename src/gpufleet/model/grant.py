@@ -10,6 +10,7 @@ import enum
 import msgspec
 
 from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.device_id import MigPlace, device_name
 from gpufleet.model.identifiers import DeviceId
 
 
@@ -22,8 +23,9 @@ class GrantKind(enum.Enum):
 
 
 class GrantedDevice(msgspec.Struct, frozen=True):
-    """A device or a part of it. ``id`` is the GPU's UUID, that of the parent for MIG.
+    """A device or a part of it.
 
+    ``id`` is the GPU's UUID, that of the parent for MIG; of a replica ``UUID::n``.
     ``memory_mib`` is None where nobody knows the card's memory. A MIG instance is named by
     profile and first slice, because its own id changes whenever it is made anew.
     """
@@ -34,6 +36,19 @@ class GrantedDevice(msgspec.Struct, frozen=True):
     memory_mib: int | None = None
     mig_profile: str | None = None
     mig_start: int | None = None
+
+    @property
+    def device(self) -> DeviceId:
+        """The device of the node that it is, or is a part of."""
+        if self.mig_profile is None or self.mig_start is None:
+            return self.id
+        place = MigPlace(self.mig_profile, self.mig_start)
+        return msgspec.structs.replace(device_name(self.id), place=place).id
+
+    @property
+    def undivided(self) -> bool:
+        """Whether it is all of a device: a whole GPU, or an instance."""
+        return self.kind is not GrantKind.SHARE
 
 
 class ContainerGrant(msgspec.Struct, frozen=True):

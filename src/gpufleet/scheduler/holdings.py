@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from gpufleet.kube import keys
-from gpufleet.kube.objects.node_devices import WHOLE, Holder
+from gpufleet.kube.objects.node_devices import MIG, WHOLE, Holder
+from gpufleet.model.device_id import device_name
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.shape import GpuRequest
@@ -81,7 +82,7 @@ class Holdings:
 
     def _claim(self, entry: Entry, holders: Sequence[Holder]) -> Claim:
         request = GpuRequest() if entry.meaning is None else entry.meaning.shape.gpu
-        shared = {DeviceId(one.device) for one in holders if one.kind != WHOLE} if request.whole else set()
+        shared = {DeviceId(one.device) for one in holders if _is_part(one)} if request.whole else set()
         granted, placed_at_us = self._grant(entry)
         held = tuple(dict.fromkeys(DeviceId(one.device) for one in holders))
         return Claim(entry.name.uid, request, granted, held, frozenset(shared), placed_at_us)
@@ -111,6 +112,12 @@ class Holdings:
             if one.used_memory_mib and one.memory_mib and one.used_memory_mib > one.memory_mib:
                 return Offence(_placed(entry), DeviceId(one.device), one.memory_mib, one.used_memory_mib)
         return None
+
+
+def _is_part(holder: Holder) -> bool:
+    """Whether it is less than the device; an instance that is a device by itself is all of it."""
+    instance = holder.kind == MIG and device_name(DeviceId(holder.device)).place is not None
+    return holder.kind != WHOLE and not instance
 
 
 def _placed(entry: Entry) -> PlacedPod:

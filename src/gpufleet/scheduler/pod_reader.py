@@ -23,7 +23,7 @@ from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
 from gpufleet.model.device import WHOLE_GPU_MILLI
-from gpufleet.model.grant import GrantedDevice, GrantKind
+from gpufleet.model.grant import GrantedDevice
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
@@ -161,7 +161,7 @@ class PodReader:
 
     def granted(self, pod: Pod) -> tuple[DeviceId, ...]:
         """The devices that a placed pod was granted."""
-        return tuple(device.id for device in self._granted(pod))
+        return tuple(granted.device for granted in self._granted(pod))
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone."""
@@ -200,6 +200,6 @@ def agrees(request: GpuRequest, granted: tuple[GrantedDevice, ...]) -> bool:
 def request_of(granted: tuple[GrantedDevice, ...]) -> GpuRequest:
     """The request that these devices serve."""
     first = granted[0]
-    if first.kind is GrantKind.WHOLE:
+    if first.undivided:
         return GpuRequest(len(granted), WHOLE_GPU_MILLI)
     return GpuRequest(len(granted), first.gpu_milli, first.memory_mib)

@@ -12,7 +12,7 @@ from gpufleet.kube.codec.node import ANONYMOUS
 from gpufleet.kube.errors import ObjectError
 from gpufleet.model.device import Device
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
-from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.identifiers import DeviceId, GpuModelName
 from gpufleet.model.shape import GpuRequest
 
 IDS = st.integers(0, 10**6).map(lambda number: DeviceId(f"GPU-{number:08x}"))
@@ -159,3 +159,15 @@ def test_memory_that_nobody_knows_is_not_granted_as_zero() -> None:
 def test_devices_without_ids_make_a_grant_without_containers() -> None:
     grant = make_grant([GpuContainer("a", 1)], GpuRequest(1, 1000), devices(f"{ANONYMOUS}0"), 7)
     assert grant == Grant(7)
+
+
+def test_an_instance_that_is_asked_for_as_a_gpu_is_granted_by_card_and_place() -> None:
+    ids = ("GPU-1::1g.10gb@4", "GPU-1::2g.20gb@0::1")
+    its = [Device(DeviceId(name), GpuModelName("H100-80GB"), 9_856) for name in ids]
+    grant = make_grant([GpuContainer("a", 2)], GpuRequest(2, 1000), its, 7)
+    assert granted_devices(read_grant(write_grant(grant))) == (
+        GrantedDevice(DeviceId("GPU-1"), GrantKind.MIG, 142, 9_856, "1g.10gb", 4),
+        GrantedDevice(DeviceId("GPU-1::1"), GrantKind.MIG, 285, 9_856, "2g.20gb", 0),
+    )
+    assert "MIG-" not in write_grant(grant)
+    assert [one.device for one in granted_devices(grant)] == list(ids)

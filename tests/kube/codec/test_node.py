@@ -75,6 +75,15 @@ def test_sharing_mode_says_what_a_device_serves(sharing: str, serves: Serves) ->
     assert node.devices[0].serves is serves
 
 
+@pytest.mark.parametrize(
+    ("effect", "healthy"), [("NoSchedule", False), ("NoExecute", False), ("None", True), ("Later", True)]
+)
+def test_nothing_new_is_placed_on_a_device_whose_taint_says_so(effect: str, *, healthy: bool) -> None:
+    """As in resource.k8s.io, an effect that nobody knows is none."""
+    taint = {"key": "example.com/repair", "effect": effect}
+    assert read_node(a_node(), some_devices({**A_REPORT, "taints": [taint]})).devices[0].healthy is healthy
+
+
 def test_nothing_new_is_placed_where_nobody_knows_the_health() -> None:
     node = read_node(a_node(), some_devices({**A_REPORT, "health": "unknown"}))
     assert not node.devices[0].healthy

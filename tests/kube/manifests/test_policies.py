@@ -301,6 +301,8 @@ def test_a_report_of_devices_is_checked_at_the_door(admin: Person) -> None:
     assert (
         reported(admin, bootID="b", devices=[A_DEVICE], holders=[{"device": "GPU-1", "podUID": "u"}]) == 201
     )
+    sick = {"health": "unhealthy", "taints": [{"key": "gpufleet.io/unhealthy", "effect": "NoSchedule"}]}
+    assert reported(admin, devices=[{**A_DEVICE, **sick}, {"id": "GPU-2::1g.10gb+me@4::0"}]) == 201
     for bad in (
         {"id": ""},
         {"id": "anonymous-0"},
@@ -311,6 +313,9 @@ def test_a_report_of_devices_is_checked_at_the_door(admin: Person) -> None:
         {"numaNode": -1},
         {"migInstances": [{"profile": "1g.10gb", "start": 0}]},
         {"sharing": "mig", "migInstances": [{"profile": "1g.10gb", "start": 8}]},
+        {"taints": [{"key": "gpufleet.io/unhealthy", "effect": "NoSchedule"}]},
+        {"health": "unknown", "taints": [{"key": "gpufleet.io/unknown", "effect": "PreferNoSchedule"}]},
+        {"health": "unknown", "taints": [{"effect": "NoSchedule"}]},
     ):
         assert reported(admin, devices=[{**A_DEVICE, **bad}]) == 422, bad
     assert reported(admin, devices=[A_DEVICE, A_DEVICE]) == 422

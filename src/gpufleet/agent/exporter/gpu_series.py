@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from gpufleet.agent.exporter.card import CardPicture
 from gpufleet.agent.exporter.energy import EnergyBook
-from gpufleet.agent.exporter.health_reason import reason_class
 from gpufleet.agent.exporter.held import MODE_NAMES
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import busy_ratio
+from gpufleet.agent.gpus.health_reason import reason_class
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.health import Verdict
 

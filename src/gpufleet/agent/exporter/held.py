@@ -6,24 +6,20 @@ whole card in each case, so that the parts of all pods can be added up. Units of
 are left out.
 """
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 import msgspec
 
+from gpufleet.agent.gpus.instance_part import instance_part
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.plugin.units import REPLICA, device_of
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, TimeSlice, replicas_of
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.model.device import WHOLE_GPU_MILLI
-from gpufleet.model.gpu_model import find
 from gpufleet.model.grant import GrantKind
 from gpufleet.model.identifiers import DeviceId
-from gpufleet.model.mig_boards import BOARDS
 
-_COMPUTE_SLICES = re.compile(r"(\d+)g\.")
 MODE_NAMES: dict[type[Mode], str] = {
     Exclusive: "exclusive",
     TimeSlice: "time-slice",
@@ -149,8 +145,8 @@ def _sharers(mode: Mode, instance: MigFacts | None) -> int:
 def _card_ratio(gpu: Gpu, instance: MigFacts | None) -> float | None:
     mode = gpu.plan.mode
     if instance is not None:
-        part = instance_ratio(gpu, instance)
-        return None if part is None else part / _sharers(mode, instance)
+        part = instance_part(gpu, instance)
+        return None if part is None else float(part / _sharers(mode, instance))
     if isinstance(mode, Mps):
         return mode.threads_pct / 100
     return 1 / _sharers(mode, None)
@@ -162,22 +158,3 @@ def _memory_mib(gpu: Gpu, instance: MigFacts | None) -> int | None:
         return mode.memory_mib
     of_all = gpu.usable_mib if instance is None else instance.memory_mib
     return None if of_all is None else of_all // _sharers(mode, instance)
-
-
-def instance_ratio(gpu: Gpu, instance: MigFacts) -> float | None:
-    """The part of a card's compute that an instance has: by slices, else by units; None if unknown."""
-    slices = _board_slices(gpu.facts.product)
-    own = _COMPUTE_SLICES.match(instance.profile)
-    if slices is not None and own is not None:
-        return min(1.0, int(own[1]) / slices)
-    units, own_units = gpu.facts.multiprocessors, instance.multiprocessors
-    if units and own_units is not None:
-        return min(1.0, own_units / units)
-    return None
-
-
-@cache
-def _board_slices(product: str) -> int | None:
-    model = find(product)
-    board = None if model is None else BOARDS.get(model.name)
-    return None if board is None else board.compute_slices

@@ -17,8 +17,9 @@ from typing import TypeVar
 
 import msgspec
 
-from gpufleet.agent.exporter.held import Holding, PodName, instance_ratio
+from gpufleet.agent.exporter.held import Holding, PodName
 from gpufleet.agent.exporter.split import capped, proportional
+from gpufleet.agent.gpus.instance_part import instance_part
 from gpufleet.agent.known import Gpu, GpuReading
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sample import ProcessUse, Sample
@@ -199,7 +200,7 @@ def _energy_by_time(pods: Sequence[PodUse], compute: Mapping[str, float]) -> lis
 
 def _with_energy_by_slices(gpu: Gpu, reading: GpuReading, uses: Sequence[DeviceUse]) -> tuple[DeviceUse, ...]:
     """The uses of a cut card, with the energy of instances that one pod holds alone."""
-    slices = capped({one.uuid: instance_ratio(gpu, one) or 0.0 for one in gpu.facts.mig})
+    slices = capped({one.uuid: float(instance_part(gpu, one) or 0) for one in gpu.facts.mig})
     busy = {uuid: busy_ratio(reading.instances.get(uuid)) for uuid in slices}
     computed = [part * ratio for uuid, part in slices.items() if (ratio := busy[uuid]) is not None]
     told = len(computed) == len(slices)

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator
 import msgspec
 
 from gpufleet.agent.known import Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.plugin.units import GpuUnit, Units
+from gpufleet.agent.plugin.units import REPLICA, GpuUnit, Units
 from gpufleet.agent.plugin.whole import OpenClaim
+from gpufleet.model.device_id import device_name
 from gpufleet.model.grant import GrantedDevice, GrantKind
 
 Holding = dict[str, frozenset[str]]
@@ -114,10 +115,12 @@ def _device(granted: GrantedDevice, node: NodeGpus) -> str:
     """The card, replica or instance that a grant names; empty where it names none that is there."""
     if granted.kind is GrantKind.WHOLE:
         return granted.id
-    gpu = node.gpu(granted.id) if granted.kind is GrantKind.MIG else None
+    name = device_name(granted.id)
+    gpu = node.gpu(name.card) if granted.kind is GrantKind.MIG else None
     place = (granted.mig_profile, granted.mig_start)
     instances = () if gpu is None else gpu.facts.mig
-    return next((one.uuid for one in instances if (one.profile, one.start) == place), "")
+    replica = "" if name.replica is None else f"{REPLICA}{name.replica}"
+    return next((one.uuid + replica for one in instances if (one.profile, one.start) == place), "")
 
 
 def _one_of(fitting: list[GpuUnit], held: Collection[str], taken: Collection[str]) -> str:

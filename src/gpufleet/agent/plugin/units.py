@@ -16,13 +16,14 @@ from gpufleet.devices.facts import GpuFacts, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Fractions, Mig, replicas_of
 from gpufleet.devices.sharing.plugin_plans import resource_name
+from gpufleet.model.device_id import SEPARATOR
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_I915, INTEL_GPU_XE, NVIDIA_GPU
 
 SHARED = ".shared"
 AMD_PREFIX = "amd.com/"
-REPLICA = "::"
+REPLICA = SEPARATOR
 
 
 class GpuUnit(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ import msgspec
 
 from gpufleet.agent.known import Holders, NodeGpus, NodePods
 from gpufleet.agent.reports.node_report import node_report
+from gpufleet.agent.reports.service import dated
 from gpufleet.agent.sharing.memory_watch import Offenders
 from gpufleet.agent.topic import Topic, any_change
 from gpufleet.kube.answer import decode
@@ -126,8 +127,9 @@ class NodeDevicesWriter:
         if self._unsure:
             self._seen = await self._read(gpus.node)
             self._unsure = False
-        wanted = node_report(gpus, self._holders.value, self._pods.value, self._offenders.value)
         seen = self._seen
+        found = node_report(gpus, self._holders.value, self._pods.value, self._offenders.value)
+        wanted = dated(found, None if seen is None else seen.spec, self._client.clock.now())
         if seen is not None and seen.spec == wanted:
             return False
         self._unsure = True

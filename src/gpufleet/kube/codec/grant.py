@@ -20,9 +20,11 @@ from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
+from gpufleet.model.device_id import DeviceName, MigPlace, device_name
 from gpufleet.model.errors import InputError
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig_part import compute_part, part_milli
 from gpufleet.model.shape import GpuRequest
 
 VERSION = 1
@@ -133,11 +135,21 @@ def _dealt(
 
 def _granted(request: GpuRequest, device: Device) -> GrantedDevice:
     if request.whole:
+        name = device_name(device.id)
+        if name.place is not None:
+            return _granted_instance(name, name.place, device)
         return GrantedDevice(device.id, GrantKind.WHOLE, WHOLE_GPU_MILLI, device.memory_mib)
     memory_mib = request.memory_mib
     if memory_mib is None and device.memory_mib is not None:
         memory_mib = device.memory_mib * request.gpu_milli // WHOLE_GPU_MILLI
     return GrantedDevice(device.id, GrantKind.SHARE, request.gpu_milli, memory_mib)
+
+
+def _granted_instance(name: DeviceName, place: MigPlace, device: Device) -> GrantedDevice:
+    """An instance that is asked for as a GPU: its card, and where on it; never MIG's UUID, which changes."""
+    card = msgspec.structs.replace(name, place=None).id
+    milli = part_milli(compute_part(device.model, place.profile))
+    return GrantedDevice(card, GrantKind.MIG, milli, device.memory_mib, place.profile, place.start)
 
 
 def _written(device: GrantedDevice) -> _Device:

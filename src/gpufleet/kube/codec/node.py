@@ -188,8 +188,13 @@ def _device(device: report.ReportedDevice, *, taken: bool) -> Device:
         link_group=_at_least_zero(device.link_group, "linkGroup"),
         numa_node=None if device.numa_node is None else _at_least_zero(device.numa_node, "numaNode"),
         serves=Serves.NOTHING if taken else serves,
-        healthy=device.health == report.HEALTHY,
+        healthy=device.health == report.HEALTHY and not any(_repels(taint) for taint in device.taints),
     )
+
+
+def _repels(taint: report.DeviceTaint) -> bool:
+    """Nothing in a pod of ours can tolerate a device's taint; unknown effects are none, as in Kubernetes."""
+    return taint.effect in (report.NO_SCHEDULE, report.NO_EXECUTE)
 
 
 def _memory(device: report.ReportedDevice) -> int | None:

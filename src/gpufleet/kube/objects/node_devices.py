@@ -28,6 +28,12 @@ UNHEALTHY = "unhealthy"
 UNKNOWN = "unknown"
 HEALTH_STATES = (HEALTHY, UNHEALTHY, UNKNOWN)
 
+# The taints of devices that are not healthy, and effects of such taints.
+UNHEALTHY_TAINT = "gpufleet.io/unhealthy"
+UNKNOWN_TAINT = "gpufleet.io/unknown"
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+
 
 class MigInstance(Structure, frozen=True):
     """A MIG instance: its profile ("1g.10gb") and first memory slice."""
@@ -36,10 +42,24 @@ class MigInstance(Structure, frozen=True):
     start: int
 
 
-class ReportedDevice(Structure, frozen=True):
-    """One GPU. ``usable_memory_mib`` is the total minus what is reserved.
+class DeviceTaint(Structure, frozen=True):
+    """Why nothing new is placed on a device, in the shape of ``resource.k8s.io/v1``.
 
-    ``health`` unknown means that nobody can tell: nothing new is placed there.
+    ``effect`` is NoSchedule, NoExecute or None; what is none of these counts as None. ``time_added`` is
+    RFC 3339.
+    """
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str = ""
+
+
+class ReportedDevice(Structure, frozen=True):
+    """One GPU, or a part of one that is asked for as a GPU (``model.device_id`` has the ids).
+
+    ``usable_memory_mib`` is the total minus what is reserved. ``health`` unknown means that nobody can tell:
+    nothing new is placed there.
     """
 
     id: str
@@ -53,6 +73,7 @@ class ReportedDevice(Structure, frozen=True):
     mig_instances: tuple[MigInstance, ...] = ()
     health: str = HEALTHY
     health_reason: str = ""
+    taints: tuple[DeviceTaint, ...] = ()
 
 
 class Holder(Structure, frozen=True):

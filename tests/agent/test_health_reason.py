@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.agent.exporter.health_reason import CLASSES, reason_class
+from gpufleet.agent.gpus.health_reason import CLASSES, reason_class
 from gpufleet.devices.health import (
     Evidence,
     Health,

@@ -1,9 +1,11 @@
-"""Why a card is out of service, as one of a few words for a label.
+"""Why a card is out of service, as one of a few words for a label or a taint.
 
 The reason itself is a sentence for people, with figures in it, of which there is no end. A label has few
 values, so that an alert can name them. The sentences are those of ``devices.health`` and
 ``devices.guarded``.
 """
+
+import re
 
 from gpufleet.devices.health import Verdict
 
@@ -19,6 +21,8 @@ CLASSES = {
 }
 """By how the sentence begins."""
 
+_XID = re.compile(r"Xid ([0-9]{1,5})\b")
+
 
 def reason_class(verdict: Verdict, reason: str) -> str:
     """The class of the first reason."""
@@ -28,3 +32,9 @@ def reason_class(verdict: Verdict, reason: str) -> str:
         if reason.startswith(beginning):
             return name
     return "no_answer" if verdict is Verdict.UNKNOWN else OTHER
+
+
+def reason_slug(verdict: Verdict, reason: str) -> str:
+    """The class, and of an Xid its number too ("xid-79"): each means something else."""
+    code = _XID.match(reason)
+    return reason_class(verdict, reason) if code is None else f"xid-{code[1]}"
