@@ -22,10 +22,10 @@ from gpufleet.localkube.api import Api, Object, tls_context
 from gpufleet.localkube.certificates import Authority, write_private
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
-from gpufleet.localkube.node.agent_program import NAME, agent_folder
+from gpufleet.localkube.node.agent_program import NAME, machine_file
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.real_node import AGENT
-from gpufleet.localkube.node_agent import await_resource, start_agent
+from gpufleet.localkube.node_agent import SHARING, SYSTEM, await_resource, start_agent
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 from tests.agent.nvidia_runtime import GPUS, write_runtime
@@ -293,7 +293,7 @@ def held_places(cluster: LocalCluster) -> dict[str, Places]:
 
 
 def instances_of(cluster: LocalCluster) -> dict[tuple[str, str, int], str]:
-    """The ids of the instances as containers know them, by their places: in the order of starts on each card."""
+    """The ids of the instances as containers know them, by their places."""
     spec = msgspec.json.decode((cluster.node.cdi_dir / "gpufleet.io-gpu-nvidia.json").read_bytes())
     names = [device["name"] for device in spec["devices"]]
     cards = [at for at, name in enumerate(names) if name.startswith("GPU-")]
@@ -306,9 +306,10 @@ def instances_of(cluster: LocalCluster) -> dict[tuple[str, str, int], str]:
 
 def test_with_strategy_single_pods_that_we_place_get_instances_as_gpus(real: LocalCluster) -> None:
     """The last one: the node has other cards from here on."""
-    config = agent_folder(real.folder) / "single.yaml"
-    config.write_text(SINGLE, encoding="utf-8")
-    start_agent(real, CUT, (f"--config={config}",))
+    machine_file(real.folder).write_text(CUT, encoding="utf-8")
+    with real.api() as api:
+        path = f"/api/v1/namespaces/{SYSTEM}/configmaps/{SHARING}"
+        api.call("PATCH", path, {"data": {"default": SINGLE}}, "application/merge-patch+json")
     real.node.restart(AGENT)
     await_resource(real, GPU, 6)
     uids = {}

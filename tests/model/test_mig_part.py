@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.mig_boards import BOARDS
 from gpufleet.model.mig_part import compute_part, part_milli
 
@@ -31,7 +32,7 @@ def test_an_instance_is_its_compute_slices_of_the_boards(
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_no_layout_of_a_board_is_more_than_the_board(name: str) -> None:
-    for layout in BOARDS[name].layouts():
+    for layout in BOARDS[GpuModelName(name)].layouts():
         parts = [compute_part(name, one.profile) for one in layout]
         assert sum(part for part in parts if part is not None) <= 1
         assert sum(map(part_milli, parts)) <= 1000

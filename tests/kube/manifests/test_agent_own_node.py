@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
 from gpufleet.localkube.agent_identity import ACCOUNT, agent_kubeconfig
-from gpufleet.localkube.api import Api
+from gpufleet.localkube.api import JSON, Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node_agent import SHARING
 from tests.kube.manifests.real_server import Answer, Person, install_all, until
@@ -38,11 +38,11 @@ class BearerApi(Api):
     token = ""
 
     def request(
-        self, method: str, path: str, body: object = None, content_type: str = "application/json"
+        self, method: str, path: str, body: object = None, content_type: str = JSON, *, accept: str = JSON
     ) -> tuple[int, bytes]:
         """One request, in the name of the token."""
         encoded = None if body is None else msgspec.json.encode(body)
-        headers = {"Content-Type": content_type, "Authorization": f"Bearer {self.token}"}
+        headers = {"Accept": accept, "Content-Type": content_type, "Authorization": f"Bearer {self.token}"}
         self._connection.request(method, path, encoded, headers)
         answer = self._connection.getresponse()
         return answer.status, answer.read()
