@@ -12,8 +12,8 @@ import msgspec
 
 from gpufleet.agent.exporter.card_events import WINDOW_S
 from gpufleet.agent.exporter.counters import Reading
-from gpufleet.agent.exporter.health_reason import reason_class
 from gpufleet.agent.exporter.text import Kind
+from gpufleet.agent.gpus.health_reason import reason_class
 from gpufleet.devices.clock_events import ClockEvent
 from gpufleet.devices.health import Verdict
 
