@@ -118,7 +118,7 @@ def sick(cluster: LocalCluster) -> dict[str, str]:
     return {one["id"]: one["healthReason"] for one in devices if one.get("health", "healthy") != "healthy"}
 
 
-def taints(cluster: LocalCluster) -> dict[str, str]:
+def device_taints(cluster: LocalCluster) -> dict[str, str]:
     """The taint of each GPU that has one."""
     devices = read(cluster, REPORT)["spec"].get("devices", [])
     found = {one["id"]: one["taints"] for one in devices if one.get("taints")}
@@ -227,7 +227,7 @@ def test_fault_32_a_card_that_needs_a_reset_or_is_gone_is_out_until_it_had_it(re
         await_sick(real, gpu, f"Xid {code}:")
     assert set(sick(real)) == set(codes)
     why = {gpu: f"gpufleet.io/unhealthy=xid-{code}:NoSchedule" for gpu, code in codes.items()}
-    assert taints(real) == why
+    assert device_taints(real) == why
     await_resource(real, NVIDIA_GPU, 5)
     awaited("the Node says so", lambda: condition(real)["status"] == "False")
     awaited("it names them", lambda: all(gpu in problems(real) for gpu in codes))
@@ -240,7 +240,7 @@ def test_fault_32_a_card_that_needs_a_reset_or_is_gone_is_out_until_it_had_it(re
     order(real, *(Reset(gpu) for gpu in codes))
     await_resource(real, NVIDIA_GPU, 8)
     awaited("they are reported as healthy", lambda: sick(real) == {})
-    assert taints(real) == {}
+    assert device_taints(real) == {}
     awaited("the Node says so", lambda: condition(real)["status"] == "True")
 
 
