@@ -54,8 +54,8 @@ INSTANCE = "nvidia.com/mig-1g.5gb"
 CUT = f"""
 gpus:
 - model: A100-40GB
-  count: 2
-  mig: [{", ".join(f"{{profile: 2g.10gb, start: {start}}}" for start in (0, 2, 4))}]
+  count: {GPUS + 1}
+  mig: [{", ".join(f"{{profile: 3g.20gb, start: {start}}}" for start in (0, 4))}]
 """
 SINGLE = "{version: v1, flags: {migStrategy: single}}"
 BY_US: Object = {"nodeName": "", "schedulerName": "gpufleet", "nodeSelector": {"type": "real"}}
@@ -298,9 +298,9 @@ def instances_of(cluster: LocalCluster) -> dict[tuple[str, str, int], str]:
     names = [device["name"] for device in spec["devices"]]
     cards = [at for at, name in enumerate(names) if name.startswith("GPU-")]
     return {
-        (names[at], "2g.10gb", start): names[at + 1 + number]
+        (names[at], "3g.20gb", start): names[at + 1 + number]
         for at in cards
-        for number, start in enumerate((0, 2, 4))
+        for number, start in enumerate((0, 4))
     }
 
 
@@ -311,7 +311,7 @@ def test_with_strategy_single_pods_that_we_place_get_instances_as_gpus(real: Loc
         path = f"/api/v1/namespaces/{SYSTEM}/configmaps/{SHARING}"
         api.call("PATCH", path, {"data": {"default": SINGLE}}, "application/merge-patch+json")
     real.node.restart(AGENT)
-    await_resource(real, GPU, 6)
+    await_resource(real, GPU, 2 * (GPUS + 1))
     uids = {}
     for name, count in {"two": 2, "one": 1}.items():
         run_pod(real, name, TELL + SLEEP, asking(count), **BY_US)
@@ -323,7 +323,7 @@ def test_with_strategy_single_pods_that_we_place_get_instances_as_gpus(real: Loc
         assert sorted(told(real, name)["given"]) == sorted(known[place] for place in its)
     expected = {uids[name]: granted_places(real, name) for name in ("two", "one")}
     awaited("the report says who holds what", lambda: held_places(real) == expected)
-    run_pod(real, "rest", TELL + SLEEP, asking(5), **BY_US)
+    run_pod(real, "rest", TELL + SLEEP, asking(2 * (GPUS + 1) - 1), **BY_US)
     delete_pod(real, "two")
     await_pod(real, "rest", "Running")
     assert granted_places(real, "rest") == set(known) - granted_places(real, "one")
