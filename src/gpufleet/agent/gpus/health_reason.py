@@ -21,7 +21,7 @@ CLASSES = {
 }
 """By how the sentence begins."""
 
-_XID = re.compile(r"Xid ([0-9]{1,5})\b")
+_XID = re.compile(r"(?:^|; )Xid ([0-9]{1,5})\b")
 
 
 def reason_class(verdict: Verdict, reason: str) -> str:
@@ -35,6 +35,6 @@ def reason_class(verdict: Verdict, reason: str) -> str:
 
 
 def reason_slug(verdict: Verdict, reason: str) -> str:
-    """The class, and of an Xid its number too ("xid-79"): each means something else."""
-    code = _XID.match(reason)
+    """The class; or the first Xid by its number ("xid-79"), whatever else there is: each has its meaning."""
+    code = _XID.search(reason)
     return reason_class(verdict, reason) if code is None else f"xid-{code[1]}"
