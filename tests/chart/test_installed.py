@@ -5,15 +5,19 @@ all else is as on any node: kubelet, containerd, the image's Python, the token o
 """
 
 import os
+import re
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options, helm
+from tests.house.project import ROOT
 from tests.image.built import DIGEST, image
 from tests.localkube.cluster import a_cluster, program
 from tests.localkube.real_node import await_pod, awaited, delete_pod, logs, run_pod
@@ -25,13 +29,36 @@ pools:
   default:
   - {gpus: [3], fractions: {maxShares: 10}}
 """
-VALUES = {
+SHARING_MAP = f"/api/v1/namespaces/{NAMESPACE}/configmaps/gpufleet-sharing"
+VALUES: dict[str, object] = {
     "image.pullPolicy": "Never",
     "agent.simulatedMachine": MACHINE,
     "agent.sharing.configs": {"default": SHARING},
 }
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
+USERS_PODS = "/api/v1/namespaces/default/pods"
+STAY = "exec sleep 100000"
+BY_US = {"nodeName": "", "schedulerName": "gpufleet"}
+ADMISSION, RIGHTS = "/apis/admissionregistration.k8s.io/v1", "/apis/rbac.authorization.k8s.io/v1"
+KEPT_KINDS = {
+    "ConfigMap": "/api/v1/configmaps",
+    "Service": "/api/v1/services",
+    "ServiceAccount": "/api/v1/serviceaccounts",
+    "DaemonSet": "/apis/apps/v1/daemonsets",
+    "Deployment": "/apis/apps/v1/deployments",
+    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
+    "Role": f"{RIGHTS}/roles",
+    "RoleBinding": f"{RIGHTS}/rolebindings",
+    "ClusterRole": f"{RIGHTS}/clusterroles",
+    "ClusterRoleBinding": f"{RIGHTS}/clusterrolebindings",
+    "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings",
+    "MutatingAdmissionPolicy": f"{ADMISSION}/mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": f"{ADMISSION}/mutatingadmissionpolicybindings",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+}
 METRICS_WAIT_S = 10.0
 # Two schedulers load their kernels, an agent starts, all on a machine that does other things too.
 READY_WAIT_S = 240.0
@@ -190,11 +217,154 @@ def test_an_agent_in_a_pod_writes_of_its_own_node(at_work: LocalCluster) -> None
     assert names == [name]
 
 
-def test_after_an_uninstall_the_definition_is_still_there(at_work: LocalCluster) -> None:
+def sharing(sliced: str) -> str:
+    """The same, and one more card in turns of four."""
+    return SHARING + f"  - gpus: [{sliced}]\n    timeSlice: {{replicas: 4, renameByDefault: true}}\n"
+
+
+def given(cluster: LocalCluster) -> dict[str, tuple[object, ...]]:
+    """Of each pod that users run: which container it is, how often it began, and what it holds."""
+    found: dict[str, tuple[object, ...]] = {}
+    with cluster.api() as api:
+        pods = api.call("GET", USERS_PODS)["items"]
+    for pod in pods:
+        (container,) = pod["status"]["containerStatuses"]
+        held = sorted(one["device"] for one in holders(cluster) if one["podUID"] == pod["metadata"]["uid"])
+        found[pod["metadata"]["name"]] = (container["containerID"], container["restartCount"], held)
+    return found
+
+
+def offered(cluster: LocalCluster) -> dict[str, str]:
+    """What the node has to give of GPUs."""
+    with cluster.api() as api:
+        node = api.call("GET", f"/api/v1/nodes/{cluster.node.name}")
+    found: dict[str, str] = node["status"]["allocatable"]
+    # The kubelet remembers for minutes what somebody offered before, as none.
+    return {name: amount for name, amount in found.items() if "gpu" in name and amount != "0"}
+
+
+def offers(cluster: LocalCluster, **wanted: int) -> None:
+    """Return when that is so: ``whole`` cards, ``turns`` and ``slots`` for parts."""
+    names = {"whole": "nvidia.com/gpu", "turns": "nvidia.com/gpu.shared", "slots": "gpufleet.io/gpu-share"}
+    expected = {names[name]: str(amount) for name, amount in wanted.items()}
+    awaited(f"it offers {expected}", lambda: offered(cluster) == expected, lambda: state(cluster))
+
+
+def of_release(cluster: LocalCluster) -> set[tuple[str, str]]:
+    """Every object in the cluster that bears the release's label and that helm keeps, by kind and name."""
+    found = set()
+    with cluster.api() as api:
+        for kind, path in KEPT_KINDS.items():
+            items = api.call("GET", f"{path}?labelSelector=app.kubernetes.io/instance%3D{RELEASE}")["items"]
+            found |= {(kind, one["metadata"]["name"]) for one in items}
+    return found
+
+
+def kept(manifest: str) -> set[tuple[str, str]]:
+    """The objects of a release, as helm remembers them."""
+    objects = (msgspec.yaml.decode(one) for one in manifest.split("\n---\n"))
+    return {(one["kind"], one["metadata"]["name"]) for one in objects if one}
+
+
+@pytest.fixture(scope="module")
+def in_use(at_work: LocalCluster) -> LocalCluster:
+    """The same with a pod on a whole GPU, and one on a part of another."""
+    run_pod(at_work, "whole", STAY, {"limits": {"nvidia.com/gpu": "1"}}, **BY_US)
+    part = {"annotations": {"gpufleet.io/gpu-fraction": "0.5"}, **BY_US}
+    run_pod(at_work, "part", STAY, {"limits": {"gpufleet.io/gpu-share": "1"}}, **part)
+    for name in ("whole", "part"):
+        await_pod(at_work, name, "Running")
+    awaited("both hold theirs", lambda: len(holders(at_work)) == 2)
+    return at_work
+
+
+def test_an_upgrade_replaces_the_agent_and_leaves_running_pods_their_devices(in_use: LocalCluster) -> None:
+    before = given(in_use)
+    schedulers = {one["metadata"]["uid"] for one in component(in_use, "scheduler")}
+    (agent,) = component(in_use, "agent")
+    with in_use.api() as api:
+        devices = api.call("GET", f"{DEVICES}/{in_use.node.name}")["spec"]["devices"]
+    busy = {one["device"] for one in holders(in_use)}
+    free = next(one["id"] for one in devices if one["id"] not in busy)
+    values = {
+        **VALUES,
+        "image.digest": DIGEST.read_text(encoding="utf-8").strip(),
+        "agent.sharing.configs": {"default": sharing(free)},
+        "agent.sharing.readFrom": "api",
+        "agent.extraArgs": ["--sample-every-s=5"],
+    }
+    in_cluster(in_use, "upgrade", RELEASE, CHART, *as_options(values))
+
+    def replaced() -> bool:
+        pods = component(in_use, "agent")
+        return len(pods) == 1 and pods[0]["metadata"]["uid"] != agent["metadata"]["uid"] and ready(pods[0])
+
+    awaited("another agent", replaced, lambda: state(in_use), READY_WAIT_S)
+    offers(in_use, whole=2, turns=4, slots=10)
+    (agent,) = component(in_use, "agent")
+    assert "--sample-every-s=5" in agent["spec"]["containers"][0]["args"]
+    assert {one["metadata"]["uid"] for one in component(in_use, "scheduler")} == schedulers
+    assert given(in_use) == before
+    assert of_release(in_use) == kept(in_cluster(in_use, "get", "manifest", RELEASE))
+
+
+def test_an_edit_of_the_sharing_config_counts_without_another_agent(in_use: LocalCluster) -> None:
+    """The right to read it is the chart's own, and it is enough."""
+    before, (agent,) = given(in_use), component(in_use, "agent")
+    with in_use.api() as api:
+        patch = {"data": {"default": SHARING}}
+        api.call("PATCH", SHARING_MAP, patch, content_type="application/merge-patch+json")
+    offers(in_use, whole=3, slots=10)
+    (now,) = component(in_use, "agent")
+    assert now["metadata"]["uid"] == agent["metadata"]["uid"]
+    assert now["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert given(in_use) == before
+
+
+def test_an_uninstall_leaves_running_pods_and_what_agents_wrote_and_nothing_else(
+    in_use: LocalCluster,
+) -> None:
     """Last, because it takes everything else away."""
-    in_cluster(at_work, "uninstall", RELEASE)
-    with at_work.api() as api:
-        assert api.request("GET", DEVICES)[0] == 200
-        policies = api.call("GET", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
-        assert policies["items"] == []
-    awaited("no pods", lambda: not [*component(at_work, "scheduler"), *component(at_work, "agent")])
+    before = given(in_use)
+    in_cluster(in_use, "uninstall", RELEASE)
+    awaited("no pods", lambda: not [*component(in_use, "scheduler"), *component(in_use, "agent")])
+    only = {("CustomResourceDefinition", "nodedevices.gpufleet.io")}
+    awaited("nothing but the definition", lambda: of_release(in_use) == only, lambda: str(of_release(in_use)))
+    assert given(in_use) == before
+    assert written(in_use) == {"labels", "condition", "NodeDevices"}
+
+
+def written(cluster: LocalCluster) -> set[str]:
+    """What agents wrote that is there."""
+    with cluster.api() as api:
+        node = api.call("GET", f"/api/v1/nodes/{cluster.node.name}")
+        reports, _ = api.request("GET", f"{DEVICES}/{cluster.node.name}")
+    metadata, conditions = node["metadata"], node["status"]["conditions"]
+    found = {
+        "labels": any(name.startswith(("nvidia.com/", "gpufleet.io/")) for name in metadata["labels"]),
+        "condition": any(one["type"].startswith("gpufleet.io/") for one in conditions),
+        "annotations": any(name.startswith("gpufleet.io/") for name in metadata.get("annotations", {})),
+        "taints": any(one["key"].startswith("gpufleet.io/") for one in node["spec"].get("taints", ())),
+        "NodeDevices": reports == 200,
+    }
+    return {name for name, there in found.items() if there}
+
+
+def test_what_an_uninstall_leaves_goes_with_the_commands_of_the_page(in_use: LocalCluster) -> None:
+    """Typed as they stand there, into a shell; what others wrote stays."""
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8").partition("## Upgrade and removal")[2]
+    commands = re.findall(r"^\$ (.*)$", page, flags=re.MULTILINE)
+    assert len(commands) == 4
+    path = f"{program('kubectl').parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "KUBECONFIG": str(in_use.kubeconfig), "HOME": str(in_use.folder)}
+    with in_use.api() as api:
+        labels = api.call("GET", f"/api/v1/nodes/{in_use.node.name}")["metadata"]["labels"]
+    for command in commands:
+        done = subprocess.run(
+            ["/bin/bash", "-c", command], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+    assert written(in_use) == set()
+    with in_use.api() as api:
+        left = api.call("GET", f"/api/v1/nodes/{in_use.node.name}")["metadata"]["labels"]
+    assert left == {name: value for name, value in labels.items() if not name.startswith("nvidia.com/")}
