@@ -19,7 +19,7 @@ from gpufleet.localkube.node.agent_program import agent_folder
 from gpufleet.localkube.node.real_node import AGENT
 from gpufleet.localkube.node_agent import await_resource, machine_of, start_agent
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
-from tests.agent.churn import STEADY, Churn, new_leader
+from tests.agent.churn import STEADY, Churn
 from tests.agent.churn_judge import Told, against_its_grant, against_moment, beyond_capacity
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import await_pod, awaited, processes_of
@@ -61,11 +61,9 @@ def test_nothing_is_given_beyond_capacity_while_pods_churn(real: LocalCluster, t
     assert churn.failed == {}
     real.node.restart(AGENT)
     churn.go_on(AWAY_S)
-    new_leader(real)
     churn.go_on(CHURN_S / 3)
     churn.restart_kubelet()
     churn.go_on(AWAY_S)
-    new_leader(real)
     churn.go_on(CHURN_S / 3)
     assert processes_of(await_pod(real, STEADY, "Running")) == steady
     churn.end()

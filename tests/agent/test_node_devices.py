@@ -24,7 +24,15 @@ class Reporting:
         self.gpus: Topic[NodeGpus] = Topic(a_node(a_gpu("GPU-0"), a_gpu("GPU-1")))
         self.holders: Topic[Holders] = Topic(())
         self.pods: Topic[NodePods] = Topic(by_uid(a_pod("a"), a_pod("b")))
-        self.writer = NodeDevicesWriter(world.client, self.gpus, self.holders, self.pods, lambda: self.ready)
+        self.since = Topic("")
+        self.writer = NodeDevicesWriter(
+            world.client,
+            self.gpus,
+            self.holders,
+            self.pods,
+            lambda: self.ready,
+            offered_since=self.since,
+        )
         self.task = world.start(self.writer.run())
 
     def sicken(self, reason: str = "Xid 79") -> None:
@@ -71,6 +79,25 @@ def test_what_changes_is_there_within_a_second_and_what_does_not_is_not_written(
         reporting.pods.publish(by_uid(a_pod("a"), a_pod("b"), a_pod("c")))
         await world.after(5.0)
         assert len(world.writes()) == 3
+
+    in_agent_world(story)
+
+
+def test_it_tells_since_when_the_kubelet_knows_the_devices_and_an_agent_that_starts_leaves_that() -> None:
+    async def story(world: AgentWorld) -> None:
+        first = Reporting(world)
+        await world.after(1.0)
+        assert "offeredSince" not in (world.report() or {})["spec"]
+        first.since.publish("2026-11-21T10:00:00.000000Z")
+        await world.after(1.0)
+        assert (world.report() or {})["spec"]["offeredSince"] == "2026-11-21T10:00:00.000000Z"
+        first.task.cancel()
+        second = Reporting(world)
+        await world.after(5.0)
+        assert len(world.writes()) == 2
+        second.since.publish("2026-11-21T10:00:09.000000Z")
+        await world.after(1.0)
+        assert (world.report() or {})["spec"]["offeredSince"] == "2026-11-21T10:00:09.000000Z"
 
     in_agent_world(story)
 

@@ -107,6 +107,24 @@ def test_after_a_restart_of_the_kubelet_everything_is_registered_again(folder: P
     told(folder, story)
 
 
+def test_since_when_the_kubelet_knows_the_devices_is_told_and_changes_with_its_restart(folder: Path) -> None:
+    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
+        assert registration.offered_since.value == ""
+        times = []
+        await registration.offer(Keeper(), units("a"))
+        async with asyncio.timeout(PATIENCE_S):
+            async for since in registration.offered_since.follow():
+                times += [since] if since else []
+                if len(times) == 2:
+                    break
+                if times:
+                    await kubelet.stop()
+                    await kubelet.start()
+        assert times[0] < times[1]
+
+    told(folder, story)
+
+
 def test_the_kubelet_may_restart_again_and_again(folder: Path) -> None:
     async def story(kubelet: SmallKubelet, registration: Registration) -> None:
         await registration.offer(Keeper(), units("a"))

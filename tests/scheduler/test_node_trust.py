@@ -5,7 +5,7 @@ import pytest
 from gpufleet.kube.objects.metadata import PodMetadata
 from gpufleet.kube.objects.pod import Container, Pod, PodSpec, PodStatus
 from gpufleet.model.identifiers import NodeName
-from gpufleet.scheduler.node_trust import NodeTrust, rejection
+from gpufleet.scheduler.node_trust import OFFERS_MAX, SETTLING_S, WINDOW_S, NodeTrust, rejection
 
 NODE = NodeName("gpu-1")
 
@@ -76,3 +76,69 @@ def test_a_node_that_left_is_forgotten() -> None:
         trust.reject(NODE, moment_s)
     trust.forget(NODE)
     assert not trust.distrusted(NODE, 3.0)
+
+
+def distrusted_at(moment_s: float, since: str = "first") -> NodeTrust:
+    """A node whose devices the kubelet knows since ``since``, and which then rejected three pods."""
+    trust = NodeTrust()
+    trust.offered(NODE, since, 0.0)
+    for _ in range(3):
+        trust.reject(NODE, moment_s)
+    assert trust.distrusted(NODE, moment_s)
+    return trust
+
+
+def test_a_node_whose_devices_are_made_known_anew_is_trusted_at_once() -> None:
+    trust = distrusted_at(100.0)
+    assert trust.offered(NODE, "second", 104.0)
+    assert not trust.distrusted(NODE, 104.0)
+    assert trust.next_regained_s() is None
+    assert not trust.reject(NODE, 110.0), "those of before do not count any more"
+
+
+@pytest.mark.parametrize("since", ["first", ""])
+def test_a_report_that_says_nothing_new_of_that_forgives_nothing(since: str) -> None:
+    trust = distrusted_at(100.0)
+    assert not trust.offered(NODE, since, 104.0)
+    assert trust.distrusted(NODE, 104.0)
+
+
+def test_devices_that_were_never_known_before_are_news_too() -> None:
+    assert distrusted_at(100.0, since="").offered(NODE, "first", 104.0)
+
+
+def test_a_rejection_that_is_heard_of_a_little_late_is_of_the_time_before() -> None:
+    trust = NodeTrust()
+    trust.offered(NODE, "first", 0.0)
+    trust.offered(NODE, "second", 104.0)
+    assert not any(trust.reject(NODE, 104.1) for _ in range(10))
+    assert [trust.reject(NODE, 104.0 + SETTLING_S) for _ in range(3)] == [False, False, True]
+
+
+def test_an_agent_that_flaps_is_no_excuse() -> None:
+    trust = NodeTrust()
+    trust.offered(NODE, "0", 0.0)
+    moments = [100.0 + 20.0 * number for number in range(OFFERS_MAX + 1)]
+    forgiven = []
+    for moment_s in moments:
+        for _ in range(3):
+            trust.reject(NODE, moment_s)
+        forgiven.append(trust.offered(NODE, f"at {moment_s}", moment_s + 5.0))
+    assert forgiven == [True] * OFFERS_MAX + [False]
+    assert trust.distrusted(NODE, moments[-1] + 60.0)
+    until_s = moments[-1] + 60.0 * 2**OFFERS_MAX
+    assert trust.next_regained_s() == until_s, "each pause is twice as long, forgiven or not"
+    trust.regained(until_s)
+    for _ in range(3):
+        trust.reject(NODE, until_s + WINDOW_S)
+    assert trust.offered(NODE, "much later", until_s + WINDOW_S + 5.0)
+
+
+def test_resources_that_are_made_known_one_after_the_other_are_one_event() -> None:
+    trust = NodeTrust()
+    trust.offered(NODE, "0", 0.0)
+    for number in range(3 * OFFERS_MAX):
+        trust.offered(NODE, f"resource {number}", 100.0 + 0.5 * number)
+    for _ in range(3):
+        trust.reject(NODE, 200.0)
+    assert trust.offered(NODE, "again", 210.0)

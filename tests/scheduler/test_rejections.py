@@ -35,6 +35,32 @@ def test_a_rejected_pods_device_goes_to_the_next(reason: str) -> None:
     in_world(story)
 
 
+def test_a_node_whose_agent_is_back_gets_pods_at_once() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=4)
+        offered(world, "2026-11-21T10:00:00.000000Z")
+        for number in range(3):
+            world.pod(f"early-{number}")
+        await world.settle(5.0)
+        for number in range(3):
+            world.finish(f"early-{number}", "Failed", "UnexpectedAdmissionError")
+        await world.settle(5.0)
+        world.pod("late")
+        await world.settle(5.0)
+        assert world.node_of("late") == ""
+        offered(world, "2026-11-21T10:00:15.000000Z")
+        await world.settle(5.0)
+        assert world.node_of("late") == "a"
+
+    in_world(story)
+
+
+def offered(world: World, since: str) -> None:
+    """The agent of the node "a" says since when its kubelet knows the devices."""
+    path = "/apis/gpufleet.io/v1alpha1/nodedevices/a"
+    assert world.request("PATCH", path, {"spec": {"offeredSince": since}}) == 200
+
+
 def test_a_pod_that_another_bound_and_the_kubelet_rejected_frees_its_room() -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=2)

@@ -120,7 +120,8 @@ class Agent:
         gpus = self.watchman.gpus
         condition = NodeCondition(self.client, self.settings.node, gpus)
         whole, offenders = lambda: self.kubelet.whole, self.sharing.offenders
-        report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders)
+        since = self.kubelet.registration.offered_since
+        report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders, since)
         notes = XidNotes(self.client, self.settings.node, gpus, self.pods, self.holders)
         credentials = CredentialNotes(self.client, self.settings.node, self.expiries)
         self.watchman.on_xid = notes.heard

@@ -66,6 +66,8 @@ class NodeBook:
             self.trust.forget(name)
             return [] if self.known.pop(name, None) is None else [NodeRemoved(name)]
         devices = self.cluster.find(resources.NODE_DEVICES, name)
+        if devices is not None and self.trust.offered(name, devices.spec.offered_since, at_s):
+            LOG.info("a node's devices are offered anew, and it is trusted again", extra={"node": str(name)})
         csi = self.cluster.find(resources.CSI_NODES, name)
         try:
             node = read_node(written, devices, csi, self._attached(name))

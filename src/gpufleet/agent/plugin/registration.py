@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
@@ -18,6 +19,7 @@ from gpufleet.agent.errors import KubeletError
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.plugin.offer import Steward, Unit
 from gpufleet.agent.plugin.plugin_socket import PluginSocket
+from gpufleet.agent.topic import Topic
 
 LOG = logging.getLogger(__name__)
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
@@ -37,11 +39,13 @@ class Registration:
     """All resources of this node, known to its kubelet while ``run`` runs.
 
     ``problem`` says why the kubelet does not know them; empty while it does, and while none runs.
+    ``offered_since`` is when it last learned of one, as the API writes times.
     """
 
     def __init__(self, folder: Path = DEVICE_PLUGINS) -> None:
         self.folder = folder
         self.problem = ""
+        self.offered_since: Topic[str] = Topic("")
         self._sockets: dict[str, PluginSocket] = {}
         self._known: Sight | None = None
         self._turn = asyncio.Lock()
@@ -107,6 +111,7 @@ class Registration:
             LOG.warning("the kubelet does not know us yet", extra={"problem": problem})
         self.problem = problem
         if sockets and not problems:
+            self.offered_since.publish(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
             LOG.info(
                 "registered with the kubelet", extra={"resources": [one.steward.resource for one in sockets]}
             )

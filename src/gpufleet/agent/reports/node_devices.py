@@ -49,6 +49,7 @@ class NodeDevicesWriter:
 
     ``ready`` says whether the topics of holders and pods are whole; the one of GPUs is when it names a boot.
     ``offenders`` are those who use more memory than their share, where somebody watches that.
+    ``offered_since`` is when the kubelet last learned of the devices; empty as long as it has not from us.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class NodeDevicesWriter:
         pods: Topic[NodePods],
         ready: Callable[[], bool],
         offenders: Topic[Offenders] | None = None,
+        offered_since: Topic[str] | None = None,
     ) -> None:
         self._client = client
         self._gpus = gpus
@@ -66,6 +68,7 @@ class NodeDevicesWriter:
         self._pods = pods
         self._ready = ready
         self._offenders = offenders or Topic({})
+        self._offered_since = offered_since or Topic("")
         self._seen: NodeDevices | None = None
         self._unsure = True
         self._news = asyncio.Event()
@@ -80,7 +83,9 @@ class NodeDevicesWriter:
             group.create_task(self._keep())
 
     async def _listen(self) -> None:
-        async for _ in any_change(self._gpus, self._holders, self._pods, self._offenders):
+        async for _ in any_change(
+            self._gpus, self._holders, self._pods, self._offenders, self._offered_since
+        ):
             self._news.set()
 
     async def _keep(self) -> None:
@@ -128,7 +133,8 @@ class NodeDevicesWriter:
             self._seen = await self._read(gpus.node)
             self._unsure = False
         seen = self._seen
-        found = node_report(gpus, self._holders.value, self._pods.value, self._offenders.value)
+        since = self._offered_since.value or ("" if seen is None else seen.spec.offered_since)
+        found = node_report(gpus, self._holders.value, self._pods.value, self._offenders.value, since)
         wanted = dated(found, None if seen is None else seen.spec, self._client.clock.now())
         if seen is not None and seen.spec == wanted:
             return False

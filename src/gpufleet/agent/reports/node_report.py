@@ -39,7 +39,11 @@ HOLDERS_MOST = 16_384
 
 
 def node_report(
-    gpus: NodeGpus, holders: Holders, pods: NodePods, offenders: Offenders | None = None
+    gpus: NodeGpus,
+    holders: Holders,
+    pods: NodePods,
+    offenders: Offenders | None = None,
+    offered_since: str = "",
 ) -> wire.NodeDevicesSpec:
     """The report in a fixed order, so that equal facts are equal reports."""
     groups, listed = link_groups(gpus), lists_parts(gpus)
@@ -49,7 +53,7 @@ def node_report(
     held = report_holders(gpus, holders, pods)
     if offenders:
         held = tuple(_with_use(holder, offenders) for holder in held)
-    return wire.NodeDevicesSpec(gpus.boot_id, _driver(gpus), devices, held)
+    return wire.NodeDevicesSpec(gpus.boot_id, _driver(gpus), devices, held, offered_since)
 
 
 def _with_use(holder: wire.Holder, offenders: Offenders) -> wire.Holder:

@@ -95,12 +95,17 @@ class Holder(Structure, frozen=True):
 
 
 class NodeDevicesSpec(Structure, frozen=True):
-    """The report. ``boot_id`` changes with each boot: MIG layouts do not survive one."""
+    """The report. ``boot_id`` changes with each boot: MIG layouts do not survive one.
+
+    ``offered_since`` is when the devices were last made known to the node's kubelet: by an agent that has
+    started, or to a kubelet that has. Before, a kubelet turns pods with devices away.
+    """
 
     boot_id: str = msgspec.field(default="", name="bootID")
     driver: str = ""
     devices: tuple[ReportedDevice, ...] = ()
     holders: tuple[Holder, ...] = ()
+    offered_since: str = ""
 
 
 class NodeDevices(Structure, frozen=True):
@@ -121,6 +126,7 @@ class _WrittenSpec(msgspec.Struct, frozen=True):
     driver: str
     devices: tuple[ReportedDevice, ...]
     holders: tuple[Holder, ...]
+    offered_since: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="offeredSince")
 
 
 class _Written(msgspec.Struct, frozen=True, rename="camel"):
@@ -142,7 +148,8 @@ def encode_node_devices(
     An empty list is written too: it says that there are none.
     """
     metadata = _WrittenMetadata(name, resource_version, () if owner is None else (owner,))
-    written = _WrittenSpec(spec.boot_id, spec.driver, spec.devices, spec.holders)
+    since = spec.offered_since or msgspec.UNSET
+    written = _WrittenSpec(spec.boot_id, spec.driver, spec.devices, spec.holders, since)
     return _ENCODER.encode(_Written(NODE_DEVICES.api_version, NODE_DEVICES.name, metadata, written))
 
 
