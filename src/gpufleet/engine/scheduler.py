@@ -25,6 +25,7 @@ from gpufleet.engine.layout import PodState
 from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.preemption.search import PreemptionSearch
+from gpufleet.engine.quota.fair_shares import FairShare, fair_shares
 from gpufleet.engine.victims import VictimSearch
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
@@ -84,6 +85,13 @@ class Engine:
     def past_use(self) -> PastUseRecalled:
         """What queues with a half-life used so far, as the event that tells an engine after a restart."""
         return self.books.past_use.remembered()
+
+    def fair_shares(self) -> tuple[FairShare, ...]:
+        """What each queue is owed of each resource, and its dominant share; none while no queue is described.
+
+        Costs the whole tree.
+        """
+        return fair_shares(self.books.queues, self.books.turns, self.at_us)
 
     def explain_gang(self, name: GangName) -> GangUnschedulable | None:
         """Why a gang cannot start now; None if nobody of it waits, or nothing stands in its way.

@@ -62,6 +62,15 @@ def test_a_half_life_shorter_than_a_tick_can_be_is_taken_for_the_shortest() -> N
     assert use.value == ONE
 
 
+def test_another_half_life_holds_from_its_moment_on() -> None:
+    """Eight GPUs for three days, in the middle of a tick of the longer half-life: still eight."""
+    week_us, days_us = 168 * HOUR_US, 72 * HOUR_US + 12_345
+    use = DecayedUse(0, used=8, value=8 * ONE).at(days_us, week_us).regauged(HALF_LIFE_US)
+    assert use.at(days_us + HALF_LIFE_US, HALF_LIFE_US).value == 8 * ONE
+    faded = use.using(0).at(days_us + HALF_LIFE_US, HALF_LIFE_US).value
+    assert abs(faded - 4 * ONE) <= 8 * ONE // TICKS_A_HALF_LIFE
+
+
 Stretch = tuple[int, int]
 stretches = st.lists(st.tuples(st.integers(0, 64_000), st.integers(1, HOUR_US)), min_size=1, max_size=6)
 half_lives = st.integers(4096, 30 * 24 * HOUR_US)

@@ -47,6 +47,12 @@ def test_what_nobody_limits_gives_no_share_and_what_nobody_has_an_endless_one() 
     assert dominant((0, 1), (0, 4), 1000).share == (False, Fraction(1, 4))
 
 
+def test_the_dominant_resource_is_named() -> None:
+    assert dominant((1, 3, 2), (10, 10, 10), 1000).column == 1
+    assert dominant((1, 3, 2), (10, 10, 0), 1000).column == 2
+    assert dominant((0, -3), (10, 10), 1000).column < 0
+
+
 def test_queues_of_weight_zero_are_compared_among_each_other() -> None:
     assert dominant((1,), (4,), 0).share < dominant((2,), (4,), 0).share
 

@@ -36,11 +36,12 @@ class Share(NamedTuple):
 
 
 class RawShare(NamedTuple):
-    """The same as it is reckoned, not reduced."""
+    """The same as it is reckoned, not reduced; ``column`` is that of the dominant resource, if any."""
 
     endless: bool
     numerator: int
     denominator: int
+    column: int = layout.NOT_SET
 
     @property
     def share(self) -> Share:
@@ -62,19 +63,21 @@ def dominant(borrowed: Sequence[int], to_share: Sequence[int], weight_milli: int
     ``borrowed`` says for each resource how much of it, in 1/``scale`` of its unit, is used beyond the
     nominal amount (nothing below 0 counts), ``to_share`` what the parent has in whole units.
     """
-    numerator, denominator, unshared = 0, 1, 0
-    for amount, whole in zip(borrowed, to_share, strict=True):
+    numerator, denominator, dominant_one = 0, 1, layout.NOT_SET
+    unshared, unshared_one = 0, layout.NOT_SET
+    for column, (amount, whole) in enumerate(zip(borrowed, to_share, strict=True)):
         if amount <= 0 or whole == NOT_LIMITED:
             continue
         if whole == 0:
-            unshared = max(unshared, amount)
+            if amount > unshared:
+                unshared, unshared_one = amount, column
         elif amount * denominator > numerator * whole:
-            numerator, denominator = amount, whole
+            numerator, denominator, dominant_one = amount, whole, column
     if unshared:
-        return RawShare(True, unshared, scale)
+        return RawShare(True, unshared, scale, unshared_one)
     if weight_milli == 0:
-        return RawShare(True, numerator, denominator * scale)
-    return RawShare(False, numerator * WEIGHT_ONE_MILLI, denominator * weight_milli * scale)
+        return RawShare(True, numerator, denominator * scale, dominant_one)
+    return RawShare(False, numerator * WEIGHT_ONE_MILLI, denominator * weight_milli * scale, dominant_one)
 
 
 class QueueShares:

@@ -168,7 +168,7 @@ class Turns:
         if not self.tree.is_described(row):
             return Key(UNDESCRIBED, 0, False, 0, contestant.head)
         queue = self.tree.queue_at(row)
-        endless, share = self._share(row, queue).order_key
+        endless, share = self.share(row, self._at_us).order_key
         right = self._class_of_right(row, queue, contestant.ask)
         return Key(right, -queue.priority, endless, share, contestant.head)
 
@@ -178,10 +178,12 @@ class Turns:
             return WITHIN_WHAT_IS_OWED
         return BEYOND_WHAT_IS_OWED if queue.weight_milli else WITHOUT_WEIGHT
 
-    def _share(self, row: int, queue: Queue) -> RawShare:
+    def share(self, row: int, at_us: int) -> RawShare:
+        """The dominant share by which a queue is compared, with its past where it has a half-life."""
+        queue = self.tree.queue_at(row)
         if not queue.half_life_us:
             return self.shares.raw(row)
-        weighed = self.past_use.weighed(row, self._at_us)
+        weighed = self.past_use.weighed(row, at_us)
         owed = self.tree.subtree[row].tolist()
         over = [used - amount * MEAN_SCALE for used, amount in zip(weighed, owed, strict=True)]
         return dominant(over, self.shares.of_parent(row), queue.weight_milli, MEAN_SCALE)
