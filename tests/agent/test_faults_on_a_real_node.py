@@ -3,22 +3,37 @@
 One node for all of them, whose agent is a process of the test. docs/faults-agent.md has the whole matrix.
 """
 
+import asyncio
 import hashlib
+import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from gpufleet.agent.gpus.watchman import read_boot_id
 from gpufleet.agent.plugin.checkpoint import VERSION
+from gpufleet.kube.following_access import find_access
+from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.keys import GPU_SHARE
+from gpufleet.kube.transport import Request
+from gpufleet.localkube import manifests
+from gpufleet.localkube.agent_identity import ACCOUNT, agent_kubeconfig
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.node import caretaker
 from gpufleet.localkube.node_agent import await_resource
 from gpufleet.model.resource_names import NVIDIA_GPU
-from tests.agent.agent_process import AgentProcess
-from tests.agent.fault_scene import Scene
+from tests.agent.agent_process import BOOT_ID, AgentProcess
+from tests.agent.churn import new_leader
+from tests.agent.fault_scene import REPORT, Scene
 from tests.localkube.cluster import a_scheduled_real_node
-from tests.localkube.real_node import await_pod, run_pod
+from tests.localkube.real_node import await_pod, awaited, get_pod, processes_of, run_pod
 
 GPUS = tuple(f"GPU-0000000{digit}-5b7c-4e2f-9a51-5d3f8a0c0c5f" for digit in "abcd")
 SHARING = f"""
@@ -30,6 +45,7 @@ pools:
 """
 SLOTS = 10
 REFUSED = ("UnexpectedAdmissionError", "OutOfnvidia.com/gpu")
+NEXT_BOOT = "6f1e0b0a-3c55-4d7e-9a51-5d3f8a0c0c5f"
 
 
 def machine(uuids: Sequence[str]) -> str:
@@ -53,6 +69,17 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             yield Scene(cluster, agent, folder / "told")
         finally:
             agent.kill()
+
+
+@contextmanager
+def kubelet_paused(cluster: LocalCluster) -> Iterator[None]:
+    """A block of which the kubelet learns everything at once afterwards."""
+    kubelet = cluster.node.pid("kubelet")
+    os.kill(kubelet, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(kubelet, signal.SIGCONT)
 
 
 def why_refused(cluster: LocalCluster, name: str) -> str:
@@ -129,3 +156,120 @@ def test_fault_28_and_25_whatever_the_checkpoint_looks_like_a_call_is_answered_o
             scene.at_rest()
             now = scene.lives()
             assert {name: now[name] for name in lives} == lives, damage
+
+
+def test_fault_26_what_is_bound_while_the_agent_is_dead_fails_with_a_reason_and_frees_its_grant(
+    scene: Scene,
+) -> None:
+    cluster = scene.cluster
+    with scene.pods_gone():
+        scene.whole("steady")
+        scene.await_running("steady")
+        lives = scene.lives()
+        with kubelet_paused(cluster):
+            scene.whole("unlucky")
+            scene.share("unlucky-part", "0.75")
+            scene.await_granted("unlucky", "unlucky-part")
+            scene.agent.kill()
+        with scene.agent.away():
+            assert why_refused(cluster, "unlucky")
+            assert why_refused(cluster, "unlucky-part")
+        scene.at_rest()
+        new_leader(cluster)
+        scene.whole("next")
+        scene.share("next-part", "0.75")
+        scene.share("other-part", "0.75")
+        scene.await_running("next", "next-part", "other-part")
+        scene.at_rest()
+        now = scene.lives()
+        assert {name: now[name] for name in lives} == lives
+
+
+def test_fault_29_after_a_reboot_each_pod_has_its_own_gpu_under_its_new_number(
+    scene: Scene, tmp_path: Path
+) -> None:
+    cluster, agent = scene.cluster, scene.agent
+    with scene.pods_gone():
+        scene.whole("old", restartPolicy="Always")
+        scene.share("old-part", "0.5", restartPolicy="Always")
+        scene.await_running("old", "old-part")
+        before = scene.report()
+        assert before.boot_id == read_boot_id()
+        lives = scene.lives()
+
+        reboot(scene, tmp_path)
+        awaited("the report is of the new boot", lambda: scene.report().boot_id == NEXT_BOOT, agent.story)
+        assert [one.id for one in scene.report().devices] == list(reversed(GPUS))
+        for name, life in lives.items():
+            awaited(f"{name} is settled", lambda name=name, life=life: settled(scene, name, life.containers))  # type: ignore[misc]
+        scene.at_rest()
+        new_leader(cluster)
+        scene.whole("new")
+        scene.share("new-part", "0.75")
+        scene.await_running("new", "new-part")
+        scene.at_rest()
+
+
+def reboot(scene: Scene, folder: Path) -> None:
+    """Everything dies, what lies in memory is gone, and the GPUs are found in another order."""
+    cluster, agent = scene.cluster, scene.agent
+    os.kill(cluster.node.pid("kubelet"), signal.SIGSTOP)
+    agent.kill()
+    for name in scene.lives():
+        for process in processes_of(get_pod(cluster, name) or {}):
+            os.kill(process, signal.SIGKILL)
+    for path in cluster.node.cdi_dir.iterdir():
+        path.unlink()
+    scene.forget_told()
+    agent.boot_id = folder / "boot_id"
+    agent.boot_id.write_text(f"{NEXT_BOOT}\n", encoding="ascii")
+    inside = ["nsenter", f"--target={caretaker.first_process(cluster.folder)}", "--mount"]
+    subprocess.run([*inside, "mount", "--bind", str(agent.boot_id), BOOT_ID], check=True)
+    agent.describe(machine(list(reversed(GPUS))))
+    agent.start()
+    cluster.node.restart_kubelet()
+
+
+def settled(scene: Scene, name: str, containers: tuple[str, ...]) -> bool:
+    """Whether a pod runs again in another container, or was turned away for a reason."""
+    pod = get_pod(scene.cluster, name) or {"status": {}}
+    if pod["status"].get("phase") == "Failed":
+        return pod["status"].get("reason") in REFUSED
+    life = scene.lives().get(name)
+    return life is not None and life.containers != containers
+
+
+UNWRITTEN = "NodeDevices is not written"
+
+
+def refused(kubeconfig: Path) -> bool:
+    """Whether the API server knows this token no more; it remembers a good one for ten seconds."""
+
+    async def ask() -> int:
+        transport = HttpTransport(find_access(kubeconfig=kubeconfig))
+        answer = await transport.call(Request("GET", REPORT), timeout_s=5)
+        await transport.close()
+        return answer.status
+
+    return asyncio.run(ask()) == HTTPStatus.UNAUTHORIZED
+
+
+def test_fault_37_credentials_that_are_replaced_are_used_without_a_restart(scene: Scene) -> None:
+    cluster, agent = scene.cluster, scene.agent
+    with scene.pods_gone():
+        scene.whole("steady")
+        scene.await_running("steady")
+        lives, pid = scene.lives(), agent.pid
+        with cluster.api() as api:
+            api.call("DELETE", ACCOUNT)
+            manifests.install(api)
+        awaited("the old token is refused", lambda: refused(agent.kubeconfig))
+        scene.share("part", "0.5")
+        scene.await_running("part")
+        awaited("the report is not written", lambda: UNWRITTEN in agent.story(None), agent.story)
+        assert [one.pod_uid for one in scene.report().holders] == [scene.uid("steady")]
+        agent_kubeconfig(cluster, cluster.node.name)
+        scene.at_rest()
+        now = scene.lives()
+        assert {name: now[name] for name in lives} == lives
+        assert agent.pid == pid
