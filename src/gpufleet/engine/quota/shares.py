@@ -54,6 +54,8 @@ class RawShare(NamedTuple):
 
         A comparison of tuples of integers costs a tenth of that of two fractions.
         """
+        if self.numerator == 0:
+            return self.endless, 0
         return self.endless, (self.numerator << ORDER_BITS) // self.denominator
 
 

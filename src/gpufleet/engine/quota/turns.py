@@ -29,7 +29,6 @@ from gpufleet.engine.quota.tree import QueueTree
 from gpufleet.engine.tables import TableStore
 from gpufleet.engine.waiting import Head, Line, WaitingRoom
 from gpufleet.model.identifiers import GangName, QueueName
-from gpufleet.model.queue import Queue
 
 TOP = layout.NOT_SET
 """Above all roots."""
@@ -43,6 +42,18 @@ class Contestant(NamedTuple):
 
     head: Head
     ask: Ask
+
+
+class Standing(NamedTuple):
+    """What a queue brings along whatever happens: good as long as the tree is the same."""
+
+    parent: int
+    is_described: bool
+    minus_priority: int
+    weight_milli: int
+    half_life_us: int
+    owed: list[int]
+    to_share: list[int]
 
 
 class Key(NamedTuple):
@@ -79,7 +90,10 @@ class Turns:
         self.past_use = past_use
         self.shares = QueueShares(store, tree)
         self._at_us = 0
+        self._is_flat = True
         self._flat: list[tuple[Head, QueueName, Line]] = []
+        self._standings: dict[int, Standing] = {}
+        self._as_of = tree.changes
         self._lines: dict[int, Line] = {}
         self._contestants: dict[int, Contestant] = {}
         self._keys: dict[int, Key] = {}
@@ -89,11 +103,19 @@ class Turns:
     def begin(self, at_us: int) -> None:
         """Every queue with work that is not parked takes part."""
         self._at_us = at_us
+        self._is_flat = not self.tree.described
         self._flat.clear()
+        if self._is_flat:
+            for name in self.waiting.queues_with_work():
+                self.offer(name)
+            return
         for known in (self._lines, self._contestants, self._keys, self._heaps, self._asks):
             known.clear()
-        for name in self.waiting.queues_with_work():
-            self.offer(name)
+        rows = {self._enter(name): None for name in self.waiting.queues_with_work()}
+        while rows:
+            above = {self._settle_alone(row): None for row in rows}
+            above.pop(TOP, None)
+            rows = above
 
     def offer(self, name: QueueName) -> None:
         """A queue takes part with the line whose turn it is in it, or with none.
@@ -101,22 +123,25 @@ class Turns:
         The line stays the first of its queue until it is served: what is done for other queues neither
         adds to this one nor takes from it, unless somebody hoped for it.
         """
-        line = self.waiting.first(name)
-        if not self.tree.described:
-            if line is not None:
-                heapq.heappush(self._flat, (line.head(), name, line))
-            return
+        if not self._is_flat:
+            self._settle(self._enter(name))
+        elif (line := self.waiting.first(name)) is not None:
+            heapq.heappush(self._flat, (line.head(), name, line))
+
+    def _enter(self, name: QueueName) -> int:
+        """The row of a queue, with the line whose turn it is in it."""
         row = self.tree.row_by_name[name]
+        line = self.waiting.first(name)
         if line is None:
             self._contestants.pop(row, None)
         else:
             self._lines[row] = line
             self._contestants[row] = Contestant(line.head(), self._ask(line))
-        self._settle(row)
+        return row
 
     def rest(self, name: QueueName) -> None:
         """A queue that was served takes no further part: its head holds back all behind it."""
-        if self.tree.described:
+        if not self._is_flat:
             self._settle(self.tree.row_by_name[name])
 
     def take(self) -> Line | None:
@@ -124,7 +149,7 @@ class Turns:
 
         Its queue must ``offer`` or ``rest`` before the next is taken.
         """
-        if not self.tree.described:
+        if self._is_flat:
             return heapq.heappop(self._flat)[2] if self._flat else None
         row = self._first_below(TOP)
         while row is not None and row not in self._lines:
@@ -147,46 +172,70 @@ class Turns:
     def _settle(self, row: int) -> None:
         """The head of a queue or its use is another: so are the keys on its path."""
         while row != TOP:
-            parent = int(self.tree.parent[row])
-            if row not in self._lines:
-                below = self._first_below(row)
-                if below is None:
-                    self._contestants.pop(row, None)
-                else:
-                    self._contestants[row] = self._contestants[below]
-            contestant = self._contestants.get(row)
-            if contestant is None:
-                self._keys.pop(row, None)
+            row = self._settle_alone(row)
+
+    def _settle_alone(self, row: int) -> int:
+        """The key of one queue, those below it being up to date; the queue above it."""
+        parent = self._standing(row).parent
+        if row not in self._lines:
+            below = self._first_below(row)
+            if below is None:
+                self._contestants.pop(row, None)
             else:
-                key = self._key(row, contestant)
-                if self._keys.get(row) != key:
-                    self._keys[row] = key
-                    heapq.heappush(self._heaps.setdefault(parent, []), (key, row))
-            row = parent
+                self._contestants[row] = self._contestants[below]
+        contestant = self._contestants.get(row)
+        if contestant is None:
+            self._keys.pop(row, None)
+            return parent
+        key = self._key(row, contestant)
+        if self._keys.get(row) != key:
+            self._keys[row] = key
+            heapq.heappush(self._heaps.setdefault(parent, []), (key, row))
+        return parent
+
+    def _standing(self, row: int) -> Standing:
+        if self._as_of != self.tree.changes:
+            self._standings.clear()
+            self._as_of = self.tree.changes
+        known = self._standings.get(row)
+        if known is None:
+            queue = self.tree.queue_at(row)
+            known = self._standings[row] = Standing(
+                int(self.tree.parent[row]),
+                self.tree.is_described(row),
+                -queue.priority,
+                queue.weight_milli,
+                queue.half_life_us,
+                self.tree.subtree[row].tolist(),
+                self.shares.of_parent(row),
+            )
+        return known
 
     def _key(self, row: int, contestant: Contestant) -> Key:
-        if not self.tree.is_described(row):
+        standing = self._standing(row)
+        if not standing.is_described:
             return Key(UNDESCRIBED, 0, False, 0, contestant.head)
-        queue = self.tree.queue_at(row)
-        endless, share = self.share(row, self._at_us).order_key
-        right = self._class_of_right(row, queue, contestant.ask)
-        return Key(right, -queue.priority, endless, share, contestant.head)
-
-    def _class_of_right(self, row: int, queue: Queue, ask: Ask) -> int:
-        counted, owed = self.store.tables.queue_counted[row], self.tree.subtree[row]
-        if all(counted[column] + amount <= owed[column] for column, amount in ask):
-            return WITHIN_WHAT_IS_OWED
-        return BEYOND_WHAT_IS_OWED if queue.weight_milli else WITHOUT_WEIGHT
+        counted: list[int] = self.store.tables.queue_counted[row].tolist()
+        right = WITHIN_WHAT_IS_OWED
+        for column, amount in contestant.ask:
+            if counted[column] + amount > standing.owed[column]:
+                right = BEYOND_WHAT_IS_OWED if standing.weight_milli else WITHOUT_WEIGHT
+        endless, share = self._share(row, standing, counted, self._at_us).order_key
+        return Key(right, standing.minus_priority, endless, share, contestant.head)
 
     def share(self, row: int, at_us: int) -> RawShare:
         """The dominant share by which a queue is compared, with its past where it has a half-life."""
-        queue = self.tree.queue_at(row)
-        if not queue.half_life_us:
-            return self.shares.raw(row)
+        counted: list[int] = self.store.tables.queue_counted[row].tolist()
+        return self._share(row, self._standing(row), counted, at_us)
+
+    def _share(self, row: int, standing: Standing, counted: list[int], at_us: int) -> RawShare:
+        owed, to_share, weight_milli = standing.owed, standing.to_share, standing.weight_milli
+        if not standing.half_life_us:
+            over = [used - amount for used, amount in zip(counted, owed, strict=True)]
+            return dominant(over, to_share, weight_milli)
         weighed = self.past_use.weighed(row, at_us)
-        owed = self.tree.subtree[row].tolist()
         over = [used - amount * MEAN_SCALE for used, amount in zip(weighed, owed, strict=True)]
-        return dominant(over, self.shares.of_parent(row), queue.weight_milli, MEAN_SCALE)
+        return dominant(over, to_share, weight_milli, MEAN_SCALE)
 
     def _ask(self, line: Line) -> Ask:
         """What the first workload of a line will be charged at least; of a gang, the members it cannot do
