@@ -85,6 +85,7 @@ CSI_STORAGE_CAPACITIES = Kind(_STORAGE, "v1", "csistoragecapacities", "CSIStorag
 VOLUME_ATTACHMENTS = Kind(_STORAGE, "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 NODE_DEVICES = Kind("gpufleet.io", "v1alpha1", "nodedevices", "NodeDevices", namespaced=False)
+FLEET_QUEUES = Kind("gpufleet.io", "v1alpha1", "fleetqueues", "FleetQueue", namespaced=False)
 # Node Feature Discovery's, where that is installed.
 NODE_FEATURES = Kind("nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", "NodeFeature")
 CUSTOM_RESOURCE_DEFINITIONS = Kind(

@@ -1,0 +1,37 @@
+"""Lengths of time as people write them: "90s", "1h30m", "7d"; whole microseconds inside."""
+
+import re
+
+from gpufleet.model.errors import InputError
+
+PATTERN = r"([0-9]{1,9}(ms|s|m|h|d))+"
+"""What the definition of FleetQueue lets in."""
+
+LENGTH_MAX = 32
+EXPECTED = "a length of time such as 90s, 1h30m or 7d"
+MAXIMUM_US = 100 * 365 * 86_400 * 10**6
+"""A hundred years: nothing that is written shall overflow a sum of times."""
+
+_WHOLE = re.compile(PATTERN)
+_PART = re.compile(r"([0-9]+)(ms|[smhd])")
+_US = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}
+
+
+def read_duration(text: str, field: str) -> int:
+    """Microseconds. Raises InputError for what is no length of time, or longer than a hundred years."""
+    if len(text) > LENGTH_MAX or not _WHOLE.fullmatch(text):
+        raise InputError("not a length of time", field=field, value=text, expected=EXPECTED)
+    found = sum(int(number) * _US[unit] for number, unit in _PART.findall(text))
+    if found > MAXIMUM_US:
+        raise InputError("too long", field=field, value=text, expected="at most a hundred years")
+    return found
+
+
+def written_duration(length_us: int) -> str:
+    """The same length in the largest units that need no fraction; at least whole milliseconds."""
+    parts, rest = [], length_us
+    for unit in ("d", "h", "m", "s", "ms"):
+        number, rest = divmod(rest, _US[unit])
+        if number:
+            parts.append(f"{number}{unit}")
+    return "".join(parts) or "0s"

@@ -1,0 +1,140 @@
+"""FleetQueue: a queue as an administrator writes it, and what the scheduler tells of it.
+
+Cluster-scoped. ``manifests`` holds the definition that the API server checks, ``codec.fleet_queues`` says
+what the spec means, ``codec.queue_status`` writes the status.
+"""
+
+import msgspec
+
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.selectors import LabelSelector
+from gpufleet.kube.objects.structure import Structure
+
+IntOrString = int | str
+"""A quantity as it was written: a whole number need not be quoted."""
+
+ACTIVE = "Active"
+"""The condition that says whether a queue is in force."""
+
+NAMESPACES_CLEAR = "NamespacesClear"
+"""The condition that says whether each namespace of a queue is its own."""
+
+
+class QuotaSpec(Structure, frozen=True):
+    """What a queue may have of one resource."""
+
+    resource: str
+    nominal: IntOrString | None = None
+    borrowing_limit: IntOrString | None = None
+    lending_limit: IntOrString | None = None
+    hard_limit: IntOrString | None = None
+
+
+class PriceSpec(Structure, frozen=True):
+    """What a GPU of a model counts in ``cost``."""
+
+    model: str
+    price: IntOrString
+
+
+class PreemptionSpec(Structure, frozen=True):
+    """Whom the work of a queue may evict, and how long its own is left alone."""
+
+    within_queue: str = "LowerPriority"
+    reclaim: str = "Any"
+    borrowing: str = "Never"
+    borrowing_priority_max: int | None = None
+    preempt_after: str | None = None
+    reclaim_after: str | None = None
+
+
+class LocalQueueSpec(Structure, frozen=True):
+    """A name under which work of one namespace may ask for the queue."""
+
+    namespace: str
+    name: str
+
+
+class FleetQueueSpec(Structure, frozen=True):
+    """What is asked for; defaults are those of the definition."""
+
+    parent: str | None = None
+    priority: int = 0
+    weight: IntOrString = 1
+    ordering: str = "BestEffort"
+    state: str = "Open"
+    quotas: tuple[QuotaSpec, ...] = ()
+    prices: tuple[PriceSpec, ...] = ()
+    preemption: PreemptionSpec = PreemptionSpec()
+    run_time_max: str | None = None
+    half_life: str | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    local_queues: tuple[LocalQueueSpec, ...] = ()
+
+
+class Condition(Structure, frozen=True):
+    """One condition, with the time when its status last changed."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+
+class ResourceStatus(Structure, frozen=True):
+    """What a queue has of one resource, as amounts are written in quotas."""
+
+    resource: str
+    used: str | None = None
+    borrowed: str | None = None
+    lent: str | None = None
+    fair_share: str | None = None
+    decayed: str | None = None
+
+
+class PendingReason(Structure, frozen=True):
+    """How many pods wait for one reason."""
+
+    reason: str
+    pods: int
+
+
+class PendingStatus(Structure, frozen=True, omit_defaults=False):
+    """What waits in a queue."""
+
+    pods: int = 0
+    reasons: tuple[PendingReason, ...] = ()
+
+
+class FleetQueueStatus(Structure, frozen=True):
+    """What the leading scheduler told last; anybody else's words in it are overwritten."""
+
+    observed_generation: int | None = None
+    conditions: tuple[Condition, ...] = ()
+    share: str | None = None
+    dominant_resource: str | None = None
+    resources: tuple[ResourceStatus, ...] = ()
+    decayed_at: str | None = None
+    pending: PendingStatus | None = None
+
+
+class FleetQueue(Structure, frozen=True):
+    """A queue. Its status is kept as it came: what is wrong in it harms nobody."""
+
+    metadata: Metadata
+    spec: FleetQueueSpec
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_STATUS = msgspec.json.Decoder(FleetQueueStatus)
+
+
+def status_of(queue: FleetQueue) -> FleetQueueStatus:
+    """The status as it stands; an empty one where somebody else wrote what cannot be read."""
+    try:
+        return _STATUS.decode(queue.status)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return FleetQueueStatus()

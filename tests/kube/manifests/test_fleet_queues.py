@@ -1,0 +1,135 @@
+"""On a real API server: which FleetQueues it takes, what people see of them, and who may write what."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpufleet.kube.codec.fleet_queues import read_fleet_queue
+from gpufleet.kube.manifests import DEFAULT_IDENTITY
+from gpufleet.kube.objects.fleet_queues import FleetQueue
+from gpufleet.localkube.cluster import LocalCluster
+from tests.kube.codec.queue_cases import CASES, Case
+from tests.kube.manifests.real_server import Person, install_all
+from tests.localkube.cluster import a_cluster, program
+
+QUEUES = "/apis/gpufleet.io/v1alpha1/fleetqueues"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A cluster in which everything is installed."""
+    with a_cluster(tmp_path_factory.mktemp("queues")) as cluster:
+        install_all(cluster)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def admin(installed: LocalCluster) -> Iterator[Person]:
+    """Somebody who may do everything."""
+    with Person(installed, "root", ("system:masters",)) as person:
+        yield person
+
+
+def queue(name: str, **spec: Any) -> dict[str, Any]:
+    kind = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
+
+
+def unless_refused(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    status, found = answer
+    assert status in {200, 201}, found
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_verdict(admin: Person, case: Case) -> None:
+    status, answer = admin.ask("POST", f"{QUEUES}?dryRun=All", case.object())
+    assert (status == 201) == case.stored, answer
+    if not case.stored:
+        assert status in {400, 422}
+    elif not case.refused:
+        stored = msgspec.json.decode(json.dumps(answer).encode(), type=FleetQueue)
+        wanted = msgspec.json.decode(
+            json.dumps(case.object() | {"metadata": answer["metadata"]}).encode(), type=FleetQueue
+        )
+        # The definition's defaults are the codec's.
+        assert read_fleet_queue(stored) == read_fleet_queue(wanted)
+
+
+def test_the_definitions_defaults_are_shown(admin: Person) -> None:
+    found = unless_refused(admin.ask("POST", f"{QUEUES}?dryRun=All", queue("team-a", preemption={})))
+    assert found["spec"] == {
+        "priority": 0,
+        "weight": 1,
+        "ordering": "BestEffort",
+        "state": "Open",
+        "preemption": {"withinQueue": "LowerPriority", "reclaim": "Any", "borrowing": "Never"},
+    }
+
+
+def test_an_edit_is_held_to_the_same_rules(admin: Person) -> None:
+    quotas = [{"resource": "gpu", "nominal": 8, "lendingLimit": 8}]
+    unless_refused(admin.ask("POST", QUEUES, queue("edited", quotas=quotas)))
+    cut = {"spec": {"quotas": [{"resource": "gpu", "nominal": 7, "lendingLimit": 8}]}}
+    status, answer = admin.merge(f"{QUEUES}/edited", cut)
+    assert status == 422
+    assert answer["details"]["causes"][0]["field"] == "spec.quotas[0].lendingLimit"
+    assert admin.merge(f"{QUEUES}/edited", {"spec": {"parent": "edited"}})[0] == 422
+
+
+def test_the_status_belongs_to_the_scheduler(installed: LocalCluster, admin: Person) -> None:
+    unless_refused(admin.ask("POST", QUEUES, {**queue("told"), "status": {"share": "7"}}))
+    assert "status" not in admin.ask("GET", f"{QUEUES}/told")[1]
+    told = {"status": {"share": "0.25", "pending": {"pods": 3, "reasons": [{"reason": "Quota", "pods": 3}]}}}
+    with Person(installed, DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups) as scheduler:
+        found = unless_refused(scheduler.merge(f"{QUEUES}/told/status", told))
+        assert found["status"] == told["status"]
+        assert scheduler.merge(f"{QUEUES}/told", {"spec": {"state": "Stopped"}})[0] == 403
+        assert scheduler.ask("DELETE", f"{QUEUES}/told")[0] == 403
+        assert scheduler.ask("POST", QUEUES, queue("another"))[0] == 403
+        assert scheduler.ask("GET", QUEUES)[0] == 200
+    with Person(installed, "somebody") as somebody:
+        assert somebody.ask("GET", QUEUES)[0] == 403
+
+
+def kubectl(cluster: LocalCluster, *arguments: str) -> str:
+    command = (str(program("kubectl")), f"--kubeconfig={cluster.kubeconfig}", *arguments)
+    return subprocess.check_output(command, text=True)
+
+
+def test_what_people_see(installed: LocalCluster, admin: Person) -> None:
+    quotas = [{"resource": "gpu", "nominal": 8}]
+    unless_refused(admin.ask("POST", QUEUES, queue("seen", parent="research", quotas=quotas)))
+    status = {
+        "conditions": [
+            {
+                "type": "Active",
+                "status": "False",
+                "reason": "ParentMissing",
+                "message": "there is no queue research",
+                "lastTransitionTime": "2026-01-31T12:00:00Z",
+            }
+        ],
+        "resources": [{"resource": "gpu", "used": "9500m", "borrowed": "1500m"}],
+        "pending": {"pods": 3},
+    }
+    unless_refused(admin.merge(f"{QUEUES}/seen/status", {"status": status}))
+    lines = kubectl(installed, "get", "fq", "seen").splitlines()
+    assert lines[0].split() == [
+        "NAME",
+        "PARENT",
+        "STATE",
+        "GPUS",
+        "USED",
+        "BORROWED",
+        "PENDING",
+        "ACTIVE",
+        "AGE",
+    ]
+    assert lines[1].split()[:-1] == ["seen", "research", "Open", "8", "9500m", "1500m", "3", "False"]
+    explained = kubectl(installed, "explain", "fleetqueue.spec.quotas.lendingLimit")
+    assert "How much of its own it lends to others" in explained
