@@ -27,12 +27,17 @@ COMMANDS = {
     "status": "Show the local clusters and whether their programs run.",
     "explain": "Say why a pod or a group waits, and what would help.",
     "completion": "Print what a shell needs to complete commands.",
+    "import": "Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into ours.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
     "agent": "Serve the GPUs of one node to its kubelet, the scheduler and metrics.",
     "simulate-gpu": "Tell a simulated GPU of a local cluster to fail, or to be well again.",
     "scenario": "Play small stories of a fleet through the engine and check its decisions.",
     "check": "Say whether gpufleet is installed and at work in a cluster.",
 }
+
+
+MODULES = {"import": "import_queues"}
+"""The modules of commands whose names cannot be those of modules."""
 
 
 class ExitCode(IntEnum):
@@ -51,7 +56,7 @@ class LazyCommand(click.Command):
 
     def __init__(self, name: str, line: str) -> None:
         super().__init__(name, short_help=line)
-        self.module_name = "gpufleet.cli." + name.replace("-", "_")
+        self.module_name = "gpufleet.cli." + MODULES.get(name, name.replace("-", "_"))
 
     def make_context(
         self,

@@ -1,0 +1,40 @@
+"""``gpufleet import``: the queues of another system as FleetQueues; ``gpufleet.migration`` does the work."""
+
+from pathlib import Path
+
+import click
+
+SYSTEMS = ["kueue", "kai", "volcano", "elasticquota"]
+
+
+@click.command(name="import")
+@click.argument("system", type=click.Choice(SYSTEMS))
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "--report",
+    type=click.Choice(["text", "json", "none"]),
+    default="text",
+    show_default=True,
+    help="What became of each field, on standard error.",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
+)
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+def command(system: str, files: tuple[str, ...], report: str, kubeconfig: Path | None, context: str) -> None:
+    """Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into FleetQueues.
+
+    Reads FILEs (- is standard input), or a cluster where none is given. The manifests go to standard
+    output, fit for kubectl apply; nothing is changed in any cluster.
+    """
+    from gpufleet.migration.command import from_cluster, from_files
+    from gpufleet.migration.report import as_json, as_text
+
+    if files and (kubeconfig is not None or context):
+        raise click.UsageError("either files or a cluster, not both")
+    outcome = from_files(system, files) if files else from_cluster(system, kubeconfig, context)
+    if report == "text":
+        click.echo(as_text(outcome.report), err=True)
+    elif report == "json":
+        click.echo(as_json(outcome.report), err=True)
+    click.echo(outcome.manifests, nl=False)

@@ -1,0 +1,59 @@
+"""``gpufleet import``: objects in, FleetQueues out, and what became of each field beside them."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.migration.gathering import gather
+from gpufleet.migration.ledger import Ledger
+from gpufleet.migration.queues import as_yaml, manifest
+from gpufleet.migration.report import Report, report
+from gpufleet.migration.sources import Source, read_documents
+from gpufleet.migration.systems import SYSTEMS, System
+from gpufleet.model.errors import InputError
+
+STANDARD_INPUT = "-"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The manifests as one text, and the report."""
+
+    manifests: str
+    report: Report
+
+
+def from_files(name: str, paths: Sequence[str]) -> Outcome:
+    """What becomes of the objects in these files; "-" is standard input."""
+    sources: list[Source] = []
+    for path in paths:
+        if path == STANDARD_INPUT:
+            sources += read_documents(sys.stdin.buffer.read(), "standard input")
+        else:
+            sources += read_documents(Path(path).read_bytes(), path)
+    return converted(name, sources)
+
+
+def from_cluster(name: str, kubeconfig: Path | None, context: str) -> Outcome:
+    """What becomes of the objects in a cluster."""
+    return converted(name, asyncio.run(gather(SYSTEMS[name], kubeconfig, context)))
+
+
+def converted(name: str, sources: Sequence[Source]) -> Outcome:
+    """What becomes of these objects. Raises InputError where there is nothing to convert."""
+    system = SYSTEMS[name]
+    ledger = Ledger()
+    drafts = system.convert(sources, ledger)
+    if not drafts:
+        raise InputError(_nothing(system, sources), expected=f"objects of {system.title}")
+    manifests = [manifest(draft) for draft in drafts]
+    names = [draft.name for draft in drafts]
+    return Outcome(as_yaml(manifests), report(system.title, names, ledger.notes))
+
+
+def _nothing(system: System, sources: Sequence[Source]) -> str:
+    seen = sorted({f"{one.kind}.{one.group}" for one in sources})
+    wanted = ", ".join(f"{kind}.{group}" for group in system.groups for kind in system.kinds)
+    return f"none of {wanted}; found {', '.join(seen[:8]) or 'nothing'}"

@@ -1,0 +1,128 @@
+"""KAI: Queues of scheduling.run.ai/v2.
+
+Quota is the nominal quota, limit the hard limit, the over-quota weight of GPUs the weight, and what is over
+quota is borrowed from the fleet (``fleet_root``). GPUs are counted in GPUs, CPU in thousandths, memory in
+units of 10^6 bytes; -1 is unlimited.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpufleet.migration import fleet_root
+from gpufleet.migration.fleet_root import Capacity
+from gpufleet.migration.go_durations import as_ours
+from gpufleet.migration.ledger import Ledger
+from gpufleet.migration.queues import Draft, parents_first
+from gpufleet.migration.sources import Source
+from gpufleet.model.quantity import NANO_PER_MILLI, NANO_PER_UNIT, ZERO, Quantity, parse_quantity
+from gpufleet.model.resource_names import CPU, MEMORY
+
+GROUP = "scheduling.run.ai"
+KINDS = ("Queue",)
+UNLIMITED = -1
+UNITS_NANO = {"gpu": NANO_PER_UNIT, CPU: NANO_PER_MILLI, MEMORY: 10**6 * NANO_PER_UNIT}
+DEFAULT_PRIORITY = 100
+NEVER_MORE = (
+    "0 or nothing: KAI's documents let nothing above the quota, its scheduler nothing at all; here the quota"
+    " is the limit"
+)
+MIG = "a MIG device counts in mig-slices here, in KAI as its slices in gpu"
+
+
+def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
+    """The FleetQueues for these objects; the ledger says what became of each field."""
+    everything = list(sources)
+    queues = [one for one in everything if one.group == GROUP and one.kind in KINDS]
+    if not queues:
+        return ()
+    fleet = fleet_root.capacity(everything)
+    drafts = [_queue(one, fleet, ledger) for one in queues]
+    return parents_first(fleet_root.place_under_a_root(drafts, fleet))
+
+
+def _queue(source: Source, fleet: Capacity, ledger: Ledger) -> Draft:
+    draft = Draft(source.name, source.title)
+    parent = source.text("spec", "parentQueue")
+    if parent:
+        draft.parent = parent
+        ledger.honoured(source, "spec.parentQueue", "spec.parent")
+    priority = source.number("spec", "priority")
+    draft.priority = DEFAULT_PRIORITY if priority is None else priority
+    if priority is not None:
+        ledger.honoured(source, "spec.priority", "spec.priority")
+    if not source.mapping("spec", "resources"):
+        raise source.error(
+            "no resources", "spec.resources", expected="resources, without which KAI takes no queue"
+        )
+    for resource in UNITS_NANO:
+        _resource(source, draft, resource, fleet, ledger)
+    _weight(source, draft, ledger)
+    for theirs, ours in (("preemptMinRuntime", "preemptAfter"), ("reclaimMinRuntime", "reclaimAfter")):
+        length = source.text("spec", theirs)
+        if length:
+            draft.preemption[ours] = as_ours(source, length, f"spec.{theirs}")
+            ledger.honoured(source, f"spec.{theirs}", f"spec.preemption.{ours}")
+    if source.get("spec", "displayName") is not None:
+        ledger.lost(source, "spec.displayName", "a queue is shown by its name")
+    ledger.finish(source)
+    return draft
+
+
+def _resource(source: Source, draft: Draft, resource: str, fleet: Capacity, ledger: Ledger) -> None:
+    """Quota and limit; a resource that is not named has neither, as in KAI."""
+    field = f"spec.resources.{resource}"
+    asked = source.mapping("spec", "resources", resource)
+    quota, limit = (_amount(source, asked, resource, name) for name in ("quota", "limit"))
+    if not asked:
+        # KAI reads this as a quota and a limit of 0.
+        ledger.approximated(source, field, f"spec.quotas[{resource}].hardLimit", f"absent: {NEVER_MORE}")
+    ours = draft.quota(resource)
+    ours.nominal = fleet_root.whole(resource, fleet) if quota is None else quota
+    if quota is None:
+        # It is not there twice: others borrow from the fleet itself.
+        ours.lending_limit = ZERO
+    becomes = f"spec.quotas[{resource}]"
+    if "quota" in asked:
+        said = f"unlimited is the whole fleet, {ours.nominal}, lent to nobody" if quota is None else ""
+        note = ledger.approximated if said or resource == "gpu" else ledger.honoured
+        note(source, f"{field}.quota", f"{becomes}.nominal", said or (MIG if resource == "gpu" else ""))
+    if limit is None:
+        ledger.honoured(source, f"{field}.limit", f"{becomes}.hardLimit", "unlimited: none is written")
+    elif limit == ZERO:
+        ours.hard_limit = ZERO if quota is None else quota
+        if asked:
+            ledger.approximated(source, f"{field}.limit", f"{becomes}.hardLimit", NEVER_MORE)
+    else:
+        ours.hard_limit = limit
+        ledger.honoured(source, f"{field}.limit", f"{becomes}.hardLimit")
+
+
+def _amount(source: Source, asked: dict[str, Any], resource: str, name: str) -> Quantity | None:
+    """An amount, None for an unlimited one."""
+    value = asked.get(name, 0)
+    if value == UNLIMITED:
+        return None
+    exact = source.quantity(value, f"spec.resources.{resource}.{name}")
+    return Quantity(exact.nano * UNITS_NANO[resource] // NANO_PER_UNIT)
+
+
+def _weight(source: Source, draft: Draft, ledger: Ledger) -> None:
+    """One weight for a queue: that of GPUs."""
+    weights: dict[str, Quantity] = {}
+    for resource in UNITS_NANO:
+        value = source.mapping("spec", "resources", resource).get("overQuotaWeight")
+        if value is not None:
+            weights[resource] = source.quantity(value, f"spec.resources.{resource}.overQuotaWeight")
+    chosen = next(iter(weights), None)
+    draft.weight = weights[chosen] if chosen is not None else parse_quantity("0")
+    for resource, weight in weights.items():
+        field = f"spec.resources.{resource}.overQuotaWeight"
+        if weight == draft.weight:
+            ledger.honoured(source, field, "spec.weight")
+        else:
+            ledger.approximated(
+                source, field, "spec.weight", f"a queue has one weight here, that of its {chosen}"
+            )
+    if chosen is None:
+        reason = "absent is 0, as in KAI: it gets of what is left over only what nobody else wants"
+        ledger.approximated(source, "spec.resources.gpu.overQuotaWeight", "spec.weight", reason)

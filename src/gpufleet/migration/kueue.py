@@ -1,0 +1,325 @@
+"""Kueue: ClusterQueues, Cohorts, LocalQueues and ResourceFlavors, of v1alpha1 to v1beta2.
+
+Its quota is ours, amount by amount: a ClusterQueue becomes a leaf, a Cohort the queue above. Two things
+differ. Kueue keeps a quota for each flavor of a resource; here a flavor counts where it is a model of GPU,
+and other flavors of a resource are added up. And a LocalQueue is a name in a namespace, which stays a name
+of the queue.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpufleet.kube.codec.quota_amounts import read_model
+from gpufleet.migration.ledger import Ledger
+from gpufleet.migration.queues import GPU, Draft, QuotaDraft, parents_first, quota_resource, total
+from gpufleet.migration.sources import Source
+from gpufleet.model import gpu_model
+from gpufleet.model.errors import InputError
+from gpufleet.model.quantity import Quantity
+
+GROUP = "kueue.x-k8s.io"
+KINDS = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
+MODEL_LABELS = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+    "gpu.nvidia.com/class",
+)
+"""Labels of nodes that name a model of GPU."""
+
+DEFAULT_LOCAL_QUEUE = "default"
+STATES = {"None": "Open", "Hold": "Held", "HoldAndDrain": "Stopped"}
+ORDERINGS = {"BestEffortFIFO": "BestEffort", "StrictFIFO": "Strict"}
+NODES_BY_POD = "pods choose their nodes by their own nodeSelector, affinity and tolerations"
+LOST = {
+    "namespaceSelector": "who may use a queue is left to admission policies; namespaces are mapped by name",
+    "flavorFungibility": "which nodes are tried first is the placement policy's decision",
+    "admissionChecks": "there are no admission checks",
+    "admissionChecksStrategy": "there are no admission checks",
+    "admissionScope": "set spec.halfLife: past usage then counts between queues, not between LocalQueues",
+    "concurrentAdmissionPolicy": "all models that a pod accepts are tried in one decision",
+}
+
+Amounts = dict[str, QuotaDraft]
+
+
+def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
+    """The FleetQueues for these objects; the ledger says what became of each field."""
+    by_kind: dict[str, list[Source]] = {kind: [] for kind in KINDS}
+    for source in sources:
+        if source.group == GROUP and source.kind in by_kind:
+            by_kind[source.kind].append(source)
+    models = {one.name: _flavor(one, ledger) for one in by_kind["ResourceFlavor"]}
+    queues = {one.name: one for one in by_kind["ClusterQueue"]}
+    names = _cohort_names(by_kind["Cohort"], queues)
+    drafts: dict[str, Draft] = {}
+    for source in by_kind["Cohort"]:
+        draft = _cohort(source, names, models, ledger)
+        drafts[draft.name] = draft
+    for source in queues.values():
+        drafts[source.name] = _cluster_queue(source, names, models, ledger)
+    for cohort, name in names.items():
+        # A Cohort needs no object: the name is enough.
+        drafts.setdefault(name, Draft(name, f"Cohort {cohort}"))
+    for source in by_kind["LocalQueue"]:
+        _local_queue(source, queues, drafts, ledger)
+    for source in by_kind["WorkloadPriorityClass"]:
+        value = source.number("value")
+        way_out = f"kubectl create priorityclass {source.name} --value={value}, and name it in the pods"
+        ledger.lost(source, "value", f"the priority of a pod is its PriorityClass: {way_out}")
+    return parents_first(drafts.values())
+
+
+def _cohort_names(cohorts: list[Source], queues: dict[str, Source]) -> dict[str, str]:
+    """The queue that each Cohort becomes; a ClusterQueue of the same name keeps the name."""
+    named = [one.name for one in cohorts]
+    named += [_cohort_of(one)[1] for one in queues.values()]
+    named += [_parent_of(one)[1] for one in cohorts]
+    taken = set(queues)
+    found: dict[str, str] = {}
+    for name in sorted({name for name in named if name}):
+        free = name
+        while free in taken:
+            free = f"cohort-{free}"
+        taken.add(free)
+        found[name] = free
+    return found
+
+
+def _cohort_of(source: Source) -> tuple[str, str]:
+    """The field that names the cohort, and the name; v1beta1 calls it "cohort"."""
+    field = "cohortName" if source.get("spec", "cohortName") is not None else "cohort"
+    return f"spec.{field}", source.text("spec", field)
+
+
+def _parent_of(source: Source) -> tuple[str, str]:
+    field = "parentName" if source.get("spec", "parentName") is not None else "parent"
+    return f"spec.{field}", source.text("spec", field)
+
+
+def _flavor(source: Source, ledger: Ledger) -> str | None:
+    """The model of GPU that a flavor stands for."""
+    labels = source.mapping("spec", "nodeLabels")
+    model = None
+    for key, value in labels.items():
+        field = f"spec.nodeLabels.{key}"
+        known = gpu_model.find(str(value)) if key in MODEL_LABELS else None
+        if (
+            key in MODEL_LABELS
+            and model is None
+            and (known is not None or not gpu_model.matching(str(value)))
+        ):
+            model = str(known.name) if known is not None else _own_name(source, str(value), field)
+            becomes = f"spec.quotas[gpu/{model}]"
+            ledger.approximated(
+                source,
+                field,
+                becomes,
+                f"counted as a model of GPU; {NODES_BY_POD}, and no label is put on them",
+            )
+        else:
+            ledger.lost(source, field, NODES_BY_POD)
+    for name in ("nodeTaints", "tolerations"):
+        if source.get("spec", name) is not None:
+            ledger.lost(source, f"spec.{name}", NODES_BY_POD)
+    if source.get("spec", "topologyName") is not None:
+        ledger.lost(source, "spec.topologyName", "levels of topology are the node labels that gangs ask for")
+    ledger.finish(source)
+    return model
+
+
+def _own_name(source: Source, text: str, field: str) -> str:
+    try:
+        return read_model(text, field)
+    except InputError as problem:
+        raise source.error(problem.problem, field, text, problem.expected) from None
+
+
+def _cohort(source: Source, names: dict[str, str], models: dict[str, str | None], ledger: Ledger) -> Draft:
+    draft = Draft(names[source.name], source.title)
+    if draft.name != source.name:
+        reason = f"a ClusterQueue has this name too: the cohort is called {draft.name}"
+        ledger.approximated(source, "metadata.name", "metadata.name", reason)
+    field, parent = _parent_of(source)
+    if parent:
+        draft.parent = names[parent]
+        ledger.honoured(source, field, "spec.parent")
+    _quotas(source, draft, models, ledger)
+    _weight(source, draft, ledger)
+    ledger.finish(source)
+    return draft
+
+
+def _cluster_queue(
+    source: Source, names: dict[str, str], models: dict[str, str | None], ledger: Ledger
+) -> Draft:
+    draft = Draft(source.name, source.title)
+    field, cohort = _cohort_of(source)
+    if cohort:
+        draft.parent = names[cohort]
+        ledger.honoured(source, field, "spec.parent")
+    _quotas(source, draft, models, ledger)
+    _weight(source, draft, ledger)
+    ordering = source.text("spec", "queueingStrategy")
+    if ordering:
+        draft.ordering = _word(source, "spec.queueingStrategy", ordering, ORDERINGS)
+        ledger.honoured(source, "spec.queueingStrategy", "spec.ordering")
+    state = source.text("spec", "stopPolicy")
+    if state:
+        draft.state = _word(source, "spec.stopPolicy", state, STATES)
+        ledger.honoured(source, "spec.stopPolicy", "spec.state")
+    _preemption(source, draft, ledger)
+    for name, reason in LOST.items():
+        if source.get("spec", name) is not None:
+            ledger.lost(source, f"spec.{name}", reason)
+    ledger.finish(source)
+    return draft
+
+
+def _preemption(source: Source, draft: Draft, ledger: Ledger) -> None:
+    """Kueue's defaults are Never, which are not ours: they are written out."""
+    spec = source.mapping("spec", "preemption")
+    within, reclaim = spec.get("withinClusterQueue"), spec.get("reclaimWithinCohort")
+    draft.preemption = {"withinQueue": within or "Never", "reclaim": reclaim or "Never"}
+    if within:
+        ledger.honoured(source, "spec.preemption.withinClusterQueue", "spec.preemption.withinQueue")
+    if reclaim:
+        ledger.honoured(source, "spec.preemption.reclaimWithinCohort", "spec.preemption.reclaim")
+    borrow = source.mapping("spec", "preemption", "borrowWithinCohort")
+    if not borrow:
+        return
+    field = "spec.preemption.borrowWithinCohort"
+    policy = borrow.get("policy") or "Never"
+    draft.preemption["borrowing"] = policy
+    ledger.honoured(source, f"{field}.policy", "spec.preemption.borrowing")
+    threshold = source.number("spec", "preemption", "borrowWithinCohort", "maxPriorityThreshold")
+    if threshold is not None and policy != "Never":
+        draft.preemption["borrowingPriorityMax"] = threshold
+        ledger.honoured(source, f"{field}.maxPriorityThreshold", "spec.preemption.borrowingPriorityMax")
+    elif threshold is not None:
+        ledger.lost(source, f"{field}.maxPriorityThreshold", "means nothing while the policy is Never")
+
+
+def _weight(source: Source, draft: Draft, ledger: Ledger) -> None:
+    weight = source.get("spec", "fairSharing", "weight")
+    if weight is None:
+        return
+    exact = source.quantity(weight, "spec.fairSharing.weight")
+    draft.weight = Quantity(exact.milli_value() * 10**6)
+    field = "spec.fairSharing.weight"
+    if draft.weight == exact:
+        ledger.honoured(source, field, "spec.weight", "shares count here whether or not Kueue's were enabled")
+    else:
+        ledger.approximated(source, field, "spec.weight", "rounded up to thousandths")
+
+
+def _quotas(source: Source, draft: Draft, models: dict[str, str | None], ledger: Ledger) -> None:
+    """Quotas by resource: added up over flavors, and for GPUs also by model."""
+    amounts: dict[str, list[QuotaDraft]] = {}
+    for number, group in enumerate(source.items("spec", "resourceGroups")):
+        path = f"spec.resourceGroups[{number}]"
+        _covered(source, path, group, ledger)
+        for flavor in _maps(source, group, "flavors", path):
+            name = str(flavor.get("name"))
+            _note_flavor(source, f"{path}.flavors[{name}].name", models.get(name), ledger)
+            for one in _maps(source, flavor, "resources", f"{path}.flavors[{name}]"):
+                field = f"{path}.flavors[{name}].resources[{one.get('name')}]"
+                resource = quota_resource(str(one.get("name")))
+                if resource is None:
+                    ledger.lost(source, field, "no quota counts this resource")
+                    continue
+                quota = _amounts(source, one, field)
+                amounts.setdefault(resource, []).append(quota)
+                model = models.get(name) if resource == GPU else None
+                if model is not None:
+                    amounts.setdefault(f"gpu/{model}", []).append(quota)
+                _note(source, field, one, resource, model, ledger)
+    for resource, quotas in amounts.items():
+        draft.quotas[resource] = added(quotas)
+        if len(quotas) > 1 and resource != GPU:
+            reason = "its flavors are added up: what one of them has may be used of another"
+            ledger.approximated(
+                source, f"spec.resourceGroups ({resource})", f"spec.quotas[{resource}]", reason
+            )
+
+
+def _note_flavor(source: Source, field: str, model: str | None, ledger: Ledger) -> None:
+    if model is not None:
+        ledger.honoured(source, field, f"spec.quotas[gpu/{model}]", "its GPUs have a quota of their own")
+    else:
+        ledger.approximated(
+            source, field, "spec.quotas", "only flavors that are a model of GPU are kept apart"
+        )
+
+
+def _covered(source: Source, path: str, group: Any, ledger: Ledger) -> None:
+    if not isinstance(group, dict):
+        raise source.error("not a map", path, group, "a map")
+    reason = "work that asks for other resources is not refused: what no queue names is not limited"
+    ledger.approximated(source, f"{path}.coveredResources", "spec.quotas", reason)
+
+
+def _maps(source: Source, part: dict[str, Any], name: str, path: str) -> list[dict[str, Any]]:
+    found = part.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise source.error("not a list of maps", f"{path}.{name}", found, "a list of maps")
+    return found
+
+
+def _amounts(source: Source, one: dict[str, Any], field: str) -> QuotaDraft:
+    def amount(name: str) -> Quantity | None:
+        value = one.get(name)
+        return None if value is None else source.quantity(value, f"{field}.{name}")
+
+    return QuotaDraft(amount("nominalQuota"), amount("borrowingLimit"), amount("lendingLimit"))
+
+
+def _note(
+    source: Source, field: str, one: dict[str, Any], resource: str, model: str | None, ledger: Ledger
+) -> None:
+    becomes = f"gpu/{model}" if model is not None else resource
+    ledger.honoured(source, f"{field}.name", f"spec.quotas[{becomes}].resource")
+    words = {"nominalQuota": "nominal", "borrowingLimit": "borrowingLimit", "lendingLimit": "lendingLimit"}
+    for name, ours in words.items():
+        if one.get(name) is not None:
+            ledger.honoured(source, f"{field}.{name}", f"spec.quotas[{becomes}].{ours}")
+
+
+def added(quotas: list[QuotaDraft]) -> QuotaDraft:
+    """Several quotas as one. A limit is left out where one of them has none to borrow by."""
+    nominal = total(quota.nominal or Quantity() for quota in quotas)
+    borrowing = [quota.borrowing_limit for quota in quotas if quota.borrowing_limit is not None]
+    lending = None
+    if any(quota.lending_limit is not None for quota in quotas):
+        lent = (quota.nominal if quota.lending_limit is None else quota.lending_limit for quota in quotas)
+        lending = total(amount or Quantity() for amount in lent)
+    return QuotaDraft(nominal, total(borrowing) if len(borrowing) == len(quotas) else None, lending)
+
+
+def _local_queue(source: Source, queues: dict[str, Source], drafts: dict[str, Draft], ledger: Ledger) -> None:
+    target = source.text("spec", "clusterQueue")
+    if target not in queues:
+        ledger.lost(source, "spec.clusterQueue", f"there is no ClusterQueue {target} among these objects")
+    else:
+        draft = drafts[target]
+        draft.local_queues.append((source.namespace, source.name))
+        becomes = "spec.localQueues"
+        if source.name == DEFAULT_LOCAL_QUEUE:
+            # As in Kueue, work of the namespace that names no queue.
+            draft.namespaces.append(source.namespace)
+            becomes = "spec.localQueues, spec.namespaces"
+        ledger.honoured(source, "spec.clusterQueue", becomes)
+    if source.get("spec", "stopPolicy") not in (None, "None"):
+        ledger.lost(source, "spec.stopPolicy", "a queue is held as a whole, not for one namespace")
+    elif source.get("spec", "stopPolicy") is not None:
+        ledger.honoured(source, "spec.stopPolicy", "spec.state")
+    if source.get("spec", "fairSharing") is not None:
+        ledger.lost(source, "spec.fairSharing", "work inside a queue goes by priority, then by age")
+    ledger.finish(source)
+
+
+def _word(source: Source, field: str, text: str, meanings: dict[str, str]) -> str:
+    found = meanings.get(text)
+    if found is None:
+        raise source.error("unknown", field, text, ", ".join(meanings))
+    return found

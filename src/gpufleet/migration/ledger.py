@@ -1,0 +1,75 @@
+"""What became of each field of another system's object, so that nothing is lost without a word.
+
+A converter says of every field that it knows what it made of it. ``Ledger.finish`` adds whatever nobody
+spoke of.
+"""
+
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gpufleet.migration.sources import Source
+
+
+class Verdict(enum.StrEnum):
+    """How much of a field's meaning is kept."""
+
+    HONOURED = "honoured"
+    APPROXIMATED = "approximated"
+    NO_EQUIVALENT = "no equivalent"
+
+
+class Note(msgspec.Struct, frozen=True):
+    """One field of one object: what became of it, and why. ``becomes`` is the field of the FleetQueue."""
+
+    object: str
+    field: str
+    verdict: Verdict
+    reason: str
+    becomes: str = ""
+
+
+class Ledger:
+    """The notes on all objects that are converted together."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self._spoken: dict[str, set[str]] = {}
+
+    def honoured(self, source: Source, field: str, becomes: str, reason: str = "") -> None:
+        """The field means the same there."""
+        self._note(source, field, Verdict.HONOURED, reason or "the same", becomes)
+
+    def approximated(self, source: Source, field: str, becomes: str, reason: str) -> None:
+        """The field is taken over, and differs in what the reason says."""
+        self._note(source, field, Verdict.APPROXIMATED, reason, becomes)
+
+    def lost(self, source: Source, field: str, reason: str) -> None:
+        """The field has no equivalent; the reason says what to do instead."""
+        self._note(source, field, Verdict.NO_EQUIVALENT, reason, "")
+
+    def _note(self, source: Source, field: str, verdict: Verdict, reason: str, becomes: str) -> None:
+        self._spoken.setdefault(source.title, set()).add(field)
+        self.notes.append(Note(source.title, field, verdict, reason, becomes))
+
+    def finish(self, source: Source) -> None:
+        """Note every field of the spec that nobody spoke of."""
+        spoken = self._spoken.get(source.title, set())
+        for path in leaves(source.body.get("spec", {}), "spec"):
+            if not any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in spoken):
+                self.lost(source, path, "not known to this version of gpufleet")
+
+
+def leaves(part: Any, path: str) -> Iterator[str]:
+    """The paths of all values below; those of empty lists and maps too."""
+    if isinstance(part, dict) and part:
+        for name, inner in part.items():
+            yield from leaves(inner, f"{path}.{name}")
+    elif isinstance(part, list) and part:
+        for position, inner in enumerate(part):
+            named = isinstance(inner, dict) and isinstance(inner.get("name"), str)
+            yield from leaves(inner, f"{path}[{inner['name'] if named else position}]")
+    else:
+        yield path

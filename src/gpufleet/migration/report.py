@@ -1,0 +1,46 @@
+"""What became of each field, as text for people and as JSON for programs."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import msgspec
+
+from gpufleet.migration.ledger import Note, Verdict
+
+SIGNS = {Verdict.HONOURED: "=", Verdict.APPROXIMATED: "~", Verdict.NO_EQUIVALENT: "-"}
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The whole report. ``counts`` by verdict."""
+
+    system: str
+    queues: tuple[str, ...]
+    counts: dict[str, int]
+    notes: tuple[Note, ...]
+
+
+def report(system: str, queues: Sequence[str], notes: Sequence[Note]) -> Report:
+    """The report on a conversion."""
+    counts = {verdict.value: sum(note.verdict is verdict for note in notes) for verdict in Verdict}
+    return Report(system, tuple(queues), counts, tuple(notes))
+
+
+def as_json(found: Report) -> str:
+    """One JSON object."""
+    return msgspec.json.format(msgspec.json.encode(found)).decode()
+
+
+def as_text(found: Report) -> str:
+    """Object by object; what is honoured comes first, then what needs a person's eye."""
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in found.counts.items())
+    lines = [f"{len(found.queues)} queues of {found.system}; fields: {counts}"]
+    for title, notes in groupby(found.notes, key=lambda note: note.object):
+        lines.append(title)
+        ordered = sorted(notes, key=lambda note: tuple(Verdict).index(note.verdict))
+        for note in ordered:
+            becomes = f" -> {note.becomes}" if note.becomes else ""
+            reason = (
+                "" if note.verdict is Verdict.HONOURED and note.reason == "the same" else f": {note.reason}"
+            )
+            lines.append(f"  {SIGNS[note.verdict]} {note.field}{becomes}{reason}")
+    return "\n".join(lines)

@@ -1,0 +1,33 @@
+"""The four systems by the names that people type, and which kinds each is read from."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from gpufleet.migration import elastic_quota, kai, kueue, volcano
+from gpufleet.migration.ledger import Ledger
+from gpufleet.migration.queues import Draft
+from gpufleet.migration.sources import Source
+
+
+class System(msgspec.Struct, frozen=True):
+    """One system. ``needs_nodes``: what the fleet has is a part of its quota."""
+
+    title: str
+    groups: tuple[str, ...]
+    kinds: tuple[str, ...]
+    convert: Callable[[Iterable[Source], Ledger], tuple[Draft, ...]]
+    needs_nodes: bool = False
+
+
+SYSTEMS = {
+    "kueue": System("Kueue", (kueue.GROUP,), kueue.KINDS, kueue.convert),
+    "kai": System("KAI", (kai.GROUP,), kai.KINDS, kai.convert, needs_nodes=True),
+    "volcano": System("Volcano", (volcano.GROUP,), volcano.KINDS, volcano.convert, needs_nodes=True),
+    "elasticquota": System(
+        "scheduler-plugins",
+        (elastic_quota.GROUP, elastic_quota.OLD_GROUP),
+        elastic_quota.KINDS,
+        elastic_quota.convert,
+    ),
+}
