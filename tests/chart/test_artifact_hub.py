@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpufleet import __version__
-from tests.chart.rendering import CHART, one, rendered
+from tests.chart.rendering import CHART, rendered
 
 PREFIX = "artifacthub.io/"
 KINDS = {"added", "changed", "deprecated", "removed", "fixed", "security"}
@@ -36,12 +36,17 @@ def test_the_definitions_are_those_that_it_brings(told: dict[str, str]) -> None:
     assert [(one["kind"], one["name"], one["version"]) for one in listed(told["crds"])] == expected
 
 
-def test_the_example_is_one_that_a_server_would_take(told: dict[str, str]) -> None:
-    definition = one(rendered(), "CustomResourceDefinition", "nodedevices.gpufleet.io")
-    (version,) = definition["spec"]["versions"]
-    (example,) = listed(told["crdsExamples"])
-    assert example["kind"] == definition["spec"]["names"]["kind"]
-    assert unlike(example["spec"], version["schema"]["openAPIV3Schema"]["properties"]["spec"]) == []
+def test_each_example_is_one_that_a_server_would_take(told: dict[str, str]) -> None:
+    definitions = {
+        its["spec"]["names"]["kind"]: its["spec"]
+        for its in rendered()
+        if its["kind"] == "CustomResourceDefinition"
+    }
+    examples = {its["kind"]: its for its in listed(told["crdsExamples"])}
+    assert examples.keys() == definitions.keys()
+    for kind, example in examples.items():
+        (version,) = definitions[kind]["versions"]
+        assert unlike(example["spec"], version["schema"]["openAPIV3Schema"]["properties"]["spec"]) == []
 
 
 def unlike(value: object, schema: dict[str, Any], path: str = "spec") -> list[str]:

@@ -5,7 +5,7 @@ finds the newest. Kinds that a cluster may not have installed are optional: they
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.gangs import FOLLOWED
 from gpufleet.kube.mirror import Health, Mirror, Pace
+from gpufleet.kube.objects.fleet_queues import FleetQueue
 from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
@@ -27,6 +28,7 @@ from gpufleet.kube.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from gpufleet.kube.replica import Identity
 from gpufleet.kube.resources import Kind
 from gpufleet.scheduler.desk import Desk
 from gpufleet.scheduler.reporting import Standing
@@ -46,6 +48,7 @@ WATCHED = (
     Watched(resources.NODES, Node),
     Watched(resources.NAMESPACES, Namespace),
     Watched(resources.NODE_DEVICES, NodeDevices, optional=True),
+    Watched(resources.FLEET_QUEUES, FleetQueue, optional=True),
     Watched(resources.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim),
     Watched(resources.PERSISTENT_VOLUMES, PersistentVolume),
     Watched(resources.STORAGE_CLASSES, StorageClass),
@@ -82,6 +85,10 @@ class Cluster:
         """All objects of a kind."""
         mirror = self.mirrors.get(kind)
         return () if mirror is None else mirror.objects.values()
+
+    def unreadable(self, kind: Kind) -> Mapping[tuple[str, str], Identity]:
+        """Objects of which the newest version cannot be decoded, by namespace and name."""
+        return self.mirrors[kind].unreadable
 
     def standing(self, name: PodName) -> Standing | None:
         """A pod as its owner can still be told why it waits; None for one that has a node, or is gone."""

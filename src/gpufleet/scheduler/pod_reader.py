@@ -15,6 +15,7 @@ from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import NO_LABELS, GangPart, PodVolumes, read_placed_pod, read_pod
+from gpufleet.kube.codec.queues import read_queue
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
 from gpufleet.kube.errors import ObjectError
@@ -23,11 +24,13 @@ from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
 from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.errors import InputError
 from gpufleet.model.grant import GrantedDevice
-from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.identifiers import DEFAULT_QUEUE, DeviceId, NodeName, PodUid, QueueName
 from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 from gpufleet.scheduler.held_devices import devices_of
+from gpufleet.scheduler.queue_book import QueueBook
 from gpufleet.scheduler.volume_refusals import VolumeRefusals
 
 LOG = logging.getLogger(__name__)
@@ -73,6 +76,7 @@ class PodReader:
     def __init__(self, cluster: Lookup, dependencies: Dependencies, gangs: FindGang) -> None:
         self.cluster = cluster
         self.refusals = VolumeRefusals()
+        self.queues = QueueBook(cluster)
         self.dependencies = dependencies
         self.gangs = gangs
 
@@ -101,6 +105,7 @@ class PodReader:
             volumes=self._elsewhere(volumes.volumes),
             gang=gang,
             namespace_labels=self._namespace_labels(pod, lookup),
+            queues=self.queues.of_namespace(pod.metadata.namespace),
         )
 
     def _elsewhere(self, volumes: PodVolumes) -> PodVolumes:
@@ -130,19 +135,30 @@ class PodReader:
             part = None
         gang = part if isinstance(part, GangPart) else None
         labels = self._namespace_labels(pod, self.cluster)
+        queues = self.queues.of_namespace(pod.metadata.namespace)
         try:
-            meaning = read_placed_pod(pod, volumes=volumes, gang=gang, namespace_labels=labels)
+            meaning = read_placed_pod(pod, volumes=volumes, gang=gang, namespace_labels=labels, queues=queues)
         except ObjectError as problem:
             words = "a placed pod asks for what cannot be; only its place among the pods is counted"
             LOG.error(words, extra={"problem": str(problem)})  # noqa: TRY400
             metadata = msgspec.structs.replace(pod.metadata, creation_timestamp=None)
             bare = msgspec.structs.replace(pod, metadata=metadata, spec=PodSpec(containers=()))
-            meaning = read_placed_pod(bare, gang=gang, namespace_labels=labels)
+            meaning = read_placed_pod(bare, gang=gang, namespace_labels=labels, queues=queues)
         granted = self._granted(pod)
         if not granted or agrees(meaning.shape.gpu, granted):
             return meaning
         shape = msgspec.structs.replace(meaning.shape, gpu=request_of(granted))
         return msgspec.structs.replace(meaning, shape=shape)
+
+    def queue_of(self, pod: Pod) -> QueueName:
+        """The queue that a placed pod is counted in."""
+        metadata = pod.metadata
+        labels = self._namespace_labels(pod, self.cluster)
+        try:
+            queues = self.queues.of_namespace(metadata.namespace)
+            return read_queue(metadata.labels, metadata.annotations, labels, queues)
+        except InputError:
+            return DEFAULT_QUEUE
 
     def devices(self, pod: Pod, count: int) -> tuple[DeviceId | None, ...]:
         """The devices that a placed pod holds: as its node reports, else as granted, else unknown."""

@@ -9,6 +9,8 @@ moves it and returns the engine's events; reading what a pod means is ``pod_read
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodRemoved
 from gpufleet.kube.objects.pod import RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
@@ -116,6 +118,22 @@ class PodBook:
             entry = self.entries.get(uid)
             if entry is not None and entry.place is not Place.PLACED and entry.intent is None:
                 events += self.regard(entry.object)
+        return events
+
+    def queue_again(self, namespaces: set[str]) -> list[Event]:
+        """Placed pods of these namespaces that are another queue's now."""
+        events: list[Event] = []
+        if not namespaces:
+            return events
+        for uid, entry in list(self.entries.items()):
+            meaning = entry.meaning
+            if entry.place is not Place.PLACED or meaning is None or meaning.namespace not in namespaces:
+                continue
+            queue = self.reader.queue_of(entry.object)
+            if queue != meaning.queue:
+                moved = msgspec.structs.replace(meaning, queue=queue)
+                self._enter(uid, Entry(entry.name, entry.object, Place.PLACED, moved, devices=entry.devices))
+                events.append(PodBound(moved, NodeName(entry.node), entry.devices))
         return events
 
     def leave(self, uid: PodUid) -> list[Event]:

@@ -42,6 +42,7 @@ from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.nodes import NodeBook
 from gpufleet.scheduler.pod_reader import PodReader
 from gpufleet.scheduler.pods import PodBook
+from gpufleet.scheduler.queue_telling import QueueTelling
 from gpufleet.scheduler.refreshing import Refreshing
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.rounds import Record, Rounds
@@ -195,7 +196,16 @@ class Service:
             return binder.backlog > 0 or reporter.backlog > 0 or desk.has_changes
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
-        return rounds, [binder.run(), reporter.run(), evictor.run(), refreshing.run()]
+        telling = QueueTelling(
+            self.client,
+            cluster,
+            reader.queues,
+            lambda: (),
+            lambda: cluster.unreadable(resources.FLEET_QUEUES),
+            busy=busy,
+            may_write=self.lease.holds,
+        )
+        return rounds, [binder.run(), reporter.run(), evictor.run(), refreshing.run(), telling.run()]
 
 
 class EpochUsedError(InternalError):

@@ -27,7 +27,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.salvage import salvage_pod
 from gpufleet.kube.resources import Kind
-from gpufleet.model.identifiers import GangName, NodeName, PodUid, TopologyLevelName
+from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName, TopologyLevelName
 from gpufleet.model.topology import Topology, TopologyLevel
 from gpufleet.scheduler.binder import BindResult, Outcome
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
@@ -70,6 +70,7 @@ class Translation:
         self.nodes = nodes
         self.pods = pods
         self.refusals = pods.reader.refusals
+        self.queues = pods.reader.queues
         self.gangs = gangs
         self.clock = clock
         self.metrics = metrics
@@ -89,6 +90,7 @@ class Translation:
         first: list[Event] = []
         nodes: dict[NodeName, None] = dict.fromkeys(self.nodes.trust.regained(self.clock.monotonic_s()))
         touched: dict[PodUid, None] = {}
+        relabelled: dict[str, None] = {}
         pod_events: list[Event] = []
         for kind, change in seen:
             if kind == resources.PODS:
@@ -104,6 +106,14 @@ class Translation:
                     nodes[attached_to] = None
             elif kind == resources.NAMESPACES:
                 first.append(self._namespace(key.name))
+                relabelled[key.name] = None
+            elif kind == resources.FLEET_QUEUES:
+                problem = change.problem if isinstance(change, Unreadable) else ""
+                first += self.queues.regard(QueueName(key.name), problem)
+            touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        moved = self.queues.take_moved(relabelled)
+        for namespace in moved:
+            key = ObjectKey(resources.NAMESPACES, "", namespace)
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
         for claim in self.refusals.lapsed(self.clock.monotonic_s()):
             namespace, _, name = claim.rpartition("/")
@@ -115,6 +125,7 @@ class Translation:
             if kind == resources.PODS:
                 pod_events += self._pod(change, nodes)
         pod_events += self.pods.read_again(touched)
+        pod_events += self.pods.queue_again({*moved, *relabelled})
         for name in nodes:
             first += self.nodes.regard(name, self.clock.monotonic_s())
         for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):

@@ -9,13 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpufleet.cli.main import main
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.kube.objects.fleet_queues import FleetQueue
 from gpufleet.localkube.cluster import LocalCluster
 from tests.kube.codec.queue_cases import CASES, Case
-from tests.kube.manifests.real_server import Person, install_all, until
+from tests.kube.manifests.real_server import Person, install_all
 from tests.localkube.cluster import a_cluster, program
 
 IMPORTED = Path(__file__).parents[2] / "migration" / "cases"
@@ -141,38 +140,4 @@ def test_what_people_see(installed: LocalCluster, admin: Person) -> None:
 @pytest.mark.parametrize("path", sorted(IMPORTED.glob("*.out.yaml")), ids=lambda path: path.stem)
 def test_what_is_imported_can_be_applied(admin: Person, path: Path) -> None:
     for text in path.read_text(encoding="utf-8").split("\n---\n"):
-        unless_refused(admin.ask("POST", f"{QUEUES}?dryRun=All", msgspec.yaml.decode(text)))
-
-
-def test_the_queues_of_a_cluster_are_imported(
-    installed: LocalCluster, admin: Person, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["import", "volcano", f"--kubeconfig={installed.kubeconfig}"]) == 2
-    assert "the cluster serves no Queue of scheduling.volcano.sh" in capsys.readouterr().err
-    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": loose}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "queues.scheduling.volcano.sh"},
-        "spec": {
-            "group": "scheduling.volcano.sh",
-            "scope": "Cluster",
-            "names": {"kind": "Queue", "plural": "queues"},
-            "versions": [version],
-        },
-    }
-    unless_refused(admin.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition))
-    theirs = "/apis/scheduling.volcano.sh/v1beta1/queues"
-    until(lambda: admin.ask("GET", theirs)[0] == 200)
-    (given,) = (
-        msgspec.yaml.decode(text)
-        for text in (IMPORTED / "volcano-capacity.yaml").read_text(encoding="utf-8").split("\n---\n")
-        if "name: team-b" in text
-    )
-    unless_refused(admin.ask("POST", theirs, given))
-    assert main(["import", "volcano", f"--kubeconfig={installed.kubeconfig}"]) == 0
-    said = capsys.readouterr()
-    assert "2 queues of Volcano" in said.err
-    for text in said.out.split("\n---\n"):
         unless_refused(admin.ask("POST", f"{QUEUES}?dryRun=All", msgspec.yaml.decode(text)))

@@ -18,7 +18,7 @@ from gpufleet.kube.codec.cuda import needed_features
 from gpufleet.kube.codec.features import required_features
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.gpu_models import accepted_models
-from gpufleet.kube.codec.queues import read_queue
+from gpufleet.kube.codec.queues import NO_QUEUES, NamespaceQueues, read_queue
 from gpufleet.kube.codec.resizing import held_resources
 from gpufleet.kube.codec.shares import read_share
 from gpufleet.kube.codec.times import microseconds
@@ -68,6 +68,7 @@ def read_pod(
     volumes: PodVolumes = NO_VOLUMES,
     gang: GangPart | None = None,
     namespace_labels: Mapping[str, str] = NO_LABELS,
+    queues: NamespaceQueues = NO_QUEUES,
 ) -> Pod:
     """A pod that waits for us. Raises ObjectError, naming the field, for what cannot be."""
     metadata = pod.metadata
@@ -75,7 +76,8 @@ def read_pod(
         if not metadata.uid:
             raise InputError("no uid", field="metadata.uid", expected="what the API server writes")
         shape = _with_volumes(read_shape(pod), volumes)
-        return _pod(pod, shape, gang, read_queue(metadata.labels, metadata.annotations, namespace_labels))
+        queue = read_queue(metadata.labels, metadata.annotations, namespace_labels, queues)
+        return _pod(pod, shape, gang, queue)
 
 
 def read_placed_pod(
@@ -84,6 +86,7 @@ def read_placed_pod(
     volumes: PodVolumes = NO_VOLUMES,
     gang: GangPart | None = None,
     namespace_labels: Mapping[str, str] = NO_LABELS,
+    queues: NamespaceQueues = NO_QUEUES,
 ) -> Pod:
     """A pod that has a node already, by whoever placed it: what it takes must be counted.
 
@@ -91,7 +94,7 @@ def read_placed_pod(
     Raises ObjectError only where even the amounts that it takes cannot be read.
     """
     try:
-        found = read_pod(pod, volumes=volumes, gang=gang, namespace_labels=namespace_labels)
+        found = read_pod(pod, volumes=volumes, gang=gang, namespace_labels=namespace_labels, queues=queues)
         return _as_resized(pod, found) if pod.resized else found
     except ObjectError:
         with of_object("pod", pod.metadata.path):

@@ -2,27 +2,48 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from gpufleet.kube import keys
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.label_syntax import is_subdomain
 
 
+class NamespaceQueues(msgspec.Struct, frozen=True):
+    """What the queues themselves say of a namespace.
+
+    ``mapped`` is where its work waits that names no queue; ``local`` are names of queues that hold in
+    this namespace alone, as those of Kueue's LocalQueues do.
+    """
+
+    mapped: QueueName | None = None
+    local: Mapping[str, QueueName] = {}
+
+
+NO_QUEUES = NamespaceQueues()
+
+
 def read_queue(
-    labels: Mapping[str, str], annotations: Mapping[str, str], namespace_labels: Mapping[str, str]
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    namespace_labels: Mapping[str, str],
+    queues: NamespaceQueues = NO_QUEUES,
 ) -> QueueName:
     """The first queue that is named: by the pod (our key, Kueue's, KAI's, Volcano's), then by our
-    label on its namespace; otherwise the default queue.
+    label on its namespace, then by a queue that claims the namespace; otherwise the default queue.
     """
     for key in keys.QUEUE_KEYS:
         name = labels.get(key, annotations.get(key))
         if name is not None:
-            return _checked(name, f"metadata.labels[{key}]")
+            return _checked(name, f"metadata.labels[{key}]", queues)
     name = namespace_labels.get(keys.QUEUE)
-    return DEFAULT_QUEUE if name is None else _checked(name, f"labels[{keys.QUEUE}] of the namespace")
+    if name is not None:
+        return _checked(name, f"labels[{keys.QUEUE}] of the namespace", queues)
+    return queues.mapped or DEFAULT_QUEUE
 
 
-def _checked(name: str, field: str) -> QueueName:
+def _checked(name: str, field: str, queues: NamespaceQueues) -> QueueName:
     if not is_subdomain(name):
         raise InputError("not a queue's name", field=field, value=name, expected="a DNS name")
-    return QueueName(name)
+    return queues.local.get(name) or QueueName(name)
