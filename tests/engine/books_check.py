@@ -6,6 +6,7 @@ from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.placing import SERVES_WHOLE
 from gpufleet.engine.ranking import fresh_score, refresh
+from gpufleet.model.identifiers import NodeName
 from tests.engine.plain_fleet import PlainNode
 
 COLUMNS = {
@@ -14,6 +15,14 @@ COLUMNS = {
     "pods": layout.RESOURCE_PODS,
     "ephemeral_storage_bytes": layout.RESOURCE_EPHEMERAL_STORAGE_BYTES,
 }
+
+
+def check_books(books: Books, plain: dict[NodeName, PlainNode]) -> None:
+    """The engine's arrays are what a recount finds, and no cached score is stale."""
+    assert set(books.fleet.row_by_name) == set(plain)
+    for name, place in plain.items():
+        check_node(books, books.fleet.row_by_name[name], place)
+    check_rankings(books)
 
 
 def check_node(books: Books, row: int, plain: PlainNode) -> None:

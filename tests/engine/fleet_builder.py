@@ -272,6 +272,10 @@ class Story:
         until_us = self.at_us + int(for_s * SECOND_US)
         return self.happen(*(event.EvictionRefused(PodUid(uid), until_us) for uid in uids))
 
+    def queues(self, *queues: Queue) -> list[AnyInstruction]:
+        """Queues appear or change."""
+        return self.happen(*(event.QueueSet(one) for one in queues))
+
     def namespace(self, name: str, **labels: str) -> list[AnyInstruction]:
         """A namespace appears or has other labels."""
         return self.happen(event.NamespaceSet(name, labels))

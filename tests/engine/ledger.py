@@ -29,9 +29,11 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
 from gpufleet.model.relations import NO_RELATIONS
 from gpufleet.model.topology import Topology
-from tests.engine.books_check import check_node, check_rankings
-from tests.engine.plain_fleet import PlainNode
+from tests.engine.books_check import check_books
+from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
+from tests.engine.quota.plain_quota import PlainQuota
+from tests.engine.quota.quota_ledger import QuotaLedger, check_usage, is_bad
 
 FIRST_PAUSE_US = 1_000_000
 LONGEST_PAUSE_US = 60_000_000
@@ -53,7 +55,7 @@ class Ledger:
         self.pause_end_us: dict[PodUid, int] = {}
         self.refusals: dict[PodUid, int] = {}
         self.gangs: dict[GangName, Gang] = {}
-        self.queues: dict[QueueName, Queue] = {}
+        self.quota = QuotaLedger()
         self.topology = Topology()
         self.namespaces: dict[str, dict[str, str]] = {}
         self.volumes: dict[PodUid, tuple[tuple[str, str], ...]] = {}
@@ -82,7 +84,8 @@ class Ledger:
         self._add_kept_places(plain)
         self.told |= {one.uid for one in said if isinstance(one, Unschedulable)}
         self._check_states()
-        self._check_arrays(plain)
+        check_books(self.engine.books, plain)
+        check_usage(self.engine.books, self._usage())
         self._check_gangs(bound, plain)
         self._check_turns([pod for pod in bound if pod.uid not in kept])
         self._check_neighbours()
@@ -103,6 +106,8 @@ class Ledger:
             return node is None or happened.device.id not in {one.id for one in node.devices}
         if isinstance(happened, event.GangSet):
             return happened.gang.min_members < 1
+        if isinstance(happened, event.QueueSet):
+            return is_bad(happened.queue)
         if isinstance(happened, event.PodAdded):
             return not 0 <= happened.pod.shape.gpu.gpu_milli <= 1000
         return False
@@ -139,10 +144,8 @@ class Ledger:
                 self.namespaces[name] = labels
             case event.NamespaceRemoved(name):
                 self.namespaces.pop(name, None)
-            case event.QueueSet(queue):
-                self.queues[queue.name] = queue
-            case event.QueueRemoved(name):
-                self.queues.pop(name, None)
+            case event.QueueSet() | event.QueueRemoved() | event.PricesSet():
+                self.quota.apply(happened, len(self.arrival))
             case event.TopologySet(topology):
                 self.topology = topology
 
@@ -231,11 +234,42 @@ class Ledger:
         return plain
 
     def _turn(self, pod: Pod) -> Turn:
-        queue = self.queues.get(pod.queue) or Queue(pod.queue)
+        queue = self.quota.queues.get(pod.queue) or Queue(pod.queue)
         return (-queue.priority, -pod.priority, pod.created_at_us, self.arrival[pod.uid])
 
     def _is_strict(self, name: QueueName) -> bool:
-        return name in self.queues and self.queues[name].strict
+        return name in self.quota.queues and self.quota.queues[name].strict
+
+    def _queue_of(self, pod: Pod) -> QueueName:
+        gang = None if pod.gang is None else self.gangs.get(pod.gang)
+        return pod.queue if gang is None else gang.queue
+
+    def _usage(self, *, with_kept: bool = True) -> PlainQuota:
+        """What every pod on a known node is charged, those too for which a place is kept."""
+        held = {uid: (name, self._held(uid)) for uid, (name, _) in self.place.items() if name in self.nodes}
+        if with_kept:
+            held |= {uid: (name, self._kept(uid)) for uid, name in self.nominated.items()}
+        pods, nodes = self.pods, self.nodes
+        return self.quota.plain(
+            (self._queue_of(pods[uid]), self.quota.charge(pods[uid], nodes[name], devices))
+            for uid, (name, devices) in held.items()
+        )
+
+    def _kept(self, uid: PodUid) -> tuple[DeviceId, ...]:
+        """The devices kept for a nominated pod."""
+        pods = self.engine.books.pods
+        return tuple(one for one in pods.device_ids(pods.row_by_uid[uid]) if one is not None)
+
+    def _is_open(self, pod: Pod) -> bool:
+        """True if the queue of a pod lets it start; when a gang came to a draining one is not known here."""
+        arrival = self.arrival[pod.uid] if pod.gang is None else None
+        return self.quota.is_open(self._queue_of(pod), arrival)
+
+    def _allows(self, alike: list[Pod]) -> bool:
+        """True if the queue lets all these members of a gang start, whatever devices they get."""
+        queue = self._queue_of(alike[0])
+        every = self.quota.allows_all(alike, queue, self._usage(), self.nodes.values())
+        return every and self._is_open(alike[0])
 
     def _domain(self, gang: Gang, name: NodeName) -> tuple[str, ...] | None:
         depths = {level.name: depth for depth, level in enumerate(self.topology.levels)}
@@ -257,10 +291,8 @@ class Ledger:
 
     def _add_kept_places(self, plain: dict[NodeName, PlainNode]) -> None:
         """Book the nominated pods in addition to those who still run."""
-        books = self.engine.books
         for uid, name in self.nominated.items():
-            devices = books.pods.device_ids(books.pods.row_by_uid[uid])
-            plain[name].take(self.pods[uid].shape, tuple(one for one in devices if one is not None))
+            plain[name].take(self.pods[uid].shape, self._kept(uid))
 
     def _check_eviction(self, one: Evict) -> None:
         """Only pods that run are evicted, none that may not be, and none for work of less rank (I12)."""
@@ -313,10 +345,17 @@ class Ledger:
             used = sum(bool(volume) for _, volume in one.volumes)
             assert was_kept or used == most, "a volume that is there is used"
             self.volumes[one.uid] = one.volumes
+            self._check_quota(pod, one)
             place.take(pod.shape, one.devices)
             self.place[one.uid] = (one.node, one.devices)
             bound.append(pod)
         return bound, kept
+
+    def _check_quota(self, pod: Pod, said: Bind) -> None:
+        """No bind breaks a limit, or comes from a queue that lets nothing start (I5)."""
+        assert self._is_open(pod), f"{pod.uid} is bound from the closed queue {self._queue_of(pod)}"
+        charge = self.quota.charge(pod, self.nodes[said.node], said.devices)
+        assert self._usage(with_kept=False).allows(self._queue_of(pod), charge), f"{pod.uid}: no quota"
 
     def _check_domain(self, pod: Pod, name: NodeName) -> None:
         """A member joins the domain in which its gang already is."""
@@ -356,14 +395,6 @@ class Ledger:
                 assert on_node is None, uid
                 assert pods.is_on_lost_node(uid) == (uid in self.place), uid
 
-    def _check_arrays(self, plain: dict[NodeName, PlainNode]) -> None:
-        """The engine's arrays are what a recount finds, and no cached score is stale."""
-        books = self.engine.books
-        assert set(books.fleet.row_by_name) == set(plain)
-        for name, place in plain.items():
-            check_node(books, books.fleet.row_by_name[name], place)
-        check_rankings(books)
-
     def _check_gangs(self, bound: list[Pod], plain: dict[NodeName, PlainNode]) -> None:
         """No decision leaves a gang short of its minimum (I3), and none waits that could start."""
         neighbours = self.neighbours()
@@ -390,9 +421,9 @@ class Ledger:
             missing = max(1, min(lacking, len(waiting)) if name in self.started else lacking)
             anywhere = gang.required_level is None and not self._is_strict(gang.queue)
             alike = len({pod.shape for pod in waiting}) == 1 and waiting[0].shape.relations == NO_RELATIONS
-            if anywhere and alike and len(waiting) >= missing:
+            if anywhere and alike and len(waiting) >= missing and self._allows(waiting[:missing]):
                 room = sum(
-                    _places(place, waiting[0], missing)
+                    places_on(place, waiting[0], missing)
                     for place in plain.values()
                     if not any(neighbours.reasons(pod, place.node) for pod in waiting)
                 )
@@ -402,7 +433,7 @@ class Ledger:
         """Nobody is passed over by a pod of the same needs whose turn comes later."""
         alone = [pod for pod in bound if pod.gang is None]
         for waiting in self.waiting():
-            if waiting.gang is not None:
+            if waiting.gang is not None or not self._is_open(waiting):
                 continue
             strict = self._is_strict(waiting.queue)
             for pod in alone:
@@ -410,16 +441,18 @@ class Ledger:
                 if strict:
                     passed = later and pod.queue == waiting.queue
                 else:
+                    if self.quota.is_active and waiting.queue != pod.queue:
+                        continue
                     alike = (pod.namespace, pod.labels) == (waiting.namespace, waiting.labels)
                     passed = later and alike and pod.shape == waiting.shape
                 assert not passed, f"{pod.uid} has passed over {waiting.uid}"
 
     def _check_no_room_is_left_unused(self, plain: dict[NodeName, PlainNode]) -> None:
         """A pod waits only if it fits nowhere, or stands behind the head of a strict queue."""
-        neighbours = self.neighbours()
+        neighbours, usage = self.neighbours(), self._usage()
         for pod in self.waiting():
-            if pod.gang is None and not self._is_behind(pod):
-                fits = [name for name, one in plain.items() if one.accepts(pod.shape) and one.fits(pod.shape)]
+            if pod.gang is None and not self._is_behind(pod) and self._is_open(pod):
+                fits = self.quota.could_start(pod, pod.queue, usage, plain)
                 fits = [name for name in fits if not neighbours.reasons(pod, self.nodes[name])]
                 assert not fits, f"{pod.uid} waits and fits on {fits}"
 
@@ -463,20 +496,3 @@ class Ledger:
         if self.pause_end_us:
             assert wakes_us, "pods pause, and the engine does not ask to be woken"
             assert self.at_us < wakes_us[0] <= min(self.pause_end_us.values())
-
-
-def _places(place: PlainNode, pod: Pod, most: int) -> int:
-    """How many pods of this shape fit on the node, counted by placing them; the node stays as it is."""
-    if not place.accepts(pod.shape):
-        return 0
-    copy = PlainNode(place.node)
-    copy.running = list(place.running)
-    for mine, theirs in zip(copy.devices, place.devices, strict=True):
-        mine.holders = list(theirs.holders)
-    count = 0
-    while count < most and copy.fits(pod.shape):
-        known = copy.device_by_id
-        fullest = sorted(copy.fitting_devices(pod.shape), key=lambda one: known[one].idle_milli)
-        copy.take(pod.shape, tuple(fullest[: pod.shape.gpu.count]))
-        count += 1
-    return count

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.model.taint import CORDON, untolerated
 
@@ -151,3 +152,20 @@ def amounts(pods: int, shape: Shape) -> dict[str, int]:
         "ephemeral_storage_bytes": resources.ephemeral_storage_bytes,
     }
     return fixed | dict(resources.other)
+
+
+def places_on(place: PlainNode, pod: Pod, most: int) -> int:
+    """How many pods of this shape fit on the node, counted by placing them; the node stays as it is."""
+    if not place.accepts(pod.shape):
+        return 0
+    copy = PlainNode(place.node)
+    copy.running = list(place.running)
+    for mine, theirs in zip(copy.devices, place.devices, strict=True):
+        mine.holders = list(theirs.holders)
+    count = 0
+    while count < most and copy.fits(pod.shape):
+        known = copy.device_by_id
+        fullest = sorted(copy.fitting_devices(pod.shape), key=lambda one: known[one].idle_milli)
+        copy.take(pod.shape, tuple(fullest[: pod.shape.gpu.count]))
+        count += 1
+    return count

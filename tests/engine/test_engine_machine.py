@@ -13,16 +13,17 @@ from gpufleet.engine.policy import POLICIES
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.host_port import HostPort
-from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import PreemptionPolicy, Prey, Queue
+from gpufleet.model.queue import PreemptionPolicy, Prey, Queue, QueueState, Quota
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint, Toleration
 from gpufleet.model.volumes import Attachment
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, share, topology
 from tests.engine.ledger import Ledger
+from tests.engine.quota.queue_builder import queue, quota
 from tests.engine.relation_builder import (
     app,
     asking,
@@ -41,6 +42,7 @@ Looks = tuple[str, tuple[tuple[str, str], ...]]
 NODES = ("n0", "n1", "n2", "n3")
 GANGS = ("g0", "g1", "g2")
 QUEUES = ("default", "strict", "late")
+TREE = (*QUEUES, "root", "top")
 TAINT = Taint("gpu")
 SOFT_TAINT = Taint("slow", effect="PreferNoSchedule")
 SHAPES = (
@@ -140,6 +142,18 @@ ALL_SHAPES = (*SHAPES, *RELATED_SHAPES, *RELATED_SHAPES)
 # By number: what Hypothesis would print of the shapes themselves is too long for it.
 shapes = st.integers(0, len(ALL_SHAPES) - 1).map(ALL_SHAPES.__getitem__)
 looks = st.sampled_from(LOOKS)
+RESOURCES = ("gpu", "gpu", "gpu/A100", "gpu/T4", "gpu-memory", "cost", "cpu")
+LIMITS = st.none() | st.sampled_from((0, 700, 2000, 40_000))
+quotas = st.builds(
+    lambda resource, nominal, borrow, lend, hard: quota(
+        resource, nominal, borrow=borrow, lend=None if lend is None else min(lend, nominal), hard=hard
+    ),
+    st.sampled_from(RESOURCES),
+    st.sampled_from((0, 1000, 2000, 3500, 80_000)),
+    LIMITS,
+    LIMITS,
+    LIMITS,
+)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -163,15 +177,19 @@ class EngineMachine(RuleBasedStateMachine):
         self.said.append(self.ledger.step(self.at_us, *events))
         self.failed = False
 
-    @initialize(policy=st.sampled_from(sorted(POLICIES)), strict=st.booleans())
-    def begin(self, policy: str, strict: bool) -> None:
+    @initialize(
+        policy=st.sampled_from(sorted(POLICIES)),
+        strict=st.booleans(),
+        described=st.sampled_from(((), ("strict",), QUEUES)),
+    )
+    def begin(self, policy: str, strict: bool, described: tuple[str, ...]) -> None:
         self.policy = POLICIES[policy]
         self.engine = Engine(self.policy, seed=1)
         self.ledger = Ledger(self.engine)
         target = event.TargetWorkloadSet(tuple((one, 1) for one in SHAPES))
         self.happen(
             target,
-            event.QueueSet(Queue(QueueName("strict"), strict=strict)),
+            *(event.QueueSet(queue(name, strict=strict and name == "strict")) for name in described),
             event.TopologySet(topology("block", "rack")),
             event.GangSet(gang("g0", 2)),
             event.GangSet(gang("g1", 3, level="rack")),
@@ -239,6 +257,8 @@ class EngineMachine(RuleBasedStateMachine):
             event.NodeSet(node(other, devices=(stolen, stolen) if owner == other else (stolen,))),
             event.PodAdded(pod("bad", shape(1, milli=milli))),
             event.GangSet(gang("g0", 0)),
+            event.QueueSet(queue(owner, quota("gpu", 1, lend=2))),
+            event.QueueSet(queue("strict", quota("gpu", milli - 1001))),
         )
 
     @rule(
@@ -393,7 +413,24 @@ class EngineMachine(RuleBasedStateMachine):
         departing = self.engine.books.departures.departing() or [PodUid("nobody")]
         self.happen(*(event.PodRemoved(departing[index % len(departing)]) for index in indexes))
 
-    @rule(name=st.sampled_from(QUEUES))
+    @rule(
+        name=st.sampled_from(TREE),
+        parent=st.sampled_from((None, "root", "root", "top", "nobody")),
+        stated=st.lists(quotas, max_size=2, unique_by=lambda one: one.resource),
+        state=st.sampled_from((*[QueueState.OPEN] * 7, *QueueState)),
+        strict=st.sampled_from((False, False, True)),
+    )
+    def queue_is_limited(
+        self, name: str, parent: str | None, stated: list[Quota], state: QueueState, strict: bool
+    ) -> None:
+        one = queue(name, *stated, parent=parent, state=state, strict=strict)
+        self.happen(event.QueueSet(one))
+
+    @rule(price_milli=st.sampled_from((500, 2000, 2500)))
+    def prices_set(self, price_milli: int) -> None:
+        self.happen(event.PricesSet(((GpuModelName("A100"), price_milli),)))
+
+    @rule(name=st.sampled_from(TREE))
     def queue_removed(self, name: str) -> None:
         self.happen(event.QueueRemoved(QueueName(name)))
 

@@ -14,7 +14,7 @@ from gpufleet.engine.quota.fair_shares import FairShare, OwedAmount
 from gpufleet.engine.quota.shares import QueueShares
 from gpufleet.model.identifiers import PodUid, QueueName, QuotaResource
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import CPU, GPU, MEMORY, Queue
+from gpufleet.model.queue import CPU, GPU, MEMORY
 from tests.engine.fleet_builder import (
     GIB,
     SECOND_US,
@@ -35,10 +35,6 @@ HOUR_US = HOUR_S * SECOND_US
 
 class Shared(Story):
     """A fleet shared by queues."""
-
-    def queues(self, *queues: Queue) -> None:
-        """Queues appear or change."""
-        self.happen(*(event.QueueSet(one) for one in queues))
 
     def running(self) -> Counter[str]:
         """How many GPUs each queue has, by what is booked."""

@@ -17,6 +17,7 @@ from gpufleet.engine.members import Members
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_state import PolicyState
+from gpufleet.engine.quota.gate import Gate
 from gpufleet.engine.quota.past_use import PastUse
 from gpufleet.engine.quota.queue_book import QueueBook
 from gpufleet.engine.quota.turns import Turns
@@ -46,8 +47,12 @@ class Books:
         self.waiting = WaitingRoom()
         self.policy = PolicyState(policy, seed, self.fleet)
         self.neighbours = Neighbours(self.store, self.fleet, self.shapes, self.pods)
-        self.related = RelatedPlaces(self.store, self.shapes, self.pods, self.policy, self.neighbours)
-        self.gangs = Gangs(self.store, self.shapes, self.pods, self.domains, self.neighbours)
+        self.gate = Gate(self.store, self.fleet, self.shapes, self.queues)
+        self.gate.sequence_of = self.sequence_of
+        self.related = RelatedPlaces(
+            self.store, self.shapes, self.pods, self.policy, self.neighbours, self.gate
+        )
+        self.gangs = Gangs(self.store, self.shapes, self.pods, self.domains, self.neighbours, self.gate)
         self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
         self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
         self.departures = Departures()
@@ -65,6 +70,24 @@ class Books:
         """A trial on the state as it is."""
         return Trial(self.store, self.shapes, self.pods, self.policy.tables, self.related)
 
+    def set_apart_late(self, line: Line) -> None:
+        """The first pod of a line came when its queue was draining, those behind it perhaps before."""
+        self.waiting.move_first(line, line.key._replace(late=True))
+
+    def keep_out(self, line: Line, row: int, *, lacks_room: bool = False) -> None:
+        """A line of pods waits for quota, and, if it lacks that too, for room."""
+        # In a draining queue, who came late holds back nobody who was there before.
+        self.waiting.park(line, holds_back=not line.key.late, lacks_room=lacks_room)
+        self.waiting.kept_out.put(line.key, self.queues.queue_row(row), self.gate.asked(row))
+
+    def keep_gang_out(self, line: Line, members: Members, *, lacks_room: bool) -> None:
+        """A gang waits for quota, and, if it may lack that too, for room."""
+        rows = list(members.waiting)
+        asked = self.gate.asked_together(rows, max(1, members.missing))
+        holds_back = members.missing > 0 and not self.gate.is_late(rows[0])
+        self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
+        self.waiting.kept_out.put(line.key, self.queues.queue_row(rows[0]), asked)
+
     def enqueue(self, row: int) -> None:
         """A pod takes its turn, alone or with its gang."""
         pod = self.pods.pod_at(row)
@@ -80,6 +103,14 @@ class Books:
         pod = self.pods.pod_at(row)
         members = None if pod.gang is None else self.gangs.by_name.get(pod.gang)
         return pod.queue if members is None or members.gang is None else members.gang.queue
+
+    def sequence_of(self, row: int) -> int:
+        """When a pod came, or its gang: the number of the arrival. What has started was there before."""
+        pod = self.pods.pod_at(row)
+        if pod.gang is None:
+            return self.sequence_by_row[row]
+        members = self.gangs.members(pod.gang)
+        return 0 if members.started else members.sequence or self.waiting.last_sequence + 1
 
     def assign_queue(self, row: int) -> None:
         """A pod is charged to its queue, if any queue is described."""
@@ -98,6 +129,16 @@ class Books:
             if apart in self.waiting.lines:
                 return apart
         return key
+
+    def line_with(self, row: int) -> Line | None:
+        """The line in which a pod waits, alone or with its gang; None for a gang that is not complete."""
+        pod = self.pods.pod_at(row)
+        if pod.gang is None:
+            key = self.line_of(row)
+            late = self.waiting.lines.get(key._replace(late=True)) if self.gate.is_late(row) else None
+            return late or self.waiting.lines.get(key)
+        gang = self.gangs.members(pod.gang).gang
+        return None if gang is None else self.waiting.lines.get(gang_key(gang))
 
     def set_apart(self, line: Line) -> None:
         """The first pod of a line is kept out by others' anti-affinity alone, which does not hold for
@@ -208,9 +249,11 @@ class Books:
         pod = self.pods.pod_at(row)
         self.waiting.take_out(row)
         if pod.gang is None:
-            line = self.waiting.lines.get(self.line_of(row))
-            if line is not None:
-                self.waiting.trim(line)
+            key = self.line_of(row)
+            for key_of_line in (key, key._replace(late=True)):
+                line = self.waiting.lines.get(key_of_line)
+                if line is not None:
+                    self.waiting.trim(line)
             return
         members = self.gangs.members(pod.gang)
         members.waiting.pop(row, None)

@@ -15,6 +15,7 @@ from gpufleet.engine.event import (
     NodeSet,
     PodAdded,
     PodRemoved,
+    QueueSet,
     TargetWorkloadSet,
     TopologySet,
 )
@@ -30,10 +31,12 @@ from gpufleet.model.identifiers import (
     GpuModelName,
     NodeName,
     PodUid,
+    QueueName,
     TopologyLevelName,
 )
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
+from gpufleet.model.queue import CPU, GPU_MEMORY, Queue, Quota
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.model.topology import Topology, TopologyLevel
@@ -57,7 +60,7 @@ def small_node(name: str) -> Node:
 def story(policy: Policy) -> list[AnyInstruction]:
     """A story in which every kernel is called."""
     engine, said = story_of_pods(policy)
-    return said + story_of_gangs(engine) + story_of_losses(engine)
+    return said + story_of_gangs(engine) + story_of_losses(engine) + story_of_queues(engine)
 
 
 def story_of_pods(policy: Policy) -> tuple[Engine, list[AnyInstruction]]:
@@ -92,6 +95,16 @@ def story_of_losses(engine: Engine) -> list[AnyInstruction]:
     said = engine.step(200, [BindRefused(PodUid("alone-0"))])
     said += engine.step(201, [NodeRemoved(NodeName("b")), NodeSet(small_node("b"))])
     return said + engine.step(202, [GangSet(Gang(gang, 9)), *(PodAdded(pod) for pod in pods)])
+
+
+def story_of_queues(engine: Engine) -> list[AnyInstruction]:
+    """A queue that is full, and a pod of it that ends."""
+    name = QueueName("team")
+    quotas = (Quota(CPU, 2000), Quota(GPU_MEMORY, 10_000))
+    said = engine.step(300, [QueueSet(Queue(name, quotas=quotas))])
+    pods = [Pod(PodUid(f"queued-{number}"), CPU_ONLY, queue=name) for number in range(3)]
+    said += engine.step(301, [PodAdded(pod) for pod in pods])
+    return said + engine.step(302, [PodRemoved(pods[0].uid)])
 
 
 def sweep_old_caches() -> None:

@@ -41,14 +41,14 @@ class Cycle:
         self.second_looks = SecondLooks(books)
         self.at_us = 0
         self.instructions: list[AnyInstruction] = []
-        self._verdicts: dict[tuple[int, Looks], tuple[Shape, Verdict]] = {}
-        self._verdicts_at = (layout.NOT_SET, layout.NOT_SET)
+        self._verdicts: dict[tuple[int, Looks, int, bool], tuple[Shape, Verdict]] = {}
+        self._verdicts_at = (layout.NOT_SET, layout.NOT_SET, layout.NOT_SET)
         self._hopeful_gangs: dict[int, dict[LineKey, None]] = {}
 
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Decide everything that can be decided now."""
         self.instructions = []
-        self.books.queues.settle(self.books.queue_of)
+        settled = self.books.queues.settle(self.books.queue_of)
         self.at_us = at_us
         self.books.placed_in_step.clear()
         self.books.end_backoff(at_us)
@@ -57,12 +57,20 @@ class Cycle:
             self.books.room_freed = False
             self.books.prospects += 1
             self._wake_who_may_fit()
+        self._wake_kept_out(everybody=settled)
         self._wake_who_hoped()
         self.second_looks.wake(at_us)
         self._serve_queues(at_us)
         self.instructions += self.nominations.take_withdrawn()
         self._tell_who_waits()
         return self.instructions
+
+    def _wake_kept_out(self, *, everybody: bool) -> None:
+        """Wake those whose queue may have more since usage fell, or everybody that queues keep out."""
+        waiting = self.books.waiting
+        fitting = waiting.kept_out.take_fitting(self.books.store)
+        for key in waiting.kept_out.all_keys() if everybody else fitting:
+            waiting.wake(key)
 
     def _serve_nominated(self) -> None:
         """Bind who has waited for others to leave, there or on room that is free by now."""
@@ -152,14 +160,25 @@ class Cycle:
         """Place the first pod of a line; otherwise park the line."""
         books = self.books
         row = line.waiting[0][2]
+        if books.gate.is_active and not line.key.late and books.gate.is_late(row):
+            books.set_apart_late(line)
+            return True
+        if books.gate.is_active and books.gate.keeps_out(row):
+            return self._keep_out(line, row)
         if books.neighbours.is_watchful and books.neighbours.concerns(row):
             return self._serve_related(line, row)
-        shape_row = line.key.shape_row
-        slot = books.shapes.slot(shape_row)
+        where = books.gate.narrowed(row, NO_NODES)
         books.pods.make_journal_room(1, books.pods.pod_at(row).shape.gpu.count)
-        node = place_pod_by_handle(
-            books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot, row, NO_NODES
-        )
+        node = layout.NOT_SET
+        if where is not None:
+            node = place_pod_by_handle(
+                books.store.handle,
+                books.shapes.rankings_handle,
+                books.policy.handle,
+                where.slot,
+                row,
+                where.nodes,
+            )
         if node == layout.NOT_SET:
             return self._seek_or_park(line, row)
         self._bind(row)
@@ -186,7 +205,7 @@ class Cycle:
         if self._seek(line.key, Asking(row, None, self.at_us), uid):
             books.waiting.advance(line)
             return True
-        books.waiting.park(line)
+        self._park(line, row)
         return False
 
     def _seek(self, key: LineKey, asking: Asking, beneficiary: PodUid | GangName) -> bool:
@@ -207,12 +226,28 @@ class Cycle:
             self.instructions += self.nominations.told(nomination)
         return True
 
+    def _keep_out(self, line: Line, row: int) -> bool:
+        """The queue of a line lets its first pod start nowhere: it waits until that changes."""
+        self.books.keep_out(line, row)
+        # Who came late to a draining queue is in nobody's way.
+        return line.key.late
+
+    def _park(self, line: Line, row: int) -> None:
+        """A line found no room; where quota rules devices out, more quota would help it too."""
+        where = self.books.gate.narrowed(row, NO_NODES)
+        if where is None or where.is_narrower:
+            self.books.keep_out(line, row, lacks_room=True)
+        else:
+            self.books.waiting.park(line)
+
     def _serve_gang(self, line: Line) -> bool:
         """Start a gang, or park it; surplus members that did not fit stay parked."""
         books = self.books
         if line.key.gang is None:
             raise BrokenInvariantError("a line of pods was served as a gang")
         members = books.gangs.members(line.key.gang)
+        if books.gate.is_active and self._gang_is_kept_out(line, members):
+            return books.gate.is_late(next(iter(members.waiting)))
         attempt = books.gangs.attempt(members, books.trial())
         for row in attempt.placed:
             self._bind(row)
@@ -224,10 +259,25 @@ class Cycle:
             self._tell_gang(members, attempt.placeable, attempt.verdict, attempt.role)
         if members.waiting:
             self._note_hopes(line.key, members)
-            books.waiting.park(line, holds_back=members.missing > 0)
+            if books.gate.is_active:
+                books.keep_gang_out(line, members, lacks_room=True)
+            else:
+                books.waiting.park(line, holds_back=members.missing > 0)
         elif members.gang is not None:
             books.withdraw_gang(members.gang)
         return members.missing == 0
+
+    def _gang_is_kept_out(self, line: Line, members: Members) -> bool:
+        """Park a gang whose queue lets it not start, if its owner knows or must only be told which queue."""
+        books, rows = self.books, list(members.waiting)
+        barred = books.gate.bar(rows[0]) is not None
+        asked = books.gate.asked_together(rows, max(1, members.missing))
+        if not barred and not (members.told and books.gate.is_short(books.queues.queue_row(rows[0]), asked)):
+            return False
+        if not members.told:
+            self._tell_gang(members, len(members.placed), self.verdict(rows[0]), "")
+        books.keep_gang_out(line, members, lacks_room=False)
+        return True
 
     def _note_hopes(self, key: LineKey, members: Members) -> None:
         """A gang is parked: remember by which shapes a pod that comes may wake it."""
@@ -267,6 +317,9 @@ class Cycle:
             return None
         if not members.ready:
             return refusal(members, members.gang, len(members.placed), None, members.short_role)
+        first = next(iter(members.waiting))
+        if self.books.gate.is_active and self.books.gate.bar(first) is not None:
+            return refusal(members, members.gang, len(members.placed), self.verdict(first), "")
         trial = self.books.trial()
         attempt = self.books.gangs.attempt(members, trial, asked=True)
         trial.undo()
@@ -299,20 +352,22 @@ class Cycle:
         """Why a waiting pod fits nowhere as of now."""
         tables, neighbours = self.books.store.tables, self.books.neighbours
         shape_row = int(tables.pods[layout.POD_SHAPE, row])
-        at = (int(tables.counters[layout.COUNTER_CHANGES]), neighbours.changes)
+        at = (int(tables.counters[layout.COUNTER_CHANGES]), neighbours.changes, self.books.queues.changes)
         if at != self._verdicts_at:
             self._verdicts.clear()
             self._verdicts_at = at
         shape = self.books.shapes.shape_at(shape_row)
         looks: Looks = neighbours.looks(row) if neighbours.is_watchful else ()
-        known = self._verdicts.get((shape_row, looks))
+        key = (shape_row, looks, *self.books.gate.standing(row))
+        known = self._verdicts.get(key)
         # A row may have been given to another shape while no node changed.
         if known is not None and known[0] == shape:
             return known[1]
         slot = self.books.shapes.slot(shape_row)
         reasons = neighbours.reasons_beyond_room(row)
         verdict = judge(tables, self.books.shapes.rankings, self.books.fleet, slot, reasons)
-        self._verdicts[shape_row, looks] = (shape, verdict)
+        verdict = self.books.gate.complete(verdict, row)
+        self._verdicts[key] = (shape, verdict)
         return verdict
 
     def reasons_by_node(self, row: int) -> dict[NodeName, tuple[str, ...]]:

@@ -8,6 +8,7 @@ first is the one that matters: that a hundred nodes have no GPU is not why a pod
 from collections.abc import Callable
 
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, Verdict
+from gpufleet.engine.quota.words import bar_words, shortage_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import GpuRequest, Shape
@@ -127,10 +128,25 @@ def gpus_asked_for(gpu: GpuRequest) -> list[str]:
 
 def explain(verdict: Verdict, shape: Shape) -> str:
     """Why a pod of the shape fits nowhere, in one paragraph."""
+    return "; ".join([f"needs {asked_for(shape)}", *by_queue(verdict), by_nodes(verdict)])
+
+
+def by_queue(verdict: Verdict) -> list[str]:
+    """What the pod's queue has against it, which comes before any node."""
+    bar = [] if verdict.bar is None else [bar_words(verdict.bar)]
+    return bar if verdict.quota is None else [*bar, shortage_words(verdict.quota)]
+
+
+def by_nodes(verdict: Verdict) -> str:
+    """What the nodes have against it."""
     if verdict.nodes == 0:
-        return f"needs {asked_for(shape)}; there are no nodes"
+        return "there are no nodes"
     groups = ", ".join(f"{count} {WORDS[name]}" for name, count in ranked(verdict))
-    return f"needs {asked_for(shape)}; of {verdict.nodes} nodes {groups or 'none fails'}; {way_out(verdict)}"
+    with_room = verdict.nodes - sum(verdict.first_reasons.values())
+    if with_room and by_queue(verdict):
+        rest = f", {groups}" if groups else ""
+        return f"of {verdict.nodes} nodes {with_room} with room{rest}"
+    return f"of {verdict.nodes} nodes {groups or 'none fails'}; {way_out(verdict)}"
 
 
 def ranked(verdict: Verdict) -> list[tuple[str, int]]:

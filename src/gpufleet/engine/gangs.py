@@ -13,6 +13,7 @@ from gpufleet.engine.gang_places import GangPlaces, Plan
 from gpufleet.engine.instruction import Verdict
 from gpufleet.engine.members import Members
 from gpufleet.engine.pods import PodBook
+from gpufleet.engine.quota.gate import Gate
 from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import Int64Array, TableStore
@@ -54,12 +55,14 @@ class Gangs:
         pods: PodBook,
         domains: Domains,
         neighbours: Neighbours,
+        gate: Gate,
     ) -> None:
         self.store = store
         self.shapes = shapes
         self.pods = pods
         self.neighbours = neighbours
         self.places = GangPlaces(store, shapes, pods, domains, neighbours)
+        self.gate = gate
         self.by_name: dict[GangName, Members] = {}
 
     def members(self, name: GangName) -> Members:
@@ -198,7 +201,8 @@ class Gangs:
     def _verdict(self, row: int) -> Verdict:
         slot = self.shapes.slot(int(self.store.tables.pods[layout.POD_SHAPE, row]))
         reasons = self.neighbours.reasons_beyond_room(row)
-        return judge(self.store.tables, self.shapes.rankings, self.shapes.fleet, slot, reasons)
+        verdict = judge(self.store.tables, self.shapes.rankings, self.shapes.fleet, slot, reasons)
+        return self.gate.complete(verdict, row)
 
 
 def fuller(one: Attempt, other: Attempt) -> Attempt:

@@ -295,12 +295,12 @@ class Intake:
             self.nominations.cancel_of(row)
 
     def _queue_set(self, happened: event.QueueSet) -> None:
-        self.books.queues.tree.set(happened.queue)
+        self.books.queues.set(happened.queue, self.books.waiting.last_sequence)
         self.books.waiting.queues[happened.queue.name] = happened.queue
         self.books.prospects += 1
 
     def _queue_removed(self, happened: event.QueueRemoved) -> None:
-        self.books.queues.tree.remove(happened.name)
+        self.books.queues.remove(happened.name)
         self.books.waiting.queues.pop(happened.name, None)
 
     def _prices_set(self, happened: event.PricesSet) -> None:

@@ -180,11 +180,14 @@ class Nominations:
         kept = [placement_of(self.books, row) for row in rows]
         nodes = dict.fromkeys(one.node for one in kept)
         aside = [row for node in nodes for row in pods.on_node[node] if row in by_row]
+        if self.books.gate.is_active:
+            # What is kept for others is charged too, wherever that is.
+            aside = [row for row in by_row if pods.node_row(row) is not None]
         mark = self.books.store.mark()
         pods.make_journal_room(len(aside) + len(rows), self.books.store.tables.pod_devices.shape[1])
         for row in aside:
             release(self.books.store.tables, row, int(PodState.WAITING))
-        fits = all(map(self._fits_and_is_placed, kept))
+        fits = all(map(self._fits_and_is_placed, kept)) and all(map(self.books.gate.keeps_quota, rows))
         journal.undo(self.books.store.tables, mark)
         return fits
 

@@ -10,6 +10,7 @@ from gpufleet.engine import layout
 from gpufleet.engine.hot_kernels import best_node_by_handle, place_pod_by_handle
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy_state import PolicyState
+from gpufleet.engine.quota.gate import Gate
 from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.shapes import ShapeBook
@@ -26,12 +27,14 @@ class RelatedPlaces:
         pods: PodBook,
         policy: PolicyState,
         neighbours: Neighbours,
+        gate: Gate,
     ) -> None:
         self.store = store
         self.shapes = shapes
         self.pods = pods
         self.policy = policy
         self.neighbours = neighbours
+        self.gate = gate
 
     def feasible(self, row: int, within: Int64Array = NO_NODES, *, others: bool = True) -> Int64Array:
         """The nodes that would take the pod now, ascending, among those of ``within`` if any are given.
@@ -52,14 +55,21 @@ class RelatedPlaces:
 
     def place(self, row: int, within: Int64Array = NO_NODES) -> bool:
         """Book the pod on the best of the nodes it prefers most; False if none would take it."""
-        nodes = self.feasible(row, within)
+        narrowed = self.gate.narrowed(row, within)
+        if narrowed is None:
+            return False
+        nodes = self.feasible(row, narrowed.nodes)
         if not len(nodes):
             return False
-        slot = self.shapes.slot(int(self.store.tables.pods[layout.POD_SHAPE, row]))
         self.pods.make_journal_room(1, self.pods.pod_at(row).shape.gpu.count)
         for candidates in self._by_preference(row, nodes):
             node = place_pod_by_handle(
-                self.store.handle, self.shapes.rankings_handle, self.policy.handle, slot, row, candidates
+                self.store.handle,
+                self.shapes.rankings_handle,
+                self.policy.handle,
+                narrowed.slot,
+                row,
+                candidates,
             )
             if node != layout.NOT_SET:
                 self.neighbours.choose_volumes(row, node)

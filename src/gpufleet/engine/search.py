@@ -9,8 +9,10 @@ from gpufleet.engine import layout
 from gpufleet.engine.choice import choose
 from gpufleet.engine.compiled import kernel
 from gpufleet.engine.fit import room
+from gpufleet.engine.journal import undo
 from gpufleet.engine.placing import place
 from gpufleet.engine.policy_tables import PolicyTables
+from gpufleet.engine.quota.available import is_kept_out, keeps_quota
 from gpufleet.engine.ranking import Rankings, best_node, best_node_in
 from gpufleet.engine.tables import Int64Array, Tables
 
@@ -22,7 +24,13 @@ ASSUMED = int(layout.PodState.ASSUMED)
 def place_pod(
     tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int, pod: int, nodes: Int64Array
 ) -> int:
-    """Book one pod on its best node (of ``nodes``, if any are given); the node or NOT_SET."""
+    """Book one pod on its best node (of ``nodes``, if any are given); the node or NOT_SET.
+
+    NOT_SET also where the quota of its queue does not allow that.
+    """
+    has_queues = tables.counters[layout.COUNTER_QUEUES] != 0
+    if has_queues and is_kept_out(tables, pod):
+        return layout.NOT_SET
     if len(nodes) > 0:
         node = best_node_in(tables, rankings, policy, slot, nodes)
     else:
@@ -33,7 +41,11 @@ def place_pod(
     chosen = policy.chosen
     if not choose(tables, policy, shape, node, chosen):
         return layout.NOT_SET
+    mark = tables.counters[layout.COUNTER_JOURNAL_LENGTH]
     place(tables, pod, node, chosen, ASSUMED)
+    if has_queues and not keeps_quota(tables, pod):
+        undo(tables, mark)
+        return layout.NOT_SET
     return node
 
 

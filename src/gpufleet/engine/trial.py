@@ -89,17 +89,25 @@ class Trial:
 
     def place(self, shape_row: int, rows: list[int], nodes: Int64Array = NO_NODES) -> int:
         """Place waiting pods of one shape, on these nodes only if any are given; how many fit."""
-        slot = self.shapes.slot(shape_row)
         count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape_row])
         self.pods.make_journal_room(len(rows), count)
-        placed = place_members(
-            self.store.tables,
-            self.shapes.rankings,
-            self.policy,
-            slot,
-            np.array(rows, np.int64),
-            nodes,
-        )
+        gate, placed = self.related.gate, 0
+        while placed < len(rows):
+            # Who is placed may use up the quota for some devices, and the next one looks at others.
+            narrowed = gate.narrowed(rows[placed], nodes)
+            if narrowed is None:
+                break
+            more = place_members(
+                self.store.tables,
+                self.shapes.rankings,
+                self.policy,
+                narrowed.slot,
+                np.array(rows[placed:], np.int64),
+                narrowed.nodes,
+            )
+            placed += more
+            if not (gate.is_active and more):
+                break
         self._follow(rows[:placed])
         return placed
 

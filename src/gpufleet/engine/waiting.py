@@ -14,6 +14,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from gpufleet.engine.quota.kept_out import KeptOut
 from gpufleet.model.identifiers import GangName, QueueName
 from gpufleet.model.queue import Queue
 
@@ -38,7 +39,7 @@ class LineKey(NamedTuple):
     """What the workloads of a line have in common.
 
     ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
-    it does.
+    it does. ``late`` is set for pods that came when their queue was draining already.
     """
 
     queue: QueueName
@@ -46,6 +47,7 @@ class LineKey(NamedTuple):
     shape_row: int
     gang: GangName | None = None
     apart: Looks = ()
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ class WaitingRoom:
         self.lines: dict[LineKey, Line] = {}
         self.parked_by_shape: dict[int, dict[LineKey, None]] = {}
         self.parked_gangs: dict[LineKey, None] = {}
+        self.kept_out: KeptOut[LineKey] = KeptOut()
         self._parked_by_queue: dict[QueueName, dict[LineKey, None]] = {}
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
         self._sequence_by_row: dict[int, int] = {}
@@ -88,6 +91,11 @@ class WaitingRoom:
     def queue(self, name: QueueName) -> Queue:
         """The queue of that name; one that nobody described has priority 0."""
         return self.queues.get(name) or Queue(name)
+
+    @property
+    def last_sequence(self) -> int:
+        """The number of the last arrival."""
+        return self._sequence
 
     def next_sequence(self) -> int:
         """The number of an arrival: what came first among equal times."""
@@ -140,6 +148,7 @@ class WaitingRoom:
     def _unpark(self, line: Line) -> None:
         line.parked = False
         self.parked_gangs.pop(line.key, None)
+        self.kept_out.discard(line.key)
         take_from(self.parked_by_shape, line.key.shape_row, line.key)
         take_from(self._parked_by_queue, line.key.queue, line.key)
 
@@ -176,20 +185,27 @@ class WaitingRoom:
         if was_told:
             self.lines[key].untold.pop((sequence, pod_row), None)
 
-    def park(self, line: Line, *, holds_back: bool = True) -> None:
+    def park(self, line: Line, *, holds_back: bool = True, lacks_room: bool = True) -> None:
         """The line cannot run until room is freed.
 
         ``holds_back`` False lets work behind it in a strict queue go on: what a gang that runs
-        would still like to have.
+        would still like to have. ``lacks_room`` False: no room would help, it is somebody else who
+        wakes it.
         """
         line.parked = True
         line.holds_back = holds_back
         line.offered = None
         self._parked_by_queue.setdefault(line.key.queue, {})[line.key] = None
+        if not lacks_room:
+            return
         if line.key.gang is not None:
             self.parked_gangs[line.key] = None
         else:
             self.parked_by_shape.setdefault(line.key.shape_row, {})[line.key] = None
+
+    def waits_for_room(self, key: LineKey) -> bool:
+        """True if the line is parked until room is freed."""
+        return key in self.parked_gangs or key in self.parked_by_shape.get(key.shape_row, {})
 
     def wake(self, key: LineKey) -> None:
         """Room was freed that the line may use."""

@@ -102,7 +102,10 @@ class _Answers:
             self._asked.add((pod.shape, looks))
             self.made += 1
         verdict = self.engine.explain(pod.uid)
-        if verdict is None or sum(verdict.first_reasons.values()) < verdict.nodes:
+        if verdict is None:
+            return ""
+        by_queue = verdict.bar is not None or verdict.quota is not None
+        if not by_queue and sum(verdict.first_reasons.values()) < verdict.nodes:
             return ""
         return words_for_pod(verdict, pod.shape)
 

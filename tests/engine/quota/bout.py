@@ -1,8 +1,6 @@
 """Queues taking turns at a pool of resources: the tournament and the charges, without nodes."""
 
-import numpy as np
-
-from gpufleet.engine.quota.available import left_at
+from gpufleet.engine.quota.available import binding_limit
 from gpufleet.engine.quota.charge import charge_path, writes_for_charge
 from gpufleet.engine.quota.past_use import PastUse
 from gpufleet.engine.quota.turns import Turns
@@ -67,11 +65,11 @@ class Bout(PlannedTree):
 
     def _start(self, line: Line) -> bool:
         ask = next(ask for ask, row in self._shapes.items() if row == line.key.shape_row)
-        row, nobody = self.row(line.key.queue), np.zeros(0, np.int64)
+        row = self.row(line.key.queue)
         for resource, amount in ask:
             if amount > self.pool.get(resource, amount):
                 return False
-            if amount > left_at(self.store.tables, row, self.column(resource), nobody):
+            if amount > binding_limit(self.store.tables, row, self.column(resource))[0]:
                 return False
         self.give(line.key.queue, dict(ask))
         return True

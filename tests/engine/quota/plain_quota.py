@@ -4,9 +4,12 @@ Nothing here is shared with the engine. Usage is a list of charges by queue, so 
 are list operations and no sum is ever kept.
 """
 
+import math
 from dataclasses import dataclass, field
 
+from gpufleet.model.device import Device
 from gpufleet.model.queue import Queue, Quota
+from gpufleet.model.shape import Shape
 
 Amounts = dict[str, int]
 
@@ -112,3 +115,33 @@ class PlainQuota:
         return all(
             asked == 0 or (room := left[name_]) is None or asked <= room for name_, asked in amounts.items()
         )
+
+
+def plain_charge(shape: Shape, devices: list[Device | None], prices: dict[str, int]) -> Amounts:
+    """What a pod with these devices is charged, by the table of the design; None is an unknown device."""
+    gpu = shape.gpu
+    charge: Amounts = {"cpu": shape.resources.cpu_milli, "memory": shape.resources.memory_bytes}
+    charge |= dict(shape.resources.other)
+    charge |= {"gpu": 0, "gpu-memory": 0, "cost": 0}
+    for device in devices:
+        total = None if device is None else device.memory_mib
+        parts = [gpu.gpu_milli]
+        if gpu.gpu_milli < 1000 and gpu.memory_mib is not None:
+            parts.append(math.ceil(gpu.memory_mib * 1000 / total) if total else 0)
+        # Of a device without known memory, a share by memory alone keeps all others away.
+        milli = min(1000, max(parts)) or 1000
+        if gpu.gpu_milli == 1000:
+            memory = total or 0
+        elif gpu.memory_mib is not None:
+            memory = gpu.memory_mib
+        else:
+            memory = (total or 0) * gpu.gpu_milli // 1000
+        charge["gpu"] += milli
+        charge["gpu-memory"] += memory
+        price = 1000
+        if device is not None:
+            name = f"gpu/{device.model}"
+            charge[name] = charge.get(name, 0) + milli
+            price = prices.get(device.model, 1000)
+        charge["cost"] += math.ceil(milli * price / 1000)
+    return charge

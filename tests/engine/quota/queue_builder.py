@@ -2,8 +2,7 @@
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
-from gpufleet.engine.quota.available import left_at
-from gpufleet.engine.search import NO_NODES
+from gpufleet.engine.quota.available import binding_limit
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.model.queue import Queue, QueueState, Quota
 
@@ -44,7 +43,7 @@ def available(books: Books, name: str, resource: str) -> int | None:
     tree = books.queues.tree
     row = tree.row_by_name[QueueName(name)]
     column = tree.resources.column_by_name[QuotaResource(resource)]
-    left = int(left_at(books.store.tables, row, column, NO_NODES))
+    left = int(binding_limit(books.store.tables, row, column)[0])
     return None if left == layout.NO_LIMIT else left
 
 

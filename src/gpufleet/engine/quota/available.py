@@ -18,71 +18,105 @@ from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.quota.charge import charged
 from gpufleet.engine.tables import Int64Array, Tables
 
-# found[...]: which limit binds
-BINDING_ROW = 0
-BINDING_LIMIT = 1
-BINDING_COLUMNS = 2
-
 
 @leaf
-def left(tables: Tables, queue: int, column: int, found: Int64Array) -> int:
-    """What is available to the queue, below 0 where it has more than it may; ``found`` tells the limit.
+def binding(tables: Tables, queue: int, column: int) -> tuple[int, int, int]:
+    """(what is available to the queue, the row of the queue whose limit binds, which limit it is).
 
-    ``found`` may be empty. NO_LIMIT where neither the queue nor one above it names the resource.
+    Below 0 where the queue has more than it may; NO_LIMIT where neither it nor one above it names the
+    resource. LIMIT_SUBTREE stands for what the whole tree has.
     """
     limits = tables.queue_limits
-    if limits[layout.LIMIT_NAMED, queue, column] == 0:
-        return layout.NO_LIMIT
     best, best_row, best_limit = layout.NO_LIMIT, queue, layout.LIMIT_NOMINAL
+    if limits[layout.LIMIT_NAMED, queue, column] == 0:
+        return best, best_row, best_limit
     own, row = 0, queue
     while row != layout.NOT_SET:
         counted = tables.queue_counted[row, column]
         subtree = limits[layout.LIMIT_SUBTREE, row, column]
         guaranteed = limits[layout.LIMIT_GUARANTEED, row, column]
         hard = limits[layout.LIMIT_HARD, row, column] - tables.queue_total[row, column]
-        if hard < best:
+        if hard < best and limits[layout.LIMIT_HARD, row, column] != layout.NO_LIMIT:
             best, best_row, best_limit = hard, row, layout.LIMIT_HARD
         parent = tables.queues[layout.QUEUE_PARENT, row]
+        ceiling = layout.NO_LIMIT
         if parent == layout.NOT_SET:
-            if own + subtree - counted < best:
-                best, best_row, best_limit = own + subtree - counted, row, layout.LIMIT_SUBTREE
+            ceiling, limit = own + subtree - counted, layout.LIMIT_SUBTREE
         else:
             own += max(0, guaranteed - counted)
-            borrowing = limits[layout.LIMIT_BORROWING, row, column]
+            borrowing, limit = limits[layout.LIMIT_BORROWING, row, column], layout.LIMIT_BORROWING
             if borrowing != layout.NO_LIMIT:
                 ceiling = own + subtree - guaranteed - max(0, counted - guaranteed) + borrowing
-                if ceiling < best:
-                    best, best_row, best_limit = ceiling, row, layout.LIMIT_BORROWING
+        if ceiling < best:
+            best, best_row, best_limit = ceiling, row, limit
         row = parent
-    if len(found) > 0:
-        found[BINDING_ROW] = best_row
-        found[BINDING_LIMIT] = best_limit
-    return int(best)
+    return best, best_row, best_limit
 
 
 @kernel
-def left_at(tables: Tables, queue: int, column: int, found: Int64Array) -> int:
-    """``left``, to be called from Python."""
-    return left(tables, queue, column, found)
+def binding_limit(tables: Tables, queue: int, column: int) -> tuple[int, int, int]:
+    """``binding``, to be called from Python."""
+    return binding(tables, queue, column)
 
 
 @kernel
-def keeps_quota(tables: Tables, pod: int, nobody: Int64Array) -> bool:
+def keeps_quota(tables: Tables, pod: int) -> bool:
     """True if the queue of a pod that was just placed, and charged, stays within its limits."""
     queue = tables.pods[layout.POD_QUEUE, pod]
     if queue == layout.NOT_SET:
         return True
     for column in range(tables.quota_columns.shape[1]):
-        if charged(tables, pod, column) > 0 and left(tables, queue, column, nobody) < 0:
+        if charged(tables, pod, column) > 0 and binding(tables, queue, column)[0] < 0:
             return False
     return True
 
 
 @kernel
-def short_column(tables: Tables, queue: int, shape: int, nobody: Int64Array) -> int:
-    """The first resource of which a pod of the shape needs more than is left wherever it runs, or NOT_SET."""
-    for column in range(tables.quota_columns.shape[1]):
-        asked = tables.shape_charges[shape, column]
-        if asked > 0 and left(tables, queue, column, nobody) < asked:
+def short_column(tables: Tables, queue: int, asked: Int64Array) -> int:
+    """The first resource column of which more is asked than is left to the queue, or NOT_SET."""
+    for column in range(len(asked)):
+        if asked[column] > 0 and binding(tables, queue, column)[0] < asked[column]:
             return column
     return layout.NOT_SET
+
+
+@kernel
+def is_kept_out(tables: Tables, pod: int) -> bool:
+    """True if the queue of a pod lets nothing start, or has less left than the pod needs wherever it runs."""
+    queue = tables.pods[layout.POD_QUEUE, pod]
+    if queue == layout.NOT_SET:
+        return False
+    if tables.queues[layout.QUEUE_CLOSED, queue] == 1:
+        return True
+    shape = tables.pods[layout.POD_SHAPE, pod]
+    for column in range(tables.quota_columns.shape[1]):
+        asked = tables.shape_charges[shape, column]
+        if asked > 0 and binding(tables, queue, column)[0] < asked:
+            return True
+    return False
+
+
+@kernel
+def who_fits(tables: Tables, queues: Int64Array, asked: Int64Array, found: Int64Array) -> int:
+    """Which of those who wait for quota, in trees where usage fell, may have what they ask now.
+
+    ``queues[number]`` is the row of the queue (NOT_SET: nobody), ``asked[number, column]`` what is
+    needed; ``found`` gets the numbers, and how many they are is returned.
+    """
+    count = 0
+    for number in range(len(queues)):
+        queue = queues[number]
+        if queue == layout.NOT_SET or tables.queues[layout.QUEUE_CLOSED, queue] == 1:
+            continue
+        if tables.queues[layout.QUEUE_FELL, tables.queues[layout.QUEUE_ROOT, queue]] == 0:
+            continue
+        fits = True
+        for column in range(min(asked.shape[1], tables.quota_columns.shape[1])):
+            needed = asked[number, column]
+            if needed > 0 and binding(tables, queue, column)[0] < needed:
+                fits = False
+                break
+        if fits:
+            found[count] = number
+            count += 1
+    return count

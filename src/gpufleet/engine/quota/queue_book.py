@@ -16,6 +16,7 @@ from gpufleet.engine.quota.tree import QueueTree
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import TableStore
 from gpufleet.model.identifiers import QueueName
+from gpufleet.model.queue import Queue, QueueState
 
 
 class QueueBook:
@@ -29,6 +30,23 @@ class QueueBook:
         self.tree = QueueTree(store, self.resources)
         self.is_active = False
         self.changes = 0
+        self.drained_at: dict[QueueName, int] = {}
+
+    def set(self, queue: Queue, last_sequence: int) -> None:
+        """Take over what somebody states of a queue. ``last_sequence``: who came later came after that.
+
+        Raises EventError, before anything is changed, for what makes no sense.
+        """
+        self.tree.set(queue)
+        if queue.state is not QueueState.DRAINING:
+            self.drained_at.pop(queue.name, None)
+        else:
+            self.drained_at.setdefault(queue.name, last_sequence)
+
+    def remove(self, name: QueueName) -> None:
+        """Nobody describes the queue any more."""
+        self.tree.remove(name)
+        self.drained_at.pop(name, None)
 
     def queue_row(self, row: int) -> int:
         """The row of the queue that a pod is charged to, NOT_SET while no queue is described."""

@@ -113,6 +113,10 @@ class QuotaResources:
         """The resources that some queue names, with their columns."""
         return self._columns.number_by_value
 
+    def name_at(self, column: int) -> QuotaResource:
+        """The resource that a column stands for."""
+        return next(name for name, number in self.column_by_name.items() if number == column)
+
     def users(self, resource: QuotaResource) -> int:
         """How many queues name the resource."""
         return self._columns.users(resource)

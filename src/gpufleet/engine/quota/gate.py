@@ -1,0 +1,221 @@
+"""What the queues have to say to a workload before, and while, it is given a place.
+
+Quota and placement are one decision. What does not depend on the device is asked before a node is
+looked for (``keeps_out``). Where a charge depends on the device, the pod is only shown devices of
+kinds that the quota still allows (``narrowed``): it is placed as if its shape accepted no other
+models. And ``search`` proves each placement on the journal, so that whatever a trial tries, no limit
+is broken. Why somebody is kept out, by which queue and which limit, is told by ``complete``.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from gpufleet.engine import layout
+from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict, WhyBarred
+from gpufleet.engine.quota.available import binding_limit, is_kept_out, keeps_quota, short_column
+from gpufleet.engine.quota.queue_book import QueueBook
+from gpufleet.engine.quota.resources import DeviceKind
+from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.tables import Int64Array, TableStore
+from gpufleet.model.shape import Shape
+
+LIMITS = {
+    layout.LIMIT_HARD: QuotaLimit.HARD,
+    layout.LIMIT_BORROWING: QuotaLimit.BORROWING,
+    layout.LIMIT_SUBTREE: QuotaLimit.NOMINAL,
+}
+
+
+class Narrowed(NamedTuple):
+    """Where a pod may go: its ranking slot, and the nodes, none standing for all of them.
+
+    ``is_narrower``: quota rules out devices that the shape itself accepts.
+    """
+
+    slot: int
+    nodes: Int64Array
+    is_narrower: bool = False
+
+
+class Options(NamedTuple):
+    """What a shape is charged on each kind of device, where that is not the same for all."""
+
+    shape: Shape
+    charges: dict[DeviceKind, Int64Array]
+
+
+class Gate:
+    """Asks the queues."""
+
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, book: QueueBook) -> None:
+        self.store = store
+        self.fleet = fleet
+        self.shapes = shapes
+        self.book = book
+        self.sequence_of: Callable[[int], int] = lambda _row: 0
+        self._options: dict[int, Options] = {}
+        self._options_at = -1
+
+    @property
+    def is_active(self) -> bool:
+        """True if any queue is described."""
+        return self.book.is_active
+
+    def bar(self, row: int) -> QueueBar | None:
+        """Why a pod may not start, however much quota and room there is; None if it may."""
+        found = self.book.tree.bar(self.book.queue_row(row))
+        if found is None or found.why is not WhyBarred.DRAINING:
+            return found
+        return found if self.is_late(row) else None
+
+    def is_late(self, row: int) -> bool:
+        """True if the pod, or its gang, came when its queue was draining already."""
+        found = self.book.tree.bar(self.book.queue_row(row)) if self.is_active else None
+        if found is None or found.why is not WhyBarred.DRAINING:
+            return False
+        return self.sequence_of(row) > self.book.drained_at[found.queue]
+
+    def keeps_out(self, row: int) -> bool:
+        """True if the pod cannot start on any device; False may still turn out to be wrong."""
+        return is_kept_out(self.store.tables, row) or self.bar(row) is not None
+
+    def keeps_quota(self, row: int) -> bool:
+        """True if a pod that was just placed may start there, as far as its queue goes."""
+        if not self.is_active:
+            return True
+        return self.bar(row) is None and keeps_quota(self.store.tables, row)
+
+    def asked(self, row: int) -> Int64Array:
+        """By resource column, the least that the pod will be charged."""
+        return self.store.tables.shape_charges[self._shape_row(row)]
+
+    def asked_together(self, rows: list[int], count: int) -> Int64Array:
+        """By resource column, the least that any ``count`` of these pods will be charged together."""
+        each = np.sort(self.store.tables.shape_charges[[self._shape_row(row) for row in rows]], axis=0)
+        return np.asarray(each[:count].sum(axis=0), np.int64)
+
+    def is_short(self, queue_row: int, asked: Int64Array) -> bool:
+        """True if the queue has less left than is asked."""
+        return short_column(self.store.tables, queue_row, asked) != layout.NOT_SET
+
+    def _shape_row(self, row: int) -> int:
+        return int(self.store.tables.pods[layout.POD_SHAPE, row])
+
+    # Devices.
+
+    def narrowed(self, row: int, nodes: Int64Array) -> Narrowed | None:
+        """Where the quota allows a pod to go (within ``nodes``, if any are given); None for nowhere."""
+        shape_row = self._shape_row(row)
+        options = self._options_of(shape_row) if self.is_active else None
+        if options is None:
+            return Narrowed(self.shapes.slot(shape_row), nodes)
+        queue_row = self.book.queue_row(row)
+        allowed = [kind for kind, asked in options.charges.items() if not self.is_short(queue_row, asked)]
+        if len(allowed) == len(options.charges):
+            return Narrowed(self.shapes.slot(shape_row), nodes)
+        models = {kind.model for kind in allowed}
+        barred = [kind for kind in options.charges if kind.model in models and kind not in allowed]
+        if barred:
+            nodes = self._without(barred, nodes)
+        if not allowed or (barred and not len(nodes)):
+            return None
+        return Narrowed(self._slot_of_models(options.shape, models), nodes, is_narrower=True)
+
+    def _options_of(self, shape_row: int) -> Options | None:
+        """The charges of a shape by kind of device, None where all kinds are charged the same."""
+        if self._options_at != self.book.changes:
+            self._options.clear()
+            self._options_at = self.book.changes
+        shape = self.shapes.shape_at(shape_row)
+        known = self._options.get(shape_row)
+        # A row may have been given to another shape.
+        if known is None or known.shape is not shape:
+            known = self._options[shape_row] = Options(shape, self._charges(shape))
+        return known if known.charges else None
+
+    def _charges(self, shape: Shape) -> dict[DeviceKind, Int64Array]:
+        resources = self.book.resources
+        kinds = resources.accepted(shape) if shape.gpu.count else []
+        charges = {kind: resources.gpu_charges(shape.gpu, kind) for kind in kinds}
+        differ = len({tuple(asked.tolist()) for asked in charges.values()}) > 1
+        return charges if differ else {}
+
+    def _slot_of_models(self, shape: Shape, codes: set[int]) -> int:
+        """The ranking slot of the same shape as if it accepted only these models."""
+        names = list(self.fleet.model_codes)
+        models = tuple(sorted(names[code] for code in codes))
+        gpu = msgspec.structs.replace(shape.gpu, models=models)
+        row = self.shapes.hold(msgspec.structs.replace(shape, gpu=gpu))
+        # It is remembered like the shape of a pod that has just ended.
+        self.shapes.drop(row)
+        return self.shapes.slot(row)
+
+    def _without(self, kinds: list[DeviceKind], nodes: Int64Array) -> Int64Array:
+        """Nodes (of these, if any are given) that have no device of these kinds."""
+        devices = self.store.tables.devices
+        model, total_mib = devices[layout.DEVICE_MODEL], devices[layout.DEVICE_TOTAL_MIB]
+        having = np.zeros(self.fleet.row_count, np.bool_)
+        for kind in kinds:
+            rows = np.flatnonzero((model == kind.model) & (total_mib == kind.total_mib))
+            having[devices[layout.DEVICE_NODE, rows[rows < len(self.fleet.device_ids)]]] = True
+        candidates = nodes if len(nodes) else np.arange(self.fleet.row_count, dtype=np.int64)
+        return candidates[~having[candidates]]
+
+    # Words.
+
+    def standing(self, row: int) -> tuple[int, bool]:
+        """What, besides its shape, decides what the queues have against a pod."""
+        return (self.book.queue_row(row), self.is_late(row)) if self.is_active else (layout.NOT_SET, False)
+
+    def complete(self, verdict: Verdict, row: int) -> Verdict:
+        """The verdict with what the pod's queue has against it, as of now."""
+        if not self.is_active:
+            return verdict
+        bar, quota = self.bar(row), self.shortage(row)
+        if bar is None and quota is None:
+            return verdict
+        return msgspec.structs.replace(verdict, bar=bar, quota=quota)
+
+    def shortage(self, row: int) -> QuotaShortage | None:
+        """The limit that keeps a pod out, of all devices if possible, else of some of them."""
+        queue_row, shape_row = self.book.queue_row(row), self._shape_row(row)
+        found = self.shortage_of(queue_row, self.asked(row))
+        options = self._options_of(shape_row)
+        if found is not None or options is None:
+            return found
+        each = (self.shortage_of(queue_row, asked) for asked in options.charges.values())
+        return next((one for one in each if one is not None), None)
+
+    def shortage_of(self, queue_row: int, asked: Int64Array) -> QuotaShortage | None:
+        """The first limit that a charge would break, None if it would break none."""
+        column = int(short_column(self.store.tables, queue_row, asked))
+        if column == layout.NOT_SET:
+            return None
+        tables, tree = self.store.tables, self.book.tree
+        left, row, limit = binding_limit(tables, queue_row, column)
+        used, allowed = int(tables.queue_counted[row, column]), int(tree.subtree[row, column])
+        said = LIMITS[limit]
+        if said is QuotaLimit.HARD:
+            used = int(tables.queue_total[row, column])
+            allowed = int(tables.queue_limits[layout.LIMIT_HARD, row, column])
+        elif said is QuotaLimit.BORROWING:
+            allowed += int(tree.borrowing[row, column])
+        elif self._somebody_keeps(queue_row, column):
+            said = QuotaLimit.LENDING
+        names = {number: name for name, number in self.book.resources.column_by_name.items()}
+        needed = int(asked[column])
+        return QuotaShortage(
+            tree.name_at(row), names[column], said, used, needed, allowed, needed - int(left)
+        )
+
+    def _somebody_keeps(self, queue_row: int, column: int) -> bool:
+        """True if a queue of the tree, off this one's path, has idle quota that it does not lend."""
+        tree, counted = self.book.tree, self.store.tables.queue_counted[:, column]
+        guaranteed = tree.guaranteed[:, column]
+        idle = (guaranteed != layout.NO_LIMIT) & (guaranteed > counted)
+        idle[list(tree.path(queue_row))] = False
+        return bool((idle & (tree.root == tree.root[queue_row])).any())

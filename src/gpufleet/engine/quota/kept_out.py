@@ -1,0 +1,76 @@
+"""Lines that quota keeps out: each with its queue and the least that it needs.
+
+They are apart from the lines that lack room, because other things wake them: only when usage fell in
+their tree is anybody looked at, all in one pass of compiled code, and woken only who may now have
+what they need. ``gate`` puts lines here, ``waiting`` takes them away when they are woken or empty.
+"""
+
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from gpufleet.engine import layout
+from gpufleet.engine.quota.available import who_fits
+from gpufleet.engine.tables import Int64Array, TableStore, grown
+
+Key = TypeVar("Key")
+
+
+class KeptOut(Generic[Key]):
+    """Lines by key."""
+
+    def __init__(self) -> None:
+        self._number_by_key: dict[Key, int] = {}
+        self._keys: list[Key | None] = []
+        self._free: list[int] = []
+        self._queues: Int64Array = np.full(16, layout.NOT_SET, np.int64)
+        self._asked: Int64Array = np.zeros((16, 4), np.int64)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._number_by_key
+
+    def __len__(self) -> int:
+        return len(self._number_by_key)
+
+    def put(self, key: Key, queue_row: int, asked: Int64Array) -> None:
+        """A line waits until its queue may have ``asked``, by resource column."""
+        number = self._number_by_key.get(key)
+        if number is None:
+            number = self._free.pop() if self._free else len(self._keys)
+            self._make_room(number + 1, len(asked))
+            self._number_by_key[key] = number
+            self._keys[number] = key
+        self._queues[number] = queue_row
+        self._asked[number] = 0
+        self._asked[number, : len(asked)] = asked
+
+    def _make_room(self, rows: int, columns: int) -> None:
+        if rows > len(self._keys):
+            self._keys.append(None)
+        if rows > len(self._queues):
+            self._queues = np.concatenate([self._queues, np.full_like(self._queues, layout.NOT_SET)])
+            self._asked = np.concatenate([self._asked, np.zeros_like(self._asked)])
+        if columns > self._asked.shape[1]:
+            self._asked = np.asarray(grown(self._asked, 1, columns, 0), np.int64)
+
+    def discard(self, key: Key) -> None:
+        """The line waits for quota no longer."""
+        number = self._number_by_key.pop(key, None)
+        if number is not None:
+            self._keys[number] = None
+            self._queues[number] = layout.NOT_SET
+            self._free.append(number)
+
+    def all_keys(self) -> list[Key]:
+        """Every line, in the order in which they came."""
+        return list(self._number_by_key)
+
+    def take_fitting(self, store: TableStore) -> list[Key]:
+        """The lines that may have what they need since usage fell; it has been looked at then."""
+        fell = store.tables.queues[layout.QUEUE_FELL]
+        if not fell.any():
+            return []
+        found = np.zeros(len(self._queues), np.int64)
+        count = who_fits(store.tables, self._queues, self._asked, found) if self._number_by_key else 0
+        fell[:] = 0
+        return [key for number in found[:count].tolist() if (key := self._keys[number]) is not None]
