@@ -3,18 +3,21 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from gpufleet.cli.main import main
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
+from gpufleet.kube.codec.queue_status import Standing, queue_status, status_patch
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
-from gpufleet.kube.objects.fleet_queues import FleetQueue
+from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, status_of
 from gpufleet.localkube.cluster import LocalCluster
 from tests.kube.codec.queue_cases import CASES, Case
-from tests.kube.manifests.real_server import Person, install_all
+from tests.kube.manifests.real_server import Person, install_all, until
 from tests.localkube.cluster import a_cluster, program
 
 IMPORTED = Path(__file__).parents[2] / "migration" / "cases"
@@ -98,6 +101,31 @@ def test_the_status_belongs_to_the_scheduler(installed: LocalCluster, admin: Per
         assert somebody.ask("GET", QUEUES)[0] == 403
 
 
+def test_a_status_is_written_on_the_version_that_it_is_about(installed: LocalCluster, admin: Person) -> None:
+    made = unless_refused(admin.ask("POST", QUEUES, queue("versioned")))
+    uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+    foreign = {"status": {"share": "7", "dominantResource": "cpu"}}
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    active = Standing("Active", holds=True, reason="InForce", message="its quotas are in force")
+    status = queue_status(FleetQueueStatus(), [active], (), {"quota": 2}, 1, now)
+    with Person(installed, DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups) as scheduler:
+
+        def written(uid: str, version: str) -> tuple[int, dict[str, Any]]:
+            return scheduler.merge(
+                f"{QUEUES}/versioned/status", json.loads(status_patch(status, uid, version))
+            )
+
+        newer = unless_refused(admin.merge(f"{QUEUES}/versioned/status", foreign))["metadata"][
+            "resourceVersion"
+        ]
+        assert written(uid, version)[0] == 409
+        assert written("another", newer)[0] == 409
+        found = unless_refused(written(uid, newer))
+    told = status_of(msgspec.json.decode(json.dumps(found).encode(), type=FleetQueue))
+    # Nobody else's word is left, and reading it back makes no further write.
+    assert told == status
+
+
 def kubectl(cluster: LocalCluster, *arguments: str) -> str:
     command = (str(program("kubectl")), f"--kubeconfig={cluster.kubeconfig}", *arguments)
     return subprocess.check_output(command, text=True)
@@ -140,4 +168,39 @@ def test_what_people_see(installed: LocalCluster, admin: Person) -> None:
 @pytest.mark.parametrize("path", sorted(IMPORTED.glob("*.out.yaml")), ids=lambda path: path.stem)
 def test_what_is_imported_can_be_applied(admin: Person, path: Path) -> None:
     for text in path.read_text(encoding="utf-8").split("\n---\n"):
+        unless_refused(admin.ask("POST", f"{QUEUES}?dryRun=All", msgspec.yaml.decode(text)))
+
+
+def test_the_queues_of_a_cluster_are_imported(
+    installed: LocalCluster, admin: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", "volcano", f"--kubeconfig={installed.kubeconfig}"]) == 2
+    assert "the cluster serves no Queue of scheduling.volcano.sh" in capsys.readouterr().err
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": loose}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "queues.scheduling.volcano.sh"},
+        "spec": {
+            "group": "scheduling.volcano.sh",
+            "scope": "Cluster",
+            "names": {"kind": "Queue", "plural": "queues"},
+            "versions": [version],
+        },
+    }
+    unless_refused(admin.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition))
+    theirs = "/apis/scheduling.volcano.sh/v1beta1/queues"
+    with installed.api() as api:
+        until(lambda: api.request("GET", theirs)[0] == 200)
+    (given,) = (
+        msgspec.yaml.decode(text)
+        for text in (IMPORTED / "volcano-capacity.yaml").read_text(encoding="utf-8").split("\n---\n")
+        if "name: team-b" in text
+    )
+    unless_refused(admin.ask("POST", theirs, given))
+    assert main(["import", "volcano", f"--kubeconfig={installed.kubeconfig}"]) == 0
+    said = capsys.readouterr()
+    assert "2 queues of Volcano" in said.err
+    for text in said.out.split("\n---\n"):
         unless_refused(admin.ask("POST", f"{QUEUES}?dryRun=All", msgspec.yaml.decode(text)))
