@@ -13,7 +13,9 @@ from gpufleet.engine.instruction import QueueBar, WhyBarred
 from gpufleet.kube.transport import Request
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.scheduler import service
-from gpufleet.scheduler.queue_telling import QueueFigures, QueueTelling
+from gpufleet.scheduler.queue_figures import QueueFigures as Figures
+from gpufleet.scheduler.queue_figures import ResourceFigures as Use
+from gpufleet.scheduler.queue_telling import QueueTelling
 from gpufleet.scheduler.service import run as run_scheduler
 from gpufleet.scheduler.settings import LeaseTimes, Settings
 from tests.scheduler.world import Object, World, in_world
@@ -131,6 +133,20 @@ def test_a_bad_queue_is_told_and_harms_nobody() -> None:
     in_world(story)
 
 
+def test_work_of_higher_priority_waits_for_work_of_its_queue() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        add_queue(world, "a", quotas=[{"resource": "gpu", "nominal": 1}])
+        world.pod("low", labels={"gpufleet.io/queue": "a"}, priority=0)
+        await world.settle()
+        world.pod("high", labels={"gpufleet.io/queue": "a"}, priority=100)
+        await world.settle()
+        assert (world.node_of("low"), world.node_of("high")) == ("n", "")
+        assert world.evicted() == []
+
+    in_world(story)
+
+
 def test_without_queues_nothing_is_written() -> None:
     async def story(world: World) -> None:
         world.node("n", gpus=1)
@@ -170,24 +186,6 @@ def test_running_work_is_counted_in_the_queue_that_claims_its_namespace() -> Non
     in_world(story)
 
 
-class Use(msgspec.Struct, frozen=True):
-    """One resource of a report."""
-
-    resource: QuotaResource
-    used: int
-    borrowed: int = 0
-    lent: int = 0
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """A report on one queue."""
-
-    queue: QueueName
-    resources: tuple[Use, ...] = ()
-    pending: dict[str, int] = {}
-    bar: QueueBar | None = None
-
-
 class Reports:
     """The engine's reports, as a test wants them."""
 
@@ -202,7 +200,7 @@ class Reports:
 
         monkeypatch.setattr(service, "QueueTelling", Told)
 
-    def report(self) -> Iterable[QueueFigures]:
+    def report(self) -> Iterable[Figures]:
         """What the engine says."""
         return self.now
 
@@ -345,5 +343,38 @@ def test_others_conditions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         await world.settle()
         assert condition(world, "team-a", "Audited")["message"] == "by hand"
         assert condition(world, "team-a")["status"] == "True"
+
+    in_world(story)
+
+
+def test_the_status_of_a_real_engine_and_what_a_new_leader_remembers() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=4)
+        add_queue(world, "root", quotas=[{"resource": "gpu", "nominal": 1}])
+        add_queue(
+            world, "a", parent="root", halfLife="1h", quotas=[{"resource": "gpu", "nominal": 2}], weight=2
+        )
+        add_queue(world, "b", parent="gone")
+        for name in ("one", "two", "three", "four"):
+            world.pod(name, labels={"gpufleet.io/queue": "a"})
+        await world.settle(60)
+        status = queue(world, "a")["status"]
+        (gpus,) = status["resources"]
+        # Three of four fit into 2 of its own and the 1 that its parent has.
+        assert (gpus["used"], gpus["borrowed"], gpus["lent"]) == ("3", "1", "0")
+        assert status["pending"] == {"pods": 1, "reasons": [{"reason": "quota", "pods": 1}]}
+        assert condition(world, "a")["status"] == "True"
+        assert condition(world, "root")["status"] == "True"
+        assert condition(world, "b")["reason"] == "ParentMissing"
+        (past,) = status["pastUse"]
+        assert past["used"] == 3000
+        before = status_writes(world).count("a")
+        await world.stop()
+        await world.clock.sleep(60)
+        world.start()
+        await world.settle(60)
+        # The new leader remembers the same, so there is nothing to write.
+        assert queue(world, "a")["status"]["pastUse"] == [past]
+        assert status_writes(world).count("a") == before
 
     in_world(story)

@@ -7,15 +7,15 @@ mended; it harms no other. Whether queues make a tree together is the engine's t
 import logging
 from collections.abc import Iterable, Iterator
 
-from gpufleet.engine.event import Event, PricesSet, QueueRemoved, QueueSet
+from gpufleet.engine.event import Event, PastUseOf, PastUseRecalled, PricesSet, QueueRemoved, QueueSet
 from gpufleet.kube import resources
 from gpufleet.kube.codec.fleet_queues import QueueTerms, read_fleet_queue
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.queues import NamespaceQueues
 from gpufleet.kube.errors import ObjectError
-from gpufleet.kube.objects.fleet_queues import FleetQueue
+from gpufleet.kube.objects.fleet_queues import FleetQueue, status_of
 from gpufleet.model.errors import printable
-from gpufleet.model.identifiers import GpuModelName, QueueName
+from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
 
 LOG = logging.getLogger(__name__)
 
@@ -57,6 +57,19 @@ class QueueBook:
         self.known[name] = terms
         told = [] if before is not None and before.queue == terms.queue else [QueueSet(terms.queue)]
         return [*told, *self._after(before, terms)]
+
+    def recalled(self) -> list[Event]:
+        """What an earlier leader wrote down of past usage, a queue an event: a bad one harms no other."""
+        found: list[Event] = []
+        for queue in self.cluster.all(resources.FLEET_QUEUES):
+            name = QueueName(queue.metadata.name)
+            uses = tuple(
+                PastUseOf(name, QuotaResource(one.resource), one.at_us, one.used, one.value, one.area)
+                for one in status_of(queue).past_use
+            )
+            if uses and name in self.known:
+                found.append(PastUseRecalled(uses))
+        return found
 
     def of_namespace(self, namespace: str) -> NamespaceQueues:
         """What the queues say of a namespace."""

@@ -9,8 +9,7 @@ comes too late is refused and said anew in the next turn.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -19,7 +18,6 @@ from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.queue_status import (
-    ResourceFigures,
     Standing,
     conditions_alone,
     queue_status,
@@ -39,6 +37,7 @@ from gpufleet.kube.replica import Identity
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.queue_book import QueueBook
+from gpufleet.scheduler.queue_figures import QueueFigures
 
 LOG = logging.getLogger(__name__)
 TURN_EVERY_S = 5.0
@@ -60,30 +59,6 @@ BARS = {
     WhyBarred.DRAINING: ("Draining", "{queue} is draining: nothing new is taken in"),
     WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is to be evicted"),
 }
-
-
-class QueueFigures(Protocol):
-    """What the engine reports of one queue."""
-
-    @property
-    def queue(self) -> QueueName:
-        """Its name."""
-        ...
-
-    @property
-    def bar(self) -> QueueBar | None:
-        """Why no work of it may start."""
-        ...
-
-    @property
-    def resources(self) -> Sequence[ResourceFigures]:
-        """What it has of each resource."""
-        ...
-
-    @property
-    def pending(self) -> Mapping[str, int]:
-        """Waiting pods by reason."""
-        ...
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -180,7 +155,7 @@ class QueueTelling:
         if figures is None:
             return None
         standings = [_active(name, figures.bar), *self._namespaces(name)]
-        return queue_status(told, standings, figures.resources, figures.pending, generation, now)
+        return queue_status(told, standings, figures, generation, now)
 
     def _namespaces(self, name: QueueName) -> Iterator[Standing]:
         terms = self.book.known.get(name)
@@ -220,7 +195,7 @@ class QueueTelling:
         if not self.may_write():
             return
         metadata = write.queue.metadata
-        body = status_patch(write.status, metadata.uid, metadata.resource_version)
+        body = status_patch(write.status, metadata.resource_version)
         try:
             await self.client.patch(resources.FLEET_QUEUES, metadata.name, body, subresource="status")
             problem = self.book.problems.get(QueueName(metadata.name))

@@ -42,6 +42,7 @@ from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.nodes import NodeBook
 from gpufleet.scheduler.pod_reader import PodReader
 from gpufleet.scheduler.pods import PodBook
+from gpufleet.scheduler.queue_figures import figures_of
 from gpufleet.scheduler.queue_telling import QueueTelling
 from gpufleet.scheduler.refreshing import Refreshing
 from gpufleet.scheduler.reporting import Reporter
@@ -200,7 +201,7 @@ class Service:
             self.client,
             cluster,
             reader.queues,
-            lambda: (),
+            lambda: figures_of(engine),
             lambda: cluster.unreadable(resources.FLEET_QUEUES),
             busy=busy,
             may_write=self.lease.holds,

@@ -111,6 +111,8 @@ class Translation:
                 problem = change.problem if isinstance(change, Unreadable) else ""
                 first += self.queues.regard(QueueName(key.name), problem)
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        if not self._filled:
+            first += self.queues.recalled()
         moved = self.queues.take_moved(relabelled)
         for namespace in moved:
             key = ObjectKey(resources.NAMESPACES, "", namespace)

@@ -14,8 +14,10 @@ from gpufleet.cli.main import main
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.queue_status import Standing, queue_status, status_patch
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
-from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, status_of
+from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, PastUseStatus, status_of
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.model.identifiers import QueueName, QuotaResource
+from gpufleet.scheduler.queue_figures import QueueFigures, ResourceFigures
 from tests.kube.codec.queue_cases import CASES, Case
 from tests.kube.manifests.real_server import Person, install_all, until
 from tests.localkube.cluster import a_cluster, program
@@ -103,24 +105,22 @@ def test_the_status_belongs_to_the_scheduler(installed: LocalCluster, admin: Per
 
 def test_a_status_is_written_on_the_version_that_it_is_about(installed: LocalCluster, admin: Person) -> None:
     made = unless_refused(admin.ask("POST", QUEUES, queue("versioned")))
-    uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+    version = made["metadata"]["resourceVersion"]
     foreign = {"status": {"share": "7", "dominantResource": "cpu"}}
+    past = PastUseStatus("gpu", 1_770_000_000_000_000, 8000, "-524288", "32000000000")
+    gpus = ResourceFigures(QuotaResource("gpu"), 9500, 1500, 0, 8000, 7250)
+    figures = QueueFigures(QueueName("versioned"), (gpus,), {"quota": 2}, share_milli=125, past_use=(past,))
     now = datetime(2026, 1, 31, 12, tzinfo=UTC)
     active = Standing("Active", holds=True, reason="InForce", message="its quotas are in force")
-    status = queue_status(FleetQueueStatus(), [active], (), {"quota": 2}, 1, now)
+    status = queue_status(FleetQueueStatus(), [active], figures, 1, now)
+    changed = unless_refused(admin.merge(f"{QUEUES}/versioned/status", foreign))
     with Person(installed, DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups) as scheduler:
 
-        def written(uid: str, version: str) -> tuple[int, dict[str, Any]]:
-            return scheduler.merge(
-                f"{QUEUES}/versioned/status", json.loads(status_patch(status, uid, version))
-            )
+        def written(version: str) -> tuple[int, dict[str, Any]]:
+            return scheduler.merge(f"{QUEUES}/versioned/status", json.loads(status_patch(status, version)))
 
-        newer = unless_refused(admin.merge(f"{QUEUES}/versioned/status", foreign))["metadata"][
-            "resourceVersion"
-        ]
-        assert written(uid, version)[0] == 409
-        assert written("another", newer)[0] == 409
-        found = unless_refused(written(uid, newer))
+        assert written(version)[0] == 409
+        found = unless_refused(written(changed["metadata"]["resourceVersion"]))
     told = status_of(msgspec.json.decode(json.dumps(found).encode(), type=FleetQueue))
     # Nobody else's word is left, and reading it back makes no further write.
     assert told == status

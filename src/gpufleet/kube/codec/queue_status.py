@@ -15,11 +15,13 @@ from gpufleet.kube.objects.fleet_queues import (
     NAMESPACES_CLEAR,
     Condition,
     FleetQueueStatus,
+    PastUseStatus,
     PendingReason,
     PendingStatus,
     ResourceStatus,
 )
 from gpufleet.model.identifiers import QuotaResource
+from gpufleet.model.quantity import NANO_PER_MILLI, Quantity
 
 MESSAGE_LENGTH_MAX = 1024
 OURS = (ACTIVE, NAMESPACES_CLEAR)
@@ -39,6 +41,16 @@ class ResourceFigures(Protocol):
         ...
 
     @property
+    def owed(self) -> int | None:
+        """What it would have if all were divided anew."""
+        ...
+
+    @property
+    def decayed(self) -> int | None:
+        """Its past usage; None without a half-life."""
+        ...
+
+    @property
     def borrowed(self) -> int:
         """What of that is others' quota."""
         ...
@@ -46,6 +58,35 @@ class ResourceFigures(Protocol):
     @property
     def lent(self) -> int:
         """What others hold of its own."""
+        ...
+
+
+class QueueFigures(Protocol):
+    """What is to be told of one queue."""
+
+    @property
+    def resources(self) -> Sequence[ResourceFigures]:
+        """What it has of each resource."""
+        ...
+
+    @property
+    def pending(self) -> Mapping[str, int]:
+        """Waiting pods by reason."""
+        ...
+
+    @property
+    def share_milli(self) -> int | None:
+        """Its dominant share divided by its weight; None where it comes after all others."""
+        ...
+
+    @property
+    def dominant(self) -> QuotaResource | None:
+        """The resource of which that is the share; None where nothing is borrowed."""
+        ...
+
+    @property
+    def past_use(self) -> Sequence[PastUseStatus]:
+        """What is remembered of its past usage."""
         ...
 
 
@@ -61,8 +102,7 @@ class Standing(msgspec.Struct, frozen=True):
 def queue_status(
     before: FleetQueueStatus,
     standings: Sequence[Standing],
-    resources: Sequence[ResourceFigures],
-    pending: Mapping[str, int],
+    figures: QueueFigures,
     generation: int,
     now: dt.datetime,
 ) -> FleetQueueStatus:
@@ -70,19 +110,28 @@ def queue_status(
     return FleetQueueStatus(
         observed_generation=generation,
         conditions=_conditions(before, standings, generation, now),
-        resources=tuple(
-            ResourceStatus(
-                one.resource,
-                used=written_amount(one.resource, one.used),
-                borrowed=written_amount(one.resource, one.borrowed),
-                lent=written_amount(one.resource, one.lent),
-            )
-            for one in resources
-        ),
+        share=None if figures.share_milli is None else str(Quantity(figures.share_milli * NANO_PER_MILLI)),
+        dominant_resource=figures.dominant,
+        resources=tuple(_resource(one) for one in figures.resources),
+        past_use=tuple(figures.past_use),
         pending=PendingStatus(
-            sum(pending.values()),
-            tuple(PendingReason(reason, pods) for reason, pods in sorted(pending.items())),
+            sum(figures.pending.values()),
+            tuple(PendingReason(reason, pods) for reason, pods in sorted(figures.pending.items())),
         ),
+    )
+
+
+def _resource(one: ResourceFigures) -> ResourceStatus:
+    def amount(units: int | None) -> str | None:
+        return None if units is None else written_amount(one.resource, units)
+
+    return ResourceStatus(
+        one.resource,
+        used=amount(one.used),
+        borrowed=amount(one.borrowed),
+        lent=amount(one.lent),
+        fair_share=amount(one.owed),
+        decayed=amount(one.decayed),
     )
 
 
@@ -111,7 +160,6 @@ def _conditions(
 
 
 class _Version(msgspec.Struct, frozen=True, rename="camel"):
-    uid: str
     resource_version: str
 
 
@@ -123,11 +171,11 @@ class _Patch(msgspec.Struct, frozen=True):
 _ENCODER = msgspec.json.Encoder()
 
 
-def status_patch(status: FleetQueueStatus, uid: str, resource_version: str) -> bytes:
-    """A merge patch of the status on this version of this object, and no other.
+def status_patch(status: FleetQueueStatus, resource_version: str) -> bytes:
+    """A merge patch of the status on this version of the object, and no other.
 
     What is absent is taken away, so that nobody else's word stays among ours.
     """
     written = msgspec.to_builtins(status)
     absent = dict.fromkeys(field.encode_name for field in msgspec.structs.fields(status))
-    return _ENCODER.encode(_Patch(_Version(uid, resource_version), {**absent, **written}))
+    return _ENCODER.encode(_Patch(_Version(resource_version), {**absent, **written}))

@@ -95,6 +95,16 @@ class ResourceStatus(Structure, frozen=True):
     decayed: str | None = None
 
 
+class PastUseStatus(Structure, frozen=True):
+    """What is remembered of past usage of one resource; ``engine.quota.past_use`` says what it means."""
+
+    resource: str
+    at_us: int = msgspec.field(name="atMicroseconds")
+    used: int
+    value: str
+    area: str
+
+
 class PendingReason(Structure, frozen=True):
     """How many pods wait for one reason."""
 
@@ -117,7 +127,7 @@ class FleetQueueStatus(Structure, frozen=True):
     share: str | None = None
     dominant_resource: str | None = None
     resources: tuple[ResourceStatus, ...] = ()
-    decayed_at: str | None = None
+    past_use: tuple[PastUseStatus, ...] = ()
     pending: PendingStatus | None = None
 
 
