@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpufleet.engine.quota.owed import Level, top_down
 from gpufleet.engine.quota.shares import QueueShares
 from gpufleet.engine.quota.turns import Contestant
 from gpufleet.engine.waiting import Head
@@ -271,3 +272,33 @@ def test_the_tournament_takes_whom_a_look_at_the_whole_tree_would_take(bout: Bou
         else:
             bout.waiting.park(line)
         bout.turns.offer(line.key.queue)
+
+
+@st.composite
+def trees_with_demand(draw: st.DrawFn) -> tuple[Bout, dict[str, int], int]:
+    """A tree whose root limits all, work of one GPU each in its leaves, and the depth."""
+    depths, queues = {"root": 1}, [queue("root", gpu=draw(st.integers(0, 60)))]
+    for number in range(draw(st.integers(1, 9))):
+        parent, name = draw(st.sampled_from(sorted(depths))), f"q{number}"
+        limit = Quota(GPU, draw(st.sampled_from((0, 0, 3, 8))), draw(st.none() | st.integers(0, 20)))
+        priority, weight = draw(st.sampled_from((0, 0, 1))), draw(st.sampled_from((0, 1, 1, 2, 5)))
+        depths[name] = depths[parent] + 1
+        queues.append(queue(name, parent, priority=priority, weight=weight, limits=(limit,)))
+    inner = {one.parent for one in queues}
+    wanted = {name: draw(st.integers(0, 30)) for name in depths if name not in inner}
+    bout = Bout(*queues)
+    for name, amount in wanted.items():
+        bout.work(name, amount, gpu=1)
+    return bout, wanted, max(depths.values())
+
+
+@given(trees_with_demand())
+def test_turns_lead_to_what_the_queues_are_owed(told: tuple[Bout, dict[str, int], int]) -> None:
+    """Serving one GPU at a time comes to what water-filling works out at once, up to a GPU a level."""
+    bout, wanted, depth = told
+    by_row = {bout.row(name): amount for name, amount in wanted.items()}
+    owed = Level(bout.tree, bout.column(GPU), by_row, 1).owed_by_row(top_down(bout.tree))
+    got = Counter(bout.serve())
+    assert got.total() == owed[bout.row("root")]
+    for name in wanted:
+        assert abs(got[name] - owed[bout.row(name)]) <= depth, name

@@ -77,9 +77,10 @@ class PastUse:
         counted = self.store.tables.queue_counted[self._rows]
         if self._seen is not None and np.array_equal(counted, self._seen):
             return
+        changed = range(len(self._rows)) if self._seen is None else rows_that_differ(counted, self._seen)
         columns = list(self.resources.column_by_name.items())
-        for row, amounts in zip(self._rows, counted.tolist(), strict=True):
-            queue = self.tree.queue_at(row)
+        for index in changed:
+            queue, amounts = self.tree.queue_at(self._rows[index]), counted[index].tolist()
             known = self._use.setdefault(queue.name, {})
             for resource, column in columns:
                 use = known.get(resource) or DecayedUse(at_us)
@@ -118,6 +119,12 @@ class PastUse:
         for queue, resource, use in uses:
             self._use.setdefault(queue, {})[resource] = use
         self._seen = None
+
+
+def rows_that_differ(one: Int64Array, other: Int64Array) -> list[int]:
+    """The rows in which two arrays of one shape have another number."""
+    found: list[int] = np.flatnonzero((one != other).any(axis=1)).tolist()
+    return found
 
 
 def use_told(told: PastUseOf, at_us: int) -> DecayedUse:
