@@ -22,10 +22,10 @@ from gpufleet.localkube.api import Api, Object, tls_context
 from gpufleet.localkube.certificates import Authority, write_private
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
-from gpufleet.localkube.node.agent_program import NAME
+from gpufleet.localkube.node.agent_program import NAME, machine_file
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.real_node import AGENT
-from gpufleet.localkube.node_agent import await_resource, start_agent
+from gpufleet.localkube.node_agent import SHARING, SYSTEM, await_resource, start_agent
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 from tests.agent.nvidia_runtime import GPUS, write_runtime
@@ -51,6 +51,13 @@ gpus:
   mig: [{", ".join(f"{{profile: 1g.5gb, start: {start}}}" for start in range(4))}]
 """
 INSTANCE = "nvidia.com/mig-1g.5gb"
+CUT = f"""
+gpus:
+- model: A100-40GB
+  count: {GPUS + 1}
+  mig: [{", ".join(f"{{profile: 3g.20gb, start: {start}}}" for start in (0, 4))}]
+"""
+SINGLE = "{version: v1, flags: {migStrategy: single, plugin: {deviceListStrategy: cdi-cri}}}"
 BY_US: Object = {"nodeName": "", "schedulerName": "gpufleet", "nodeSelector": {"type": "real"}}
 TELL = (
     "echo devices $(cd /dev; ls -d nvidia[0-9]*); "
@@ -86,7 +93,7 @@ def asking(count: int) -> Object:
 
 def told(cluster: LocalCluster, name: str) -> dict[str, list[str]]:
     """What a pod's container said of what it sees."""
-    lines = awaited(f"the words of {name}", lambda: said(cluster, name))
+    lines = awaited(f"the words of {name}", lambda: said(cluster, name), lambda: repr(logs(cluster, name)))
     return {line.split()[0]: re.split("[ ,]", line.strip())[1:] for line in lines}
 
 
@@ -257,3 +264,69 @@ def test_an_agent_that_is_killed_is_back_and_pods_are_as_they_were(real: LocalCl
     assert processes_of(await_pod(real, "steady", "Running")) == before
     delete_pod(real, "steady")
     delete_pod(real, "later")
+
+
+Places = set[tuple[str, str, int]]
+"""Instances by card, profile and start."""
+
+
+def granted_places(cluster: LocalCluster, name: str) -> Places:
+    pod = get_pod(cluster, name) or {}
+    containers = msgspec.json.decode(pod["metadata"]["annotations"]["gpufleet.io/grant"])["containers"]
+    its = [device for devices in containers.values() for device in devices]
+    assert {one["kind"] for one in its} == {"mig"}
+    return {(one["id"], one["migProfile"], one["migStart"]) for one in its}
+
+
+def held_places(cluster: LocalCluster) -> dict[str, Places]:
+    """What each pod holds by the node's report, by its UID."""
+    with cluster.api() as api:
+        report = api.call("GET", f"/apis/gpufleet.io/v1alpha1/nodedevices/{NODE_NAME}")["spec"]
+    listed = {one["id"] for one in report["devices"]}
+    found: dict[str, Places] = {}
+    for one in report.get("holders", []):
+        card, _, place = one["device"].partition("::")
+        assert one["device"] in listed
+        assert place == f"{one['migProfile']}@{one['migStart']}"
+        found.setdefault(one["podUID"], set()).add((card, one["migProfile"], one["migStart"]))
+    return found
+
+
+def instances_of(cluster: LocalCluster) -> dict[tuple[str, str, int], str]:
+    """The ids of the instances as containers know them, by their places."""
+    spec = msgspec.json.decode((cluster.node.cdi_dir / "gpufleet.io-gpu-nvidia.json").read_bytes())
+    names = [device["name"] for device in spec["devices"]]
+    cards = [at for at, name in enumerate(names) if name.startswith("GPU-")]
+    return {
+        (names[at], "3g.20gb", start): names[at + 1 + number]
+        for at in cards
+        for number, start in enumerate((0, 4))
+    }
+
+
+def test_with_strategy_single_pods_that_we_place_get_instances_as_gpus(real: LocalCluster) -> None:
+    """The last one: the node has other cards from here on."""
+    machine_file(real.folder).write_text(CUT, encoding="utf-8")
+    with real.api() as api:
+        path = f"/api/v1/namespaces/{SYSTEM}/configmaps/{SHARING}"
+        api.call("PATCH", path, {"data": {"default": SINGLE}}, "application/merge-patch+json")
+    real.node.restart(AGENT)
+    await_resource(real, GPU, 2 * (GPUS + 1))
+    uids = {}
+    for name, count in {"two": 2, "one": 1}.items():
+        run_pod(real, name, TELL + SLEEP, asking(count), **BY_US)
+        uids[name] = await_pod(real, name, "Running")["metadata"]["uid"]
+    known = instances_of(real)
+    for name, count in {"two": 2, "one": 1}.items():
+        its = granted_places(real, name)
+        assert len(its) == count
+        assert sorted(told(real, name)["given"]) == sorted(known[place] for place in its)
+    expected = {uids[name]: granted_places(real, name) for name in ("two", "one")}
+    awaited("the report says who holds what", lambda: held_places(real) == expected)
+    run_pod(real, "rest", TELL + SLEEP, asking(2 * (GPUS + 1) - 1), **BY_US)
+    delete_pod(real, "two")
+    await_pod(real, "rest", "Running")
+    assert granted_places(real, "rest") == set(known) - granted_places(real, "one")
+    awaited("what was released is held anew", lambda: uids["two"] not in held_places(real))
+    delete_pod(real, "one")
+    delete_pod(real, "rest")
