@@ -43,6 +43,12 @@ NODES = ("n0", "n1", "n2", "n3")
 GANGS = ("g0", "g1", "g2")
 QUEUES = ("default", "strict", "late")
 TREE = (*QUEUES, "root", "top")
+LIMITED = (
+    queue("root", quota("gpu", 3000), quota("cost", 9000)),
+    queue("default", quota("gpu", 1000, borrow=1000), parent="root"),
+    queue("late", quota("gpu/A100", 1000), parent="root"),
+    queue("strict", parent="root"),
+)
 TAINT = Taint("gpu")
 SOFT_TAINT = Taint("slow", effect="PreferNoSchedule")
 SHAPES = (
@@ -180,16 +186,19 @@ class EngineMachine(RuleBasedStateMachine):
     @initialize(
         policy=st.sampled_from(sorted(POLICIES)),
         strict=st.booleans(),
-        described=st.sampled_from(((), ("strict",), QUEUES)),
+        described=st.sampled_from(((), (queue("strict"),), LIMITED)),
     )
-    def begin(self, policy: str, strict: bool, described: tuple[str, ...]) -> None:
+    def begin(self, policy: str, strict: bool, described: tuple[Queue, ...]) -> None:
         self.policy = POLICIES[policy]
         self.engine = Engine(self.policy, seed=1)
         self.ledger = Ledger(self.engine)
         target = event.TargetWorkloadSet(tuple((one, 1) for one in SHAPES))
         self.happen(
             target,
-            *(event.QueueSet(queue(name, strict=strict and name == "strict")) for name in described),
+            *(
+                event.QueueSet(msgspec.structs.replace(one, strict=strict and one.name == "strict"))
+                for one in described
+            ),
             event.TopologySet(topology("block", "rack")),
             event.GangSet(gang("g0", 2)),
             event.GangSet(gang("g1", 3, level="rack")),

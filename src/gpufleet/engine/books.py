@@ -130,16 +130,6 @@ class Books:
                 return apart
         return key
 
-    def line_with(self, row: int) -> Line | None:
-        """The line in which a pod waits, alone or with its gang; None for a gang that is not complete."""
-        pod = self.pods.pod_at(row)
-        if pod.gang is None:
-            key = self.line_of(row)
-            late = self.waiting.lines.get(key._replace(late=True)) if self.gate.is_late(row) else None
-            return late or self.waiting.lines.get(key)
-        gang = self.gangs.members(pod.gang).gang
-        return None if gang is None else self.waiting.lines.get(gang_key(gang))
-
     def set_apart(self, line: Line) -> None:
         """The first pod of a line is kept out by others' anti-affinity alone, which does not hold for
         those behind it that look different: it waits in a line of its own kind.

@@ -126,7 +126,7 @@ def moved(one: Pod, name: str) -> Pod:
     return pod(one.uid, one.shape, queue=name, gang=one.gang)
 
 
-@settings(max_examples=60 * EFFORT, deadline=None)
+@settings(max_examples=40 * EFFORT, deadline=None)
 @given(chance=st.randoms(use_true_random=False))
 def test_whatever_happens_no_limit_is_broken_and_nobody_waits_who_may_start(chance: random.Random) -> None:
     play = Play(chance)

@@ -1,22 +1,26 @@
 """What there is to say of each queue at any time: its limits, what it uses, and why its work waits."""
 
+from collections import Counter, defaultdict
+
 import msgspec
+import numpy as np
 
 from gpufleet.engine import layout
-from gpufleet.engine.books import Books
+from gpufleet.engine.books import Books, gang_key
 from gpufleet.engine.instruction import QueueBar
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.quota.available import binding_limit
-from gpufleet.engine.waiting import Line, LineKey
+from gpufleet.engine.waiting import Line
 from gpufleet.model.identifiers import QueueName, QuotaResource
 
 BACKOFF = "backoff"
+NOMINATED = "nominated"
 INCOMPLETE = "incomplete-gang"
 QUOTA = "quota"
 NODES = "nodes"
 TURN = "turn"
-"""Why pods wait: a pause after a refused bind, members that have not come, quota, no node with room,
-or work before them in a strict queue. Besides, each value of ``WhyBarred``.
+"""Why pods wait: a pause after a refused bind, pods that end first where a place is kept, members that have
+not come, quota, no node with room, or work before them in a strict queue. Besides, each ``WhyBarred``.
 """
 
 
@@ -55,23 +59,23 @@ def queue_report(books: Books) -> tuple[QueueUse, ...]:
     if not books.queues.is_active:
         return ()
     tree = books.queues.tree
-    pending = _pending(books)
+    pending, lent = _pending(books), lent_amounts(books)
     level = sorted(
         (row for row in tree.row_by_name.values() if tree.parent[row] == layout.NOT_SET), key=tree.name_at
     )
     found: list[QueueUse] = []
     while level:
         row = level.pop(0)
-        found.append(_use(books, row, pending.get(tree.name_at(row), {})))
+        found.append(_use(books, row, dict(sorted(pending[tree.name_at(row)].items())), lent))
         level = sorted(tree.children(row), key=tree.name_at) + level
     return tuple(found)
 
 
-def _use(books: Books, row: int, pending: dict[str, int]) -> QueueUse:
+def _use(books: Books, row: int, pending: dict[str, int], lent: dict[tuple[int, int], int]) -> QueueUse:
     tree = books.queues.tree
     columns = sorted(tree.resources.column_by_name.items())
     uses = tuple(
-        _resource_use(books, row, resource, column)
+        _resource_use(books, row, resource, column, lent.get((row, column), 0))
         for resource, column in columns
         if books.store.tables.queue_limits[layout.LIMIT_POOLED, row, column]
         or books.store.tables.queue_total[row, column]
@@ -80,7 +84,7 @@ def _use(books: Books, row: int, pending: dict[str, int]) -> QueueUse:
     return QueueUse(tree.name_at(row), tree.queue_at(row).parent, bar, uses, pending, tree.is_described(row))
 
 
-def _resource_use(books: Books, row: int, resource: QuotaResource, column: int) -> ResourceUse:
+def _resource_use(books: Books, row: int, resource: QuotaResource, column: int, lent: int) -> ResourceUse:
     tables = books.store.tables
     limits = tables.queue_limits[:, row, column].tolist()
     left = int(binding_limit(tables, row, column)[0])
@@ -93,7 +97,7 @@ def _resource_use(books: Books, row: int, resource: QuotaResource, column: int) 
         limits[layout.LIMIT_NOMINAL],
         int(tables.queue_total[row, column]),
         _borrowed(books, row, column),
-        _lent(books, row, column),
+        lent,
         None if left == layout.NO_LIMIT else max(0, left),
         stated(layout.LIMIT_BORROWING),
         stated(layout.LIMIT_LENDING),
@@ -101,11 +105,35 @@ def _resource_use(books: Books, row: int, resource: QuotaResource, column: int) 
     )
 
 
-def _borrowed(books: Books, row: int, column: int) -> int:
+def lent_amounts(books: Books) -> dict[tuple[int, int], int]:
+    """What others have of each queue's own, by row and column; queues that lend nothing are left out.
+
+    Of what the children of a queue have borrowed, its own nominal amount comes first; the rest is lent by
+    those children that have idle quota to lend.
+    """
     tables, tree = books.store.tables, books.queues.tree
-    if not tree.named[row, column] or tree.parent[row] == layout.NOT_SET:
-        return 0
-    return max(0, int(tables.queue_counted[row, column] - tree.subtree[row, column]))
+    rows = np.array(sorted(tree.row_by_name.values()), np.int64)
+    found: dict[tuple[int, int], int] = {}
+    for column in tree.resources.column_by_name.values():
+        counted, subtree = tables.queue_counted[:, column], tree.subtree[:, column]
+        borrowed = np.where(tree.named[:, column] & (tree.parent != layout.NOT_SET), counted - subtree, 0)
+        for parent in np.unique(tree.parent[rows[borrowed[rows] > 0]]).tolist():
+            children = tree.children(parent)
+            beyond = int(np.maximum(0, borrowed[children]).sum()) - int(tree.nominal[parent, column])
+            for child, part in _parts(books, children, column, beyond).items():
+                found[child, column] = part
+    return found
+
+
+def _parts(books: Books, children: list[int], column: int, taken: int) -> dict[int, int]:
+    """What was taken, in proportion to what each has idle; the last makes up for rounding down."""
+    idle = {child: amount for child in children if (amount := _idle(books, child, column))}
+    taken = min(taken, sum(idle.values()))
+    if taken <= 0:
+        return {}
+    parts = {child: taken * amount // sum(idle.values()) for child, amount in idle.items()}
+    parts[next(reversed(idle))] += taken - sum(parts.values())
+    return parts
 
 
 def _idle(books: Books, row: int, column: int) -> int:
@@ -117,55 +145,53 @@ def _idle(books: Books, row: int, column: int) -> int:
     return max(0, int(tree.subtree[row, column]) - kept)
 
 
-def _lent(books: Books, row: int, column: int) -> int:
-    """What the siblings have borrowed beyond what their parent has itself, as far as it is this one's."""
-    tree = books.queues.tree
-    parent = int(tree.parent[row])
-    if parent == layout.NOT_SET:
+def _borrowed(books: Books, row: int, column: int) -> int:
+    tables, tree = books.store.tables, books.queues.tree
+    if not tree.named[row, column] or tree.parent[row] == layout.NOT_SET:
         return 0
-    idle = {child: _idle(books, child, column) for child in tree.children(parent)}
-    taken = sum(_borrowed(books, child, column) for child in tree.children(parent))
-    taken = min(sum(idle.values()), max(0, taken - int(tree.nominal[parent, column])))
-    if not taken or not idle[row]:
-        return 0
-    # The last of the lenders makes up for what rounding down leaves.
-    lenders = [child for child in idle if idle[child]]
-    parts = {child: taken * idle[child] // sum(idle.values()) for child in lenders}
-    parts[lenders[-1]] += taken - sum(parts.values())
-    return parts[row]
+    return max(0, int(tables.queue_counted[row, column] - tree.subtree[row, column]))
 
 
-def _pending(books: Books) -> dict[QueueName, dict[str, int]]:
-    """Waiting pods by queue and reason."""
-    counts: dict[QueueName, dict[str, int]] = {}
-    by_line: dict[LineKey, str] = {}
-    for row, pod in enumerate(books.pods.pods):
-        if pod is None:
-            continue
-        state = books.pods.state(row)
-        if state in {PodState.WAITING, PodState.BACKOFF}:
-            reason = BACKOFF if state is PodState.BACKOFF else _reason(books, row, by_line)
-            by_reason = counts.setdefault(books.queue_of(row), {})
-            by_reason[reason] = by_reason.get(reason, 0) + 1
-    return {queue: dict(sorted(by_reason.items())) for queue, by_reason in counts.items()}
+def _pending(books: Books) -> dict[QueueName, Counter[str]]:
+    """Waiting pods by queue and reason; costs one look at each, and one question a line."""
+    counts: dict[QueueName, Counter[str]] = defaultdict(Counter)
+    for line in books.waiting.lines.values():
+        rows = _rows_of(books, line)
+        if rows:
+            counts[line.key.queue][_reason(books, line, rows[0])] += len(rows)
+    for members in books.gangs.by_name.values():
+        if members.gang is None or gang_key(members.gang) not in books.waiting.lines:
+            for row in members.waiting:
+                counts[books.queue_of(row)][INCOMPLETE] += 1
+    states = books.store.tables.pods[layout.POD_STATE, : len(books.pods.pods)]
+    for state, reason in ((PodState.BACKOFF, BACKOFF), (PodState.NOMINATED, NOMINATED)):
+        for row in np.flatnonzero(states == state).tolist():
+            counts[books.queue_of(row)][reason] += 1
+    return counts
 
 
-def _reason(books: Books, row: int, by_line: dict[LineKey, str]) -> str:
-    """Why this pod waits; a line that is parked waits as a whole, and is asked once."""
+def _rows_of(books: Books, line: Line) -> list[int]:
+    """The pods that wait in a line."""
+    if line.key.gang is not None:
+        return list(books.gangs.members(line.key.gang).waiting)
+    waiting = (row for _, sequence, row in line.waiting if books.waiting.is_waiting(sequence, row))
+    return [row for row in dict.fromkeys(waiting) if _stands_in(books, line, row)]
+
+
+def _stands_in(books: Books, line: Line, row: int) -> bool:
+    """True unless the pod was described anew since, and waits in another line."""
+    pod, shape_row = books.pods.pod_at(row), int(books.store.tables.pods[layout.POD_SHAPE, row])
+    return (pod.queue, pod.priority, shape_row) == line.key[:3]
+
+
+def _reason(books: Books, line: Line, row: int) -> str:
+    """Why the pods of a line wait, of which this is one."""
     bar = books.gate.bar(row)
     if bar is not None:
         return bar.why
-    line = books.line_with(row)
-    if line is None:
-        return INCOMPLETE
     if not line.parked:
         return TURN
-    if line.key not in by_line:
-        by_line[line.key] = QUOTA if _lacks_quota(books, line, row) else NODES
-    return by_line[line.key]
-
-
-def _lacks_quota(books: Books, line: Line, row: int) -> bool:
     if line.key not in books.waiting.kept_out:
-        return False
-    return not books.waiting.waits_for_room(line.key) or books.gate.shortage(row) is not None
+        return NODES
+    lacks_room = books.waiting.waits_for_room(line.key)
+    return NODES if lacks_room and books.gate.shortage(row) is None else QUOTA
