@@ -8,6 +8,7 @@ import hashlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -33,7 +34,7 @@ from tests.agent.agent_process import BOOT_ID, AgentProcess
 from tests.agent.churn import new_leader
 from tests.agent.fault_scene import REPORT, Scene
 from tests.localkube.cluster import a_scheduled_real_node
-from tests.localkube.real_node import await_pod, awaited, get_pod, processes_of, run_pod
+from tests.localkube.real_node import PODS, await_pod, awaited, get_pod, processes_of, run_pod
 
 GPUS = tuple(f"GPU-0000000{digit}-5b7c-4e2f-9a51-5d3f8a0c0c5f" for digit in "abcd")
 SHARING = f"""
@@ -45,6 +46,7 @@ pools:
 """
 SLOTS = 10
 REFUSED = ("UnexpectedAdmissionError", "OutOfnvidia.com/gpu")
+GATE = "example.com/not-yet"
 NEXT_BOOT = "6f1e0b0a-3c55-4d7e-9a51-5d3f8a0c0c5f"
 
 
@@ -183,6 +185,32 @@ def test_fault_26_what_is_bound_while_the_agent_is_dead_fails_with_a_reason_and_
         scene.at_rest()
         now = scene.lives()
         assert {name: now[name] for name in lives} == lives
+
+
+def test_fault_27_twins_in_swapped_order_have_each_a_device_that_everybody_agrees_on(scene: Scene) -> None:
+    """The kubelet asks for the elder first; the agent has known the younger for longer."""
+    cluster = scene.cluster
+    with scene.pods_gone():
+        # A kubelet forgets pods that are gone when it allocates; one that starts anew would still count them.
+        scene.share("steady-part", "0.1")
+        scene.await_running("steady-part")
+        lives = scene.lives()
+        with cluster.node.kubelet_stopped():
+            scene.whole("elder", schedulingGates=[{"name": GATE}])
+            scene.share("elder-part", "0.2", schedulingGates=[{"name": GATE}])
+            time.sleep(1.1)  # creation times have whole seconds
+            scene.whole("younger")
+            scene.share("younger-part", "0.6")
+            scene.await_granted("younger", "younger-part")
+            for name in ("elder", "elder-part"):
+                with cluster.api() as api:
+                    change = {"spec": {"schedulingGates": None}}
+                    api.call("PATCH", f"{PODS}/{name}", change, "application/merge-patch+json")
+            scene.await_granted("elder", "elder-part")
+        scene.await_running("elder", "elder-part", "younger", "younger-part")
+        scene.at_rest()
+        assert scene.swapped() == {"elder", "younger"}
+        assert scene.lives()["steady-part"] == lives["steady-part"]
 
 
 def test_fault_29_after_a_reboot_each_pod_has_its_own_gpu_under_its_new_number(
