@@ -99,6 +99,7 @@ class Turns:
         self._keys: dict[int, Key] = {}
         self._heaps: dict[int, list[tuple[Key, int]]] = {}
         self._asks: dict[int, Ask] = {}
+        self._measured: dict[int, tuple[list[int], tuple[bool, int]]] = {}
 
     def begin(self, at_us: int) -> None:
         """Every queue with work that is not parked takes part."""
@@ -109,7 +110,7 @@ class Turns:
             for name in self.waiting.queues_with_work():
                 self.offer(name)
             return
-        for known in (self._lines, self._contestants, self._keys, self._heaps, self._asks):
+        for known in (self._lines, self._contestants, self._keys, self._heaps, self._asks, self._measured):
             known.clear()
         rows = {self._enter(name): None for name in self.waiting.queues_with_work()}
         while rows:
@@ -220,7 +221,12 @@ class Turns:
         for column, amount in contestant.ask:
             if counted[column] + amount > standing.owed[column]:
                 right = BEYOND_WHAT_IS_OWED if standing.weight_milli else WITHOUT_WEIGHT
-        endless, share = self._share(row, standing, counted, self._at_us).order_key
+        # A head that found no place leaves the use on its path as it was, and most heads find none.
+        measured = self._measured.get(row)
+        if measured is None or measured[0] != counted:
+            measured = (counted, self._share(row, standing, counted, self._at_us).order_key)
+            self._measured[row] = measured
+        endless, share = measured[1]
         return Key(right, standing.minus_priority, endless, share, contestant.head)
 
     def share(self, row: int, at_us: int) -> RawShare:
