@@ -106,10 +106,44 @@ def test_what_kai_shares_is_the_fleet() -> None:
         "here",
     )
     found = queues("kai", kai_queue("a", quota=3, limit=-1), kai_queue("b", quota=-1, limit=-1), node)
-    assert quota(found["fleet"], "gpu")["nominal"] == 10
+    # 10 in all, 3 of which stand in a.
+    assert quota(found["fleet"], "gpu")["nominal"] == 7
     assert found["a"]["parent"] == found["b"]["parent"] == "fleet"
     assert quota(found["a"], "gpu") == {"resource": "gpu", "nominal": 3}
     assert quota(found["b"], "gpu") == {"resource": "gpu", "nominal": 10, "lendingLimit": 0}
+
+
+def test_what_is_owed_below_is_a_part_of_what_is_owed_above() -> None:
+    above = {"resources": {"gpu": {"quota": 10, "limit": -1}}}
+    below = {"resources": {"gpu": {"quota": 4, "limit": -1}}, "parentQueue": "above"}
+    more = {"resources": {"gpu": {"quota": 9, "limit": -1}}, "parentQueue": "above"}
+    version = "scheduling.run.ai/v2"
+    found = queues(
+        "kai", an_object(version, "Queue", "above", above), an_object(version, "Queue", "a", below)
+    )
+    assert quota(found["above"], "gpu")["nominal"] == 6
+    found = queues(
+        "kai",
+        an_object(version, "Queue", "above", above),
+        an_object(version, "Queue", "a", below),
+        an_object(version, "Queue", "b", more),
+    )
+    assert quota(found["above"], "gpu")["nominal"] == 0
+
+
+def test_a_cohort_that_limits_what_its_members_lend_lends_without_a_limit() -> None:
+    spec = {
+        "resourceGroups": [
+            {
+                "coveredResources": [GPU],
+                "flavors": [
+                    {"name": "f", "resources": [{"name": GPU, "nominalQuota": 1, "lendingLimit": 5}]}
+                ],
+            }
+        ]
+    }
+    found = queues("kueue", an_object("kueue.x-k8s.io/v1beta2", "Cohort", "c", spec))
+    assert quota(found["c"], "gpu") == {"resource": "gpu", "nominal": 1}
 
 
 def test_a_queue_of_the_roots_name_keeps_it() -> None:

@@ -347,6 +347,44 @@ def test_others_conditions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     in_world(story)
 
 
+def test_a_circle_harms_its_members_and_those_below_alone() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=4)
+        for name, parent in (("a", "b"), ("b", "c"), ("c", "a"), ("below", "a")):
+            add_queue(world, name, parent=parent)
+        add_queue(world, "good", quotas=[{"resource": "gpu", "nominal": 1}])
+        for name in ("below", "good"):
+            world.pod(name, labels={"gpufleet.io/queue": name})
+        await world.settle()
+        assert [condition(world, name)["reason"] for name in "abc"] == ["ParentCycle"] * 3
+        assert "a, above it, is its own ancestor" in condition(world, "below")["message"]
+        assert condition(world, "good")["status"] == "True"
+        assert (world.node_of("below"), world.node_of("good")) == ("", "n")
+        fixed = {"spec": {"parent": None}}
+        assert world.request("PATCH", f"{QUEUES}/c", fixed) == 200
+        await world.settle()
+        assert condition(world, "below")["status"] == "True"
+        assert world.node_of("below") == "n"
+
+    in_world(story)
+
+
+def test_a_tree_of_a_thousand_levels_is_a_tree() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=4)
+        add_queue(world, "q-0000", quotas=[{"resource": "gpu", "nominal": 1}])
+        for number in range(1, 1000):
+            add_queue(world, f"q-{number:04}", parent=f"q-{number - 1:04}")
+        for name in ("one", "two"):
+            world.pod(name, labels={"gpufleet.io/queue": "q-0999"})
+        await world.settle(60)
+        assert sorted((world.node_of("one"), world.node_of("two"))) == ["", "n"]
+        assert queue(world, "q-0000")["status"]["resources"][0]["used"] == "1"
+        assert queue(world, "q-0999")["status"]["pending"]["pods"] == 1
+
+    in_world(story)
+
+
 def test_the_status_of_a_real_engine_and_what_a_new_leader_remembers() -> None:
     async def story(world: World) -> None:
         world.node("n", gpus=4)

@@ -7,9 +7,10 @@ the nodes, where Nodes are among the objects, else more than any fleet has.
 
 from collections.abc import Iterable
 
+from gpufleet.migration.ledger import Ledger, Verdict
 from gpufleet.migration.queues import Draft, QuotaDraft, quota_resource
 from gpufleet.migration.sources import Source
-from gpufleet.model.quantity import Quantity, parse_quantity
+from gpufleet.model.quantity import ZERO, Quantity, parse_quantity
 from gpufleet.model.resource_names import CPU, MEMORY
 
 NAME = "fleet"
@@ -36,6 +37,55 @@ def capacity(sources: Iterable[Source]) -> Capacity:
 def whole(resource: str, fleet: Capacity) -> Quantity:
     """All that there is of a resource: what the nodes have, or more than any fleet has."""
     return fleet.get(resource) or parse_quantity(MORE_THAN_ANY_FLEET.get(resource, "1G"))
+
+
+def divide(drafts: Iterable[Draft], ledger: Ledger) -> None:
+    """Leave each queue what it is owed beyond those below it.
+
+    In KAI and Volcano the quotas below are parts of the one above; here they come on top of it.
+    """
+    by_parent: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        if draft.parent is not None:
+            by_parent.setdefault(draft.parent, []).append(draft)
+    below = {
+        (draft.name, resource): _owed_below(by_parent.get(draft.name, []), resource)
+        for draft in drafts
+        for resource in draft.quotas
+    }
+    for draft in drafts:
+        for resource, quota in draft.quotas.items():
+            parts, all_of_it = below[draft.name, resource], quota.nominal
+            if parts != ZERO and all_of_it is not None:
+                quota.nominal = _rest(draft, resource, all_of_it, parts, ledger)
+                _lend_no_more(draft, resource, quota, ledger)
+
+
+def _owed_below(children: list[Draft], resource: str) -> Quantity:
+    found = ZERO
+    for child in children:
+        quota = child.quotas.get(resource)
+        if quota is not None and quota.nominal is not None and resource not in child.unlimited:
+            found += quota.nominal
+    return found
+
+
+def _rest(draft: Draft, resource: str, all_of_it: Quantity, parts: Quantity, ledger: Ledger) -> Quantity:
+    if all_of_it < parts:
+        reason = f"the queues below are owed {parts} together, more than its {all_of_it}: nothing is its own"
+        ledger.of_queue(draft.made_of, resource, Verdict.APPROXIMATED, reason)
+        return ZERO
+    reason = f"of {all_of_it}, {parts} stand in the queues below"
+    ledger.of_queue(draft.made_of, resource, Verdict.HONOURED, reason)
+    return Quantity(all_of_it.nano - parts.nano, all_of_it.notation)
+
+
+def _lend_no_more(draft: Draft, resource: str, quota: QuotaDraft, ledger: Ledger) -> None:
+    if quota.lending_limit is None or quota.nominal is None or not quota.nominal < quota.lending_limit:
+        return
+    quota.lending_limit = None
+    reason = "a queue above others keeps only what is its own: what they lend is lent on without a limit"
+    ledger.of_queue(draft.made_of, resource, Verdict.APPROXIMATED, reason)
 
 
 def place_under_a_root(drafts: list[Draft], fleet: Capacity) -> list[Draft]:

@@ -37,7 +37,9 @@ def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
         return ()
     fleet = fleet_root.capacity(everything)
     drafts = [_queue(one, fleet, ledger) for one in queues]
-    return parents_first(fleet_root.place_under_a_root(drafts, fleet))
+    tree = fleet_root.place_under_a_root(drafts, fleet)
+    fleet_root.divide(tree, ledger)
+    return parents_first(tree)
 
 
 def _queue(source: Source, fleet: Capacity, ledger: Ledger) -> Draft:
@@ -81,6 +83,7 @@ def _resource(source: Source, draft: Draft, resource: str, fleet: Capacity, ledg
     if quota is None:
         # It is not there twice: others borrow from the fleet itself.
         ours.lending_limit = ZERO
+        draft.unlimited.add(resource)
     becomes = f"spec.quotas[{resource}]"
     if "quota" in asked:
         said = f"unlimited is the whole fleet, {ours.nominal}, lent to nobody" if quota is None else ""

@@ -145,9 +145,23 @@ def _cohort(source: Source, names: dict[str, str], models: dict[str, str | None]
         draft.parent = names[parent]
         ledger.honoured(source, field, "spec.parent")
     _quotas(source, draft, models, ledger)
+    _lend_own(source, draft, ledger)
     _weight(source, draft, ledger)
     ledger.finish(source)
     return draft
+
+
+def _lend_own(source: Source, draft: Draft, ledger: Ledger) -> None:
+    """Kueue lets a Cohort limit what its members lend on; here a queue limits its own alone."""
+    for resource, quota in draft.quotas.items():
+        limit, nominal = quota.lending_limit, quota.nominal or Quantity()
+        if limit is not None and nominal < limit:
+            quota.lending_limit = None
+            reason = (
+                "a queue above others keeps only what is its own: what they lend is lent on without a limit"
+            )
+            field = f"spec.resourceGroups ({resource}).lendingLimit"
+            ledger.approximated(source, field, f"spec.quotas[{resource}]", reason)
 
 
 def _cluster_queue(

@@ -50,6 +50,11 @@ class Ledger:
         """The field has no equivalent; the reason says what to do instead."""
         self._note(source, field, Verdict.NO_EQUIVALENT, reason, "")
 
+    def of_queue(self, title: str, resource: str, verdict: Verdict, reason: str) -> None:
+        """What became of a queue's quota together with those below it."""
+        becomes = f"spec.quotas[{resource}].nominal"
+        self.notes.append(Note(title, f"quota of {resource}", verdict, reason, becomes))
+
     def _note(self, source: Source, field: str, verdict: Verdict, reason: str, becomes: str) -> None:
         self._spoken.setdefault(source.title, set()).add(field)
         self.notes.append(Note(source.title, field, verdict, reason, becomes))

@@ -49,6 +49,8 @@ class Draft:
     preemption: dict[str, Any] = field(default_factory=dict)
     namespaces: list[str] = field(default_factory=list)
     local_queues: list[tuple[str, str]] = field(default_factory=list)
+    unlimited: set[str] = field(default_factory=set)
+    """Resources of which it is owed whatever there is; its nominal amount is then nobody's loss."""
 
     def quota(self, resource: str) -> QuotaDraft:
         """The quota of a resource, a new one where none is there."""

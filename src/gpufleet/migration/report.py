@@ -1,7 +1,6 @@
 """What became of each field, as text for people and as JSON for programs."""
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import msgspec
 
@@ -34,7 +33,10 @@ def as_text(found: Report) -> str:
     """Object by object; what is honoured comes first, then what needs a person's eye."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in found.counts.items())
     lines = [f"{len(found.queues)} queues of {found.system}; fields: {counts}"]
-    for title, notes in groupby(found.notes, key=lambda note: note.object):
+    by_object: dict[str, list[Note]] = {}
+    for note in found.notes:
+        by_object.setdefault(note.object, []).append(note)
+    for title, notes in by_object.items():
         lines.append(title)
         ordered = sorted(notes, key=lambda note: tuple(Verdict).index(note.verdict))
         for note in ordered:

@@ -42,10 +42,12 @@ def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
     root = drafts.get(ROOT)
     if root is None:
         found = fleet_root.place_under_a_root(list(drafts.values()), fleet_root.capacity(everything))
+        fleet_root.divide(found, ledger)
         return parents_first(found)
     for draft in drafts.values():
         if draft.parent is None and draft is not root:
             draft.parent = ROOT
+    fleet_root.divide(drafts.values(), ledger)
     return parents_first(drafts.values())
 
 
