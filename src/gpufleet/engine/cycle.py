@@ -21,6 +21,7 @@ from gpufleet.engine.instruction import (
 )
 from gpufleet.engine.members import Members
 from gpufleet.engine.nominations import Nominations
+from gpufleet.engine.quota.gate import Narrowed
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.second_looks import SecondLooks
 from gpufleet.engine.verdict import judge, judge_each
@@ -57,7 +58,8 @@ class Cycle:
             self.books.room_freed = False
             self.books.prospects += 1
             self._wake_who_may_fit()
-        self._wake_kept_out(everybody=settled)
+        if settled or self.books.queues.is_active:
+            self._wake_kept_out(everybody=settled)
         self._wake_who_hoped()
         self.second_looks.wake(at_us)
         self._serve_queues(at_us)
@@ -160,14 +162,18 @@ class Cycle:
         """Place the first pod of a line; otherwise park the line."""
         books = self.books
         row = line.waiting[0][2]
-        if books.gate.is_active and not line.key.late and books.gate.is_late(row):
-            books.set_apart_late(line)
-            return True
-        if books.gate.is_active and books.gate.keeps_out(row):
-            return self._keep_out(line, row)
+        if books.queues.is_active:
+            if not line.key.late and books.gate.is_late(row):
+                books.set_apart_late(line)
+                return True
+            if books.gate.keeps_out(row):
+                return self._keep_out(line, row)
         if books.neighbours.is_watchful and books.neighbours.concerns(row):
             return self._serve_related(line, row)
-        where = books.gate.narrowed(row, NO_NODES)
+        if books.queues.is_active:
+            where = books.gate.narrowed(row, NO_NODES)
+        else:
+            where = Narrowed(books.shapes.slot(line.key.shape_row), NO_NODES)
         books.pods.make_journal_room(1, books.pods.pod_at(row).shape.gpu.count)
         node = layout.NOT_SET
         if where is not None:
