@@ -92,8 +92,8 @@ soak-live: kube ## The same ten times as long, seed after seed (SEEDS="11 12" FA
 soak-live: STRETCH := 10
 
 .PHONY: soak-agent
-soak-agent: kube ## Two minutes of 50 pods that churn over 8 shared GPUs of a real node (SEED=7)
-	@GPUFLEET_CHURN_S=120 GPUFLEET_CHURN_SEED=$(SEED) $(BIN)/python -m pytest -s \
+soak-agent: kube ## Ten minutes of 50 pods that churn over 8 shared GPUs of a real node (SEED=7)
+	@GPUFLEET_CHURN_S=600 GPUFLEET_CHURN_SEED=$(SEED) $(BIN)/python -m pytest -s \
 		tests/agent/test_churn_on_a_real_node.py
 
 .PHONY: kube-pin
