@@ -66,7 +66,9 @@ trap 'echo "end $(now)"; exit 0' TERM
 echo "begin $(now)"
 env | grep -E '^(GPUFLEET|NVIDIA)_' | sed 's/^/env /'
 echo devices $(cd /dev; ls -d nvidia[0-9]*)
-sleep "$RUN_S" & wait $!
+sleep "$RUN_S" &
+echo waits
+wait $!
 echo "end $(now)"
 """
 
@@ -76,6 +78,11 @@ GREEDY = {"NVIDIA_VISIBLE_DEVICES": "all", "GPUFLEET_GPU_MILLI": "1000", "GPUFLE
 def now_s() -> float:
     """Seconds since boot, as a container reads them."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def waits(told: Path) -> bool:
+    """Whether a container has told what it sees and has all its processes: while it starts they change."""
+    return told.exists() and "waits" in told.read_text(encoding="utf-8").splitlines()
 
 
 def why_it_failed(status: Object) -> str:

@@ -31,7 +31,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.model.resource_names import NVIDIA_GPU
 from tests.agent.agent_process import AgentProcess
-from tests.agent.churn import SCRIPT
+from tests.agent.churn import SCRIPT, waits
 from tests.agent.churn_judge import Told, read_told
 from tests.agent.rest_judge import Granted, Rest, disagreements
 from tests.localkube.real_node import PODS, a_pod, await_pod, awaited, get_pod, processes_of
@@ -225,8 +225,7 @@ class Scene:
         return found
 
     def _has_told(self, uid: str) -> bool:
-        path = self.folder / uid
-        return path.exists() and "devices" in path.read_text(encoding="utf-8")
+        return waits(self.folder / uid)
 
     def _files(self) -> dict[str, ShareGiven]:
         folder = self.cluster.node.cdi_dir

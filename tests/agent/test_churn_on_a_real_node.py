@@ -19,7 +19,7 @@ from gpufleet.localkube.node.agent_program import agent_folder
 from gpufleet.localkube.node.real_node import AGENT
 from gpufleet.localkube.node_agent import await_resource, machine_of, start_agent
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
-from tests.agent.churn import STEADY, Churn
+from tests.agent.churn import STEADY, Churn, waits
 from tests.agent.churn_judge import Told, against_its_grant, against_moment, beyond_capacity
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import await_pod, awaited, processes_of
@@ -55,7 +55,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def test_nothing_is_given_beyond_capacity_while_pods_churn(real: LocalCluster, tmp_path: Path) -> None:
     churn = Churn(real, tmp_path, SEED)
     churn.place(STEADY, {"gpu-fraction": "0.5"}, 1, 100_000)
-    steady = processes_of(await_pod(real, STEADY, "Running"))
+    pod = await_pod(real, STEADY, "Running")
+    awaited("it has all its processes", lambda: waits(tmp_path / pod["metadata"]["uid"]))
+    steady = processes_of(pod)
 
     churn.go_on(CHURN_S / 3)
     assert churn.failed == {}
