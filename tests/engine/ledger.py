@@ -64,6 +64,7 @@ class Ledger:
         self.arrival: dict[PodUid, int] = {}
         self.told: set[PodUid] = set()
         self.nominated: dict[PodUid, NodeName] = {}
+        self.kept: set[PodUid] = set()
         self.refused_until_us: dict[PodUid, int] = {}
 
     def step(self, at_us: int, *events: event.Event) -> list[AnyInstruction]:
@@ -153,6 +154,8 @@ class Ledger:
         if pod.uid not in self.pods:
             self.arrival[pod.uid] = len(self.arrival)
         self.pods[pod.uid] = pod
+        if pod.leaving:
+            self.refused_until_us.pop(pod.uid, None)
 
     def _turns_out_to_run(self, uid: PodUid, name: NodeName, devices: tuple[DeviceId | None, ...]) -> None:
         known = self.place.get(uid)
@@ -280,14 +283,14 @@ class Ledger:
     # What must hold.
 
     def _drop_places_not_kept(self, said: list[AnyInstruction]) -> None:
-        """Places that were kept and are not any more, or that are given anew in this step."""
+        """Places that were kept and are not any more, or that are given out or given anew in this step."""
+        self.kept = set(self.nominated)
         for one in said:
             if isinstance(one, NominationWithdrawn):
                 assert one.uid in self.nominated, f"{one.uid} loses a place that it did not have"
-            if isinstance(one, NominationWithdrawn | Nominated):
+            if isinstance(one, NominationWithdrawn | Nominated | Bind):
                 self.nominated.pop(one.uid, None)
-        for uid in [uid for uid in self.nominated if uid in self.place]:
-            del self.nominated[uid]
+        self.nominated = {uid: name for uid, name in self.nominated.items() if uid not in self.place}
 
     def _add_kept_places(self, plain: dict[NodeName, PlainNode]) -> None:
         """Book the nominated pods in addition to those who still run."""
@@ -302,17 +305,13 @@ class Ledger:
         assert not pod.leaving, f"{one.uid} is evicted, and ends anyway"
         assert self.refused_until_us.get(one.uid, 0) <= self.at_us, f"{one.uid} is asked again too soon"
         asking = self.pods.get(PodUid(one.beneficiary))
-        if asking is not None and pod.gang is None:
-            assert asking.queue == pod.queue, f"{one.uid} is evicted for work of another queue"
+        if asking is not None and pod.gang is None and asking.queue == pod.queue:
             assert pod.priority <= asking.priority, f"{one.uid} is evicted for work of lower priority"
 
     def _check_decisions(
         self, said: list[AnyInstruction], plain: dict[NodeName, PlainNode]
     ) -> tuple[list[Pod], set[PodUid]]:
-        """Each bind is of a pod that waits, to a place that has room at that moment (I1, I7).
-
-        Returns who was bound, and who among them had a place kept.
-        """
+        """Each bind is of a pod that waits, to a place with room (I1, I7). Who was bound, who had a place."""
         bound: list[Pod] = []
         kept: set[PodUid] = set()
         for one in said:
@@ -324,9 +323,9 @@ class Ledger:
                 self.nominated[one.uid] = one.node
             if not isinstance(one, Bind):
                 continue
-            was_kept = self.nominated.pop(one.uid, None) is not None
-            if was_kept:
-                kept.add(one.uid)
+            was_kept = one.uid in self.kept or one.uid in self.nominated
+            self.nominated.pop(one.uid, None)
+            kept |= {one.uid} if was_kept else set()
             assert one.uid in self.pods, f"{one.uid} is bound, and nobody knows it"
             assert one.uid not in self.place, f"{one.uid} is bound twice"
             assert one.uid not in self.pause_end_us, f"{one.uid} is bound during its pause"
@@ -409,7 +408,9 @@ class Ledger:
             lacking = sum(max(0, least - roles.count(role)) for role, least in gang.role_minimums)
             lacking = max(0, gang.min_members - len(running), lacking)
             if just_bound:
-                enough = lacking == 0 or (name in self.started and not waiting)
+                # A place that was kept for a gang that runs is given out whoever else waits by now.
+                alone = not waiting or any(pod.uid in self.kept for pod in just_bound)
+                enough = lacking == 0 or (name in self.started and alone)
                 assert enough, f"{name} runs with {len(running)} members and lacks {lacking}"
             if lacking == 0:
                 self.started.add(name)

@@ -131,7 +131,7 @@ def test_somebody_elses_pod_on_the_node_ends_the_nomination() -> None:
     told = story()
     ending(told, shape(2))
     told.arrive(of_team("next", shape(2)))
-    said = told.run_on(pod("foreign", shape(1)), "n0", "n0/0")
+    said = told.run_on(of_team("foreign", shape(1)), "n0", "n0/0")
     assert withdrawn(said) == ["next"]
     assert state(told, "next") is PodState.WAITING
     assert placed(told.depart("a")) == []

@@ -193,6 +193,8 @@ class Books:
         pod = self.pods.pod_at(row)
         self.assign_queue(row)
         self.prospects += 1
+        if pod.leaving:
+            self.departures.is_told(pod.uid)
         self.waiting.take_out(row)
         if pod.gang is not None:
             members = self.gangs.members(pod.gang)

@@ -167,6 +167,8 @@ class Cycle:
                 books.set_apart_late(line)
                 return True
             if books.gate.keeps_out(row):
+                if books.gate.bar(row) is None and self._seek_for_pod(line, row):
+                    return True
                 return self._keep_out(line, row)
         if books.neighbours.is_watchful and books.neighbours.concerns(row):
             return self._serve_related(line, row)
@@ -206,13 +208,27 @@ class Cycle:
 
     def _seek_or_park(self, line: Line, row: int) -> bool:
         """A pod fits nowhere: it is nominated if others' end makes room, otherwise its line is parked."""
-        books = self.books
-        uid = books.pods.pod_at(row).uid
-        if self._seek(line.key, Asking(row, None, self.at_us), uid):
-            books.waiting.advance(line)
+        if self._seek_for_pod(line, row):
             return True
         self._park(line, row)
         return False
+
+    def _seek_for_pod(self, line: Line, row: int) -> bool:
+        """Look for pods whose end makes room, or frees quota, for the first pod of a line."""
+        uid = self.books.pods.pod_at(row).uid
+        if not self._seek(line.key, Asking(row, None, self.at_us), uid):
+            return False
+        self.books.waiting.advance(line)
+        return True
+
+    def _seek_for_gang(self, line: Line, members: Members, gang: GangName) -> bool:
+        """The same for the members that a gang lacks."""
+        if not members.waiting or not members.missing:
+            return False
+        row = next(iter(members.waiting))
+        if self.books.gate.is_active and self.books.gate.bar(row) is not None:
+            return False
+        return self._seek(line.key, Asking(row, members, self.at_us), gang)
 
     def _seek(self, key: LineKey, asking: Asking, beneficiary: PodUid | GangName) -> bool:
         """Look for pods whose end makes room for a workload; False if there are none."""
@@ -253,14 +269,14 @@ class Cycle:
             raise BrokenInvariantError("a line of pods was served as a gang")
         members = books.gangs.members(line.key.gang)
         if books.gate.is_active and self._gang_is_kept_out(line, members):
+            if self._seek_for_gang(line, members, line.key.gang):
+                return True
             return books.gate.is_late(next(iter(members.waiting)))
         attempt = books.gangs.attempt(members, books.trial())
         for row in attempt.placed:
             self._bind(row)
-        if not attempt.placed and members.waiting and members.missing:
-            asking = Asking(next(iter(members.waiting)), members, self.at_us)
-            if self._seek(line.key, asking, line.key.gang):
-                return True
+        if not attempt.placed and self._seek_for_gang(line, members, line.key.gang):
+            return True
         if members.waiting and not members.told and not attempt.placed:
             self._tell_gang(members, attempt.placeable, attempt.verdict, attempt.role)
         if members.waiting:

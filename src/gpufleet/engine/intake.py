@@ -224,6 +224,7 @@ class Intake:
         books.pods.leave_lost_node(happened.uid)
         books.pods.mark(row, PodState.BACKOFF)
         books.departures.gone(happened.uid)
+        self._end_nomination_of_gang(row)
         books.unplaced(row)
         books.back_off(row, self.at_us)
 
@@ -246,6 +247,7 @@ class Intake:
         row = self.books.pods.row_by_uid.get(uid)
         if row is not None:
             self.nominations.cancel_of(row)
+            self._end_nomination_of_gang(row)
             self.books.departures.gone(uid)
             self.books.leave(row)
             self.books.neighbours.forget(row)
@@ -289,6 +291,12 @@ class Intake:
         """The queue of a gang may be another one, and holds for its pods."""
         for row in (*members.waiting, *members.placed):
             self.books.assign_queue(row)
+
+    def _end_nomination_of_gang(self, row: int) -> None:
+        """A gang loses a member: places that are kept for others of it may not make its minimum any more."""
+        gang = self.books.pods.pod_at(row).gang
+        if gang is not None and gang in self.books.gangs.by_name:
+            self._end_nomination(self.books.gangs.members(gang))
 
     def _end_nomination(self, members: Members) -> None:
         for row in list(members.nominated):

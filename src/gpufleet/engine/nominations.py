@@ -2,8 +2,8 @@
 
 A nominated pod is booked like any other, in addition to those who still run there, so that nobody is
 placed into the room that these leave. It is bound as soon as what it needs is really free, which is
-asked of the same kernels as every placement: with all nominated pods of its node taken away, does it fit
-on its node and devices? Facts win: whatever changes on a node by somebody else's hand ends the
+asked of the same kernels as every placement: with the nominated pods that came later taken away, does it
+fit on its node and devices? Facts win: whatever changes on a node by somebody else's hand ends the
 nominations there, and their workloads wait again. One that could run elsewhere at once is moved.
 """
 
@@ -172,24 +172,37 @@ class Nominations:
         if nomination.waits_for and neighbours.is_active:
             if any(neighbours.concerns(row) for row in nomination.rows):
                 return False
-        return self._really_fit(nomination.rows)
-
-    def _really_fit(self, rows: tuple[int, ...]) -> bool:
-        """True if these nominated pods fit together where they are, without any other nominated pod."""
-        pods, by_row = self.books.pods, self.departures.by_row
-        kept = [placement_of(self.books, row) for row in rows]
-        nodes = dict.fromkeys(one.node for one in kept)
-        aside = [row for node in nodes for row in pods.on_node[node] if row in by_row]
-        if self.books.gate.is_active:
+        rows, by_row = nomination.rows, self.departures.by_row
+        on_node = self.books.pods.on_node
+        nodes = dict.fromkeys(int(self.books.store.tables.pods[layout.POD_NODE, row]) for row in rows)
+        near = [row for node in nodes for row in on_node[node] if row in by_row]
+        has_room, has_quota = self._really_fit(rows, self._not_before(nomination, near))
+        if has_room and not has_quota:
             # What is kept for others is charged too, wherever that is.
-            aside = [row for row in by_row if pods.node_row(row) is not None]
+            has_room, has_quota = self._really_fit(rows, self._not_before(nomination, list(by_row)))
+        return has_room and has_quota
+
+    def _not_before(self, nomination: Nomination, rows: list[int]) -> list[int]:
+        """Those of the nominated pods that came with this nomination or after it.
+
+        Who came before counts as if it ran already: it may need what is free by now and more.
+        """
+        return [row for row in rows if self.departures.by_row[row].number >= nomination.number]
+
+    def _really_fit(self, rows: tuple[int, ...], aside: list[int]) -> tuple[bool, bool]:
+        """Whether these nominated pods fit together where they are without those who stand aside, and
+        whether their queues allow that.
+        """
+        pods, gate = self.books.pods, self.books.gate
+        kept = [placement_of(self.books, row) for row in rows]
         mark = self.books.store.mark()
         pods.make_journal_room(len(aside) + len(rows), self.books.store.tables.pod_devices.shape[1])
         for row in aside:
             release(self.books.store.tables, row, int(PodState.WAITING))
-        fits = all(map(self._fits_and_is_placed, kept)) and all(map(self.books.gate.keeps_quota, rows))
+        has_room = all(map(self._fits_and_is_placed, kept))
+        has_quota = all(map(gate.keeps_quota, rows))
         journal.undo(self.books.store.tables, mark)
-        return fits
+        return has_room, has_quota
 
     def _fits_and_is_placed(self, one: Placement) -> bool:
         tables = self.books.store.tables
@@ -234,6 +247,7 @@ class Nominations:
         self.departures.end(nomination)
         for row in nomination.rows:
             if row not in placed:
+                self.withdrawn[books.pods.pod_at(row).uid] = None
                 books.lost_nomination(row)
         return placed
 
@@ -247,8 +261,9 @@ class Nominations:
                     return [row]
             return []
         members = books.gangs.members(nomination.gang)
-        for row in nomination.rows:
-            members.wait(row, members.nominated.pop(row))
+        # They first, so that others of the gang do not take their turn.
+        nominated = {row: members.nominated.pop(row) for row in nomination.rows}
+        members.waiting = nominated | members.waiting
         with books.trial() as trial:
             placed = books.gangs.place(members, trial, surplus=True)
             if placed:

@@ -16,6 +16,7 @@ from gpufleet.engine.instruction import (
     Verdict,
     WhyBarred,
 )
+from gpufleet.engine.victims import NoVictims
 from gpufleet.model.identifiers import GangName, GpuModelName, PodUid, QueueName, QuotaResource
 from gpufleet.model.queue import Queue, QueueState
 from tests.engine.fleet_builder import Story, device, gang, members, node, placed, pod, refused, shape, share
@@ -25,8 +26,8 @@ GPUS = 1000
 
 
 def story(*queues: Queue, gpus: int = 16) -> Story:
-    """An engine with one node of A100s and these queues."""
-    told = Story()
+    """An engine with one node of A100s and these queues, in which nobody is evicted."""
+    told = Story(victims=NoVictims())
     told.nodes(node("n", gpus))
     told.queues(*queues)
     return told

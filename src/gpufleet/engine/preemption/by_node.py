@@ -126,16 +126,17 @@ class ByNode:
         units = self.units_on[bound.node]
         for priority in sorted({unit.priority for unit in units if unit.priority >= bound.priority}):
             among = [unit for unit in units if unit.priority <= priority]
-            if not self._proven(bound.node, among):
+            # What is just is asked of what is left in the end: all of these would be too many.
+            if not self._proven(bound.node, among, judged=False):
                 continue
             found = self._fewest(bound, among)
             if found is not None:
                 return found
         return None
 
-    def _proven(self, node: int, units: list[Unit]) -> Placements:
+    def _proven(self, node: int, units: list[Unit], *, judged: bool = True) -> Placements:
         rows = [*self.leaving_on.get(node, ()), *(row for unit in units for row in unit.rows)]
-        return self.proof.fits_without(rows, np.array([node], np.int64))
+        return self.proof.fits_without(rows, np.array([node], np.int64), judged=judged)
 
     def _allowed(self, units: list[Unit]) -> bool:
         pods = self.books.pods
@@ -161,15 +162,14 @@ class ByNode:
         for unit in among:
             if self._allowed([*chosen, unit]):
                 chosen.append(unit)
-        placements = self._proven(node, chosen)
-        if not placements:
+        if not self._proven(node, chosen, judged=False):
             return None
         for unit in sorted(chosen, key=lambda one: one.cost, reverse=True):
             fewer = [one for one in chosen if one is not unit]
-            without = self._proven(node, fewer)
-            if without:
-                chosen, placements = fewer, without
-        return victims(chosen, placements)
+            if self._proven(node, fewer, judged=False):
+                chosen = fewer
+        placements = self._proven(node, chosen)
+        return victims(chosen, placements) if placements else None
 
 
 def lost_with(units: tuple[Unit, ...]) -> int:

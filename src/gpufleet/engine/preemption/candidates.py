@@ -61,6 +61,14 @@ class Candidates:
     gangs: list[Unit] = field(default_factory=list)
     again_at_us: int | None = None
 
+    def in_order(self) -> list[Unit]:
+        """All units, cheaper ones first."""
+        return sorted(self.alone + self.gangs, key=lambda unit: unit.cost)
+
+    def joined(self, others: "Candidates") -> "Candidates":
+        """These, and then others."""
+        return Candidates(self.alone + others.alone, self.gangs + others.gangs)
+
     def later(self, at_us: int) -> None:
         """Somebody may be evicted from then on."""
         self.again_at_us = at_us if self.again_at_us is None else min(self.again_at_us, at_us)

@@ -28,10 +28,7 @@ class OverFleet:
         if not units or not self._proven(units):
             return None
         chosen = units[: self._enough(units)]
-        placements = self._proven(chosen)
-        if not placements:
-            return None
-        chosen, placements = self._only_used(chosen, placements)
+        chosen = self._only_used(chosen, self._proven(chosen))
         for unit in reversed(list(chosen)):
             if unit not in chosen:
                 continue
@@ -41,8 +38,9 @@ class OverFleet:
             fewer = [one for one in chosen if one is not unit]
             without = self._proven(fewer)
             if without:
-                chosen, placements = self._only_used(fewer, without)
-        return chosen, placements
+                chosen = self._only_used(fewer, without)
+        placements = self._proven(chosen, judged=True)
+        return (chosen, placements) if placements else None
 
     def _within_budgets(self, units: list[Unit]) -> list[Unit]:
         """The cheapest of them that disruption budgets let go together."""
@@ -72,23 +70,20 @@ class OverFleet:
                 few = middle
         return enough
 
-    def _only_used(self, units: list[Unit], placements: Placements) -> tuple[list[Unit], Placements]:
+    def _only_used(self, units: list[Unit], placements: Placements) -> list[Unit]:
         """Without the units that hold nothing on the nodes where the workload goes.
 
         Where more than room decides, nobody can be told to be of no use.
         """
         if self.proof.is_tied:
-            return units, placements
+            return units
         nodes = {one.node for one in placements}
         here = self.books.pods.node_row
         used = [unit for unit in units if any(here(row) in nodes for row in unit.rows)]
-        if len(used) == len(units):
-            return units, placements
-        proven = self._proven(used)
-        return (used, proven) if proven else (units, placements)
+        return used if len(used) < len(units) and self._proven(used) else units
 
-    def _proven(self, units: list[Unit]) -> Placements:
+    def _proven(self, units: list[Unit], *, judged: bool = False) -> Placements:
         rows = dict.fromkeys(self.departing)
         for unit in units:
             rows.update(dict.fromkeys(unit.rows))
-        return self.proof.fits_without(rows)
+        return self.proof.fits_without(list(rows), judged=judged)

@@ -1,6 +1,6 @@
 """Trying whether a workload fits once some pods are gone, without a trace."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
@@ -13,11 +13,17 @@ Placements = tuple[Placement, ...]
 
 
 class Proof:
-    """Proofs for one workload. ``tries`` counts them."""
+    """Proofs for one workload. ``tries`` counts them.
 
-    def __init__(self, asking: Asking, books: Books) -> None:
+    ``departing`` end anyway; about all others ``is_just``, if it is set, is asked with them gone and the
+    workload placed.
+    """
+
+    def __init__(self, asking: Asking, books: Books, departing: list[int]) -> None:
         self.asking = asking
         self.books = books
+        self.departing = dict.fromkeys(departing)
+        self.is_just: Callable[[list[int]], bool] | None = None
         self.tries = 0
 
     @property
@@ -27,10 +33,12 @@ class Proof:
         rows = [self.asking.row] if members is None else members.waiting
         return neighbours.is_watchful and any(map(neighbours.concerns, rows))
 
-    def fits_without(self, rows: Iterable[int], nodes: Int64Array = NO_NODES) -> Placements:
+    def fits_without(
+        self, rows: Sequence[int], nodes: Int64Array = NO_NODES, *, judged: bool = True
+    ) -> Placements:
         """Where the workload goes if these pods are gone, on these nodes only if any are given.
 
-        Nothing if it does not fit even then.
+        Nothing if it does not fit even then, or, where that is ``judged``, it would not be just.
         """
         books, pods = self.books, self.books.pods
         self.tries += 1
@@ -45,4 +53,7 @@ class Proof:
                 else:
                     shape = int(books.store.tables.pods[layout.POD_SHAPE, self.asking.row])
                     placed = [self.asking.row] if trial.place(shape, [self.asking.row], nodes) else []
+                if placed and judged and self.is_just is not None:
+                    if not self.is_just([row for row in rows if row not in self.departing]):
+                        return ()
                 return tuple(placement_of(books, row) for row in placed)

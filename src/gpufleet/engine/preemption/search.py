@@ -1,4 +1,4 @@
-"""The search for victims: what ends anyway first, then victims of the workload's own queue.
+"""The search for victims: what ends anyway first, then work of the workload's own queue, then of others.
 
 Only work of described queues asks, because the queue says whom its work may evict. Places that pods
 leave anyway are kept for it too.
@@ -6,11 +6,13 @@ leave anyway are kept for it too.
 
 import numpy as np
 
+from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.preemption.by_node import ByNode
 from gpufleet.engine.preemption.candidates import Candidates, Rank, within_queue
 from gpufleet.engine.preemption.over_fleet import OverFleet
 from gpufleet.engine.preemption.proof import Placements, Proof
+from gpufleet.engine.preemption.reclaim import Reclaim
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.victims import Asking, NoPlan, Plan
@@ -42,34 +44,57 @@ class Quest:
     def __init__(self, asking: Asking, books: Books) -> None:
         self.asking = asking
         self.books = books
-        self.proof = Proof(asking, books)
         rows = (books.pods.row_by_uid[uid] for uid in books.departures.departing())
         self.departing = [row for row in rows if books.pods.node_row(row) is not None]
+        self.proof = Proof(asking, books, self.departing)
         self.lacks_only_room = asking.members is None and not self.proof.is_tied
+        self.cut = False
 
     def find(self, rank: Rank, queue: Queue) -> Plan | NoPlan:
-        """What ends anyway, or else the cheapest victims."""
+        """What ends anyway, or else the cheapest victims: of its own queue, of others that borrow, of all."""
         if self.departing:
             placements = self.proof.fits_without(self.departing)
             if placements:
                 return self._plan([], self._near(self.departing, placements), placements)
-        found = within_queue(self.books, rank, queue, self.asking.at_us)
-        cut = False
-        if self.lacks_only_room:
+        own = within_queue(self.books, rank, queue, self.asking.at_us)
+        reclaim = Reclaim(self.books, rank, queue, self._needed())
+        others = reclaim.candidates(self.asking.at_us)
+        found = self._seek(own, anywhere=False)
+        if found is None and (others.alone or others.gangs):
+            self.proof.is_just = reclaim.is_just
+            found = self._seek(others, anywhere=True)
+            if found is None and (own.alone or own.gangs):
+                found = self._seek(own.joined(others), anywhere=True)
+        dues = [at_us for at_us in (own.again_at_us, others.again_at_us) if at_us is not None]
+        return found or NoPlan(self.cut, min(dues, default=None))
+
+    def _needed(self) -> list[int]:
+        """By column, the least that the workload is charged."""
+        tables, members = self.books.store.tables, self.asking.members
+        rows = [self.asking.row] if members is None else list(members.waiting)
+        shapes = [int(tables.pods[layout.POD_SHAPE, row]) for row in rows]
+        needed: list[int] = tables.shape_charges[shapes].sum(axis=0).tolist()
+        return needed
+
+    def _seek(self, found: Candidates, *, anywhere: bool) -> Plan | None:
+        """Victims for a pod on one node, if possible; otherwise over the fleet.
+
+        ``anywhere``: a victim may help although the pod goes to another node.
+        """
+        if self.lacks_only_room and found.alone:
             by_node = ByNode(self.proof, self.books, self.departing, found.alone)
             victims = by_node.find()
             if victims is not None:
                 departing = self._near(self.departing, victims.placements)
                 return self._plan(list(victims.rows), departing, victims.placements)
-            cut = by_node.cut
-        return self._over_fleet(found) or NoPlan(cut, found.again_at_us)
-
-    def _over_fleet(self, found: Candidates) -> Plan | None:
-        """Victims anywhere: single pods, and where these do not suffice, whole gangs as well."""
+            self.cut |= by_node.cut
         over_fleet = OverFleet(self.proof, self.books, self.departing)
-        chosen = None if self.lacks_only_room else over_fleet.find(found.alone)
+        chosen = None
+        if anywhere or not self.lacks_only_room:
+            chosen = over_fleet.find(found.alone)
         if chosen is None and found.gangs:
-            chosen = over_fleet.find(sorted(found.alone + found.gangs, key=lambda unit: unit.cost))
+            chosen = over_fleet.find(found.in_order())
+        self.cut |= over_fleet.cut
         if chosen is None:
             return None
         units, placements = chosen
@@ -88,10 +113,13 @@ class Quest:
         nodes = NO_NODES
         if self.lacks_only_room:
             nodes = np.array([placements[0].node], np.int64)
-        needed = list(departing)
-        fewer = self._proven(victims, needed, nodes)
-        placements = fewer or placements
-        for row in reversed(departing):
+        needed, fewer = list(departing), self._proven(victims, departing, nodes)
+        if fewer:
+            placements = fewer
+        else:
+            # Somebody elsewhere holds what it needs, such as quota.
+            needed = list(self.departing)
+        for row in reversed(needed):
             rest = [one for one in needed if one != row]
             without = self._proven(victims, rest, nodes) if victims or rest else ()
             if without:

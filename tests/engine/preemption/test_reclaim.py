@@ -1,0 +1,209 @@
+"""What a queue is owed is taken back from those who borrow it, and no more than that."""
+
+import pytest
+
+from gpufleet.engine import event
+from gpufleet.engine.instruction import AnyInstruction, RequeueAfter
+from gpufleet.model.identifiers import QueueName
+from gpufleet.model.pod import Pod
+from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.shape import Shape
+from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, node, nominated, placed, pod, shape
+
+RECLAIMS = PreemptionPolicy()
+SHARES = PreemptionPolicy(borrowing=Prey.ANY)
+
+
+def queue(
+    name: str,
+    gpus: int | None = None,
+    *,
+    parent: str | None = "all",
+    preemption: PreemptionPolicy = RECLAIMS,
+    weight_milli: int = 1000,
+) -> event.QueueSet:
+    """A queue that owns so many GPUs."""
+    quotas = () if gpus is None else (Quota(GPU, gpus * 1000),)
+    above = None if parent is None else QueueName(parent)
+    return event.QueueSet(
+        Queue(QueueName(name), parent=above, quotas=quotas, preemption=preemption, weight_milli=weight_milli)
+    )
+
+
+def two_teams(
+    *, gpus: int = 8, a: int = 4, b: int = 4, root: int = 0, policy: PreemptionPolicy = RECLAIMS
+) -> Story:
+    """Two teams below one root, on one node."""
+    told = Story()
+    told.happen(
+        queue("all", root, parent=None), queue("a", a, preemption=policy), queue("b", b, preemption=policy)
+    )
+    told.nodes(node("n0", gpus))
+    return told
+
+
+def work(
+    team: str, count: int, needs: Shape | None = None, *, first: int = 0, priority: int = 0
+) -> list[Pod]:
+    """Pods of a team, named a0, a1 and so on."""
+    return [
+        pod(f"{team}{number}", needs or shape(1), queue=team, priority=priority)
+        for number in range(first, first + count)
+    ]
+
+
+def test_what_was_borrowed_is_given_back_and_what_is_owned_is_not() -> None:
+    told = two_teams()
+    assert len(placed(told.arrive(*work("b", 8)))) == 8
+    said = told.arrive(*work("a", 6))
+    assert len(evicted(said)) == 4
+    assert set(evicted(said).values()) == {"a0", "a1", "a2", "a3"}
+    assert sorted(placed(told.depart(*evicted(said)))) == ["a0", "a1", "a2", "a3"]
+    assert evicted(told.wait_s(5)) == {}, "beyond what it owns it may only borrow what is idle"
+
+
+def test_who_was_evicted_waits_and_does_not_take_it_back() -> None:
+    told = two_teams()
+    told.arrive(*work("b", 8))
+    victims = list(evicted(told.arrive(*work("a", 4))))
+    told.depart(*victims)
+    said = told.arrive(*work("b", 4, first=20))
+    assert (evicted(said), placed(said)) == ({}, [])
+
+
+def test_a_queue_within_what_it_owns_loses_nothing() -> None:
+    told = two_teams(gpus=6)
+    told.arrive(*work("b", 4))
+    told.arrive(*work("a", 2))
+    assert evicted(told.arrive(*work("a", 2, first=2))) == {}
+
+
+def test_the_root_s_own_quota_is_borrowed_by_whoever_comes_first() -> None:
+    told = two_teams(a=2, b=2, root=4)
+    assert len(placed(told.arrive(*work("b", 8)))) == 8
+    assert len(evicted(told.arrive(*work("a", 8)))) == 2
+
+
+@pytest.mark.parametrize(
+    ("prey", "lower", "equal_newer", "higher"),
+    [
+        (Prey.NEVER, False, False, False),
+        (Prey.LOWER_PRIORITY, True, False, False),
+        (Prey.LOWER_OR_NEWER_EQUAL_PRIORITY, True, True, False),
+        (Prey.ANY, True, True, True),
+    ],
+)
+def test_the_policy_says_whom_it_is_taken_from(
+    prey: Prey, lower: bool, equal_newer: bool, higher: bool
+) -> None:
+    for priority, expected in ((1, lower), (5, equal_newer), (9, higher)):
+        told = two_teams(gpus=1, a=1, b=0, policy=PreemptionPolicy(reclaim=prey))
+        told.arrive(pod("b0", shape(1), queue="b", priority=priority, created_at_us=7))
+        said = told.arrive(pod("a0", shape(1), queue="a", priority=5))
+        assert evicted(said) == ({"b0": "a0"} if expected else {}), priority
+
+
+def test_borrowed_work_is_left_alone_for_its_time() -> None:
+    told = two_teams(gpus=1, a=1, b=0, policy=PreemptionPolicy(reclaim_after_us=60 * SECOND_US))
+    told.run_on(pod("b0", shape(1), queue="b"), "n0", "n0/0")
+    said = told.arrive(*work("a", 1))
+    assert evicted(said) == {}
+    assert dues_s(said) == [60]
+    assert evicted(told.wait_s(60)) == {"b0": "a0"}
+
+
+def dues_s(said: list[AnyInstruction]) -> list[float]:
+    """When the engine wants to be asked again."""
+    return [one.at_us / SECOND_US for one in said if isinstance(one, RequeueAfter)]
+
+
+def test_a_gang_reclaims_in_one_decision_with_the_nodes_or_nobody_is_evicted() -> None:
+    told = two_teams(gpus=4, a=8, b=0)
+    told.nodes(node("n1", 4))
+    told.arrive(*work("b", 4, shape(2)))
+    told.gangs(gang("g", 4, queue="a"), gang("h", 5, queue="a"))
+    large = [pod(f"h{number}", shape(2), queue="a", gang="h") for number in range(5)]
+    assert evicted(told.arrive(*large)) == {}, "it owns 8 GPUs, and needs 10"
+    said = told.arrive(*(pod(f"g{number}", shape(2), queue="a", gang="g") for number in range(4)))
+    assert set(evicted(said)) == {"b0", "b1", "b2", "b3"}
+    assert set(nominated(said)) == {"g0", "g1", "g2", "g3"}
+    assert placed(told.depart("b0", "b1", "b2")) == []
+    assert len(placed(told.depart("b3"))) == 4
+
+
+def test_quota_is_freed_where_room_is_not_needed() -> None:
+    told = two_teams(gpus=4, a=2, b=2)
+    told.nodes(node("n1", 4))
+    told.arrive(*work("b", 4))
+    victims = evicted(told.arrive(*work("a", 1, shape(2))))
+    assert len(victims) == 2, "there are four idle GPUs, and no quota for them"
+    assert placed(told.depart(next(iter(victims)))) == []
+    assert placed(told.depart(list(victims)[1])) == ["a0"]
+
+
+def test_cousins_are_compared_where_their_paths_part() -> None:
+    told = Story()
+    told.happen(
+        queue("all", 0, parent=None),
+        queue("left", 4),
+        queue("right", 4),
+        queue("l1", parent="left"),
+        queue("l2", parent="left"),
+        queue("r", parent="right"),
+    )
+    told.nodes(node("n0", 8))
+    told.arrive(*work("l1", 6), *work("r", 2))
+    said = told.arrive(*work("r", 2, first=2))
+    assert {uid[:2] for uid in evicted(said)} == {"l1"}
+    assert len(evicted(said)) == 2
+    told.depart(*evicted(said))
+    assert evicted(told.arrive(*work("l2", 1))) == {}, "neither of the two owns anything beside the other"
+
+
+def test_with_leave_to_evict_while_borrowing_shares_become_equal_and_stay_so() -> None:
+    told = two_teams(a=0, b=0, root=8, policy=SHARES)
+    told.arrive(*work("b", 8))
+    said = told.arrive(*work("a", 8))
+    assert len(evicted(said)) == 4
+    told.depart(*evicted(said))
+    assert evicted(told.arrive(*work("b", 4, first=20))) == {}
+    assert evicted(told.wait_s(5)) == {}
+
+
+def test_shares_become_as_unequal_as_the_weights() -> None:
+    told = Story()
+    told.happen(
+        queue("all", 8, parent=None),
+        queue("a", 0, preemption=SHARES, weight_milli=3000),
+        queue("b", 0, preemption=SHARES),
+    )
+    told.nodes(node("n0", 8))
+    told.arrive(*work("b", 8))
+    assert len(evicted(told.arrive(*work("a", 8)))) == 6
+
+
+def test_while_borrowing_only_priorities_up_to_the_limit_are_taken() -> None:
+    policy = PreemptionPolicy(borrowing=Prey.ANY, borrowing_priority_max=3)
+    told = two_teams(gpus=2, a=0, b=0, root=2, policy=policy)
+    told.arrive(pod("b0", shape(1), queue="b", priority=4), pod("b1", shape(1), queue="b", priority=3))
+    assert evicted(told.arrive(*work("a", 1))) == {"b1": "a0"}
+
+
+def test_work_of_no_queue_goes_first() -> None:
+    told = two_teams(gpus=3, a=2, b=1)
+    told.arrive(*work("b", 2), pod("nobody's", shape(1)))
+    assert evicted(told.arrive(*work("a", 1))) == {"nobody's": "a0"}
+
+
+def test_own_work_of_lower_priority_goes_before_that_of_others() -> None:
+    told = two_teams(gpus=4, a=2, b=2)
+    told.arrive(*work("b", 3), *work("a", 1))
+    assert evicted(told.arrive(*work("a", 1, first=1, priority=5))) == {"a0": "a1"}
+
+
+def test_own_and_others_work_together_where_neither_alone_suffices() -> None:
+    told = two_teams(gpus=4, a=2, b=2)
+    told.arrive(*work("b", 3), *work("a", 1))
+    said = told.arrive(*work("a", 1, shape(2), first=1, priority=5))
+    assert len(evicted(said)) == 2
+    assert "a0" in evicted(said)
