@@ -6,8 +6,10 @@ import msgspec
 
 from gpufleet.devices.documents import read_document
 from gpufleet.engine import event
+from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName
+from gpufleet.model.labels import LabelSelector, Operator, Requirement
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
 from gpufleet.scenario.amounts import microseconds
@@ -15,8 +17,8 @@ from gpufleet.scenario.errors import ScenarioError
 from gpufleet.scenario.expectation import Difference, differences
 from gpufleet.scenario.fleet import AMPLE_BYTES, AMPLE_CPU_MILLI, AMPLE_PODS, nodes_of, queue_of, topology_of
 from gpufleet.scenario.stage import Decision, Stage
-from gpufleet.scenario.text import NodesText, QueueText, ScenarioText, StepText, WorkText
-from gpufleet.scenario.work import Work, work_of
+from gpufleet.scenario.text import BudgetText, NodesText, QueueText, ScenarioText, StepText, WorkText
+from gpufleet.scenario.work import NAMESPACE, Work, work_of
 
 FORMAT = "v1"
 AFTERLIFE = ("return", "vanish")
@@ -68,7 +70,10 @@ class _Play:
         self.text = text
         self.where = where
         self.stage = Stage(
-            text.settings.policy, text.settings.seed, evicted_return=text.settings.evicted == "return"
+            text.settings.policy,
+            text.settings.seed,
+            evicted_return=text.settings.evicted == "return",
+            eviction_takes_us=microseconds(text.settings.eviction_takes, "settings.evictionTakes"),
         )
         self.differences: list[Difference] = []
         self._seen = 0
@@ -77,7 +82,12 @@ class _Play:
         """Everything from the first moment to the last."""
         text = self.text
         first = StepText(
-            queues=text.queues, nodes=text.nodes or [], submit=text.work, expect=text.expect, at="0s"
+            queues=text.queues,
+            nodes=text.nodes or [],
+            budgets=text.budgets,
+            submit=text.work,
+            expect=text.expect,
+            at="0s",
         )
         if text.topology:
             self.stage.happen(event.TopologySet(topology_of(text.topology)))
@@ -109,6 +119,7 @@ class _Play:
             events += self._nodes(nodes, f"{field}nodes[{place}]")
         events += [self._without(name, f"{field}removeNodes") for name in step.remove_nodes]
         events += [one for name in step.end for one in self._end(name, f"{field}end")]
+        events += [_budget(text) for text in step.budgets]
         for place, text in enumerate(step.submit):
             events += self._submit(text, f"{names}[{place}]")
         return events
@@ -145,6 +156,13 @@ class _Play:
         own = [_own_node(work, place) for place in range(len(work.pods))]
         self.stage.nodes.update({node.name: node for node in own})
         return [*(event.NodeSet(node) for node in own), *self.stage.submit(work)]
+
+
+def _budget(text: BudgetText) -> event.Event:
+    selector = LabelSelector(
+        tuple(Requirement(key, Operator.IN, (value,)) for key, value in sorted(text.labels.items()))
+    )
+    return event.DisruptionBudgetSet(DisruptionBudget(text.name, NAMESPACE, selector, text.allowed))
 
 
 def _own_node(work: Work, place: int) -> Node:

@@ -4,6 +4,8 @@ Binds are confirmed at once, evicted pods end at once and come back as a control
 back, and time passes from one thing that is due to the next.
 """
 
+import heapq
+
 import msgspec
 
 from gpufleet.engine import event
@@ -43,9 +45,10 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
 class Stage:
     """One engine with the work of a scenario on it."""
 
-    def __init__(self, policy: str, seed: int, *, evicted_return: bool) -> None:
+    def __init__(self, policy: str, seed: int, *, evicted_return: bool, eviction_takes_us: int) -> None:
         self.engine = Engine(find_policy(policy), seed=seed)
         self.evicted_return = evicted_return
+        self.eviction_takes_us = eviction_takes_us
         self.at_us = 0
         self.due_us: int | None = None
         self.work: dict[str, Work] = {}
@@ -55,20 +58,34 @@ class Stage:
         self.nodes: dict[NodeName, Node] = {}
         self.decisions: list[Decision] = []
         self._returns: dict[str, int] = {}
+        self._ending: list[tuple[int, int, PodUid]] = []
 
     def wait_until(self, at_us: int) -> None:
         """Time passes; whatever is due meanwhile is done when it is due."""
-        while self.due_us is not None and self.due_us <= at_us:
-            self.at_us, self.due_us = max(self.at_us, self.due_us), None
-            self.happen()
+        while (due_us := self._next_due_us()) is not None and due_us <= at_us:
+            self.at_us = max(self.at_us, due_us)
+            if self.due_us is not None and self.due_us <= self.at_us:
+                self.due_us = None
+            self.happen(*self._ended())
         self.at_us = max(self.at_us, at_us)
+
+    def _next_due_us(self) -> int | None:
+        dues = [due_us for due_us, _, _ in self._ending[:1]]
+        return min([*dues, *([] if self.due_us is None else [self.due_us])], default=None)
+
+    def _ended(self) -> list[event.Event]:
+        """What comes of those whose end is due."""
+        events: list[event.Event] = []
+        while self._ending and self._ending[0][0] <= self.at_us:
+            events += self._gone(heapq.heappop(self._ending)[2])
+        return events
 
     def happen(self, *events: event.Event) -> None:
         """These events, now, and all that follows from them at this moment."""
         waiting = list(events)
         for _ in range(ROUNDS_MAX):
             said = self.engine.step(self.at_us, waiting)
-            waiting = [follows for one in said for follows in self._carry_out(one)]
+            waiting = [follows for one in said for follows in self._carry_out(one)] + self._ended()
             if not waiting:
                 return
         raise BrokenInvariantError(f"decisions at {self.at_us} microseconds come to no end")
@@ -82,11 +99,24 @@ class Stage:
             self.name_by_uid[pod.uid] = work.name
         if work.runs_on:
             for pod, node in zip(work.pods, work.runs_on, strict=True):
-                self.places[pod.uid] = Place(node)
-                events.append(event.PodBound(pod, node))
+                place = self.places[pod.uid] = Place(node, self._devices_for(pod, node))
+                events.append(event.PodBound(pod, node, place.devices, work.started_at_us))
+                if work.checkpointed_at_us is not None:
+                    events.append(event.PodCheckpointed(pod.uid, work.checkpointed_at_us))
         else:
             events += [event.PodAdded(pod) for pod in work.pods]
         return events
+
+    def _devices_for(self, pod: Pod, node: NodeName) -> tuple[DeviceId, ...]:
+        """Devices for a pod that runs already: the first of its node that have enough left."""
+        gpu = pod.shape.gpu
+        left = {device.id: 1000 for device in self.nodes[node].devices}
+        for uid, place in self.places.items():
+            for device in place.devices:
+                if device in left:
+                    left[device] -= max(1, self.pods[uid].shape.gpu.gpu_milli)
+        needed = max(1, gpu.gpu_milli)
+        return tuple(device for device, milli in left.items() if milli >= needed)[: gpu.count]
 
     def end(self, name: str) -> list[event.Event]:
         """The events by which work, or one pod of it, ends."""
@@ -124,12 +154,25 @@ class Stage:
         return []
 
     def _evict(self, uid: PodUid, beneficiary: str, reason: str) -> list[event.Event]:
-        pod, work = self.pods[uid], self.name_by_uid[uid]
+        pod = self.pods[uid]
         known = self.pods.get(PodUid(beneficiary))
         by_name = known.name if known is not None else beneficiary
         self.decisions.append(
             Decision(self.at_us / 1e6, evicted=pod.name, beneficiary=by_name, reason=reason)
         )
+        due_us = self.at_us + self.eviction_takes_us
+        heapq.heappush(self._ending, (due_us, len(self.decisions), uid))
+        if not self.eviction_takes_us:
+            return []
+        place = self.places[uid]
+        leaving = msgspec.structs.replace(pod, leaving=True)
+        return [event.PodBound(leaving, place.node, place.devices)]
+
+    def _gone(self, uid: PodUid) -> list[event.Event]:
+        """An evicted pod has ended; its controller may bring another in its place."""
+        if uid not in self.pods:
+            return []
+        pod, work = self.pods[uid], self.name_by_uid[uid]
         self._forget(uid)
         events: list[event.Event] = [event.PodRemoved(uid)]
         if self.evicted_return:

@@ -18,12 +18,14 @@ class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="came
 class SettingsText(Text, frozen=True, kw_only=True):
     """``policy`` and ``seed`` of the engine; ``evicted`` says what comes of evicted pods.
 
-    They wait again ("return", what a Job's or Deployment's controller does) or are gone ("vanish").
+    They wait again ("return", what a Job's or Deployment's controller does) or are gone ("vanish"), once
+    they have ended, which takes ``evictionTakes``.
     """
 
     policy: str = "gpufleet"
     seed: int = 0
     evicted: str = "return"
+    eviction_takes: str = "0s"
 
 
 class TaintText(Text, frozen=True, kw_only=True):
@@ -87,6 +89,14 @@ class QueueText(Text, frozen=True, kw_only=True):
     half_life: str = "0s"
 
 
+class BudgetText(Text, frozen=True, kw_only=True):
+    """A disruption budget: of the pods with these labels so many may be evicted."""
+
+    name: str
+    labels: dict[str, str]
+    allowed: int
+
+
 class NeedsText(Text, frozen=True, kw_only=True):
     """What each pod asks for: whole ``gpus``, or the ``fraction`` or ``gpuMemory`` of so many."""
 
@@ -116,7 +126,9 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     those of the roles. ``age`` is how long it has been waiting (or running) when it is told of.
     ``level`` is the topology level that a gang must share, ``preferred`` the one that it shares if it
     can; slices of ``sliceSize`` pods share one of ``sliceLevel``, and ``balanced`` spreads evenly.
-    ``runsOn`` names the node, or a node for each pod, where it runs already.
+    ``runsOn`` names the node, or a node for each pod, where it runs already, for as long as ``runsFor``
+    says; ``checkpointed`` is how long ago it saved its work. What is not ``preemptible`` is never evicted
+    for others.
     """
 
     name: str
@@ -133,6 +145,10 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     slice_level: str | None = None
     balanced: bool = False
     runs_on: str | list[str] | None = None
+    runs_for: str = "0s"
+    checkpointed: str | None = None
+    preemptible: bool = True
+    labels: dict[str, str] = {}
 
 
 class ExpectText(Text, frozen=True, kw_only=True):
@@ -162,6 +178,7 @@ class StepText(Text, frozen=True, kw_only=True):
     remove_nodes: list[str] = []
     queues: list[QueueText] = []
     remove_queues: list[str] = []
+    budgets: list[BudgetText] = []
     expect: ExpectText = ExpectText()
 
 
@@ -175,6 +192,7 @@ class ScenarioText(Text, frozen=True, kw_only=True):
     topology: list[str] = []
     nodes: list[NodesText] | None = None
     queues: list[QueueText] = []
+    budgets: list[BudgetText] = []
     work: list[WorkText] = []
     expect: ExpectText = ExpectText()
     steps: list[StepText] = []

@@ -22,6 +22,9 @@ from gpufleet.scenario.errors import ScenarioError
 from gpufleet.scenario.fleet import COUNT_MAX, numbered
 from gpufleet.scenario.text import NeedsText, RoleText, WorkText
 
+NAMESPACE = "scenario"
+"""All work is in one namespace."""
+
 
 class Work(msgspec.Struct, frozen=True):
     """Work with a name: pods, the gang they form if they do, and where they run already."""
@@ -30,6 +33,8 @@ class Work(msgspec.Struct, frozen=True):
     pods: tuple[Pod, ...]
     gang: Gang | None = None
     runs_on: tuple[NodeName, ...] = ()
+    started_at_us: int = 0
+    checkpointed_at_us: int | None = None
 
 
 def work_of(text: WorkText, now_us: int, field: str) -> Work:
@@ -46,11 +51,22 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
             text.priority,
             None if gang is None else gang.name,
             created_at_us,
-            role=role,
+            NAMESPACE,
+            tuple(sorted(text.labels.items())),
+            role,
+            preemptible=text.preemptible,
         )
         for name, role, needs in _pods(text, field)
     )
-    return Work(text.name, pods, gang, _places(text, len(pods), field))
+    saved = text.checkpointed
+    return Work(
+        text.name,
+        pods,
+        gang,
+        _places(text, len(pods), field),
+        now_us - microseconds(text.runs_for, f"{field}.runsFor"),
+        None if saved is None else now_us - microseconds(saved, f"{field}.checkpointed"),
+    )
 
 
 def _gang(text: WorkText, queue: QueueName, created_at_us: int, field: str) -> Gang | None:
