@@ -36,6 +36,7 @@ from tests.agent.churn_judge import Told, read_told
 from tests.agent.rest_judge import Granted, Rest, disagreements
 from tests.localkube.real_node import PODS, a_pod, await_pod, awaited, get_pod, processes_of
 
+NODE = f"/api/v1/nodes/{NODE_NAME}"
 REPORT = f"/apis/gpufleet.io/v1alpha1/nodedevices/{NODE_NAME}"
 REST_WAIT_S = 60.0
 FOR_EVER = "100000"
@@ -93,6 +94,16 @@ class Scene:
         for name in names:
             uid = await_pod(self.cluster, name, "Running")["metadata"]["uid"]
             awaited(f"{name} tells", lambda uid=uid: self._has_told(uid), self.agent.story)  # type: ignore[misc]
+
+    def await_offered(self) -> None:
+        """Return when the node says that it has GPUs and slots: an agent that came anew is known."""
+
+        def is_offered() -> bool:
+            with self.cluster.api() as api:
+                allocatable = api.call("GET", NODE)["status"].get("allocatable", {})
+            return all(int(allocatable.get(name, "0")) > 0 for name in (NVIDIA_GPU, GPU_SHARE))
+
+        awaited("the node offers GPUs and slots", is_offered, self.agent.story)
 
     def await_call(self, name: str) -> None:
         """Return when the kubelet gave a pod its slots, and the agent has its call on the disk."""

@@ -168,6 +168,7 @@ def test_fault_26_what_is_bound_while_the_agent_is_dead_fails_with_a_reason_and_
         scene.whole("steady")
         scene.await_running("steady")
         lives = scene.lives()
+        scene.await_offered()
         with kubelet_paused(cluster):
             scene.whole("unlucky")
             scene.share("unlucky-part", "0.75")

@@ -20,10 +20,7 @@ from gpufleet.model.errors import WorldError
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
-from gpufleet.replay.sweep_worker import end_on_request, run_as_worker
-
-REQUESTS_TO_END = 5
-PATIENCE_S = 2.0
+from gpufleet.replay.sweep_worker import PATIENCE_S, REQUESTS_TO_END, end_on_request, run_as_worker
 
 
 class Listener(Protocol):

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from multiprocessing.connection import wait
 
 from gpufleet.replay.results import RunResult
@@ -15,6 +16,8 @@ from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
 
 EXIT_CODE = 1
+REQUESTS_TO_END = 5
+PATIENCE_S = 2.0
 
 
 class EndOfWorker(SystemExit):
@@ -34,11 +37,18 @@ def raise_end(_signal: int, _frame: object) -> None:
 
 
 def end_with_parent() -> None:
-    """Wait for the parent's end; then it is this process's too."""
+    """Wait for the parent's end; then it is this process's too.
+
+    It is asked for several times, because Python drops an exception that a signal raises inside a
+    destructor; after that nobody is left who could ask again.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
-        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(REQUESTS_TO_END):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(PATIENCE_S)
+        os._exit(EXIT_CODE)
 
 
 def run_as_worker(request: RunRequest) -> RunResult:
