@@ -167,11 +167,9 @@ class Nominations:
         Who is concerned by what pods decide about each other waits for all to leave.
         """
         neighbours = self.books.neighbours
-        if nomination.elsewhere:
+        is_tied = neighbours.is_active and any(map(neighbours.concerns, nomination.rows))
+        if nomination.elsewhere or (is_tied and nomination.waits_for):
             return False
-        if nomination.waits_for and neighbours.is_active:
-            if any(neighbours.concerns(row) for row in nomination.rows):
-                return False
         rows, by_row = nomination.rows, self.departures.by_row
         on_node = self.books.pods.on_node
         nodes = dict.fromkeys(int(self.books.store.tables.pods[layout.POD_NODE, row]) for row in rows)
@@ -180,20 +178,16 @@ class Nominations:
         if has_room and not has_quota:
             # What is kept for others is charged too, wherever that is.
             has_room, has_quota = self._really_fit(rows, self._not_before(nomination, list(by_row)))
-        return has_room and has_quota and self._neighbours_agree(nomination)
+        return has_room and has_quota and (not is_tied or self._neighbours_agree(nomination))
 
     def _neighbours_agree(self, nomination: Nomination) -> bool:
         """True unless a pod that came since keeps one of these out, on another node of a domain perhaps."""
-        neighbours, pods = self.books.neighbours, self.books.pods
-        if not (neighbours.is_active and any(map(neighbours.concerns, nomination.rows))):
-            return True
+        pods = self.books.pods
         nodes = {row: int(self.books.store.tables.pods[layout.POD_NODE, row]) for row in nomination.rows}
         with self.books.trial() as trial:
             for row in self._not_before(nomination, list(self.departures.by_row)):
                 trial.release(pods.pod_at(row).uid)
-            return all(
-                trial.place_related(row, np.array([node], np.int64)) for row, node in nodes.items()
-            )
+            return all(trial.place_related(row, np.array([node], np.int64)) for row, node in nodes.items())
 
     def _not_before(self, nomination: Nomination, rows: list[int]) -> list[int]:
         """Those of the nominated pods that came with this nomination or after it.

@@ -13,6 +13,7 @@ from gpufleet.engine.errors import BrokenInvariantError
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, Rejected, RequeueAfter
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
+from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
@@ -110,7 +111,7 @@ class Stage:
     def _devices_for(self, pod: Pod, node: NodeName) -> tuple[DeviceId, ...]:
         """Devices for a pod that runs already: the first of its node that have enough left."""
         gpu = pod.shape.gpu
-        left = {device.id: 1000 for device in self.nodes[node].devices}
+        left = {device.id: WHOLE_GPU_MILLI for device in self.nodes[node].devices}
         for uid, place in self.places.items():
             for device in place.devices:
                 if device in left:
@@ -120,7 +121,7 @@ class Stage:
 
     def end(self, name: str) -> list[event.Event]:
         """The events by which work, or one pod of it, ends."""
-        uids = [uid for uid, of in self.name_by_uid.items() if name in {of, self.pods[uid].name}]
+        uids = self.uids_of(name)
         for uid in uids:
             self._forget(uid)
         work = self.work.get(name)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
+from gpufleet.engine.members import Members
 from gpufleet.engine.preemption.candidates import (
     Candidates,
     Eligibility,
@@ -48,17 +49,20 @@ class Reclaim:
         if policy.reclaim is Prey.NEVER and policy.borrowing is Prey.NEVER:
             return found
         eligibility = Eligibility(self.books, at_us)
+        gangs: dict[QueueName, list[Members]] = {}
+        for members in self.books.gangs.by_name.values():
+            if members.gang is not None and members.placed:
+                gangs.setdefault(members.gang.queue, []).append(members)
         for name, least_run_us in self._lenders():
             for row in alone_in(self.books, name, ANY_PRIORITY):
                 pod = self.books.pods.pod_at(row)
                 if self._is_prey(pod.priority, pod.created_at_us):
                     if eligibility.may_end(row, least_run_us, found):
                         found.alone.append(Unit(pod.priority, False, eligibility.lost(row), (row,)))
-            for members in self.books.gangs.by_name.values():
+            for members in gangs.get(name, ()):
                 gang = members.gang
-                if gang is not None and gang.queue == name and members.placed:
-                    if self._is_prey(gang.priority, gang.created_at_us):
-                        add_gang(found, eligibility, members, least_run_us)
+                if gang is not None and self._is_prey(gang.priority, gang.created_at_us):
+                    add_gang(found, eligibility, members, least_run_us)
         for units in (found.alone, found.gangs):
             units.sort(key=lambda unit: (self._right(unit), unit.cost))
         return found
