@@ -1,5 +1,7 @@
 """Simulated nodes look like real GPU nodes to every client, and pods on them come to life."""
 
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -93,6 +95,25 @@ def test_a_pod_that_is_bound_runs(api: Api) -> None:
         while api.request("GET", f"{PODS}/bound")[0] != 404:
             assert time.monotonic() < limit_s, "the pod never left"
             time.sleep(0.05)
+
+
+def test_a_pod_made_anew_under_its_name_outlives_the_late_end_of_the_first(
+    cluster: LocalCluster, api: Api
+) -> None:
+    with api:
+        first = api.call("POST", PODS, pod("anew", 1, nodeName="gpu-003"))
+        await_phase(api, "anew", "Running")
+        os.kill(cluster.pid("kwok"), signal.SIGSTOP)
+        try:
+            api.call("DELETE", f"{PODS}/anew?gracePeriodSeconds=0")
+            second = api.call("POST", PODS, pod("anew", 1, nodeName="gpu-003"))
+        finally:
+            os.kill(cluster.pid("kwok"), signal.SIGCONT)
+        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        assert await_phase(api, "anew", "Running")["metadata"]["uid"] == second["metadata"]["uid"]
+        api.call("POST", PODS, pod("later", 1, nodeName="gpu-003"))
+        await_phase(api, "later", "Running")
+        assert "deletionTimestamp" not in api.call("GET", f"{PODS}/anew")["metadata"]
 
 
 def test_a_pod_ends_after_the_time_it_names(api: Api) -> None:
