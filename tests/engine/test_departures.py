@@ -1,5 +1,7 @@
 """Places that others still leave: kept for who needs them, given out when they are really free."""
 
+import msgspec
+
 from gpufleet.engine.event import DeviceSet, PodAdded
 from gpufleet.engine.layout import PodState
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -18,6 +20,7 @@ from tests.engine.fleet_builder import (
     share,
     withdrawn,
 )
+from tests.engine.relation_builder import app, asking, term, zoned
 
 
 def of_team(uid: str, needs: Shape, *, priority: int = 0, gang: str | None = None) -> Pod:
@@ -317,3 +320,65 @@ def test_nothing_is_kept_for_work_of_a_queue_that_nobody_described() -> None:
     said = told.arrive(pod("next", shape(2), priority=9))
     assert (nominated(said), evicted(said)) == ({}, {})
     assert placed(told.depart("a")) == ["next"]
+
+
+def in_one_zone(apart_from: str, *, own: str = "a") -> Story:
+    """Two nodes of a zone; on the first "next" waits for "leaver", and keeps away from an app in its zone."""
+    told = Story()
+    told.queue("team")
+    told.nodes(*zoned("z", "z", gpus=1))
+    told.arrive(of_team("leaver", shape(1)))
+    told.told_to_end("leaver")
+    told.run_on(of_team("other", shape(1)), *away_from(told, "leaver"))
+    needs = asking(own, gpus=1, anti_affinity=(term(apart_from),))
+    said = told.arrive(msgspec.structs.replace(of_team("next", needs), labels=app(own)))
+    assert nominated(said) == {"next": (told.binds["leaver"][0], ("leaver",))}
+    return told
+
+
+def away_from(told: Story, uid: str) -> tuple[str, str]:
+    """The node on which this pod is not, and its GPU."""
+    name = "n1" if told.binds[uid][0] == "n0" else "n0"
+    return name, f"{name}/0"
+
+
+def test_who_came_into_the_zone_since_keeps_a_nominated_pod_from_being_bound() -> None:
+    told = in_one_zone("x")
+    elsewhere, _ = away_from(told, "leaver")
+    stranger = msgspec.structs.replace(of_team("stranger", shape(cpu_milli=1)), labels=app("x"))
+    assert withdrawn(told.run_on(stranger, elsewhere)) == [], "the place itself is as it was"
+    said = told.depart("leaver")
+    assert (placed(said), withdrawn(said)) == ([], ["next"])
+    assert placed(told.depart("stranger")) == ["next"]
+
+
+def test_who_came_since_and_keeps_others_away_does_so_too() -> None:
+    told = in_one_zone("x")
+    elsewhere, _ = away_from(told, "leaver")
+    needs = asking("y", anti_affinity=(term("a"),))
+    told.run_on(msgspec.structs.replace(of_team("shy", needs), labels=app("y")), elsewhere)
+    assert placed(told.depart("leaver")) == []
+    assert placed(told.depart("shy")) == ["next"]
+
+
+def test_who_came_since_and_is_of_no_concern_keeps_nobody_out() -> None:
+    told = in_one_zone("x")
+    elsewhere, _ = away_from(told, "leaver")
+    told.run_on(msgspec.structs.replace(of_team("harmless", shape(cpu_milli=1)), labels=app("y")), elsewhere)
+    assert placed(told.depart("leaver")) == ["next"]
+
+
+def test_a_gang_of_which_one_member_is_kept_out_by_who_came_since_is_not_bound_in_part() -> None:
+    told = Story()
+    told.queue("team")
+    told.nodes(*zoned("y", "z", "z", gpus=1))
+    told.arrive(*(of_team(uid, shape(1)) for uid in "abc"))
+    told.told_to_end("a", "b", "c")
+    told.gangs(gang("g", 2, queue="team"))
+    needs = asking("a", gpus=1, anti_affinity=(term("a", "x"),))
+    said = told.arrive(*(msgspec.structs.replace(one, labels=app("a")) for one in pair("g", 2, needs)))
+    assert len(nominated(said)) == 2, "one in each zone"
+    (free,) = {"n1", "n2"} - {place for place, _ in nominated(said).values()}
+    told.run_on(msgspec.structs.replace(of_team("stranger", shape(cpu_milli=1)), labels=app("x")), free)
+    assert placed(told.depart("a", "b", "c")) == []
+    assert sorted(placed(told.depart("stranger"))) == ["g-0", "g-1"]

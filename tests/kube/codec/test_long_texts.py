@@ -75,8 +75,13 @@ READERS: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("reader", READERS)
 def test_input_47_a_text_made_for_backtracking_is_answered(reader: str) -> None:
-    for text in TEXTS:
-        try:
-            READERS[reader](text)
-        except InputError as error:
-            assert len(str(error)) < 2000
+    assert all(len(refusal(READERS[reader], text)) < 2000 for text in TEXTS)
+
+
+def refusal(read: Callable[[str], object], text: str) -> str:
+    """What is said against a text, "" if it is taken."""
+    try:
+        read(text)
+    except InputError as error:
+        return str(error)
+    return ""
