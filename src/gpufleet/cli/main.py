@@ -20,12 +20,13 @@ from gpufleet.model.errors import InputError, WorldError
 
 COMMANDS = {
     "replay": "Replay a trace of tasks on a fleet and report how well policies place them.",
-    "rerun": "Run a saved event log again and check that every decision is the same.",
+    "rerun": "Run a saved event log or snapshot again and check that every decision is the same.",
     "up": "Start a real Kubernetes control plane with simulated GPU nodes on this machine.",
     "down": "End a local cluster and remove everything of it.",
     "kubeconfig": "Print where the kubeconfig of a local cluster is.",
     "status": "Show the local clusters and whether their programs run.",
     "explain": "Say why a pod or a group waits, and what would help.",
+    "snapshot": "Write all that decisions depend on in a cluster to one file.",
     "completion": "Print what a shell needs to complete commands.",
     "import": "Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into ours.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",

@@ -1,9 +1,10 @@
-"""``gpufleet rerun``: run a saved event log again and check that every decision is the same."""
+"""``gpufleet rerun``: decide again what a saved event log or snapshot says, and check that it is the same."""
 
 import gzip
 import itertools
+import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -17,29 +18,42 @@ SHOWN_CHARACTERS = 2000
 @click.command(name="rerun")
 @click.argument("log", type=click.Path(path_type=Path))
 def command(log: Path) -> int:
-    """Run the event log LOG again; every line must come out with the same bytes.
+    """Run the event log or snapshot LOG again; every line must come out with the same bytes.
 
-    Logs are written by `gpufleet replay --log FILE`. Ends with 1 if a step differs, which is a bug or
-    means that the log is of another version.
+    Logs are written by `gpufleet replay --log FILE`, snapshots by `gpufleet snapshot`. Ends with 1 if a
+    step differs, which is a bug or means that the file is of another version.
     """
     from gpufleet import __version__
-    from gpufleet.engine.event_log import read_header, rerun
 
     steps = 0
     with log_lines(log) as file:
         first = file.readline()
-        for number, saved, now in rerun(itertools.chain([first] if first else [], file)):
+        for place, saved, now in rerun_of(first, file, str(log)):
             steps += 1
             if saved != now:
-                click.echo(f"gpufleet: {log}, line {number}: decided otherwise than saved", err=True)
+                click.echo(f"gpufleet: {log}, {place}: decided otherwise than saved", err=True)
                 click.echo(f"  saved: {shown(saved)}", err=True)
                 click.echo(f"  now:   {shown(now)}", err=True)
-                version = read_header(first).version
+                version = json.loads(first)["version"]
                 if version != __version__:
                     click.echo(f"  saved by gpufleet {version}, this is {__version__}", err=True)
                 return 1
     click.echo(f"{steps} steps, every decision the same")
     return 0
+
+
+def rerun_of(first: bytes, rest: Iterable[bytes], where: str) -> Iterator[tuple[str, bytes, bytes]]:
+    """Every step: where it stands, what was saved, what is decided now."""
+    from gpufleet.engine import event_log
+    from gpufleet.scheduler.snapshots import decisions, document
+
+    lines = itertools.chain([first] if first else [], rest)
+    if first.startswith(document.MAGIC):
+        for number, saved, now in decisions.rerun(document.read(lines, where)):
+            yield f"step {number}", saved, now
+    else:
+        for number, saved, now in event_log.rerun(lines):
+            yield f"line {number}", saved, now
 
 
 @contextmanager
@@ -57,7 +71,7 @@ def log_lines(log: Path) -> Iterator[IO[bytes]]:
             "the log cannot be read",
             field=str(log),
             value=str(error),
-            expected="a file of `gpufleet replay --log`",
+            expected="a file of `gpufleet replay --log` or `gpufleet snapshot`",
         ) from error
 
 

@@ -101,7 +101,7 @@ def pod_names(question: Question) -> list[str]:
 
 
 async def _pod_names(question: Question) -> list[str]:
-    async with _connected(question) as (client, namespace):
+    async with connected(question) as (client, namespace):
         found: list[str] = []
         async for page in client.list_pages(PODS, namespace=namespace, patience=ONE_TRY):
             found += [_METADATA.decode(raw).metadata.name for raw in page.items or ()]
@@ -112,12 +112,12 @@ async def _answer(question: Question, progress: Progress) -> Answer:
     settings = Settings(
         identity="explain", scheduler_name=question.scheduler_name, lease_namespace=question.lease_namespace
     )
-    async with _connected(question) as (client, namespace):
+    async with connected(question) as (client, namespace):
         return await ask(client, settings, question.name, namespace, progress.say)
 
 
 @contextlib.asynccontextmanager
-async def _connected(question: Question) -> AsyncIterator[tuple[Client, str]]:
+async def connected(question: Question) -> AsyncIterator[tuple[Client, str]]:
     """The cluster of the question, and the namespace that is meant."""
     overrides = Overrides(context=question.context, namespace=question.namespace)
     access = find_access(kubeconfig=question.kubeconfig, overrides=overrides)

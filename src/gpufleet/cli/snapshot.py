@@ -1,0 +1,57 @@
+"""``gpufleet snapshot``: the state of a cluster in one file; ``scheduler.snapshots`` does the work."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+STANDARD_OUTPUT = "-"
+
+
+@click.command(name="snapshot")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    help="Where to write it, packed if it ends with .gz; - is standard output, unpacked."
+    "  [default: gpufleet-snapshot-TIME.gz here]",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
+)
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@click.option("--policy", default="gpufleet", show_default=True, help="The scheduler's policy.")
+def command(
+    output: Path | None, kubeconfig: Path | None, context: str, scheduler_name: str, policy: str
+) -> None:
+    """Write all that decisions depend on in a cluster to one file, and what would be decided now.
+
+    For `gpufleet whatif --snapshot FILE`, `gpufleet rerun FILE` and bug reports. Only reads. There is no
+    environment, argument or secret of a pod in it; names, labels, amounts and grants are.
+    """
+    from gpufleet.replay.atomic_write import check_target
+    from gpufleet.replay.log_file import log_file
+    from gpufleet.scheduler.questions.case import counted
+    from gpufleet.scheduler.questions.command import Question
+    from gpufleet.scheduler.settings import Settings
+    from gpufleet.scheduler.snapshots.command import gaps, snapshot_of
+
+    path = output or Path(f"gpufleet-snapshot-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.gz")
+    to_stream = str(path) == STANDARD_OUTPUT
+    if not to_stream:
+        check_target(path)
+    question = Question("", kubeconfig=kubeconfig, context=context)
+    settings = Settings(identity="snapshot", scheduler_name=scheduler_name, policy=policy)
+    taken = snapshot_of(question, settings)
+    if to_stream:
+        for line in taken.lines:
+            click.echo(line, nl=False)
+    else:
+        with log_file(path) as file:
+            file.writelines(taken.lines)
+        click.echo(f"{path}: {counted(taken.nodes, 'node')} and {counted(taken.pods, 'pod')}")
+    missing = gaps(taken.forbidden)
+    if missing:
+        click.echo(f"gpufleet: {missing}", err=True)
