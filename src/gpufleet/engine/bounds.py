@@ -73,6 +73,14 @@ def check_gpu(gpu: GpuRequest) -> None:
         )
     # No node has more devices, and every pod's row has a column for each that any pod asks for.
     check_range(gpu.count, 0, DEVICES_A_NODE_MAX, "gpu.count")
+    ordered = [model for group in gpu.model_order for model in group]
+    if ordered and (sorted(ordered) != sorted(gpu.models) or not all(gpu.model_order)):
+        raise EventError(
+            "an order of other models than those accepted",
+            field="gpu.model_order",
+            value=", ".join(ordered),
+            expected="each model that is accepted, once",
+        )
     if gpu.count == 0:
         return
     check_range(gpu.gpu_milli, 0, WHOLE_GPU_MILLI, "gpu.gpu_milli")

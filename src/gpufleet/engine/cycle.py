@@ -6,6 +6,8 @@ finds a way, causes evictions. The cycle ends when every line is empty, parked, 
 parked head of a strict queue.
 """
 
+from collections.abc import Iterable
+
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.errors import BrokenInvariantError
@@ -24,7 +26,7 @@ from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.quota.gate import Narrowed
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.second_looks import SecondLooks
-from gpufleet.engine.verdict import judge, judge_each
+from gpufleet.engine.verdict import judge_each
 from gpufleet.engine.victims import Asking, Plan, VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
 from gpufleet.model.gang import Gang
@@ -172,26 +174,26 @@ class Cycle:
                 return self._keep_out(line, row)
         if books.neighbours.is_watchful and books.neighbours.concerns(row):
             return self._serve_related(line, row)
-        if books.queues.is_active:
-            where = books.gate.narrowed(row, NO_NODES)
+        gpu = books.pods.pod_at(row).shape.gpu
+        places: Iterable[Narrowed]
+        if books.queues.is_active or gpu.model_order:
+            places = books.gate.in_order(row, NO_NODES)
         else:
-            where = Narrowed(books.shapes.slot(line.key.shape_row), NO_NODES)
-        books.pods.make_journal_room(1, books.pods.pod_at(row).shape.gpu.count)
-        node = layout.NOT_SET
-        if where is not None:
-            node = place_pod_by_handle(
-                books.store.handle,
-                books.shapes.rankings_handle,
-                books.policy.handle,
-                where.slot,
-                row,
-                where.nodes,
-            )
-        if node == layout.NOT_SET:
+            places = (Narrowed(books.shapes.slot(line.key.shape_row), NO_NODES),)
+        books.pods.make_journal_room(1, gpu.count)
+        if not any(self._place(row, where) for where in places):
             return self._seek_or_park(line, row)
         self._bind(row)
         books.waiting.advance(line)
         return True
+
+    def _place(self, row: int, where: Narrowed) -> bool:
+        """Book a pod; False if there is no place for it."""
+        books = self.books
+        node = place_pod_by_handle(
+            books.store.handle, books.shapes.rankings_handle, books.policy.handle, where.slot, row, where.nodes
+        )
+        return bool(node != layout.NOT_SET)
 
     def _serve_related(self, line: Line, row: int) -> bool:
         """The same for a pod whose place depends on its neighbours."""
@@ -385,10 +387,7 @@ class Cycle:
         # A row may have been given to another shape while no node changed.
         if known is not None and known[0] == shape:
             return known[1]
-        slot = self.books.shapes.slot(shape_row)
-        reasons = neighbours.reasons_beyond_room(row)
-        verdict = judge(tables, self.books.shapes.rankings, self.books.fleet, slot, reasons)
-        verdict = self.books.gate.complete(verdict, row)
+        verdict = self.books.gangs.judging.verdict(row)
         self._verdicts[key] = (shape, verdict)
         return verdict
 

@@ -7,7 +7,7 @@ first is the one that matters: that a hundred nodes have no GPU is not why a pod
 
 from collections.abc import Callable
 
-from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, Verdict
+from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTried, Verdict
 from gpufleet.engine.quota.words import bar_words, shortage_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.resources import MEBIBYTE
@@ -121,14 +121,39 @@ def gpus_asked_for(gpu: GpuRequest) -> list[str]:
         words = f"{part} {gpu.count} GPU{'s' if gpu.count > 1 else ''}"
     if gpu.memory_mib is not None:
         words += f" with {gpu.memory_mib} MiB"
-    if gpu.models:
+    if gpu.model_order:
+        words += f" ({', else '.join(' or '.join(models) for models in gpu.model_order)})"
+    elif gpu.models:
         words += f" ({' or '.join(gpu.models)})"
     return [words]
 
 
 def explain(verdict: Verdict, shape: Shape) -> str:
     """Why a pod of the shape fits nowhere, in one paragraph."""
-    return "; ".join([f"needs {asked_for(shape)}", *by_queue(verdict), by_nodes(verdict)])
+    models = [by_models(verdict)] if verdict.models_tried else []
+    return "; ".join([f"needs {asked_for(shape)}", *by_queue(verdict), by_nodes(verdict), *models])
+
+
+def by_models(verdict: Verdict) -> str:
+    """What came of each group of models, in the order in which they were tried."""
+    tried = (f"{' or '.join(one.models)} ({model_words(one)})" for one in verdict.models_tried)
+    return f"tried in order: {', '.join(tried)}"
+
+
+def model_words(one: ModelsTried) -> str:
+    """Why work did not get these models."""
+    if one.quota is not None:
+        return shortage_words(one.quota)
+    if not one.reasons:
+        return "no node has any" if not one.placeable else members_would_fit(one.placeable)
+    counts = sorted(one.reasons.items(), key=lambda item: -item[1])
+    words = ", ".join(f"{count} {'node' if count == 1 else 'nodes'} {WORDS[name]}" for name, count in counts)
+    return words if one.placeable is None else f"{members_would_fit(one.placeable)}: {words}"
+
+
+def members_would_fit(count: int) -> str:
+    """How many members of a gang these models could hold."""
+    return f"{count} member{'' if count == 1 else 's'} would fit"
 
 
 def by_queue(verdict: Verdict) -> list[str]:

@@ -63,6 +63,10 @@ class Fleet:
             self._write_price(model)
         return code
 
+    def model_name(self, code: int) -> GpuModelName:
+        """The GPU model of a number that was given out."""
+        return list(self.model_codes)[code]
+
     def set_prices(self, price_milli_by_model: dict[GpuModelName, int]) -> None:
         """What a GPU of each model costs, in thousandths; one that is not listed costs 1."""
         former, self.price_milli_by_model = self.price_milli_by_model, price_milli_by_model

@@ -15,6 +15,7 @@ import numpy as np
 from gpufleet.engine import layout
 from gpufleet.engine.domains import NO_DOMAIN, Domains, domains_with_room
 from gpufleet.engine.members import Members
+from gpufleet.engine.model_order import ALL_AT_ONCE, Models, groups_of
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.relations.label_domains import LabelDomains
 from gpufleet.engine.relations.neighbours import Neighbours
@@ -82,9 +83,22 @@ class GangPlaces:
 
         return {shape: by_shape[shape] for shape in sorted(by_shape, key=size)}
 
-    def to_try(self, members: Members, by_shape: dict[int, list[int]], least: int) -> list[Plan]:
-        """Plans that may hold ``least`` members, the best first."""
-        wishes, most = self._wishes(by_shape)
+    def models_to_try(self, members: Members) -> tuple[Models, ...]:
+        """The models that the whole gang may be on, one at a time; members that run have decided it."""
+        gang = members.gang
+        if gang is None or not gang.model_order:
+            return ALL_AT_ONCE
+        for row in members.placed:
+            model = self.pods.gpu_model(row)
+            if model is not None:
+                return ((model,),)
+        return tuple((model,) for model in gang.model_order)
+
+    def to_try(
+        self, members: Members, by_shape: dict[int, list[int]], least: int, models: Models = ()
+    ) -> list[Plan]:
+        """Plans that may hold ``least`` members on GPUs of these models, the best first."""
+        wishes, most = self._wishes(by_shape, models)
         if most < least:
             return []
         gang = members.gang
@@ -187,7 +201,7 @@ class GangPlaces:
             found += [np.flatnonzero(domains.codes == code) for code in suited[:NARROWER_PLACES_MAX]]
         return found[:NARROWER_PLACES_MAX]
 
-    def _wishes(self, by_shape: dict[int, list[int]]) -> tuple[Wishes, int]:
+    def _wishes(self, by_shape: dict[int, list[int]], models: Models) -> tuple[Wishes, int]:
         """For each shape its places by node and how many are wanted; and how many the fleet has at most.
 
         Shapes are counted apart, so there may turn out to be less room for all of them together.
@@ -196,11 +210,22 @@ class GangPlaces:
         most = 0
         for shape, rows in by_shape.items():
             places = np.zeros(self.shapes.fleet.row_count, np.int64)
-            slot = self.shapes.slot(shape)
-            found = room_by_node(self.store.tables, self.shapes.rankings, slot, PLACES_MAX, places)
+            found = 0
+            slot = self._slot(shape, models)
+            if slot is not None:
+                found = room_by_node(self.store.tables, self.shapes.rankings, slot, PLACES_MAX, places)
             most += min(found, len(rows))
             wishes.append((places, len(rows)))
         return wishes, most
+
+    def _slot(self, shape: int, models: Models) -> int | None:
+        """The ranking slot of a shape on these models, None if it accepts none of them."""
+        if not models:
+            return self.shapes.slot(shape)
+        groups = groups_of(self.shapes.shape_at(shape).gpu, models)
+        if not groups:
+            return None
+        return self.shapes.slot_of_models(shape, groups[0]) if groups[0] else self.shapes.slot(shape)
 
     def _domain(self, row: int, level: TopologyLevelName) -> int:
         node = self.pods.node_row(row)

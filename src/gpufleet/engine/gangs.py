@@ -7,18 +7,20 @@ go, and how they are divided among domains, is planned in ``gang_places``.
 
 from dataclasses import dataclass
 
-from gpufleet.engine import layout
+import msgspec
+
 from gpufleet.engine.domains import Domains
 from gpufleet.engine.gang_places import GangPlaces, Plan
 from gpufleet.engine.instruction import Verdict
+from gpufleet.engine.judging import Judging
 from gpufleet.engine.members import Members
+from gpufleet.engine.model_order import ALL_AT_ONCE, Models, groups_of
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.quota.gate import Gate
 from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import Int64Array, TableStore
 from gpufleet.engine.trial import Trial
-from gpufleet.engine.verdict import judge
 from gpufleet.engine.waiting import Looks
 from gpufleet.model.identifiers import GangName
 
@@ -62,7 +64,7 @@ class Gangs:
         self.pods = pods
         self.neighbours = neighbours
         self.places = GangPlaces(store, shapes, pods, domains, neighbours)
-        self.gate = gate
+        self.judging = Judging(store, shapes, neighbours, gate)
         self.by_name: dict[GangName, Members] = {}
 
     def members(self, name: GangName) -> Members:
@@ -83,17 +85,43 @@ class Gangs:
         by_shape = self.places.by_shape(list(members.waiting))
         with trial:
             best = Attempt([], len(members.placed))
-            for plan in self.places.to_try(members, by_shape, max(1, members.missing)):
-                attempt = self._place_all(members, plan, trial)
-                if attempt.placed:
-                    trial.keep()
-                    return attempt
-                best = fuller(best, attempt)
-                trial.undo()
-            if best.verdict is None and (asked or not members.told):
-                best = self._as_many_as_fit(members, by_shape, trial)
+            for models in self.places.models_to_try(members):
+                trial.only_models = models
+                for plan in self.places.to_try(members, by_shape, max(1, members.missing), models):
+                    attempt = self._place_all(members, plan, trial)
+                    if attempt.placed:
+                        trial.keep()
+                        return attempt
+                    best = fuller(best, attempt)
+                    trial.undo()
+            if asked or not members.told:
+                best = self._with_reason(best, members, by_shape, trial)
         if best.verdict is None:
-            best.verdict = self._verdict(next(iter(by_shape.values()))[0])
+            best.verdict = self._verdict(next(iter(by_shape.values()))[0], ())
+        return best
+
+    def _with_reason(
+        self, best: Attempt, members: Members, by_shape: dict[int, list[int]], trial: Trial
+    ) -> Attempt:
+        """The attempt with a reason to tell, and of a gang that wants one model with what came of each."""
+        models_to_try = self.places.models_to_try(members)
+        if best.verdict is not None and models_to_try == ALL_AT_ONCE:
+            return best
+        by_models = {
+            models: self._as_many_as_fit(members, by_shape, trial, models) for models in models_to_try
+        }
+        if best.verdict is None:
+            for attempt in by_models.values():
+                best = fuller(best, attempt)
+        if models_to_try == ALL_AT_ONCE:
+            return best
+        row = next(iter(by_shape.values()))[0]
+        tried = [
+            msgspec.structs.replace(one, placeable=by_models[one.models].placeable)
+            for one in self.judging.tried(row, models_to_try)
+        ]
+        verdict = best.verdict or self._verdict(row, ())
+        best.verdict = msgspec.structs.replace(verdict, models_tried=tuple(tried))
         return best
 
     def place(self, members: Members, trial: Trial, *, surplus: bool) -> list[int]:
@@ -102,19 +130,24 @@ class Gangs:
         Without ``surplus`` only those are placed who are missing. Nobody wants to know why not.
         """
         by_shape = self.places.by_shape(list(members.waiting))
-        for plan in self.places.to_try(members, by_shape, max(1, members.missing)):
-            attempt = self._place_all(members, plan, trial, surplus=surplus, judged=False)
-            if attempt.placed:
-                return attempt.placed
-            trial.undo()
+        for models in self.places.models_to_try(members):
+            trial.only_models = models
+            for plan in self.places.to_try(members, by_shape, max(1, members.missing), models):
+                attempt = self._place_all(members, plan, trial, surplus=surplus, judged=False)
+                if attempt.placed:
+                    return attempt.placed
+                trial.undo()
         return []
 
-    def _as_many_as_fit(self, members: Members, by_shape: dict[int, list[int]], trial: Trial) -> Attempt:
+    def _as_many_as_fit(
+        self, members: Members, by_shape: dict[int, list[int]], trial: Trial, models: Models
+    ) -> Attempt:
         """Why a gang cannot start for which no place has room by count: how many would fit, and why not
         one more. Only done to tell its owner, because it places in vain.
         """
         best = Attempt([], len(members.placed))
-        for plan in self.places.to_try(members, by_shape, 1):
+        trial.only_models = models
+        for plan in self.places.to_try(members, by_shape, 1, models):
             best = fuller(best, self._place_all(members, plan, trial))
             trial.undo()
         best.placed = []
@@ -165,7 +198,7 @@ class Gangs:
                 left = [row for row in waiting if row not in fitting]
                 if left and len(placed) < most and not refused:
                     refused = True
-                    verdict = self._verdict(left[0]) if judged else None
+                    verdict = self._verdict(left[0], trial.only_models) if judged else None
                 by_shape[shape] = left
             if not refused or len(placed) == before or not self.neighbours.is_active:
                 return placed, verdict
@@ -198,11 +231,13 @@ class Gangs:
                     refused[looks] = None
         return placed
 
-    def _verdict(self, row: int) -> Verdict:
-        slot = self.shapes.slot(int(self.store.tables.pods[layout.POD_SHAPE, row]))
-        reasons = self.neighbours.reasons_beyond_room(row)
-        verdict = judge(self.store.tables, self.shapes.rankings, self.shapes.fleet, slot, reasons)
-        return self.gate.complete(verdict, row)
+    def _verdict(self, row: int, models: Models) -> Verdict:
+        return self.judging.verdict(row, self._accepted(row, models))
+
+    def _accepted(self, row: int, models: Models) -> Models:
+        """Those of the models that a member accepts, none where that does not matter for it."""
+        groups = groups_of(self.pods.pod_at(row).shape.gpu, models) if models else ()
+        return groups[0] if groups else ()
 
 
 def fuller(one: Attempt, other: Attempt) -> Attempt:

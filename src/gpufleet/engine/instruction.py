@@ -7,7 +7,15 @@ import enum
 
 import msgspec
 
-from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName, QuotaResource
+from gpufleet.model.identifiers import (
+    DeviceId,
+    GangName,
+    GpuModelName,
+    NodeName,
+    PodUid,
+    QueueName,
+    QuotaResource,
+)
 
 
 class Instruction(msgspec.Struct, frozen=True, gc=False, tag_field="instruction"):
@@ -126,12 +134,26 @@ class QuotaShortage(msgspec.Struct, frozen=True):
     missing: int
 
 
+class ModelsTried(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came of one group of models, where work wants them tried in an order.
+
+    ``reasons`` counts each node that has such GPUs once, under its first reason; ``quota`` is set where
+    quota allows none of them. ``placeable`` says of a gang how many members they could hold at once.
+    """
+
+    models: tuple[GpuModelName, ...]
+    reasons: dict[str, int]
+    quota: QuotaShortage | None = None
+    placeable: int | None = None
+
+
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a shape fits nowhere now.
 
     ``first_reasons`` counts every node once, under its first reason; ``all_reasons`` counts it
     under each. ``nearest`` is None where no amount of room would help. ``hurdle`` is None where no
     node refuses the shape. ``bar`` and ``quota`` say what its queue has against it, before any node.
+    ``models_tried`` says the same of each group of models in the order in which they were tried.
     """
 
     nodes: int
@@ -141,6 +163,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     hurdle: Hurdle | None = None
     bar: QueueBar | None = None
     quota: QuotaShortage | None = None
+    models_tried: tuple[ModelsTried, ...] = ()
 
 
 class Unschedulable(Instruction, frozen=True, tag="unschedulable"):

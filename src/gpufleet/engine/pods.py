@@ -17,7 +17,7 @@ from gpufleet.engine.placing import place, writes_for
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.standing import Standing
 from gpufleet.engine.tables import TableStore
-from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 
@@ -122,6 +122,15 @@ class PodBook:
         count = tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]]
         rows = tables.pod_devices[row, :count].tolist()
         return tuple([None if device == layout.NOT_SET else ids[device] for device in rows])
+
+    def gpu_model(self, row: int) -> GpuModelName | None:
+        """The model of the GPUs that a booked pod holds, None where it holds none that its node shows."""
+        tables = self.store.tables
+        count = tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]]
+        for device in tables.pod_devices[row, :count].tolist():
+            if device != layout.NOT_SET:
+                return self.fleet.model_name(int(tables.devices[layout.DEVICE_MODEL, device]))
+        return None
 
     def make_journal_room(self, pods: int, devices_a_pod: int) -> None:
         """Room in the journal for placing or releasing that many pods."""

@@ -10,7 +10,8 @@ from gpufleet.engine import layout
 from gpufleet.engine.hot_kernels import best_node_by_handle, place_pod_by_handle
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy_state import PolicyState
-from gpufleet.engine.quota.gate import Gate
+from gpufleet.engine.model_order import Models
+from gpufleet.engine.quota.gate import Gate, Narrowed
 from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.shapes import ShapeBook
@@ -53,11 +54,12 @@ class RelatedPlaces:
             return within[welcome[within]]
         return np.flatnonzero(welcome).astype(np.int64)
 
-    def place(self, row: int, within: Int64Array = NO_NODES) -> bool:
+    def place(self, row: int, within: Int64Array = NO_NODES, only_models: Models = ()) -> bool:
         """Book the pod on the best of the nodes it prefers most; False if none would take it."""
-        narrowed = self.gate.narrowed(row, within)
-        if narrowed is None:
-            return False
+        places = self.gate.in_order(row, within, only_models)
+        return any(self._place_where(row, narrowed) for narrowed in places)
+
+    def _place_where(self, row: int, narrowed: Narrowed) -> bool:
         nodes = self.feasible(row, narrowed.nodes)
         if not len(nodes):
             return False

@@ -7,6 +7,7 @@ shape. ``ranking`` fills the slots.
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 
 from gpufleet.engine import layout
@@ -17,6 +18,7 @@ from gpufleet.engine.handle import Handle
 from gpufleet.engine.ranking import Rankings, empty_rankings
 from gpufleet.engine.relations.asks import asks_anything
 from gpufleet.engine.tables import Int64Array, TableStore
+from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.shape import GpuRequest, Shape
 
 RANKING_MEMORY_MIB = 192
@@ -38,6 +40,7 @@ class ShapeBook:
         self._asks: list[bool] = []
         self._idle_rows: dict[int, None] = {}
         self._free_rows: list[int] = []
+        self._variants: dict[tuple[Shape, tuple[GpuModelName, ...]], Shape] = {}
         self._handle = Handle()
         self.rankings: Rankings = empty_rankings(8, 64)
         self._slot_by_row: dict[int, int] = {}
@@ -122,6 +125,20 @@ class ShapeBook:
         tables.shapes[layout.SHAPE_ANY_MODEL, row] = int(not models)
         if self.when_new is not None:
             self.when_new(row, shape)
+
+    def slot_of_models(self, row: int, models: tuple[GpuModelName, ...]) -> int:
+        """The ranking slot of the same shape as if it accepted only these models."""
+        shape, models = self.shape_at(row), tuple(sorted(models))
+        variant = self._variants.get((shape, models))
+        if variant is None:
+            if len(self._variants) >= IDLE_SHAPES_MAX:
+                self._variants.clear()
+            gpu = msgspec.structs.replace(shape.gpu, models=models, model_order=())
+            variant = self._variants[shape, models] = msgspec.structs.replace(shape, gpu=gpu)
+        row = self.hold(variant)
+        # It is remembered like the shape of a pod that has just ended.
+        self.drop(row)
+        return self.slot(row)
 
     def slot(self, row: int) -> int:
         """The ranking slot of a shape row, made ready if it has none yet."""

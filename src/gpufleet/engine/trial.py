@@ -12,6 +12,7 @@ import numpy as np
 
 from gpufleet.engine import journal, layout
 from gpufleet.engine.layout import PodState
+from gpufleet.engine.model_order import Models
 from gpufleet.engine.placing import release
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy_tables import PolicyTables
@@ -24,7 +25,10 @@ from gpufleet.model.identifiers import PodUid
 
 
 class Trial:
-    """A span of writes that is undone at its end unless ``keep`` was called."""
+    """A span of writes that is undone at its end unless ``keep`` was called.
+
+    Where ``only_models`` are set, pods that ask for GPUs get those of no other models.
+    """
 
     def __init__(
         self,
@@ -41,6 +45,7 @@ class Trial:
         self.related = related
         self.mark = 0
         self.kept = False
+        self.only_models: Models = ()
         self._moved: dict[int, Choice | None] = {}
 
     def __enter__(self) -> Self:
@@ -91,29 +96,35 @@ class Trial:
         """Place waiting pods of one shape, on these nodes only if any are given; how many fit."""
         count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape_row])
         self.pods.make_journal_room(len(rows), count)
-        gate, placed = self.related.gate, 0
-        while placed < len(rows):
-            # Who is placed may use up the quota for some devices, and the next one looks at others.
-            narrowed = gate.narrowed(rows[placed], nodes)
-            if narrowed is None:
-                break
-            more = place_members(
+        placed = more = self._place_next(rows, nodes)
+        if self.related.gate.is_active or self.shapes.shape_at(shape_row).gpu.model_order:
+            while more and placed < len(rows):
+                more = self._place_next(rows[placed:], nodes)
+                placed += more
+        self._follow(rows[:placed])
+        return placed
+
+    def _place_next(self, rows: list[int], nodes: Int64Array) -> int:
+        """Place as many as fit on the models whose turn it is, 0 if there are none left.
+
+        Who is placed may use up the quota for some devices, and the next one looks at others.
+        """
+        for narrowed in self.related.gate.in_order(rows[0], nodes, self.only_models):
+            placed = place_members(
                 self.store.tables,
                 self.shapes.rankings,
                 self.policy,
                 narrowed.slot,
-                np.array(rows[placed:], np.int64),
+                np.array(rows, np.int64),
                 narrowed.nodes,
             )
-            placed += more
-            if not (gate.is_active and more):
-                break
-        self._follow(rows[:placed])
-        return placed
+            if placed:
+                return placed
+        return 0
 
     def place_related(self, row: int, nodes: Int64Array = NO_NODES) -> bool:
         """Place one waiting pod where its neighbours allow it; False if there is no such place."""
-        placed = self.related.place(row, nodes)
+        placed = self.related.place(row, nodes, self.only_models)
         if placed:
             self._moved.setdefault(row, None)
         return placed

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, QueueName, TopologyLevelName
+from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, GpuModelName, QueueName, TopologyLevelName
 
 
 class Gang(msgspec.Struct, frozen=True):
@@ -14,6 +14,7 @@ class Gang(msgspec.Struct, frozen=True):
     members come in slices of so many, each of which must have a domain of ``slice_level`` for itself or
     with other slices. ``balanced`` spreads members (or slices) evenly over these domains, as few as can
     hold them, instead of filling one after the other.
+    With ``model_order`` the whole gang is on GPUs of one of these models, the first that can hold it.
     Queue and priority are the gang's own and hold for its pods. ``role_minimums`` asks in addition
     for so many pods of each role, as (role, count).
     """
@@ -29,3 +30,4 @@ class Gang(msgspec.Struct, frozen=True):
     slice_size: int = 0
     slice_level: TopologyLevelName | None = None
     balanced: bool = False
+    model_order: tuple[GpuModelName, ...] = ()

@@ -22,13 +22,15 @@ class GpuRequest(msgspec.Struct, frozen=True, cache_hash=True):
     1000 milli is a whole device, and then nothing else runs on it. Below that the request is a
     share of ``count`` devices; ``memory_mib`` is the share's memory per device, None meaning
     in proportion to the milli. A share by memory alone has ``gpu_milli`` 0 and a memory.
-    ``models`` lists the GPU models accepted, empty meaning any.
+    ``models`` lists the GPU models accepted, empty meaning any. With ``model_order`` they are tried group
+    by group: a later group only where no earlier one has room, and quota, now.
     """
 
     count: int = 0
     gpu_milli: int = 0
     memory_mib: int | None = None
     models: tuple[GpuModelName, ...] = ()
+    model_order: tuple[tuple[GpuModelName, ...], ...] = ()
 
     @property
     def whole(self) -> bool:

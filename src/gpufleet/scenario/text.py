@@ -98,12 +98,16 @@ class BudgetText(Text, frozen=True, kw_only=True):
 
 
 class NeedsText(Text, frozen=True, kw_only=True):
-    """What each pod asks for: whole ``gpus``, or the ``fraction`` or ``gpuMemory`` of so many."""
+    """What each pod asks for: whole ``gpus``, or the ``fraction`` or ``gpuMemory`` of so many.
+
+    Any of ``models`` will do; those of ``modelOrder`` are tried one after the other.
+    """
 
     gpus: int = 0
     fraction: Amount | None = None
     gpu_memory: Amount | None = None
     models: list[str] = []
+    model_order: list[str] = []
     cpu: Amount = 0
     memory: Amount = 0
     resources: dict[str, int] = {}
@@ -125,7 +129,8 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     A gang starts with ``min`` of its pods, all of them unless told otherwise; with ``roles`` its pods are
     those of the roles. ``age`` is how long it has been waiting (or running) when it is told of.
     ``level`` is the topology level that a gang must share, ``preferred`` the one that it shares if it
-    can; slices of ``sliceSize`` pods share one of ``sliceLevel``, and ``balanced`` spreads evenly.
+    can; slices of ``sliceSize`` pods share one of ``sliceLevel``, and ``balanced`` spreads evenly. With
+    ``oneModel`` a gang as a whole is on one model of ``modelOrder``.
     ``runsOn`` names the node, or a node for each pod, where it runs already, for as long as ``runsFor``
     says; ``checkpointed`` is how long ago it saved its work. What is not ``preemptible`` is never evicted
     for others.
@@ -144,6 +149,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     slice_size: int = 0
     slice_level: str | None = None
     balanced: bool = False
+    one_model: bool = False
     runs_on: str | list[str] | None = None
     runs_for: str = "0s"
     checkpointed: str | None = None

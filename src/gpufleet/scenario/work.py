@@ -76,6 +76,7 @@ def _gang(text: WorkText, queue: QueueName, created_at_us: int, field: str) -> G
             "level": text.level,
             "preferred": text.preferred,
             "sliceSize": text.slice_size,
+            "oneModel": text.one_model,
         }
         for name in (name for name, value in given.items() if value):
             raise ScenarioError(
@@ -99,7 +100,15 @@ def _gang(text: WorkText, queue: QueueName, created_at_us: int, field: str) -> G
         text.slice_size,
         _level(text.slice_level),
         text.balanced,
+        _one_of(text, field) if text.one_model else (),
     )
+
+
+def _one_of(text: WorkText, field: str) -> tuple[GpuModelName, ...]:
+    """The models of which a gang wants one for all its pods."""
+    if not text.model_order:
+        raise ScenarioError("one of no models", field=f"{field}.oneModel", expected="modelOrder beside it")
+    return tuple(GpuModelName(model) for model in text.model_order)
 
 
 def _level(name: str | None) -> TopologyLevelName | None:
@@ -136,15 +145,18 @@ def shape_of(text: NeedsText | RoleText | WorkText, field: str) -> Shape:
 
 
 def _gpus(text: NeedsText, field: str) -> GpuRequest:
-    models = tuple(GpuModelName(model) for model in text.models)
+    if text.models and text.model_order:
+        raise ScenarioError("both models and modelOrder", field=field, expected="one of them")
+    models = tuple(GpuModelName(model) for model in text.models or sorted(text.model_order))
+    order = tuple((GpuModelName(model),) for model in text.model_order)
     if text.fraction is None and text.gpu_memory is None:
-        return GpuRequest(text.gpus, 1000, None, models) if text.gpus else GpuRequest()
+        return GpuRequest(text.gpus, 1000, None, models, order) if text.gpus else GpuRequest()
     share_milli, memory_mib = 0, None
     if text.fraction is not None:
         share_milli = parse_fraction_milli(str(text.fraction), field=f"{field}.fraction")
     if text.gpu_memory is not None:
         memory_mib = parse_memory_mib(str(text.gpu_memory), field=f"{field}.gpuMemory")
-    return GpuRequest(text.gpus or 1, share_milli, memory_mib, models)
+    return GpuRequest(text.gpus or 1, share_milli, memory_mib, models, order)
 
 
 def _places(text: WorkText, pods: int, field: str) -> tuple[NodeName, ...]:

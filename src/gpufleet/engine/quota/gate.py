@@ -7,7 +7,7 @@ models. And ``search`` proves each placement on the journal, so that whatever a 
 is broken. Why somebody is kept out, by which queue and which limit, is told by ``complete``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ import numpy as np
 from gpufleet.engine import layout
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict, WhyBarred
+from gpufleet.engine.model_order import Models, groups_of
 from gpufleet.engine.quota.available import binding_limit, is_kept_out, keeps_quota, short_column
 from gpufleet.engine.quota.queue_book import QueueBook
 from gpufleet.engine.quota.resources import DeviceKind
@@ -107,23 +108,43 @@ class Gate:
 
     # Devices.
 
-    def narrowed(self, row: int, nodes: Int64Array) -> Narrowed | None:
-        """Where the quota allows a pod to go (within ``nodes``, if any are given); None for nowhere."""
+    def in_order(self, row: int, nodes: Int64Array, only: Models = ()) -> Iterator[Narrowed]:
+        """The same for each group of models in the order in which the pod wants them tried.
+
+        With ``only`` no other models are.
+        """
+        gpu = self.shapes.shape_at(self._shape_row(row)).gpu
+        for models in groups_of(gpu, only):
+            where = self.narrowed(row, nodes, models)
+            if where is not None:
+                yield where
+
+    def narrowed(self, row: int, nodes: Int64Array, within: Models = ()) -> Narrowed | None:
+        """Where the quota allows a pod to go (within ``nodes``, if any are given); None for nowhere.
+
+        ``within`` are the models to look at, none standing for all that its shape accepts.
+        """
         shape_row = self._shape_row(row)
         options = self._options_of(shape_row) if self.is_active else None
         if options is None:
-            return Narrowed(self.shapes.slot(shape_row), nodes)
+            return Narrowed(self._slot(shape_row, within), nodes)
         queue_row = self.book.queue_row(row)
-        allowed = [kind for kind, asked in options.charges.items() if not self.is_short(queue_row, asked)]
-        if len(allowed) == len(options.charges):
-            return Narrowed(self.shapes.slot(shape_row), nodes)
+        codes = {self.fleet.model_codes.get(model) for model in within}
+        charges = {kind: asked for kind, asked in options.charges.items() if not codes or kind.model in codes}
+        allowed = [kind for kind, asked in charges.items() if not self.is_short(queue_row, asked)]
+        if len(allowed) == len(charges):
+            return Narrowed(self._slot(shape_row, within), nodes)
         models = {kind.model for kind in allowed}
-        barred = [kind for kind in options.charges if kind.model in models and kind not in allowed]
+        barred = [kind for kind in charges if kind.model in models and kind not in allowed]
         if barred:
             nodes = self._without(barred, nodes)
         if not allowed or (barred and not len(nodes)):
             return None
-        return Narrowed(self._slot_of_models(options.shape, models), nodes, is_narrower=True)
+        named = tuple(sorted(map(self.fleet.model_name, models)))
+        return Narrowed(self.shapes.slot_of_models(shape_row, named), nodes, is_narrower=True)
+
+    def _slot(self, shape_row: int, within: Models) -> int:
+        return self.shapes.slot_of_models(shape_row, within) if within else self.shapes.slot(shape_row)
 
     def _options_of(self, shape_row: int) -> Options | None:
         """The charges of a shape by kind of device, None where all kinds are charged the same."""
@@ -143,16 +164,6 @@ class Gate:
         charges = {kind: resources.gpu_charges(shape.gpu, kind) for kind in kinds}
         differ = len({tuple(asked.tolist()) for asked in charges.values()}) > 1
         return charges if differ else {}
-
-    def _slot_of_models(self, shape: Shape, codes: set[int]) -> int:
-        """The ranking slot of the same shape as if it accepted only these models."""
-        names = list(self.fleet.model_codes)
-        models = tuple(sorted(names[code] for code in codes))
-        gpu = msgspec.structs.replace(shape.gpu, models=models)
-        row = self.shapes.hold(msgspec.structs.replace(shape, gpu=gpu))
-        # It is remembered like the shape of a pod that has just ended.
-        self.shapes.drop(row)
-        return self.shapes.slot(row)
 
     def _without(self, kinds: list[DeviceKind], nodes: Int64Array) -> Int64Array:
         """Nodes (of these, if any are given) that have no device of these kinds."""
@@ -189,6 +200,20 @@ class Gate:
             return found
         each = (self.shortage_of(queue_row, asked) for asked in options.charges.values())
         return next((one for one in each if one is not None), None)
+
+    def shortage_on(self, row: int, models: Models) -> QuotaShortage | None:
+        """The limit that keeps a pod from all devices of these models, None if it may have some."""
+        options = self._options_of(self._shape_row(row)) if self.is_active else None
+        if options is None:
+            return None
+        queue_row = self.book.queue_row(row)
+        codes = {self.fleet.model_codes.get(model) for model in models}
+        found = [
+            self.shortage_of(queue_row, asked)
+            for kind, asked in options.charges.items()
+            if kind.model in codes
+        ]
+        return found[0] if found and None not in found else None
 
     def shortage_of(self, queue_row: int, asked: Int64Array) -> QuotaShortage | None:
         """The first limit that a charge would break, None if it would break none."""
