@@ -113,6 +113,7 @@ def shape(
     milli: int = 1000,
     memory_mib: int | None = None,
     models: tuple[str, ...] = (),
+    in_order: tuple[str, ...] = (),
     cpu_milli: int = 1000,
     memory_bytes: int = GIB,
     other: tuple[tuple[str, int], ...] = (),
@@ -124,8 +125,9 @@ def shape(
     relations: Relations = NO_RELATIONS,
 ) -> Shape:
     """What a pod needs: one core, one GiB, and whole GPUs unless ``milli`` says less."""
-    accepted = tuple(GpuModelName(model) for model in models)
-    gpu = GpuRequest(gpus, milli, memory_mib, accepted) if gpus else GpuRequest()
+    accepted = tuple(GpuModelName(model) for model in models or sorted(in_order))
+    order = tuple((GpuModelName(model),) for model in in_order)
+    gpu = GpuRequest(gpus, milli, memory_mib, accepted, order) if gpus else GpuRequest()
     return Shape(
         Resources(cpu_milli, memory_bytes, other=other),
         gpu,
@@ -186,10 +188,20 @@ def gang(
     priority: int = 0,
     queue: str = DEFAULT_QUEUE,
     roles: tuple[tuple[str, int], ...] = (),
+    one_of: tuple[str, ...] = (),
 ) -> Gang:
-    """A gang, anywhere in the fleet unless a topology level is required."""
+    """A gang, anywhere in the fleet unless a topology level is required, or one of several models."""
     required = None if level is None else TopologyLevelName(level)
-    return Gang(GangName(name), min_members, QueueName(queue), priority, required, role_minimums=roles)
+    models = tuple(GpuModelName(model) for model in one_of)
+    return Gang(
+        GangName(name),
+        min_members,
+        QueueName(queue),
+        priority,
+        required,
+        role_minimums=roles,
+        model_order=models,
+    )
 
 
 def topology(*levels: str) -> Topology:

@@ -61,6 +61,7 @@ SHAPES = (
     shape(1),
     shape(2),
     shape(1, models=("T4",)),
+    shape(1, in_order=("T4", "A100")),
     shape(1, tolerations=(Toleration("gpu", "Exists"),)),
     shape(1, milli=500, selector=(("rack", "a"),)),
     shape(2, milli=400),

@@ -15,6 +15,8 @@ MANAGED = "gpufleet.io/managed"
 
 GPU_FRACTION = "gpufleet.io/gpu-fraction"
 GPU_MEMORY = "gpufleet.io/gpu-memory"
+# Models of GPU in the order in which they are wanted.
+GPU_MODELS = "gpufleet.io/gpu-models"
 # The kubelet's slot for one share of one GPU (extended resource).
 GPU_SHARE = "gpufleet.io/gpu-share"
 # The taint of pools in which whole GPUs and shares mix.
@@ -68,6 +70,8 @@ QUEUE_KEYS = (QUEUE, KUEUE_QUEUE, KAI_QUEUE, VOLCANO_QUEUE, VOLCANO_QUEUE_SHORT)
 GANG = "gpufleet.io/gang"
 GANG_MIN_MEMBERS = "gpufleet.io/gang-min-members"
 GANG_ROLE = "gpufleet.io/gang-role"
+# "true": all of the gang on one of the models that its pods list in order.
+GANG_ONE_MODEL = "gpufleet.io/gang-one-model"
 # "true" lets a bare member be deleted when its gang cannot be completed in time.
 DELETE_INCOMPLETE = "gpufleet.io/delete-incomplete-gang"
 PLUGINS_POD_GROUP = "scheduling.x-k8s.io/pod-group"
@@ -132,6 +136,7 @@ POD_ANNOTATIONS = frozenset(
         GRANT,
         GPU_FRACTION,
         GPU_MEMORY,
+        GPU_MODELS,
         KAI_FRACTION,
         KAI_MEMORY,
         KAI_DEVICES,
@@ -143,6 +148,7 @@ POD_ANNOTATIONS = frozenset(
         GANG,
         GANG_MIN_MEMBERS,
         GANG_ROLE,
+        GANG_ONE_MODEL,
         DELETE_INCOMPLETE,
         VOLCANO_GROUP,
         VOLCANO_GROUP_MINIMUM,

@@ -24,6 +24,7 @@ SHAPES = (
     shape(1),
     shape(2),
     shape(1, models=("A100",)),
+    shape(1, in_order=("T4", "A100")),
     share(500),
     share(200, memory_mib=15_001),
     shape(),

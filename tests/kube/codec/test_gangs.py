@@ -282,6 +282,34 @@ def test_a_gang_by_our_own_words() -> None:
     assert gang(Shelf(), pod).min_members == 4
 
 
+MODELS_IN_ORDER = {
+    "gpufleet.io/gang-min-members": "4",
+    "gpufleet.io/gang-one-model": "true",
+    "gpufleet.io/gpu-models": "H100-80GB,A100",
+}
+
+
+def test_a_gang_on_one_model_has_each_model_of_its_list_in_order() -> None:
+    found = gang(Shelf(), of_own_gang(annotations=MODELS_IN_ORDER))
+    assert found.model_order == ("H100-80GB", "A100-40GB", "A100-80GB")
+    spread_out = {**MODELS_IN_ORDER, "gpufleet.io/gang-one-model": "false"}
+    assert gang(Shelf(), of_own_gang(annotations=spread_out)).model_order == ()
+
+
+@pytest.mark.parametrize("one_model", ["yes", "", "True"])
+def test_a_wish_for_one_model_that_is_none_is_refused(one_model: str) -> None:
+    pod = of_own_gang(annotations={**MODELS_IN_ORDER, "gpufleet.io/gang-one-model": one_model})
+    with pytest.raises(ObjectError, match="gang-one-model"):
+        read_membership(pod, Shelf())
+
+
+def test_one_model_without_a_list_of_models_is_refused() -> None:
+    unlisted = {key: text for key, text in MODELS_IN_ORDER.items() if key != "gpufleet.io/gpu-models"}
+    pod = of_own_gang(annotations=unlisted)
+    with pytest.raises(ObjectError, match="gpu-models"):
+        read_membership(pod, Shelf())
+
+
 def test_a_job_and_a_stateful_set_where_they_ask() -> None:
     shelf = put(Shelf(), resources.JOBS, "batch", {"parallelism": 6, "completions": 4})
     put(shelf, resources.STATEFUL_SETS, "db", {"replicas": 3, "podManagementPolicy": "Parallel"})

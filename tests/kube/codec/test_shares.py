@@ -183,6 +183,36 @@ def test_models_are_chosen_by_part_of_their_name(annotations: dict[str, str], mo
     assert set(pod.shape.gpu.models) == models
 
 
+@pytest.mark.parametrize(
+    ("annotations", "order"),
+    [
+        ({"gpufleet.io/gpu-models": "Tesla-T4,A30"}, (("T4",), ("A30",))),
+        ({"gpufleet.io/gpu-models": "A100, T4"}, (("A100-40GB", "A100-80GB"), ("T4", "T4G"))),
+        ({"gpufleet.io/gpu-models": "A100-80GB,A100"}, (("A100-80GB",), ("A100-40GB",))),
+        ({"gpufleet.io/gpu-models": "A100,A30", "nvidia.com/nouse-gputype": "A100-40GB"}, (("A100-80GB",), ("A30",))),
+        ({"gpufleet.io/gpu-models": "A100,A30", "nvidia.com/use-gputype": "A30"}, (("A30",),)),
+    ],
+)
+def test_models_are_tried_in_the_order_in_which_they_are_listed(
+    annotations: dict[str, str], order: tuple[tuple[str, ...], ...]
+) -> None:
+    gpu = read_pod(a_pod(limited("train", {NVIDIA: "1"}), annotations=annotations)).shape.gpu
+    assert gpu.model_order == order
+    assert set(gpu.models) == {model for group in order for model in group}
+
+
+@pytest.mark.parametrize("text", ["", "A100,,T4", "\u202eT4", ",".join(["A100"] * 65)])
+def test_an_order_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ObjectError, match="gpu-models"):
+        read_pod(a_pod(limited("train", {NVIDIA: "1"}), annotations={"gpufleet.io/gpu-models": text}))
+
+
+def test_an_order_of_models_that_are_all_to_be_avoided_is_refused() -> None:
+    annotations = {"gpufleet.io/gpu-models": "T4", "nvidia.com/nouse-gputype": "T4"}
+    with pytest.raises(ObjectError, match="no model is left"):
+        read_pod(a_pod(limited("train", {NVIDIA: "1"}), annotations=annotations))
+
+
 def test_models_to_avoid_leave_all_others() -> None:
     pod = read_pod(a_pod(limited("train", {NVIDIA: "1"}), annotations={"nvidia.com/nouse-gputype": "H100"}))
     assert "A100-80GB" in pod.shape.gpu.models

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpufleet.model.identifiers import GangName, QueueName, TopologyLevelName
+from gpufleet.model.identifiers import GangName, GpuModelName, QueueName, TopologyLevelName
 
 
 class GangTerms(msgspec.Struct, frozen=True):
@@ -22,6 +22,7 @@ class GangTerms(msgspec.Struct, frozen=True):
     slice_size: int = 0
     slice_level: TopologyLevelName | None = None
     balanced: bool = False
+    model_order: tuple[GpuModelName, ...] = ()
     created_at: str | None = None
     exact_members: bool = False
     field: str = ""

@@ -16,6 +16,7 @@ from gpufleet.kube.codec import pod_groups
 from gpufleet.kube.codec.field_path import harmless, of_object
 from gpufleet.kube.codec.gang_owners import OWNERS, Owner
 from gpufleet.kube.codec.gang_terms import GangTerms, Membership
+from gpufleet.kube.codec.gpu_models import one_model_of
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.own_gangs import alone_with_a_minimum, own_gang
 from gpufleet.kube.codec.times import microseconds
@@ -117,10 +118,13 @@ def read_membership(pod: Pod, lookup: Lookup) -> Read:
 
 
 def _complete(pod: Pod, read: Read) -> Read:
-    """The membership with what the pod itself says of the gang's place."""
+    """The membership with what the pod itself says of the gang's place and its models."""
     if not isinstance(read, Membership):
         return read
-    return msgspec.structs.replace(read, terms=with_topology(pod, read.terms))
+    terms = with_topology(pod, read.terms)
+    if keys.GANG_ONE_MODEL in pod.metadata.annotations:
+        terms = msgspec.structs.replace(terms, model_order=one_model_of(pod.metadata.annotations))
+    return msgspec.structs.replace(read, terms=terms)
 
 
 def make_gang(name: GangName, members: Sequence[tuple[model.Pod, Membership]]) -> Gang:
@@ -157,6 +161,7 @@ def make_gang(name: GangName, members: Sequence[tuple[model.Pod, Membership]]) -
         slice_size=terms.slice_size,
         slice_level=terms.slice_level,
         balanced=terms.balanced,
+        model_order=terms.model_order,
         created_at_us=created_at_us if terms.created_at is None else microseconds(terms.created_at),
         role_minimums=terms.role_minimums,
     )

@@ -142,6 +142,7 @@ _SHAPE_KEYS = (
     keys.KAI_MEMORY,
     keys.KAI_DEVICES,
     keys.KAI_CONTAINER,
+    keys.GPU_MODELS,
     keys.HAMI_USE_MODEL,
     keys.HAMI_AVOID_MODEL,
     keys.CUDA_VERSION,
@@ -217,7 +218,7 @@ def _needs(pod: WirePod) -> tuple[Needs, GpuRequest]:
     with inside("spec"):
         needs = pod_needs(pod_amounts(pod.spec))
     share = read_share(pod)
-    models = accepted_models(pod.metadata.annotations)
+    accepted = accepted_models(pod.metadata.annotations)
     gpu = needs.gpu
     if share is not None:
         if gpu.count:
@@ -225,8 +226,8 @@ def _needs(pod: WirePod) -> tuple[Needs, GpuRequest]:
             raise InputError(problem, field="spec", expected=f"{keys.GPU_SHARE} alone")
         slots = dict(needs.resources.other)[keys.GPU_SHARE]
         gpu = gpu_request(slots, share)
-    if models and gpu.count:
-        gpu = msgspec.structs.replace(gpu, models=models)
+    if accepted.models and gpu.count:
+        gpu = msgspec.structs.replace(gpu, models=accepted.models, model_order=accepted.order)
     return needs, gpu
 
 
