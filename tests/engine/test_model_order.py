@@ -1,6 +1,4 @@
-"""Models in an order: the first that has room and quota now, one model for a gang that wants that, and reasons
-for each of them.
-"""
+"""Models in an order: the first that has room and quota now, one model for a whole gang, and reasons."""
 
 import random
 from collections import Counter
@@ -18,7 +16,6 @@ from tests.engine.relation_builder import ZONE, asking, prefers_zone
 MODELS = ("A100", "H100", "L4", "T4")
 
 
-
 def models_of(told: Story, *uids: str) -> list[str]:
     """The model that each pod got; nodes are named MODEL-NUMBER."""
     return [told.binds[uid][0].split("-")[0] for uid in uids]
@@ -27,7 +24,7 @@ def models_of(told: Story, *uids: str) -> list[str]:
 @pytest.mark.parametrize("seed", range(6 * EFFORT))
 def test_an_earlier_model_is_passed_over_only_when_all_of_it_is_taken(seed: int) -> None:
     chance = random.Random(seed)
-    free = Counter({model: 0 for model in MODELS})
+    free = Counter(dict.fromkeys(MODELS, 0))
     told = Story(chance.choice(("best-fit", "fgd")))
     for number in range(8):
         model, gpus = chance.choice(MODELS), chance.randint(1, 3)
@@ -57,7 +54,11 @@ def test_pods_of_a_gang_are_divided_in_the_same_way() -> None:
     told.nodes(node("T4-0", 8, model="T4"), node("H100-0", 2, model="H100"), node("A100-0", 1, model="A100"))
     told.gangs(gang("g", 5))
     told.arrive(*members("g", 5, shape(1, in_order=("H100", "A100", "T4"))))
-    assert Counter(models_of(told, *(f"g-{number}" for number in range(5)))) == {"H100": 2, "A100": 1, "T4": 2}
+    assert Counter(models_of(told, *(f"g-{number}" for number in range(5)))) == {
+        "H100": 2,
+        "A100": 1,
+        "T4": 2,
+    }
 
 
 def test_neighbours_do_not_change_the_order() -> None:

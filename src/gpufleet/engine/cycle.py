@@ -191,7 +191,12 @@ class Cycle:
         """Book a pod; False if there is no place for it."""
         books = self.books
         node = place_pod_by_handle(
-            books.store.handle, books.shapes.rankings_handle, books.policy.handle, where.slot, row, where.nodes
+            books.store.handle,
+            books.shapes.rankings_handle,
+            books.policy.handle,
+            where.slot,
+            row,
+            where.nodes,
         )
         return bool(node != layout.NOT_SET)
 

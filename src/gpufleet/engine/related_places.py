@@ -8,9 +8,9 @@ import numpy as np
 
 from gpufleet.engine import layout
 from gpufleet.engine.hot_kernels import best_node_by_handle, place_pod_by_handle
+from gpufleet.engine.model_order import Models
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy_state import PolicyState
-from gpufleet.engine.model_order import Models
 from gpufleet.engine.quota.gate import Gate, Narrowed
 from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.search import NO_NODES

@@ -33,8 +33,8 @@ ORDERINGS = {"BestEffortFIFO": "BestEffort", "StrictFIFO": "Strict"}
 NODES_BY_POD = "pods choose their nodes by their own nodeSelector, affinity and tolerations"
 LOST = {
     "namespaceSelector": "who may use a queue is left to admission policies; namespaces are mapped by name",
-    "flavorFungibility": "the order of models is the pods' word (gpufleet.io/gpu-models): quota is borrowed for an "
-    "earlier model before a later one is tried, and a later one is taken before anybody is evicted",
+    "flavorFungibility": "pods list the models they want in order (gpufleet.io/gpu-models): an earlier one "
+    "is borrowed before a later one is tried, and a later one is tried before anybody is evicted",
     "admissionChecks": "there are no admission checks",
     "admissionChecksStrategy": "there are no admission checks",
     "admissionScope": "set spec.halfLife: past usage then counts between queues, not between LocalQueues",

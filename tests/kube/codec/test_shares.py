@@ -189,7 +189,10 @@ def test_models_are_chosen_by_part_of_their_name(annotations: dict[str, str], mo
         ({"gpufleet.io/gpu-models": "Tesla-T4,A30"}, (("T4",), ("A30",))),
         ({"gpufleet.io/gpu-models": "A100, T4"}, (("A100-40GB", "A100-80GB"), ("T4", "T4G"))),
         ({"gpufleet.io/gpu-models": "A100-80GB,A100"}, (("A100-80GB",), ("A100-40GB",))),
-        ({"gpufleet.io/gpu-models": "A100,A30", "nvidia.com/nouse-gputype": "A100-40GB"}, (("A100-80GB",), ("A30",))),
+        (
+            {"gpufleet.io/gpu-models": "A100,A30", "nvidia.com/nouse-gputype": "A100-40GB"},
+            (("A100-80GB",), ("A30",)),
+        ),
         ({"gpufleet.io/gpu-models": "A100,A30", "nvidia.com/use-gputype": "A30"}, (("A30",),)),
     ],
 )
