@@ -1,10 +1,12 @@
 """FleetQueues on a real server, with the rights that the scheduler really has: quota, statuses, a bad one."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from gpufleet.cli.main import main
 from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
@@ -91,3 +93,27 @@ def test_a_queue_that_means_nothing_is_told_why(cluster: LocalCluster) -> None:
         add_pod(api, "lost", "family", 1)
         until(lambda: "family" in why(api, "lost"))
         assert node_of(api, "lost") == ""
+
+
+def test_the_command_shows_what_the_scheduler_says(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cluster.api() as api:
+        add_queue(api, "seen", quotas=[{"resource": "gpu", "nominal": 1}], namespaces=["elsewhere"])
+        for name in ("seen-runs", "seen-waits"):
+            add_pod(api, name, "seen", 1)
+        until(lambda: status(api, "seen").get("pending", {}).get("pods") == 1)
+        until(lambda: used(api, "seen") == "1")
+    shown = {}
+    for source in ("engine", "status"):
+        command = ("queues", f"--kubeconfig={cluster.kubeconfig}", "-o", "json", "--queue=seen")
+        assert main([*command, f"--from={source}"]) == 0
+        (shown[source],) = json.loads(capsys.readouterr().out)["queues"]
+    for found in shown.values():
+        (gpu,) = found["resources"]
+        assert (gpu["used"], gpu["quota"], gpu["fair_share"]) == ("1", "1", "1")
+        assert found["pending"] == [{"reason": "quota", "pods": 1}]
+        assert found["policy"]["namespaces"] == ["elsewhere"]
+    (waits,) = shown["engine"]["waiting"]
+    assert (waits["position"], waits["kind"], waits["reason"]) == (1, "pod", "quota")
+    assert "waiting" not in shown["status"]

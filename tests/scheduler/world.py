@@ -19,6 +19,7 @@ import msgspec
 
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
+from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.service import run as run_scheduler
 from gpufleet.scheduler.settings import LeaseTimes, Settings
 from gpufleet.simulation.admission import SCHEDULER_USER
@@ -81,6 +82,7 @@ class World:
         self.server.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpufleet-system"}})
         self.settings = settings
         self.lives = 0
+        self.metrics = Metrics()
         self.life: asyncio.Task[None] | None = None
         self.hindrances: list[Hindrance] = []
         self.others: list[asyncio.Task[None]] = []
@@ -108,7 +110,10 @@ class World:
             identity=f"scheduler-{self.lives}", lease=LeaseTimes(15, 10.0, 2.0), **self.settings
         )
         way = transport or self.transport()
-        self.life = asyncio.create_task(run_scheduler(way, self.clock, Random(self.lives), settings))
+        self.metrics = Metrics()
+        self.life = asyncio.create_task(
+            run_scheduler(way, self.clock, Random(self.lives), settings, metrics=self.metrics)
+        )
         return self.life
 
     async def stop(self) -> None:

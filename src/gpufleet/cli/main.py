@@ -26,6 +26,7 @@ COMMANDS = {
     "kubeconfig": "Print where the kubeconfig of a local cluster is.",
     "status": "Show the local clusters and whether their programs run.",
     "explain": "Say why a pod or a group waits, and what would help.",
+    "queues": "Show the tree of queues: quota, use, fair share, and who waits.",
     "snapshot": "Write all that decisions depend on in a cluster to one file.",
     "completion": "Print what a shell needs to complete commands.",
     "import": "Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into ours.",

@@ -26,6 +26,7 @@ from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.preemption.search import PreemptionSearch
 from gpufleet.engine.quota.fair_shares import FairShare, fair_shares
+from gpufleet.engine.quota.line_up import Queued, line_up
 from gpufleet.engine.quota.report import QueueUse, queue_report
 from gpufleet.engine.victims import VictimSearch
 from gpufleet.model.errors import InputError
@@ -104,6 +105,10 @@ class Engine:
     def queue_report(self) -> tuple[QueueUse, ...]:
         """What each queue may have, has, and why its work waits; empty while no queue is described."""
         return queue_report(self.books)
+
+    def line_up(self) -> tuple[Queued, ...]:
+        """Everybody who waits, by queue and turn; empty while no queue is described."""
+        return line_up(self.books)
 
     def explain(self, uid: PodUid) -> Verdict | None:
         """Why a waiting pod fits nowhere now; None if it is unknown or has a place."""

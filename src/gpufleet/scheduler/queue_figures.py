@@ -21,6 +21,7 @@ class ResourceFigures(msgspec.Struct, frozen=True):
     lent: int = 0
     owed: int | None = None
     decayed: int | None = None
+    nominal: int = 0
 
 
 class QueueFigures(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ def _figures(use: QueueUse, share: FairShare | None, past: dict[QuotaResource, P
             one.lent,
             owed.get(one.resource),
             _decayed(past.get(one.resource)),
+            one.nominal,
         )
         for one in use.resources
     )

@@ -127,6 +127,7 @@ class Service:
                 least_epoch = used.epoch + 1
             finally:
                 self.metrics.leader.set(0)
+                self.metrics.queues.clear()
                 self.status.standing_by()
                 await self._release()
 
@@ -201,7 +202,7 @@ class Service:
             self.client,
             cluster,
             reader.queues,
-            lambda: figures_of(engine),
+            lambda: metrics.queues.regard(figures_of(engine)),
             lambda: cluster.unreadable(resources.FLEET_QUEUES),
             busy=busy,
             may_write=self.lease.holds,

@@ -235,6 +235,8 @@ class Translation:
 
     def _result(self, result: BindResult) -> list[Event]:
         task = result.task
+        if result.outcome is Outcome.BOUND:
+            self._measure_wait(task.pod.uid)
         entry = self.pods.waiting(task.pod.uid)
         if entry is None or entry.meaning is None:
             # It has left, or the watch was faster than the answer.
@@ -244,6 +246,17 @@ class Translation:
         if result.refused_claim:
             self.refusals.refuse(result.refused_claim, task.node, self.clock.monotonic_s())
         return self.pods.bind_failed(task.pod.uid)
+
+    def _measure_wait(self, uid: PodUid) -> None:
+        entry = self.pods.entries.get(uid)
+        pod = None if entry is None else entry.meaning
+        if pod is None:
+            return
+        wait_s = self.clock.now().timestamp() - pod.created_at_us / 1_000_000
+        record = None if pod.gang is None else self.gangs.records.get(pod.gang)
+        told = None if record is None else record.told
+        self.metrics.wait_seconds.observe(max(0.0, wait_s))
+        self.metrics.queues.waited(pod.queue if told is None else told.queue, wait_s)
 
     def _lasts(self, event: Event) -> bool:
         """False for what was overtaken by something seen in the same round: sorting would revive it."""

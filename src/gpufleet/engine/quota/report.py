@@ -156,9 +156,9 @@ def _pending(books: Books) -> dict[QueueName, Counter[str]]:
     """Waiting pods by queue and reason; costs one look at each, and one question a line."""
     counts: dict[QueueName, Counter[str]] = defaultdict(Counter)
     for line in books.waiting.lines.values():
-        rows = _rows_of(books, line)
+        rows = rows_of(books, line)
         if rows:
-            counts[line.key.queue][_reason(books, line, rows[0])] += len(rows)
+            counts[line.key.queue][reason_of(books, line, rows[0])] += len(rows)
     for members in books.gangs.by_name.values():
         if members.gang is None or gang_key(members.gang) not in books.waiting.lines:
             for row in members.waiting:
@@ -170,7 +170,7 @@ def _pending(books: Books) -> dict[QueueName, Counter[str]]:
     return counts
 
 
-def _rows_of(books: Books, line: Line) -> list[int]:
+def rows_of(books: Books, line: Line) -> list[int]:
     """The pods that wait in a line."""
     if line.key.gang is not None:
         return list(books.gangs.members(line.key.gang).waiting)
@@ -184,7 +184,7 @@ def _stands_in(books: Books, line: Line, row: int) -> bool:
     return (pod.queue, pod.priority, shape_row) == line.key[:3]
 
 
-def _reason(books: Books, line: Line, row: int) -> str:
+def reason_of(books: Books, line: Line, row: int) -> str:
     """Why the pods of a line wait, of which this is one."""
     bar = books.gate.bar(row)
     if bar is not None:

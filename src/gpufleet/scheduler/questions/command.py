@@ -7,6 +7,7 @@ so long.
 
 import asyncio
 import contextlib
+import logging
 import random
 import sys
 import threading
@@ -23,10 +24,12 @@ from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.objects.metadata import PartialObject
-from gpufleet.kube.resources import PODS
+from gpufleet.kube.resources import FLEET_QUEUES, PODS, Kind
 from gpufleet.model.errors import GpufleetError
 from gpufleet.scheduler.questions.answer import Answer
 from gpufleet.scheduler.questions.inquiry import ENGINE, ask
+from gpufleet.scheduler.questions.queue_answer import QueuesAnswer
+from gpufleet.scheduler.questions.queue_inquiry import Wanted, ask_for_queues, only
 from gpufleet.scheduler.settings import Settings
 
 _METADATA = msgspec.json.Decoder(PartialObject)
@@ -94,31 +97,61 @@ def answer_of(question: Question) -> Answer:
 def pod_names(question: Question) -> list[str]:
     """The names of pods that begin as the question's does, for completion in a shell; never raises."""
     try:
-        return asyncio.run(_pod_names(question))
+        return asyncio.run(_names(question, PODS))
     except (GpufleetError, OSError, ValueError):
         # A shell that completes has nowhere to show an error.
         return []
 
 
-async def _pod_names(question: Question) -> list[str]:
+async def _names(question: Question, kind: Kind) -> list[str]:
     async with connected(question) as (client, namespace):
         found: list[str] = []
-        async for page in client.list_pages(PODS, namespace=namespace, patience=ONE_TRY):
+        where = namespace if kind.namespaced else ""
+        async for page in client.list_pages(kind, namespace=where, patience=ONE_TRY):
             found += [_METADATA.decode(raw).metadata.name for raw in page.items or ()]
         return sorted(name for name in found if name.startswith(question.name))
 
 
+def queues_of(question: Question, wanted: Wanted) -> QueuesAnswer:
+    """How the queues stand: all of them, or with a name that queue and those below it."""
+    progress = Progress()
+    progress.begin()
+    try:
+        found = asyncio.run(_queues(question, wanted, progress))
+    finally:
+        progress.end()
+    return only(found, question.name) if question.name else found
+
+
+def queue_names(question: Question) -> list[str]:
+    """The names of queues that begin as the question's does, for completion in a shell; never raises."""
+    try:
+        return asyncio.run(_names(question, FLEET_QUEUES))
+    except (GpufleetError, OSError, ValueError):
+        return []
+
+
+async def _queues(question: Question, wanted: Wanted, progress: Progress) -> QueuesAnswer:
+    async with connected(question) as (client, _):
+        return await ask_for_queues(client, _settings(question), wanted, progress.say)
+
+
 async def _answer(question: Question, progress: Progress) -> Answer:
-    settings = Settings(
+    async with connected(question) as (client, namespace):
+        return await ask(client, _settings(question), question.name, namespace, progress.say)
+
+
+def _settings(question: Question) -> Settings:
+    return Settings(
         identity="explain", scheduler_name=question.scheduler_name, lease_namespace=question.lease_namespace
     )
-    async with connected(question) as (client, namespace):
-        return await ask(client, settings, question.name, namespace, progress.say)
 
 
 @contextlib.asynccontextmanager
 async def connected(question: Question) -> AsyncIterator[tuple[Client, str]]:
     """The cluster of the question, and the namespace that is meant."""
+    # What the books log as a scheduler is part of the answer.
+    logging.getLogger("gpufleet").addHandler(logging.NullHandler())
     overrides = Overrides(context=question.context, namespace=question.namespace)
     access = find_access(kubeconfig=question.kubeconfig, overrides=overrides)
     transport = HttpTransport(access, connections=CONNECTIONS)

@@ -1,0 +1,79 @@
+"""``gpufleet queues``: the tree of queues, what each is owed and has, and who waits in it.
+
+``scheduler.questions`` finds the answer; ``queues_output`` lays it out for people.
+"""
+
+from pathlib import Path
+
+import click
+
+
+def names(context: click.Context, _argument: click.Parameter, incomplete: str) -> list[str]:
+    """Names of queues for the shell to suggest; none where the cluster cannot be asked."""
+    from gpufleet.scheduler.questions.command import Question, queue_names
+
+    given = context.params
+    return queue_names(
+        Question(incomplete, kubeconfig=given.get("kubeconfig"), context=str(given.get("context_name") or ""))
+    )
+
+
+@click.command(name="queues")
+@click.option("--queue", "-q", default="", metavar="NAME", help="One queue, all of it.", shell_complete=names)
+@click.option(
+    "--resource", "-r", default="", help="The resource to show.  [default: gpu, or the first that is named]"
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "wide", "json", "yaml"]),
+    default="text",
+    help="wide: every resource, limits and policies.  [default: text]",
+)
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["auto", "engine", "status"]),
+    default="auto",
+    help="The engine over the cluster as it is, or what the scheduler wrote last.  [default: auto]",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
+)
+@click.option("--context", "context_name", default="", help="The kubeconfig's context to use.")
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@click.option(
+    "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
+)
+@click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="[default: auto]"
+)
+def command(
+    queue: str,
+    resource: str,
+    output: str,
+    source: str,
+    kubeconfig: Path | None,
+    context_name: str,
+    scheduler_name: str,
+    lease_namespace: str,
+    color: str,
+) -> None:
+    """Show the tree of queues: quota, use, what is borrowed and lent, fair share, and who waits.
+
+    Only reads. What it says rests on the same engine as the scheduler's decisions; who may not list pods and
+    nodes gets what the scheduler wrote last. With --queue it shows everything of one queue, and who waits
+    there in the order of their turn.
+    """
+    from gpufleet.cli.queues_output import show
+    from gpufleet.scheduler.questions.command import Question, queues_of
+    from gpufleet.scheduler.questions.queue_inquiry import Wanted
+
+    question = Question(
+        queue,
+        kubeconfig=kubeconfig,
+        context=context_name,
+        scheduler_name=scheduler_name,
+        lease_namespace=lease_namespace,
+    )
+    show(queues_of(question, Wanted(source)), output, resource, color, one=queue)

@@ -1,0 +1,40 @@
+"""What an answer about queues takes from the FleetQueues themselves: policies and reasons."""
+
+from collections.abc import Mapping
+
+from gpufleet.kube.objects.fleet_queues import FleetQueue
+from gpufleet.scheduler.questions.queue_answer import MALFORMED, PendingRow, PolicyRow, Problem, QueueRow
+
+
+def pending_rows(counts: Mapping[str, int]) -> tuple[PendingRow, ...]:
+    """The larger number first."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(PendingRow(reason, pods) for reason, pods in ranked)
+
+
+def policy_row(queue: FleetQueue | None) -> PolicyRow | None:
+    """What its owner decided; None where the object cannot be read."""
+    if queue is None:
+        return None
+    spec = queue.spec
+    return PolicyRow(
+        spec.state,
+        spec.priority,
+        str(spec.weight),
+        spec.ordering,
+        spec.preemption.within_queue,
+        spec.preemption.reclaim,
+        spec.preemption.borrowing,
+        spec.preemption.preempt_after,
+        spec.preemption.reclaim_after,
+        spec.run_time_max,
+        spec.half_life,
+        spec.namespaces,
+    )
+
+
+def unread_row(name: str, problem: str, queue: FleetQueue | None = None) -> QueueRow:
+    """A queue that means nothing; ``queue`` is the object where at least its form can be read."""
+    parent = None if queue is None else queue.spec.parent
+    problems = (Problem(MALFORMED, problem),)
+    return QueueRow(name, parent, active=False, problems=problems, policy=policy_row(queue))

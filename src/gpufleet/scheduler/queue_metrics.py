@@ -1,0 +1,123 @@
+"""What is measured of each queue: its figures as they were last reported, and how long its pods waited.
+
+Names of queues come from people, so their number is bounded: the first by name have series of their own, and
+only queues that are described have any. Waits of all others are observed together under ``OTHERS``. The
+figures of a queue that is gone, and of a scheduler that does not lead, are absent.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from gpufleet.engine.instruction import WhyBarred
+from gpufleet.kube.codec.quota_amounts import nano_per_unit
+from gpufleet.model.identifiers import QueueName
+from gpufleet.scheduler.queue_figures import QueueFigures, ResourceFigures
+
+QUEUES_MAX = 1000
+WAITS_MAX = 200
+"""Histograms are eleven series a queue, so fewer have one."""
+
+OTHERS = "_others"
+"""No queue has this name: it is no DNS name."""
+
+WAIT_BUCKETS_S = (0.1, 1, 10, 60, 300, 1800, 7200, 28800, 86400)
+NANO = 1_000_000_000
+PREFIX = "gpufleet_scheduler_queue"
+Amount = Callable[[ResourceFigures], int | None]
+AMOUNTS: dict[str, tuple[str, Amount]] = {
+    "used": ("What pods of the queue, and of all below it, hold of a resource", lambda one: one.used),
+    "nominal": ("What the queue is owed by itself", lambda one: one.nominal),
+    "borrowed": ("What it holds of the quota of others", lambda one: one.borrowed),
+    "lent": ("What others hold of its own quota", lambda one: one.lent),
+    "fair_share": (
+        "What it would hold if all were divided anew, as far as it wants it",
+        lambda one: one.owed,
+    ),
+}
+"""By resource, in the unit in which quotas are written: GPUs, cores, bytes."""
+
+
+class QueueMetrics(Collector):
+    """Tells Prometheus of the queues."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._figures: tuple[QueueFigures, ...] = ()
+        self._left_out = 0
+        self._waiting_known: dict[str, None] = {}
+        registry.register(self)
+        self._waits = Histogram(
+            f"{PREFIX}_wait_seconds",
+            "Time from a pod's creation to its Binding by queue",
+            ("queue",),
+            buckets=WAIT_BUCKETS_S,
+            registry=registry,
+        )
+
+    def regard(self, figures: Iterable[QueueFigures]) -> list[QueueFigures]:
+        """The report as of now; handed on."""
+        every = list(figures)
+        by_name = sorted(every, key=lambda one: one.queue)
+        self._left_out = max(0, len(every) - QUEUES_MAX)
+        self._figures = tuple(by_name[:QUEUES_MAX])
+        names = {str(one.queue) for one in by_name}
+        for gone in [name for name in self._waiting_known if name not in names]:
+            del self._waiting_known[gone]
+            self._waits.remove(gone)
+        return every
+
+    def clear(self) -> None:
+        """Nobody knows how the queues stand: we lead no more."""
+        self.regard(())
+
+    def waited(self, queue: QueueName, wait_s: float) -> None:
+        """A pod of the queue was bound after so long."""
+        name = str(queue)
+        if name not in self._waiting_known:
+            described = any(one.queue == queue for one in self._figures)
+            if not described or len(self._waiting_known) >= WAITS_MAX:
+                name = OTHERS
+            else:
+                self._waiting_known[name] = None
+        self._waits.labels(name).observe(max(0.0, wait_s))
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Asked from the endpoint's thread: what is looked at is never changed, only replaced."""
+        figures = self._figures
+        for field, (text, amount) in AMOUNTS.items():
+            yield _amounts(f"{PREFIX}_{field}", text, amount, figures)
+        share = GaugeMetricFamily(
+            f"{PREFIX}_dominant_share",
+            "The dominant share by weight; absent where a queue comes after all others",
+            labels=("queue",),
+        )
+        pending = GaugeMetricFamily(
+            f"{PREFIX}_pending_pods", "Pods that wait, by reason", labels=("queue", "reason")
+        )
+        in_force = GaugeMetricFamily(
+            f"{PREFIX}_active",
+            "1 where work of the queue may start as far as the queue goes",
+            labels=("queue",),
+        )
+        for one in figures:
+            if one.share_milli is not None:
+                share.add_metric((one.queue,), one.share_milli / 1000)
+            for reason, pods in one.pending.items():
+                pending.add_metric((one.queue, reason), pods)
+            in_force.add_metric((one.queue,), float(one.bar is None or one.bar.why is WhyBarred.INNER))
+        yield from (share, pending, in_force)
+        yield GaugeMetricFamily(
+            f"{PREFIX}_left_out", "Queues beyond those that have series", value=self._left_out
+        )
+
+
+def _amounts(name: str, text: str, amount: Amount, figures: tuple[QueueFigures, ...]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=("queue", "resource"))
+    for queue in figures:
+        for one in queue.resources:
+            units = amount(one)
+            if units is not None:
+                family.add_metric((queue.queue, one.resource), units * nano_per_unit(one.resource) / NANO)
+    return family
