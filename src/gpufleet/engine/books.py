@@ -11,6 +11,7 @@ from gpufleet.engine.budgets import Budgets
 from gpufleet.engine.departures import Departures
 from gpufleet.engine.domains import Domains
 from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.gang_places import GangPlaces
 from gpufleet.engine.gangs import Gangs
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.members import Members
@@ -52,7 +53,8 @@ class Books:
         self.related = RelatedPlaces(
             self.store, self.shapes, self.pods, self.policy, self.neighbours, self.gate
         )
-        self.gangs = Gangs(self.store, self.shapes, self.pods, self.domains, self.neighbours, self.gate)
+        places = GangPlaces(self.store, self.shapes, self.pods, self.domains, self.neighbours)
+        self.gangs = Gangs(places, self.gate)
         self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
         self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
         self.departures = Departures()
@@ -164,6 +166,8 @@ class Books:
 
     def take_short_gangs(self) -> list[Members]:
         """Gangs of which too few members have come and that have not been told so yet."""
+        if not self._short_gangs:
+            return []
         short = [self.gangs.members(name) for name in self._short_gangs if name in self.gangs.by_name]
         self._short_gangs.clear()
         return [
@@ -172,6 +176,8 @@ class Books:
 
     def take_unknown_gangs(self) -> list[tuple[GangName, Members]]:
         """Gangs that pods name and nobody has described, and of which that was not told yet."""
+        if not self._unknown_gangs:
+            return []
         unknown = [
             (name, self.gangs.by_name[name]) for name in self._unknown_gangs if name in self.gangs.by_name
         ]

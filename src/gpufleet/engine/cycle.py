@@ -6,8 +6,6 @@ finds a way, causes evictions. The cycle ends when every line is empty, parked, 
 parked head of a strict queue.
 """
 
-from collections.abc import Iterable
-
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.errors import BrokenInvariantError
@@ -23,9 +21,9 @@ from gpufleet.engine.instruction import (
 )
 from gpufleet.engine.members import Members
 from gpufleet.engine.nominations import Nominations
-from gpufleet.engine.quota.gate import Narrowed
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.second_looks import SecondLooks
+from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.verdict import judge_each
 from gpufleet.engine.victims import Asking, Plan, VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
@@ -78,9 +76,10 @@ class Cycle:
 
     def _serve_nominated(self) -> None:
         """Bind who has waited for others to leave, there or on room that is free by now."""
-        self._bind_nominated(self.nominations.settle())
-        if self.books.room_freed and self.books.departures.nominations:
-            self._bind_nominated(self.nominations.move())
+        if self.books.departures.nominations:
+            self._bind_nominated(self.nominations.settle())
+            if self.books.room_freed:
+                self._bind_nominated(self.nominations.move())
         self.books.pods.left_nodes.clear()
 
     def _bind_nominated(self, rows: list[int]) -> None:
@@ -95,8 +94,10 @@ class Cycle:
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
-        dues = (self.books.next_backoff_us(), self.second_looks.next_due_us())
-        return min((due_us for due_us in dues if due_us is not None), default=None)
+        backoff_us, look_us = self.books.next_backoff_us(), self.second_looks.next_due_us()
+        if backoff_us is None or look_us is None:
+            return look_us if backoff_us is None else backoff_us
+        return min(backoff_us, look_us)
 
     def _wake_who_may_fit(self) -> None:
         waiting = self.books.waiting
@@ -148,12 +149,12 @@ class Cycle:
         return found != layout.NOT_SET
 
     def _serve_queues(self, at_us: int) -> None:
-        waiting, turns = self.books.waiting, self.books.turns
+        waiting, turns, stirred = self.books.waiting, self.books.turns, self.books.neighbours.stirred
         turns.begin(at_us)
         while (line := turns.take()) is not None:
             name = line.key.queue
             served = self._serve_gang(line) if line.key.gang is not None else self._serve_pod(line)
-            if self._wake_who_hoped():
+            if stirred and self._wake_who_hoped():
                 turns.begin(at_us)
             elif served or not waiting.queue(name).strict:
                 turns.offer(name)
@@ -174,31 +175,30 @@ class Cycle:
                 return self._keep_out(line, row)
         if books.neighbours.is_watchful and books.neighbours.concerns(row):
             return self._serve_related(line, row)
-        gpu = books.pods.pod_at(row).shape.gpu
-        places: Iterable[Narrowed]
-        if books.queues.is_active or gpu.model_order:
-            places = books.gate.in_order(row, NO_NODES)
-        else:
-            places = (Narrowed(books.shapes.slot(line.key.shape_row), NO_NODES),)
-        books.pods.make_journal_room(1, gpu.count)
-        if not any(self._place(row, where) for where in places):
+        if self._place(line, row) == layout.NOT_SET:
             return self._seek_or_park(line, row)
         self._bind(row)
         books.waiting.advance(line)
         return True
 
-    def _place(self, row: int, where: Narrowed) -> bool:
-        """Book a pod; False if there is no place for it."""
+    def _place(self, line: Line, row: int) -> int:
+        """Book the first pod of a line on its best node; the node or NOT_SET."""
+        books, gpu = self.books, self.books.pods.pod_at(row).shape.gpu
+        books.pods.make_journal_room(1, gpu.count)
+        if not (books.queues.is_active or gpu.model_order):
+            return self._place_on(row, books.shapes.slot(line.key.shape_row), NO_NODES)
+        for where in books.gate.in_order(row, NO_NODES):
+            node = self._place_on(row, where.slot, where.nodes)
+            if node != layout.NOT_SET:
+                return node
+        return layout.NOT_SET
+
+    def _place_on(self, row: int, slot: int, nodes: Int64Array) -> int:
+        """Book a pod on the best of these nodes, NO_NODES standing for all of them."""
         books = self.books
-        node = place_pod_by_handle(
-            books.store.handle,
-            books.shapes.rankings_handle,
-            books.policy.handle,
-            where.slot,
-            row,
-            where.nodes,
+        return place_pod_by_handle(
+            books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot, row, nodes
         )
-        return bool(node != layout.NOT_SET)
 
     def _serve_related(self, line: Line, row: int) -> bool:
         """The same for a pod whose place depends on its neighbours."""
@@ -263,11 +263,12 @@ class Cycle:
 
     def _park(self, line: Line, row: int) -> None:
         """A line found no room; where quota rules devices out, more quota would help it too."""
-        where = self.books.gate.narrowed(row, NO_NODES)
-        if where is None or where.is_narrower:
-            self.books.keep_out(line, row, lacks_room=True)
-        else:
-            self.books.waiting.park(line)
+        if self.books.queues.is_active:
+            where = self.books.gate.narrowed(row, NO_NODES)
+            if where is None or where.is_narrower:
+                self.books.keep_out(line, row, lacks_room=True)
+                return
+        self.books.waiting.park(line)
 
     def _serve_gang(self, line: Line) -> bool:
         """Start a gang, or park it; surplus members that did not fit stay parked."""
@@ -320,17 +321,16 @@ class Cycle:
         books = self.books
         books.pods.booked(row)
         books.placed(row)
-        node_row = books.pods.node_row(row)
+        uid, node_row = books.pods.pod_at(row).uid, books.pods.node_row(row)
         if node_row is None:
-            raise BrokenInvariantError(f"pod {books.pods.pod_at(row).uid} was placed on no node")
+            raise BrokenInvariantError(f"pod {uid} was placed on no node")
         books.placed_in_step.add(row)
         ids = books.pods.device_ids(row)
         devices = tuple([device for device in ids if device is not None])
         if len(devices) != len(ids):
-            raise BrokenInvariantError(f"pod {books.pods.pod_at(row).uid} got a device without id")
+            raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = books.fleet.node_at(node_row)
-        volumes = books.neighbours.volumes_of(row)
-        self.instructions.append(Bind(books.pods.pod_at(row).uid, node.name, devices, volumes))
+        self.instructions.append(Bind(uid, node.name, devices, books.neighbours.volumes_of(row)))
 
     def _tell_gang(self, members: Members, placeable: int, verdict: Verdict | None, role: str) -> None:
         if members.gang is None:

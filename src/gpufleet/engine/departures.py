@@ -74,14 +74,12 @@ class Departures:
 
     def end_refusals(self, at_us: int) -> bool:
         """Forget refusals that no longer hold; True if there were any."""
+        if not self.refused_until_us:
+            return False
         over = [uid for uid, until_us in self.refused_until_us.items() if until_us <= at_us]
         for uid in over:
             del self.refused_until_us[uid]
         return bool(over)
-
-    def next_refusal_end_us(self) -> int | None:
-        """When the first refusal ends."""
-        return min(self.refused_until_us.values(), default=None)
 
     def nominate(
         self,

@@ -9,17 +9,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpufleet.engine.domains import Domains
 from gpufleet.engine.gang_places import GangPlaces, Plan
 from gpufleet.engine.instruction import Verdict
 from gpufleet.engine.judging import Judging
 from gpufleet.engine.members import Members
 from gpufleet.engine.model_order import ALL_AT_ONCE, Models, groups_of
-from gpufleet.engine.pods import PodBook
 from gpufleet.engine.quota.gate import Gate
-from gpufleet.engine.relations.neighbours import Neighbours
-from gpufleet.engine.shapes import ShapeBook
-from gpufleet.engine.tables import Int64Array, TableStore
+from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.trial import Trial
 from gpufleet.engine.waiting import Looks
 from gpufleet.model.identifiers import GangName
@@ -52,19 +48,13 @@ class Gangs:
 
     def __init__(
         self,
-        store: TableStore,
-        shapes: ShapeBook,
-        pods: PodBook,
-        domains: Domains,
-        neighbours: Neighbours,
+        places: GangPlaces,
         gate: Gate,
     ) -> None:
-        self.store = store
-        self.shapes = shapes
-        self.pods = pods
-        self.neighbours = neighbours
-        self.places = GangPlaces(store, shapes, pods, domains, neighbours)
-        self.judging = Judging(store, shapes, neighbours, gate)
+        self.places = places
+        self.pods = places.pods
+        self.neighbours = places.neighbours
+        self.judging = Judging(places.store, places.shapes, places.neighbours, gate)
         self.by_name: dict[GangName, Members] = {}
 
     def members(self, name: GangName) -> Members:

@@ -8,11 +8,8 @@ pod's selector, before those that could never take it. ``verdict`` collects the 
 
 import functools
 
-import numpy as np
-
 from gpufleet.engine.instruction import Hurdle
 from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, NEIGHBOURS, Reason
-from gpufleet.engine.tables import Int64Array
 
 REASONS = len(Reason)
 # A fleet has few sets of reasons, and the same ones come with every refusal.
@@ -48,19 +45,21 @@ def height(found: int) -> int:
     return sum(HEIGHTS[one] for one in Reason(found))
 
 
-def lowest(by_node: Int64Array) -> Hurdle | None:
+def lowest(nodes_by_reasons: dict[int, int]) -> Hurdle | None:
     """The reasons shared by the nodes that would need the least change; None without a refusal.
 
     Of equally low hurdles that of the most nodes, then the one told first.
     """
-    distinct, counts = np.unique(by_node[by_node != 0], return_counts=True)
-    if not len(distinct):
+    if not nodes_by_reasons:
         return None
-    found, nodes = min(
-        zip(distinct.tolist(), counts.tolist(), strict=True),
-        key=lambda one: (height(one[0]), -one[1], one[0]),
-    )
+    found, nodes = min(nodes_by_reasons.items(), key=lambda one: (height(one[0]), -one[1], one[0]))
     return Hurdle(hardest_first(found), nodes)
+
+
+@functools.lru_cache(KEPT_MAX)
+def bits_of(found: int) -> tuple[int, ...]:
+    """The numbers of the bits of all these reasons, ascending."""
+    return tuple(bit for bit in range(REASONS) if found & (1 << bit))
 
 
 @functools.lru_cache(KEPT_MAX)

@@ -123,6 +123,8 @@ class Nominations:
 
     def take_withdrawn(self) -> list[NominationWithdrawn]:
         """Pods that lost the place that was kept for them since this was last asked."""
+        if not self.withdrawn:
+            return []
         pods = self.books.pods
         without = {PodState.WAITING, PodState.BACKOFF}
         said = [

@@ -63,8 +63,9 @@ class PodBook:
         else:
             row = len(self.pods)
             self.pods.append(pod)
-            self.store.make_room("pods", row + 1)
-            self.store.make_room("pod_devices", row + 1)
+            if row >= self.store.tables.pods.shape[1]:
+                self.store.make_room("pods", row + 1)
+                self.store.make_room("pod_devices", row + 1)
         self.row_by_uid[pod.uid] = row
         self.standing.put(row, pod)
         cells = self.store.tables.pods

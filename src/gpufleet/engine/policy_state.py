@@ -70,7 +70,11 @@ class PolicyState:
         return self._handle.of(self.tables)
 
     def set_target(self, entries: tuple[tuple[Shape, int], ...]) -> None:
-        """Measure fragmentation against these shapes, each with its count."""
+        """Measure fragmentation against these shapes, each with its count.
+
+        Those that want the same part of a GPU stand side by side (``scoring.fragmentation``).
+        """
+        entries = tuple(sorted(entries, key=lambda entry: entry[0].gpu.gpu_milli))
         codes = [[self.fleet.model_code(model) for model in shape.gpu.models] for shape, _ in entries]
         target = np.zeros((policy_tables.TARGET_COLUMNS, len(entries)), np.int64)
         models = np.zeros((len(entries), max(8, len(self.fleet.model_codes))), np.bool_)

@@ -72,7 +72,10 @@ class SecondLooks:
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
-        dues = [self._looks_on_at_us, self.books.departures.next_refusal_end_us()]
+        refusals = self.books.departures.refused_until_us
+        if not (self._due or refusals or self._looks_on_at_us is not None):
+            return None
+        dues = [self._looks_on_at_us, min(refusals.values(), default=None)]
         if self._due:
             dues.append(self._due[0][0])
         return min((due_us for due_us in dues if due_us is not None), default=None)

@@ -157,4 +157,6 @@ class TableStore:
 
     def make_journal_room(self, writes: int) -> None:
         """Room for that many more journalled writes."""
-        self.make_room("journal", int(self.tables.counters[layout.COUNTER_JOURNAL_LENGTH]) + writes)
+        rows = int(self.tables.counters[layout.COUNTER_JOURNAL_LENGTH]) + writes
+        if rows > len(self.tables.journal):
+            self.make_room("journal", rows)

@@ -9,7 +9,7 @@ import numpy as np
 from gpufleet.engine import fit, layout
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.fleet import Fleet
-from gpufleet.engine.hurdles import NAMES, REASONS, lowest
+from gpufleet.engine.hurdles import NAMES, REASONS, bits_of, lowest
 from gpufleet.engine.instruction import Nearest, Verdict
 from gpufleet.engine.ranking import Rankings
 from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, NEIGHBOURS
@@ -23,10 +23,9 @@ BY_NEIGHBOURS = int(NEIGHBOURS)
 PASSING = ONLY_ROOM | BY_NEIGHBOURS
 """Reasons that go away when the right pods end."""
 
-FIRST = 0
-EVERY = 1
-NO_NODE = -1
-"""Stands for the reasons of a row without a node."""
+SET_REASONS = 0
+SET_NODES = 1
+SET_COLUMNS = 2
 
 NEAREST_NODE = 0
 NEAREST_EQUALS = 1
@@ -81,15 +80,21 @@ def bars(found: int) -> int:
 
 
 @leaf
-def count_bits(counts: Int64Array, found: int) -> None:
-    """Count one node's reasons."""
-    first = True
-    for bit in range(REASONS):
-        if found & (1 << bit) != 0:
-            counts[EVERY, bit] += 1
-            if first:
-                counts[FIRST, bit] += 1
-                first = False
+def count_in_sets(sets: Int64Array, known: int, last: int, found: int) -> int:
+    """Count one node under its set of reasons, of which ``known`` are listed; the place of that set.
+
+    Neighbouring rows are mostly alike, so the set of the last one is looked at first.
+    """
+    place = last
+    if place == known or sets[SET_REASONS, place] != found:
+        place = 0
+        while place < known and sets[SET_REASONS, place] != found:
+            place += 1
+        if place == known:
+            sets[SET_REASONS, place] = found
+            sets[SET_NODES, place] = 0
+    sets[SET_NODES, place] += 1
+    return place
 
 
 @leaf
@@ -118,28 +123,27 @@ def survey(
     tables: Tables,
     rankings: Rankings,
     slot: int,
+    rows: int,
     beyond_room: Int64Array,
-    counts: Int64Array,
+    sets: Int64Array,
     nearest: Int64Array,
-    by_row: Int64Array,
-) -> None:
-    """Count the nodes by reason, and find the nearest node that lacks nothing but room.
+) -> int:
+    """Count the nodes by their set of reasons, and find the nearest node that lacks nothing but room.
 
-    ``counts[FIRST, bit]`` has each node once, under its lowest reason, ``counts[EVERY, bit]`` under
-    each of its reasons. ``beyond_room`` has further reasons by node row, or is empty. ``by_row`` is
-    filled with the reasons of each node row.
+    ``sets[SET_REASONS, place]`` and ``sets[SET_NODES, place]`` get each set and how many nodes have it;
+    how many sets there are is returned. They are few, whatever the fleet. ``rows`` of nodes are looked
+    at; ``beyond_room`` has further reasons by node row, or is empty.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
-    closest = -1
+    closest, known, last = -1, 0, 0
     nearest[NEAREST_NODE] = layout.NOT_SET
     nearest[NEAREST_EQUALS] = 0
-    for node in range(tables.nodes.shape[1]):
+    for node in range(rows):
         if tables.nodes[layout.NODE_PRESENT, node] == 0:
-            by_row[node] = NO_NODE
             continue
         found = reasons_on(tables, rankings, slot, beyond_room, node)
-        by_row[node] = found
-        count_bits(counts, found)
+        last = count_in_sets(sets, known, last, found)
+        known = max(known, last + 1)
         if found == 0 or found & ~PASSING != 0:
             continue
         far = distance(tables, shape, node) + bars(found)
@@ -149,11 +153,29 @@ def survey(
             nearest[NEAREST_EQUALS] = 1
         elif far == closest:
             nearest[NEAREST_EQUALS] += 1
+    return known
 
 
-def named(counts: Int64Array) -> dict[str, int]:
+def by_first_reason(sets: dict[int, int]) -> dict[str, int]:
+    """Nodes by the name of their lowest reason, each node once."""
+    counts = [0] * REASONS
+    for found, nodes in sets.items():
+        counts[bits_of(found)[0]] += nodes
+    return named(counts)
+
+
+def by_every_reason(sets: dict[int, int]) -> dict[str, int]:
+    """Nodes by the names of all their reasons."""
+    counts = [0] * REASONS
+    for found, nodes in sets.items():
+        for bit in bits_of(found):
+            counts[bit] += nodes
+    return named(counts)
+
+
+def named(counts: list[int]) -> dict[str, int]:
     """Counts by bit as counts by name, without those that are 0."""
-    return {NAMES[bit]: count for bit, count in enumerate(counts.tolist()) if count}
+    return {NAMES[bit]: count for bit, count in enumerate(counts) if count}
 
 
 def shortage(tables: Tables, fleet: Fleet, shape: int, node: int) -> dict[str, int]:
@@ -180,10 +202,12 @@ def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int, beyond_ro
     """Why the slot's shape fits on no node now; ``beyond_room`` has the reasons of neighbours by node
     row, or is empty where there are none.
     """
-    counts = np.zeros((2, REASONS), np.int64)
+    rows = fleet.row_count
+    found_sets = np.zeros((SET_COLUMNS, rows), np.int64)
     near = np.zeros(NEAREST_COLUMNS, np.int64)
-    by_row = np.zeros(tables.nodes.shape[1], np.int64)
-    survey(tables, rankings, slot, beyond_room, counts, near, by_row)
+    known = survey(tables, rankings, slot, rows, beyond_room, found_sets, near)
+    sets = dict(zip(*found_sets[:, :known].tolist(), strict=True))
+    sets.pop(0, None)
     nearest = None
     if near[NEAREST_NODE] != layout.NOT_SET:
         node = int(near[NEAREST_NODE])
@@ -194,8 +218,9 @@ def judge(tables: Tables, rankings: Rankings, fleet: Fleet, slot: int, beyond_ro
             equals=int(near[NEAREST_EQUALS]),
             barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
         )
-    hurdle = lowest(by_row[by_row != NO_NODE])
-    return Verdict(len(fleet.row_by_name), named(counts[FIRST]), named(counts[EVERY]), nearest, hurdle)
+    return Verdict(
+        len(fleet.row_by_name), by_first_reason(sets), by_every_reason(sets), nearest, lowest(sets)
+    )
 
 
 def judge_each(
@@ -211,4 +236,4 @@ def judge_each(
 
 def names_of(found: int) -> tuple[str, ...]:
     """The names of reasons, the first to be told first."""
-    return tuple(NAMES[bit] for bit in range(REASONS) if found & (1 << bit))
+    return tuple(NAMES[bit] for bit in bits_of(found))

@@ -3,7 +3,7 @@
 import msgspec
 
 from gpufleet.model.gang import Gang
-from gpufleet.model.gpu_share import parse_fraction_milli, parse_memory_mib
+from gpufleet.model.gpu_share import GpuShare, parse_fraction_milli, parse_memory_mib
 from gpufleet.model.identifiers import (
     DEFAULT_QUEUE,
     GangName,
@@ -14,6 +14,7 @@ from gpufleet.model.identifiers import (
     TopologyLevelName,
 )
 from gpufleet.model.pod import Pod
+from gpufleet.model.requests import gpu_request
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.model.taint import EXISTS, Toleration
@@ -150,13 +151,15 @@ def _gpus(text: NeedsText, field: str) -> GpuRequest:
     models = tuple(GpuModelName(model) for model in text.models or sorted(text.model_order))
     order = tuple((GpuModelName(model),) for model in text.model_order)
     if text.fraction is None and text.gpu_memory is None:
-        return GpuRequest(text.gpus, 1000, None, models, order) if text.gpus else GpuRequest()
+        whole = gpu_request(text.gpus)
+        return msgspec.structs.replace(whole, models=models, model_order=order) if text.gpus else whole
     share_milli, memory_mib = 0, None
     if text.fraction is not None:
         share_milli = parse_fraction_milli(str(text.fraction), field=f"{field}.fraction")
     if text.gpu_memory is not None:
         memory_mib = parse_memory_mib(str(text.gpu_memory), field=f"{field}.gpuMemory")
-    return GpuRequest(text.gpus or 1, share_milli, memory_mib, models, order)
+    share = gpu_request(text.gpus or 1, GpuShare(share_milli, memory_mib))
+    return msgspec.structs.replace(share, models=models, model_order=order)
 
 
 def _places(text: WorkText, pods: int, field: str) -> tuple[NodeName, ...]:

@@ -127,7 +127,7 @@ class Turns:
         if not self._is_flat:
             self._settle(self._enter(name))
         elif (line := self.waiting.first(name)) is not None:
-            heapq.heappush(self._flat, (line.head(), name, line))
+            heapq.heappush(self._flat, (line.offered or line.head(), name, line))
 
     def _enter(self, name: QueueName) -> int:
         """The row of a queue, with the line whose turn it is in it."""

@@ -65,7 +65,7 @@ class Neighbours:
         self._asks_by_shape: dict[int, Asks] = {}
         self._counted: dict[int, Counted] = {}
         self._held: dict[int, Held] = {}
-        self._stirred: dict[int, None] = {}
+        self.stirred: dict[int, None] = {}
 
     @property
     def is_watchful(self) -> bool:
@@ -124,7 +124,7 @@ class Neighbours:
         self.pods.notes_moves = False
         self.pods.moved.clear()
         self._counted.clear()
-        self._stirred.clear()
+        self.stirred.clear()
         self.census.forget_pods()
 
     def follow_moves(self) -> None:
@@ -212,12 +212,12 @@ class Neighbours:
         counted = self._counted.get(row)
         if counted is not None:
             for selection in counted.guise.selections:
-                self._stirred.update(dict.fromkeys(selection.hopefuls))
+                self.stirred.update(dict.fromkeys(selection.hopefuls))
 
     def take_stirred(self) -> list[int]:
         """The shapes for which a place may have opened since this was last asked."""
-        stirred = list(self._stirred)
-        self._stirred.clear()
+        stirred = list(self.stirred)
+        self.stirred.clear()
         return stirred
 
     def near_keys(self, row: int) -> tuple[str, ...]:

@@ -75,6 +75,22 @@ def accepts_node(tables: Tables, policy: PolicyTables, entry: int, node: int) ->
     return bool(policy.target_models[entry, tables.devices[layout.DEVICE_MODEL, first]])
 
 
+@leaf
+def devices_for(tables: Tables, first: int, last: int, wanted_milli: int) -> tuple[int, int]:
+    """How many devices have that much left, and the sum of what the others have left.
+
+    Entries of a target that want the same stand side by side, so that this is asked once for all of them.
+    """
+    fitting, scraps = 0, 0
+    for device in range(first, last):
+        idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
+        if idle >= wanted_milli:
+            fitting += 1
+        else:
+            scraps += idle
+    return fitting, scraps
+
+
 @kernel
 def node_fragmentation(tables: Tables, policy: PolicyTables, node: int) -> int:
     """Fragmentation of a node as it is, in milli times the total count of the target."""
@@ -82,16 +98,12 @@ def node_fragmentation(tables: Tables, policy: PolicyTables, node: int) -> int:
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
     cpu = tables.resources_free[node, layout.RESOURCE_CPU_MILLI]
     total = tables.nodes[layout.NODE_FREE_GPU_MILLI, node]
-    fragmentation = 0
+    fragmentation, counted_for, fitting, scraps = 0, layout.NOT_SET, 0, 0
     for entry in range(policy.target.shape[1]):
         wanted = policy.target[policy_tables.TARGET_GPU_MILLI, entry]
-        fitting, scraps = 0, 0
-        for device in range(first, last):
-            idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
-            if idle >= wanted:
-                fitting += 1
-            else:
-                scraps += idle
+        if wanted != counted_for:
+            fitting, scraps = devices_for(tables, first, last, wanted)
+            counted_for = wanted
         usable = policy.target[policy_tables.TARGET_GPU_COUNT, entry] > 0
         fit = usable and entry_fits(tables, policy, entry, node, cpu, fitting)
         fragmentation += policy.target[policy_tables.TARGET_WEIGHT, entry] * (scraps if fit else total)
@@ -107,20 +119,16 @@ def whole_gradient(tables: Tables, policy: PolicyTables, shape: int, node: int) 
     cpu_after = cpu - tables.shape_resources[shape, layout.RESOURCE_CPU_MILLI]
     taken = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     total = tables.nodes[layout.NODE_FREE_GPU_MILLI, node]
-    gradient = 0
+    gradient, counted_for, fitting, scraps = 0, layout.NOT_SET, 0, 0
     for entry in range(policy.target.shape[1]):
         weight = policy.target[policy_tables.TARGET_WEIGHT, entry]
         if policy.target[policy_tables.TARGET_GPU_COUNT, entry] == 0:
             gradient += weight * taken * WHOLE_GPU_MILLI
             continue
         wanted = policy.target[policy_tables.TARGET_GPU_MILLI, entry]
-        fitting, scraps = 0, 0
-        for device in range(first, last):
-            idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
-            if idle >= wanted:
-                fitting += 1
-            else:
-                scraps += idle
+        if wanted != counted_for:
+            fitting, scraps = devices_for(tables, first, last, wanted)
+            counted_for = wanted
         before = scraps if entry_fits(tables, policy, entry, node, cpu, fitting) else total
         fit = entry_fits(tables, policy, entry, node, cpu_after, fitting - taken)
         after = scraps if fit else total - taken * WHOLE_GPU_MILLI
@@ -143,6 +151,7 @@ def share_gradients(tables: Tables, policy: PolicyTables, shape: int, node: int)
     gradients = policy.by_device
     for index in range(count):
         gradients[index] = 0
+    counted_for, fitting, scraps = layout.NOT_SET, 0, 0
     for entry in range(policy.target.shape[1]):
         weight = policy.target[policy_tables.TARGET_WEIGHT, entry]
         needed = policy.target[policy_tables.TARGET_GPU_COUNT, entry]
@@ -151,13 +160,9 @@ def share_gradients(tables: Tables, policy: PolicyTables, shape: int, node: int)
                 gradients[index] += weight * taken
             continue
         wanted = policy.target[policy_tables.TARGET_GPU_MILLI, entry]
-        fitting, scraps = 0, 0
-        for device in range(first, first + count):
-            idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
-            if idle >= wanted:
-                fitting += 1
-            else:
-                scraps += idle
+        if wanted != counted_for:
+            fitting, scraps = devices_for(tables, first, first + count, wanted)
+            counted_for = wanted
         before = scraps if entry_fits(tables, policy, entry, node, cpu, fitting) else total
         if not entry_fits(tables, policy, entry, node, cpu_after, fitting):
             for index in range(count):
