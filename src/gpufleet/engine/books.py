@@ -18,6 +18,7 @@ from gpufleet.engine.members import Members
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_state import PolicyState
+from gpufleet.engine.quota.future import FutureQuota
 from gpufleet.engine.quota.gate import Gate
 from gpufleet.engine.quota.past_use import PastUse
 from gpufleet.engine.quota.queue_book import QueueBook
@@ -25,6 +26,7 @@ from gpufleet.engine.quota.turns import Turns
 from gpufleet.engine.related_places import RelatedPlaces
 from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.shapes import ShapeBook
+from gpufleet.engine.standing import PLACED_IN_STEP, Marks
 from gpufleet.engine.tables import TableStore
 from gpufleet.engine.trial import Trial
 from gpufleet.engine.waiting import Line, LineKey, WaitingRoom
@@ -50,6 +52,7 @@ class Books:
         self.neighbours = Neighbours(self.store, self.fleet, self.shapes, self.pods)
         self.gate = Gate(self.store, self.fleet, self.shapes, self.queues)
         self.gate.sequence_of = self.sequence_of
+        self.future_quota = FutureQuota(self.store, self.pods, self.gate)
         self.related = RelatedPlaces(
             self.store, self.shapes, self.pods, self.policy, self.neighbours, self.gate
         )
@@ -57,11 +60,11 @@ class Books:
         self.gangs = Gangs(places, self.gate)
         self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
         self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
-        self.departures = Departures()
+        self.departures = Departures(self.pods)
         self.budgets = Budgets()
         self.room_freed = False
         self.prospects = 0
-        self.placed_in_step: set[int] = set()
+        self.placed_in_step = Marks(self.pods.standing, PLACED_IN_STEP)
         self.sequence_by_row: dict[int, int] = {}
         self._short_gangs: dict[GangName, None] = {}
         self._unknown_gangs: dict[GangName, None] = {}
@@ -70,7 +73,7 @@ class Books:
 
     def trial(self) -> Trial:
         """A trial on the state as it is."""
-        return Trial(self.store, self.shapes, self.pods, self.policy.tables, self.related)
+        return Trial(self.store, self.shapes, self.pods, self.policy, self.related)
 
     def set_apart_late(self, line: Line) -> None:
         """The first pod of a line came when its queue was draining, those behind it perhaps before."""

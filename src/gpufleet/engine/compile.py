@@ -36,7 +36,7 @@ from gpufleet.model.identifiers import (
 )
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import CPU, GPU_MEMORY, Queue, Quota
+from gpufleet.model.queue import CPU, GPU, GPU_MEMORY, Queue, Quota
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.model.topology import Topology, TopologyLevel
@@ -60,7 +60,8 @@ def small_node(name: str) -> Node:
 def story(policy: Policy) -> list[AnyInstruction]:
     """A story in which every kernel is called."""
     engine, said = story_of_pods(policy)
-    return said + story_of_gangs(engine) + story_of_losses(engine) + story_of_queues(engine)
+    said += story_of_gangs(engine) + story_of_losses(engine) + story_of_queues(engine)
+    return said + story_of_reclaim(policy)
 
 
 def story_of_pods(policy: Policy) -> tuple[Engine, list[AnyInstruction]]:
@@ -105,6 +106,25 @@ def story_of_queues(engine: Engine) -> list[AnyInstruction]:
     pods = [Pod(PodUid(f"queued-{number}"), CPU_ONLY, queue=name) for number in range(3)]
     said += engine.step(301, [PodAdded(pod) for pod in pods])
     return said + engine.step(302, [PodRemoved(pods[0].uid)])
+
+
+def story_of_reclaim(policy: Policy) -> list[AnyInstruction]:
+    """Two queues, one of which takes back what the other borrowed: twice, and by a pod that needs more."""
+    engine = Engine(policy, seed=1)
+    names = (QueueName("borrower"), QueueName("owner"))
+    root = QueueName("all")
+    owned = zip(names, (0, 4000), strict=True)
+    queues = [Queue(name, parent=root, quotas=(Quota(GPU, amount),)) for name, amount in owned]
+    queues.append(Queue(root))
+    said = engine.step(0, [NodeSet(small_node("a")), *map(QueueSet, queues)])
+    one = Shape(Resources(1000, 1), GpuRequest(1, 1000))
+    borrowed = [Pod(PodUid(f"borrowed-{number}"), one, queue=names[0]) for number in range(4)]
+    said += engine.step(1, [PodAdded(pod) for pod in borrowed])
+    owed = [
+        Pod(PodUid(f"owed-{number}"), shape, queue=names[1]) for number, shape in enumerate((one, one, WHOLE))
+    ]
+    said += engine.step(2_000_000, [PodAdded(pod) for pod in owed])
+    return said + engine.step(3_000_000, [PodRemoved(pod.uid) for pod in borrowed])
 
 
 def sweep_old_caches() -> None:

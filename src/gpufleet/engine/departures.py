@@ -2,12 +2,15 @@
 
 A pod that was told to end holds what it has until it is gone: its booking stays, whoever told it. Who
 needs its room is *nominated*: booked there in addition, so that the node counts as over-committed and
-nobody else is placed into that room. Nothing here touches a booking; ``nominations`` does.
+nobody else is placed into that room. Nothing here touches a booking; ``nominations`` does. What kernels
+ask is noted by row too (``standing``).
 """
 
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gpufleet.engine.pods import PodBook
+from gpufleet.engine.standing import AWAITED_BY, LEAVING, NOBODY, NOMINATION, REFUSED
 from gpufleet.model.identifiers import GangName, PodUid
 
 Key = TypeVar("Key")
@@ -33,7 +36,8 @@ class Nomination:
 class Departures:
     """Pods that end, and the nominations that wait for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, pods: PodBook) -> None:
+        self.pods = pods
         self.told: dict[PodUid, None] = {}
         self.evicted: dict[PodUid, None] = {}
         self.refused_until_us: dict[PodUid, int] = {}
@@ -55,22 +59,28 @@ class Departures:
     def evict(self, uid: PodUid) -> None:
         """We tell a pod to end."""
         self.evicted[uid] = None
+        self._note(uid, LEAVING, 1)
 
     def is_told(self, uid: PodUid) -> None:
         """A pod ends: the shell says so."""
         self.told[uid] = None
         self.evicted.pop(uid, None)
         self.refused_until_us.pop(uid, None)
+        self._note(uid, LEAVING, 1)
+        self._note(uid, REFUSED, 0)
 
     def stays(self, uid: PodUid) -> None:
         """A pod that was said to end does not."""
         self.told.pop(uid, None)
         self.evicted.pop(uid, None)
+        self._note(uid, LEAVING, 0)
 
     def refuse(self, uid: PodUid, until_us: int) -> None:
         """An eviction of ours was refused, and is not to be asked for again before ``until_us``."""
         self.evicted.pop(uid, None)
         self.refused_until_us[uid] = until_us
+        self._note(uid, LEAVING, int(uid in self.told))
+        self._note(uid, REFUSED, 1)
 
     def end_refusals(self, at_us: int) -> bool:
         """Forget refusals that no longer hold; True if there were any."""
@@ -79,6 +89,7 @@ class Departures:
         over = [uid for uid, until_us in self.refused_until_us.items() if until_us <= at_us]
         for uid in over:
             del self.refused_until_us[uid]
+            self._note(uid, REFUSED, 0)
         return bool(over)
 
     def nominate(
@@ -97,8 +108,11 @@ class Departures:
         self.by_row.update(dict.fromkeys(rows, nomination))
         if alike is not None:
             self.by_needs.setdefault(alike, {})[number] = None
+        for row in rows:
+            self.pods.standing.cells[NOMINATION, row] = number
         for uid in waits_for:
             self._by_departing.setdefault(uid, {})[number] = None
+            self._note_who_waits(uid)
         return nomination
 
     def end(self, nomination: Nomination) -> None:
@@ -107,10 +121,12 @@ class Departures:
         self.unsettled.pop(nomination.number, None)
         for row in nomination.rows:
             del self.by_row[row]
+            self.pods.standing.cells[NOMINATION, row] = NOBODY
         if nomination.alike is not None:
             _take_out(self.by_needs, nomination.alike, nomination.number)
         for uid in nomination.waits_for:
             _take_out(self._by_departing, uid, nomination.number)
+            self._note_who_waits(uid)
 
     def waiting_for(self, uid: PodUid) -> list[Nomination]:
         """The nominations that wait for a pod."""
@@ -126,6 +142,18 @@ class Departures:
         self.told.pop(uid, None)
         self.evicted.pop(uid, None)
         self.refused_until_us.pop(uid, None)
+        self._note_who_waits(uid)
+        self._note(uid, LEAVING, 0)
+        self._note(uid, REFUSED, 0)
+
+    def _note_who_waits(self, uid: PodUid) -> None:
+        """Numbers rise, and each stands in the order of its coming: the first one is the smallest."""
+        self._note(uid, AWAITED_BY, next(iter(self._by_departing.get(uid, ())), NOBODY))
+
+    def _note(self, uid: PodUid, column: int, value: int) -> None:
+        row = self.pods.row_by_uid.get(uid)
+        if row is not None:
+            self.pods.standing.cells[column, row] = value
 
 
 def _take_out(groups: dict[Key, dict[int, None]], key: Key, number: int) -> None:

@@ -211,8 +211,8 @@ class Intake:
         started = self.books.pods.started_at_us
         if started_at_us is not None:
             started[row] = started_at_us
-        else:
-            started.setdefault(row, self.at_us)
+        elif row not in started:
+            started[row] = self.at_us
 
     def _bind_refused(self, happened: event.BindRefused) -> None:
         books = self.books

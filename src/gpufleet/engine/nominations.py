@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine import fit, journal, layout
+from gpufleet.engine import fit, layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.departures import Nomination
+from gpufleet.engine.hot_kernels import place_by_handle, release_all_by_handle, undo_by_handle
 from gpufleet.engine.instruction import Nominated, NominationWithdrawn
 from gpufleet.engine.layout import PodState
-from gpufleet.engine.placing import place, release
 from gpufleet.engine.relations.unbound_claims import Choice
 from gpufleet.engine.tables import Int64Array
 from gpufleet.model.identifiers import PodUid
@@ -86,7 +86,7 @@ class Nominations:
     def _book(self, one: Placement) -> None:
         books = self.books
         books.pods.make_journal_room(1, len(one.devices))
-        place(books.store.tables, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
+        place_by_handle(books.store.handle, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
         books.pods.booked(one.row)
         books.neighbours.follow(one.row)
         books.neighbours.choose_again(one.row, one.choice)
@@ -176,19 +176,19 @@ class Nominations:
         on_node = self.books.pods.on_node
         nodes = dict.fromkeys(int(self.books.store.tables.pods[layout.POD_NODE, row]) for row in rows)
         near = [row for node in nodes for row in on_node[node] if row in by_row]
-        has_room, has_quota = self._really_fit(rows, self._not_before(nomination, near))
-        if has_room and not has_quota:
-            # What is kept for others is charged too, wherever that is.
-            has_room, has_quota = self._really_fit(rows, self._not_before(nomination, list(by_row)))
-        return has_room and has_quota and (not is_tied or self._neighbours_agree(nomination))
+        if not self._really_fit(rows, self._not_before(nomination, near)):
+            return False
+        if not self.books.future_quota.keeps_promises(rows, nomination.number):
+            return False
+        return not is_tied or self._neighbours_agree(nomination)
 
     def _neighbours_agree(self, nomination: Nomination) -> bool:
         """True unless a pod that came since keeps one of these out, on another node of a domain perhaps."""
-        pods = self.books.pods
         nodes = {row: int(self.books.store.tables.pods[layout.POD_NODE, row]) for row in nomination.rows}
         with self.books.trial() as trial:
-            for row in self._not_before(nomination, list(self.departures.by_row)):
-                trial.release(pods.pod_at(row).uid)
+            trial.release_all(self._not_before(nomination, list(self.departures.by_row)))
+            future = self.books.future_quota
+            future.change(future.charges(nomination.number).awaited, -1)
             return all(trial.place_related(row, np.array([node], np.int64)) for row, node in nodes.items())
 
     def _not_before(self, nomination: Nomination, rows: list[int]) -> list[int]:
@@ -198,20 +198,19 @@ class Nominations:
         """
         return [row for row in rows if self.departures.by_row[row].number >= nomination.number]
 
-    def _really_fit(self, rows: tuple[int, ...], aside: list[int]) -> tuple[bool, bool]:
-        """Whether these nominated pods fit together where they are without those who stand aside, and
-        whether their queues allow that.
+    def _really_fit(self, rows: tuple[int, ...], aside: list[int]) -> bool:
+        """True if there is room for these nominated pods together where they are, without those who stand
+        aside.
         """
-        pods, gate = self.books.pods, self.books.gate
+        pods, store = self.books.pods, self.books.store
         kept = [placement_of(self.books, row) for row in rows]
-        mark = self.books.store.mark()
-        pods.make_journal_room(len(aside) + len(rows), self.books.store.tables.pod_devices.shape[1])
-        for row in aside:
-            release(self.books.store.tables, row, int(PodState.WAITING))
+        mark = store.mark()
+        pods.make_journal_room(len(aside) + len(rows), store.tables.pod_devices.shape[1])
+        gone = np.array(aside, np.int64)
+        release_all_by_handle(store.handle, gone, int(PodState.WAITING), pods.standing.cells, 0)
         has_room = all(map(self._fits_and_is_placed, kept))
-        has_quota = all(map(gate.keeps_quota, rows))
-        journal.undo(self.books.store.tables, mark)
-        return has_room, has_quota
+        undo_by_handle(store.handle, mark)
+        return has_room
 
     def _fits_and_is_placed(self, one: Placement) -> bool:
         tables = self.books.store.tables
@@ -220,7 +219,7 @@ class Nominations:
             return False
         if not all(fit.device_fits(tables, shape, device) for device in one.devices):
             return False
-        place(tables, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
+        place_by_handle(self.books.store.handle, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
         return True
 
     def move(self) -> list[int]:

@@ -8,6 +8,7 @@ from gpufleet.engine import journal, layout
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.fit import is_whole, share_mib
 from gpufleet.engine.quota.charge import charge
+from gpufleet.engine.standing import LEAVING
 from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
 
@@ -109,6 +110,21 @@ def release(tables: Tables, pod: int, state: int) -> None:
     journal.write(tables, layout.TABLE_PODS, pod, layout.POD_NODE, layout.NOT_SET)
     journal.write(tables, layout.TABLE_PODS, pod, layout.POD_STATE, state)
     settle_node(tables, node)
+
+
+@kernel
+def release_all(tables: Tables, pods: Int64Array, state: int, standing: Int64Array, uncharged: int) -> None:
+    """Take pods off their nodes, those that are on one.
+
+    ``uncharged`` is 1 where those that leave are not charged any more (``quota.future``).
+    """
+    for index in range(len(pods)):
+        pod = pods[index]
+        if tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
+            continue
+        if uncharged == 1 and standing[LEAVING, pod] == 1:
+            charge(tables, pod, 1)
+        release(tables, pod, state)
 
 
 def writes_for(resource_columns: int, devices: int) -> int:

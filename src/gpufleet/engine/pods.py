@@ -15,7 +15,7 @@ from gpufleet.engine.hot_kernels import release_by_handle
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.placing import place, writes_for
 from gpufleet.engine.shapes import ShapeBook
-from gpufleet.engine.standing import Standing
+from gpufleet.engine.standing import CHECKPOINTED_AT_US, STARTED_AT_US, Moments, Standing
 from gpufleet.engine.tables import TableStore
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName, PodUid
 from gpufleet.model.node import Node
@@ -36,8 +36,8 @@ class PodBook:
         self._lost_node_by_uid: dict[PodUid, NodeName] = {}
         self._stated_ids: dict[int, tuple[DeviceId | None, ...]] = {}
         self.standing = Standing()
-        self.started_at_us: dict[int, int] = {}
-        self.checkpointed_at_us: dict[int, int] = {}
+        self.started_at_us = Moments(self.standing, STARTED_AT_US)
+        self.checkpointed_at_us = Moments(self.standing, CHECKPOINTED_AT_US)
         self.left_nodes: dict[int, None] = {}
         self.notes_moves = False
         self.moved: list[int] = []
@@ -67,7 +67,7 @@ class PodBook:
                 self.store.make_room("pods", row + 1)
                 self.store.make_room("pod_devices", row + 1)
         self.row_by_uid[pod.uid] = row
-        self.standing.put(row, pod)
+        self.standing.begin(row, pod)
         cells = self.store.tables.pods
         cells[layout.POD_STATE, row] = PodState.WAITING
         cells[layout.POD_SHAPE, row] = shape
@@ -84,8 +84,6 @@ class PodBook:
             self.unbook(row, PodState.ABSENT)
         self.leave_lost_node(uid)
         self.standing.drop(row)
-        self.started_at_us.pop(row, None)
-        self.checkpointed_at_us.pop(row, None)
         tables = self.store.tables
         tables.pods[layout.POD_STATE, row] = PodState.ABSENT
         self.shapes.drop(int(tables.pods[layout.POD_SHAPE, row]))

@@ -1,6 +1,6 @@
-"""What a pod's queue and priority are, as columns by pod row: to find candidates for eviction at once.
+"""What decides whether a pod may be evicted, as columns by pod row: to find candidates in one compiled pass.
 
-These follow from a pod's description alone, so no trial changes them.
+No trial changes any of it: a pod's description, its times, and what ``departures`` notes of it.
 """
 
 import numpy as np
@@ -11,35 +11,106 @@ from gpufleet.engine.tables import Int64Array
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.pod import Pod
 
+QUEUE = 0  # the number of its queue
+PRIORITY = 1
+CREATED_AT_US = 2
+ALONE = 3  # 1 for pods of no gang that may be evicted for another's sake; gangs are looked at as a whole
+STARTED_AT_US = 4  # UNKNOWN for one that was not heard to run
+CHECKPOINTED_AT_US = 5  # UNKNOWN without a checkpoint
+LEAVING = 6  # 1 if it was told to end
+REFUSED = 7  # 1 if its eviction was refused a moment ago
+AWAITED_BY = 8  # the number of the first nomination that waits for it to go, or NOBODY
+NOMINATION = 9  # the number of its nomination, or NOBODY
+PLACED_IN_STEP = 10
+COLUMNS = 11
+
+UNKNOWN = -(1 << 62)
+NOBODY = 1 << 62
+PASSING = {
+    STARTED_AT_US: UNKNOWN,
+    CHECKPOINTED_AT_US: UNKNOWN,
+    LEAVING: 0,
+    REFUSED: 0,
+    AWAITED_BY: NOBODY,
+    NOMINATION: NOBODY,
+    PLACED_IN_STEP: 0,
+}
+"""What does not follow from a description: how it is with a pod of which nothing was heard."""
+
 
 class Standing:
-    """Columns by pod row; those of rows without a pod hold any value.
-
-    ``alone`` is 1 for pods of no gang that may be evicted for another's sake; gangs are looked at as a
-    whole.
-    """
+    """Cells by column and pod row; those of rows without a pod hold any value."""
 
     def __init__(self) -> None:
-        self.priority: Int64Array = np.zeros(256, np.int64)
-        self.queue: Int64Array = np.zeros(256, np.int64)
-        self.alone: Int64Array = np.zeros(256, np.int64)
+        self.cells: Int64Array = np.zeros((COLUMNS, 256), np.int64)
         self._queues: Numbering[QueueName] = Numbering()
 
+    def begin(self, row: int, pod: Pod) -> None:
+        """A row stands for a pod that nobody knew."""
+        if row >= self.cells.shape[1]:
+            self.cells = np.concatenate([self.cells, np.zeros_like(self.cells)], axis=1)
+        for column, value in PASSING.items():
+            self.cells[column, row] = value
+        self.put(row, pod)
+
     def put(self, row: int, pod: Pod) -> None:
-        """A row stands for this pod from now on."""
-        if row >= len(self.priority):
-            more = np.zeros(max(row + 1 - len(self.priority), len(self.priority)), np.int64)
-            self.priority = np.concatenate([self.priority, more])
-            self.queue = np.concatenate([self.queue, more])
-            self.alone = np.concatenate([self.alone, more])
-        self.priority[row] = pod.priority
-        self.queue[row] = self._queues.hold(pod.queue)
-        self.alone[row] = int(pod.preemptible and pod.gang is None)
+        """The pod of a row is described like this from now on."""
+        cells = self.cells
+        cells[QUEUE, row] = self._queues.hold(pod.queue)
+        cells[PRIORITY, row] = pod.priority
+        cells[CREATED_AT_US, row] = pod.created_at_us
+        cells[ALONE, row] = int(pod.preemptible and pod.gang is None)
 
     def drop(self, row: int) -> None:
-        """A row no longer stands for its pod."""
-        self._queues.drop(int(self.queue[row]))
+        """A row no longer stands for its pod, or not under this description."""
+        self._queues.drop(int(self.cells[QUEUE, row]))
 
     def code(self, queue: QueueName) -> int:
         """The number of a queue; one that no pod has for a queue without pods."""
         return self._queues.number_by_value.get(queue, NOT_SET)
+
+    @property
+    def codes(self) -> int:
+        """Above every number of a queue."""
+        return self._queues.bound
+
+
+class Moments:
+    """One column of times, read and written like a mapping from rows."""
+
+    def __init__(self, standing: Standing, column: int) -> None:
+        self.standing = standing
+        self.column = column
+
+    def get(self, row: int, otherwise: int) -> int:
+        """The time of a row, or, where nobody knows it, ``otherwise``."""
+        at_us = int(self.standing.cells[self.column, row])
+        return otherwise if at_us == UNKNOWN else at_us
+
+    def __setitem__(self, row: int, at_us: int) -> None:
+        self.standing.cells[self.column, row] = at_us
+
+    def __contains__(self, row: int) -> bool:
+        return bool(self.standing.cells[self.column, row] != UNKNOWN)
+
+
+class Marks:
+    """The rows that have 1 in one column."""
+
+    def __init__(self, standing: Standing, column: int) -> None:
+        self.standing = standing
+        self.column = column
+        self._rows: list[int] = []
+
+    def add(self, row: int) -> None:
+        """Mark a row."""
+        self.standing.cells[self.column, row] = 1
+        self._rows.append(row)
+
+    def __contains__(self, row: int) -> bool:
+        return bool(self.standing.cells[self.column, row])
+
+    def clear(self) -> None:
+        """Mark nobody."""
+        self.standing.cells[self.column, self._rows] = 0
+        self._rows.clear()

@@ -5,23 +5,26 @@ write goes through the journal, so leaving the ``with`` block without ``keep`` r
 whatever was done inside. What neighbours count follows the places, there and back.
 """
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
-from gpufleet.engine import journal, layout
+from gpufleet.engine import layout
+from gpufleet.engine.hot_kernels import place_members_by_handle, release_all_by_handle, undo_by_handle
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.model_order import Models
-from gpufleet.engine.placing import release
 from gpufleet.engine.pods import PodBook
-from gpufleet.engine.policy_tables import PolicyTables
+from gpufleet.engine.policy_state import PolicyState
 from gpufleet.engine.related_places import RelatedPlaces
 from gpufleet.engine.relations.unbound_claims import Choice
-from gpufleet.engine.search import NO_NODES, place_members
+from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import Int64Array, TableStore
 from gpufleet.model.identifiers import PodUid
+
+WAITING = int(PodState.WAITING)
 
 
 class Trial:
@@ -35,7 +38,7 @@ class Trial:
         store: TableStore,
         shapes: ShapeBook,
         pods: PodBook,
-        policy: PolicyTables,
+        policy: PolicyState,
         related: RelatedPlaces,
     ) -> None:
         self.store = store
@@ -69,13 +72,13 @@ class Trial:
 
     def undo(self) -> None:
         """Back to the beginning of the trial, to try something else."""
-        journal.undo(self.store.tables, self.mark)
+        undo_by_handle(self.store.handle, self.mark)
         for row, choice in self._moved.items():
             self.related.neighbours.follow(row)
             self.related.neighbours.choose_again(row, choice)
         self._moved.clear()
 
-    def _follow(self, rows: list[int]) -> None:
+    def _follow(self, rows: Sequence[int]) -> None:
         """The places of these pods may have changed."""
         neighbours = self.related.neighbours
         if neighbours.is_active:
@@ -85,12 +88,21 @@ class Trial:
 
     def release(self, uid: PodUid) -> None:
         """See the fleet without this pod; one that holds nothing of the fleet changes nothing."""
-        row = self.pods.row_by_uid[uid]
-        if self.pods.node_row(row) is None:
+        self.release_all([self.pods.row_by_uid[uid]])
+
+    def release_all(self, rows: Sequence[int], *, uncharged: bool = False) -> None:
+        """The same for the pods of these rows; ``uncharged``: those that leave are charged no more."""
+        if not rows:
             return
-        self.pods.make_journal_room(1, self.store.tables.pod_devices.shape[1])
-        release(self.store.tables, row, int(PodState.WAITING))
-        self._follow([row])
+        self.pods.make_journal_room(2 * len(rows), self.store.tables.pod_devices.shape[1])
+        release_all_by_handle(
+            self.store.handle,
+            np.array(rows, np.int64),
+            WAITING,
+            self.pods.standing.cells,
+            int(uncharged),
+        )
+        self._follow(rows)
 
     def place(self, shape_row: int, rows: list[int], nodes: Int64Array = NO_NODES) -> int:
         """Place waiting pods of one shape, on these nodes only if any are given; how many fit."""
@@ -110,10 +122,10 @@ class Trial:
         Who is placed may use up the quota for some devices, and the next one looks at others.
         """
         for narrowed in self.related.gate.in_order(rows[0], nodes, self.only_models):
-            placed = place_members(
-                self.store.tables,
-                self.shapes.rankings,
-                self.policy,
+            placed = place_members_by_handle(
+                self.store.handle,
+                self.shapes.rankings_handle,
+                self.policy.handle,
                 narrowed.slot,
                 np.array(rows, np.int64),
                 narrowed.nodes,

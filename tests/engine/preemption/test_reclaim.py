@@ -207,3 +207,43 @@ def test_own_and_others_work_together_where_neither_alone_suffices() -> None:
     said = told.arrive(*work("a", 1, shape(2), first=1, priority=5))
     assert len(evicted(said)) == 2
     assert "a0" in evicted(said)
+
+
+def many_borrowed() -> Story:
+    """Team b has borrowed all of what team a owns: three nodes of two GPUs."""
+    told = Story()
+    told.happen(queue("all", 0, parent=None), queue("a", 6), queue("b", 0))
+    told.nodes(*(node(f"n{number}", 2) for number in range(3)))
+    assert len(placed(told.arrive(*work("b", 6)))) == 6
+    return told
+
+
+def test_the_quota_that_is_being_left_counts_for_who_comes_next() -> None:
+    told = many_borrowed()
+    for number in range(4):
+        said = told.arrive(*work("a", 1, first=number))
+        assert list(evicted(said).values()) == [f"a{number}"], "one pod, one victim, wherever others leave"
+
+
+def test_each_waits_for_its_own_victim_alone_in_whatever_order_they_go() -> None:
+    told = many_borrowed()
+    waits_for = {uid: who for uid, (_, who) in nominated(told.arrive(*work("a", 4))).items()}
+    assert {len(who) for who in waits_for.values()} == {1}
+    for uid, who in reversed(waits_for.items()):
+        assert placed(told.depart(*who)) == [uid]
+
+
+def test_a_place_is_not_given_out_while_more_than_the_quota_runs() -> None:
+    """Two small victims for one large pod: the quota of the first to go is not the next one's."""
+    told = Story()
+    told.happen(queue("all", 0, parent=None), queue("a", 4), queue("b", 0))
+    told.nodes(node("n0", 2), node("n1", 4))
+    told.arrive(*work("b", 4))
+    said = told.arrive(*work("a", 1, shape(2)), *work("a", 1, first=1))
+    waits_for = {uid: who for uid, (_, who) in nominated(said).items()}
+    assert set(waits_for) == {"a0", "a1"}
+    assert len(evicted(said)) == 3
+    both = [uid for uid in waits_for["a0"] if uid not in waits_for["a1"]]
+    assert placed(told.depart(both[0])) == []
+    assert placed(told.depart(*waits_for["a1"])) == ["a1"]
+    assert placed(told.depart(*both[1:])) == ["a0"]

@@ -7,7 +7,8 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.instruction import Evict, Nominated
 from gpufleet.engine.layout import PodState
-from gpufleet.engine.preemption.candidates import Rank, is_prey
+from gpufleet.engine.preemption.candidates import is_prey
+from gpufleet.engine.preemption.reach import Rank
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 from tests.engine.effort import seeds

@@ -4,7 +4,8 @@ Cheapest is, in this order: the lowest highest priority among the victims, then 
 the least work lost. For every node a lower bound of all three follows from sums over its candidates,
 worked out for the whole fleet at once; nodes are then examined in the order of their bounds, until the
 next bound is no better than what was found (branch and bound). On a node, the lowest priority is exact;
-so is the number, as long as there are few enough sets to try them all.
+so is the number, as long as there are few enough sets to try them all. Where a single victim is enough and
+nobody of lower priority is of any use, no bound can be better, and none is worked out.
 """
 
 from itertools import combinations
@@ -15,9 +16,11 @@ import numpy as np
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
-from gpufleet.engine.preemption.candidates import Unit
+from gpufleet.engine.compiled import kernel
+from gpufleet.engine.preemption.candidates import Singles, Unit
+from gpufleet.engine.preemption.leaving import FAR_TOO_MUCH, GPU, Leaving
 from gpufleet.engine.preemption.proof import Placements, Proof
-from gpufleet.engine.tables import Int64Array
+from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 PROOFS_MAX = 4096
@@ -47,26 +50,26 @@ class Victims(NamedTuple):
 
 
 class ByNode:
-    """A search for one pod. ``departing`` are rows of pods that end anyway."""
+    """A search for one pod among these candidates; ``short`` says what each node lacks (``Leaving``)."""
 
-    def __init__(self, proof: Proof, books: Books, departing: list[int], units: list[Unit]) -> None:
+    def __init__(
+        self, proof: Proof, books: Books, leaving: Leaving, short: Int64Array, singles: Singles
+    ) -> None:
         self.proof = proof
         self.books = books
+        self.leaving = leaving
+        self.short = short
+        self.singles = singles
+        self.nodes: Int64Array = books.store.tables.pods[layout.POD_NODE, singles.rows]
         self.shape = int(books.store.tables.pods[layout.POD_SHAPE, proof.asking.row])
         self.cut = False
-        self.leaving_on: dict[int, list[int]] = {}
-        self.units_on: dict[int, list[Unit]] = {}
-        for row in departing:
-            self.leaving_on.setdefault(self._node(row), []).append(row)
-        for unit in units:
-            self.units_on.setdefault(self._node(unit.rows[0]), []).append(unit)
-
-    def _node(self, row: int) -> int:
-        return int(self.books.store.tables.pods[layout.POD_NODE, row])
+        self._units_on: dict[int, list[Unit]] = {}
 
     def find(self) -> Victims | None:
         """The cheapest victims, None if there are none (or ``cut`` is set)."""
-        best: Victims | None = None
+        best = self._single()
+        if best is not None:
+            return best
         for bound in self._bounds():
             if best is not None and bound[:3] >= best[:3]:
                 break
@@ -78,52 +81,46 @@ class ByNode:
                 best = found
         return best
 
+    def _single(self) -> Victims | None:
+        """A single victim than which nothing can be cheaper, if there is one."""
+        place = int(cheapest_single(self.books.store.tables, self.shape, self.short, *self.singles))
+        if place == layout.NOT_SET:
+            return None
+        unit = self.singles.units(np.array([place], np.int64))[0]
+        placements = self._proven(int(self.nodes[place]), [unit])
+        return victims([unit], placements) if placements else None
+
     def _bounds(self) -> list[Bound]:
         """Nodes on which enough could be freed, the one with the best bound first."""
-        units = [unit for units in self.units_on.values() for unit in units]
-        if not units:
+        welcome = self.short[self.nodes, GPU] < FAR_TOO_MUCH
+        nodes, singles = self.nodes[welcome], Singles(*(column[welcome] for column in self.singles))
+        if not len(nodes):
             return []
-        rows = np.array([unit.rows[0] for unit in units], np.int64)
-        priority = np.array([unit.priority for unit in units], np.int64)
-        lost = np.array([unit.lost for unit in units], np.int64)
-        tables = self.books.store.tables
-        nodes = tables.pods[layout.POD_NODE, rows].copy()
-        with self.books.trial() as trial:
-            for leaving in self.leaving_on.values():
-                for row in leaving:
-                    trial.release(self.books.pods.pod_at(row).uid)
-            wants = self._wants(rows)
-        slot = self.books.shapes.slot(self.shape)
-        welcome = self.books.shapes.rankings.refused[slot, nodes] == 0
-        rows, priority, lost, nodes = rows[welcome], priority[welcome], lost[welcome], nodes[welcome]
-        if not len(rows):
-            return []
-        wants = [(amounts[welcome], short) for amounts, short in wants]
-        return bounds_by_node(nodes, priority, lost, wants)
+        return bounds_by_node(nodes, singles.priority, singles.lost, self._wants(singles.rows))
 
     def _wants(self, rows: Int64Array) -> list[tuple[Int64Array, Int64Array]]:
         """For each thing asked for: how much of it each candidate holds, and how much each node lacks."""
         tables = self.books.store.tables
         shapes = tables.pods[layout.POD_SHAPE, rows]
-        count = tables.shapes[layout.SHAPE_GPU_COUNT]
-        milli = tables.shapes[layout.SHAPE_GPU_MILLI]
         wants: list[tuple[Int64Array, Int64Array]] = []
-        if count[self.shape] and milli[self.shape] == WHOLE_GPU_MILLI:
-            short = count[self.shape] - tables.nodes[layout.NODE_FREE_WHOLE_GPUS]
-            wants.append((count[shapes], short))
-        elif count[self.shape]:
-            short = count[self.shape] * milli[self.shape] - tables.nodes[layout.NODE_FREE_GPU_MILLI]
-            wants.append((count[shapes] * milli[shapes], short))
-        for column in range(tables.shape_resources.shape[1]):
-            asked = tables.shape_resources[self.shape, column]
-            if asked > 0:
-                short = asked - tables.resources_free[:, column]
-                wants.append((tables.shape_resources[shapes, column], short))
-        return wants
+        if tables.shapes[layout.SHAPE_GPU_COUNT, self.shape]:
+            held = tables.shapes[layout.SHAPE_GPU_COUNT, shapes]
+            if tables.shapes[layout.SHAPE_GPU_MILLI, self.shape] != WHOLE_GPU_MILLI:
+                held = held * tables.shapes[layout.SHAPE_GPU_MILLI, shapes]
+            wants.append((held, self.short[:, GPU]))
+        asked = np.flatnonzero(tables.shape_resources[self.shape] > 0).tolist()
+        hosts = ((tables.shape_resources[shapes, column], self.short[:, 1 + column]) for column in asked)
+        return [*wants, *hosts]
+
+    def _units(self, node: int) -> list[Unit]:
+        """The candidates on a node, in the order in which they go."""
+        if node not in self._units_on:
+            self._units_on[node] = self.singles.units(np.flatnonzero(self.nodes == node))
+        return self._units_on[node]
 
     def _examine(self, bound: Bound) -> Victims | None:
         """The cheapest victims on one node."""
-        units = self.units_on[bound.node]
+        units = self._units(bound.node)
         for priority in sorted({unit.priority for unit in units if unit.priority >= bound.priority}):
             among = [unit for unit in units if unit.priority <= priority]
             # What is just is asked of what is left in the end: all of these would be too many.
@@ -135,7 +132,7 @@ class ByNode:
         return None
 
     def _proven(self, node: int, units: list[Unit], *, judged: bool = True) -> Placements:
-        rows = [*self.leaving_on.get(node, ()), *(row for unit in units for row in unit.rows)]
+        rows = [*self.leaving.on(node), *(row for unit in units for row in unit.rows)]
         return self.proof.fits_without(rows, np.array([node], np.int64), judged=judged)
 
     def _allowed(self, units: list[Unit]) -> bool:
@@ -240,3 +237,53 @@ def first_enough(amounts: Int64Array, short: Int64Array, starts: Int64Array) -> 
     positions = np.where(enough, np.arange(len(amounts)), len(amounts))
     first: Int64Array = np.minimum.reduceat(positions, starts)
     return first
+
+
+@kernel
+def cheapest_single(
+    tables: Tables,
+    shape: int,
+    short: Int64Array,
+    rows: Int64Array,
+    priority: Int64Array,
+    lost: Int64Array,
+    right: Int64Array,
+) -> int:
+    """The place in ``rows`` of a candidate who holds all that its node lacks, NOT_SET if there is none.
+
+    That with the lowest priority, then the least work to lose; none if somebody of lower priority holds
+    anything of use: he and others might do.
+    """
+    whole = tables.shapes[layout.SHAPE_GPU_MILLI, shape] == WHOLE_GPU_MILLI
+    best, lowest = layout.NOT_SET, NEVER
+    for place in range(len(rows)):
+        node = tables.pods[layout.POD_NODE, rows[place]]
+        if short[node, GPU] >= FAR_TOO_MUCH:
+            continue
+        of = tables.pods[layout.POD_SHAPE, rows[place]]
+        enough, lacks, useful = True, False, False
+        for thing in range(short.shape[1]):
+            if short[node, thing] <= 0:
+                continue
+            if thing == GPU:
+                held = tables.shapes[layout.SHAPE_GPU_COUNT, of]
+                if not whole:
+                    held *= tables.shapes[layout.SHAPE_GPU_MILLI, of]
+            else:
+                held = tables.shape_resources[of, thing - 1]
+            lacks = True
+            useful = useful or held > 0
+            enough = enough and held >= short[node, thing]
+        if useful or not lacks:
+            lowest = min(lowest, priority[place])
+        if not enough:
+            continue
+        if best == layout.NOT_SET or (priority[place], lost[place], right[place]) < (
+            priority[best],
+            lost[best],
+            right[best],
+        ):
+            best = place
+    if best == layout.NOT_SET or priority[best] > lowest:
+        return layout.NOT_SET
+    return best

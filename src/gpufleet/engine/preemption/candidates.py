@@ -2,33 +2,33 @@
 
 Never a pod that is nominated or was placed in this very step, that is not preemptible, whose eviction was
 refused a moment ago, that has not run for its minimum time, or that a disruption budget keeps. Of gangs,
-first the members above the minimum may go, one by one, then only the whole gang.
+first the members above the minimum may go, one by one, then only the whole gang. Single pods are found in
+one compiled pass over all pods and stay columns; what is looked at more closely becomes a ``Unit``.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine import layout
+from gpufleet.engine import layout, standing
 from gpufleet.engine.books import Books
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.members import Members
+from gpufleet.engine.preemption.reach import Rank, Reach, reach_within
+from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import Prey, Queue
 
-HAS_PLACE = (int(PodState.ASSUMED), int(PodState.BOUND))
+ASSUMED, BOUND = int(PodState.ASSUMED), int(PodState.BOUND)
+SECOND_US = 1_000_000
 TRY_AGAIN_US = 1_000_000
 """When to look again at pods that were placed in this very step."""
-
-
-class Rank(NamedTuple):
-    """By what a workload is compared with those it may evict."""
-
-    queue: QueueName
-    priority: int
-    created_at_us: int
+NEVER = 1 << 62
+NOT_HERE = -1
+"""The least run time of a queue whose pods are no candidates."""
 
 
 class Unit(NamedTuple):
@@ -49,17 +49,48 @@ class Unit(NamedTuple):
         return (self.priority, self.whole, len(self.rows), self.lost, self.rows)
 
 
-@dataclass(slots=True)
-class Candidates:
-    """Units that may be evicted, the cheapest first.
+class Singles(NamedTuple):
+    """Pods that may be evicted one by one, members above the minimum of their gang among them, as columns.
 
-    ``alone`` are single pods, members above the minimum of their gang among them; ``gangs`` whole gangs.
-    ``again_at_us`` is when more may be evicted.
+    ``right`` ranks what their queues have a right to; who has the least goes first.
     """
 
-    alone: list[Unit] = field(default_factory=list)
-    gangs: list[Unit] = field(default_factory=list)
-    again_at_us: int | None = None
+    rows: Int64Array
+    priority: Int64Array
+    lost: Int64Array
+    right: Int64Array
+
+    def units(self, places: Int64Array | None = None) -> list[Unit]:
+        """These, or those at some places, in the order in which they go."""
+        some = self if places is None else Singles(*(column[places] for column in self))
+        order = np.lexsort((some.rows, some.lost, some.priority, some.right))
+        columns = (some.priority[order].tolist(), some.lost[order].tolist(), some.rows[order].tolist())
+        return [Unit(priority, False, lost, (row,)) for priority, lost, row in zip(*columns, strict=True)]
+
+
+NOBODY = Singles(*np.zeros((4, 0), np.int64))
+
+
+class Candidates:
+    """Units that may be evicted.
+
+    ``gangs`` are whole gangs, the cheapest first. ``again_at_us`` is when more may be evicted.
+    """
+
+    def __init__(self, singles: Singles, gangs: list[Unit], again_at_us: int | None = None) -> None:
+        self.singles = singles
+        self.gangs = gangs
+        self.again_at_us = again_at_us
+
+    @cached_property
+    def alone(self) -> list[Unit]:
+        """Single pods, the cheapest first."""
+        return self.singles.units()
+
+    @property
+    def any(self) -> bool:
+        """True if there is anybody."""
+        return bool(len(self.singles.rows) or self.gangs)
 
     def in_order(self) -> list[Unit]:
         """All units, cheaper ones first."""
@@ -67,36 +98,81 @@ class Candidates:
 
     def joined(self, others: "Candidates") -> "Candidates":
         """These, and then others."""
-        return Candidates(self.alone + others.alone, self.gangs + others.gangs)
-
-    def later(self, at_us: int) -> None:
-        """Somebody may be evicted from then on."""
-        self.again_at_us = at_us if self.again_at_us is None else min(self.again_at_us, at_us)
+        behind = others.singles._replace(right=others.singles.right + len(self.singles.rows) + 1)
+        columns = zip(self.singles, behind, strict=True)
+        return Candidates(Singles(*map(np.concatenate, columns)), self.gangs + others.gangs)
 
 
-def is_prey(policy: Prey, rank: Rank, priority: int, created_at_us: int) -> bool:
-    """True if a policy within a queue lets a workload of this rank evict one of that priority and age.
+class Gathering:
+    """Gathers candidates at one moment.
 
-    Nobody evicts who goes before it in their queue, whatever the policy: the other would be owed the
-    place at once, and they would evict each other for ever.
+    ``rights`` ranks what queues have a right to; work of those who have the least goes first.
     """
-    if policy is Prey.NEVER:
-        return False
-    if priority < rank.priority:
-        return True
-    newer = priority == rank.priority and created_at_us > rank.created_at_us
-    return newer and policy is not Prey.LOWER_PRIORITY
 
-
-class Eligibility:
-    """Judges pods one by one at one moment."""
-
-    def __init__(self, books: Books, at_us: int) -> None:
+    def __init__(self, books: Books, at_us: int, rights: dict[QueueName, int]) -> None:
         self.books = books
         self.at_us = at_us
+        self.rights = rights
+        self.again_at_us = NEVER
+        self._singles: list[Singles] = []
+        self._gangs: list[tuple[int, Unit]] = []
 
-    def may_end(self, row: int, least_run_us: int, found: Candidates) -> bool:
-        """True if the pod may be evicted as far as itself is concerned."""
+    def add_single(self, least_run_us: dict[QueueName, int], reaches: Sequence[Reach]) -> None:
+        """Pods of no gang in these queues, each with its least run time, whom one of these reaches."""
+        books = self.books
+        cells = books.pods.standing.cells
+        by_code, rights = np.full((2, max(1, books.pods.standing.codes)), NOT_HERE, np.int64)
+        for name, least_us in least_run_us.items():
+            code = books.pods.standing.code(name)
+            if code != layout.NOT_SET:
+                by_code[code] = least_us
+                rights[code] = self.rights.get(name, 0)
+        rows, lost = np.empty((2, len(books.pods.pods)), np.int64)
+        wanted = np.array(reaches, np.int64)
+        count, again_at_us = single_candidates(
+            books.store.tables, cells, by_code, wanted, self.at_us, rows, lost
+        )
+        self.again_at_us = min(self.again_at_us, again_at_us)
+        rows, lost = rows[:count], lost[:count]
+        if books.budgets.any_is_known:
+            pods = map(books.pods.pod_at, rows.tolist())
+            may_go = np.array([not books.budgets.forbids(pod) for pod in pods], np.bool_)
+            rows, lost = rows[may_go], lost[may_go]
+        right = rights[cells[standing.QUEUE, rows]]
+        self._singles.append(Singles(rows, cells[standing.PRIORITY, rows], lost, right))
+
+    def add_gang(self, members: Members, least_run_us: int) -> None:
+        """The members of a gang above its minimum one by one, and the gang as a whole."""
+        books = self.books
+        if members.gang is None:
+            return
+        pods, departures = books.pods, books.departures
+        staying = [row for row in members.placed if not departures.is_departing(pods.pod_at(row).uid)]
+        on_nodes = [row for row in staying if pods.node_row(row) is not None]
+        may_end = [row for row in on_nodes if self._may_end(row, least_run_us)]
+        priority, right = members.gang.priority, self.rights.get(members.gang.queue, 0)
+        surplus = list(self._spare(members, staying, may_end))
+        if surplus:
+            lost = np.array([self._lost(row) for row in surplus], np.int64)
+            rows = np.array(surplus, np.int64)
+            all_alike = Singles(rows, np.full_like(rows, priority), lost, np.full_like(rows, right))
+            self._singles.append(all_alike)
+        allowed = books.budgets.allow(map(pods.pod_at, may_end))
+        if may_end and len(may_end) == len(staying) and allowed:
+            lost_together = sum(map(self._lost, may_end))
+            self._gangs.append((right, Unit(priority, True, lost_together, tuple(may_end))))
+
+    def candidates(self) -> Candidates:
+        """Everybody who was gathered."""
+        singles = self._singles[0] if self._singles else NOBODY
+        if len(self._singles) > 1:
+            singles = Singles(*map(np.concatenate, zip(*self._singles, strict=True)))
+        again_at_us = None if self.again_at_us == NEVER else self.again_at_us
+        gangs = sorted(self._gangs, key=lambda one: (one[0], one[1].cost))
+        return Candidates(singles, [unit for _, unit in gangs], again_at_us)
+
+    def _may_end(self, row: int, least_run_us: int) -> bool:
+        """True if a pod may be evicted as far as itself is concerned."""
         books = self.books
         pod = books.pods.pod_at(row)
         if not pod.preemptible or books.departures.is_departing(pod.uid):
@@ -104,98 +180,132 @@ class Eligibility:
         if pod.uid in books.departures.refused_until_us or books.budgets.forbids(pod):
             return False
         if row in books.placed_in_step:
-            found.later(self.at_us + TRY_AGAIN_US)
+            self.again_at_us = min(self.again_at_us, self.at_us + TRY_AGAIN_US)
             return False
         may_at_us = books.pods.started_at_us.get(row, self.at_us) + least_run_us
         if least_run_us and may_at_us > self.at_us:
-            found.later(may_at_us)
+            self.again_at_us = min(self.again_at_us, may_at_us)
             return False
         return True
 
-    def lost(self, row: int) -> int:
-        """The work that would be lost with a pod, in GPU-milliseconds; a pod without a GPU counts as one
-        thousandth of one.
-        """
+    def _lost(self, row: int) -> int:
+        """The work that would be lost with a pod, in GPU-milliseconds."""
         pods = self.books.pods
-        since_us = pods.started_at_us.get(row, self.at_us)
-        since_us = max(since_us, pods.checkpointed_at_us.get(row, since_us))
-        milli = max(1, pods.pod_at(row).shape.gpu.total_milli)
-        return max(0, self.at_us - since_us) * milli // 1_000_000
+        return int(work_lost(self.books.store.tables, pods.standing.cells, row, self.at_us))
+
+    def _spare(self, members: Members, staying: list[int], may_end: list[int]) -> Iterator[int]:
+        """Members that may end, one after the other, without the gang losing its minimum.
+
+        Those who would lose the least work come first; which nodes they are on is not looked at.
+        """
+        if members.gang is None:
+            return
+        surplus = len(staying) - members.gang.min_members
+        roles = [members.placed[row] for row in staying]
+        surplus_by_role = {role: roles.count(role) - least for role, least in members.gang.role_minimums}
+        for row in sorted(may_end, key=lambda row: (self._lost(row), row)):
+            role = members.placed[row]
+            if surplus <= 0:
+                return
+            if surplus_by_role.get(role, 1) <= 0:
+                continue
+            surplus -= 1
+            if role in surplus_by_role:
+                surplus_by_role[role] -= 1
+            yield row
 
 
 def within_queue(books: Books, rank: Rank, queue: Queue, at_us: int) -> Candidates:
     """Whom a workload may evict in its own queue."""
     policy = queue.preemption
-    found = Candidates()
-    if policy.within_queue is Prey.NEVER:
-        return found
-
-    def prey(priority: int, created_at_us: int) -> bool:
-        return is_prey(policy.within_queue, rank, priority, created_at_us)
-
-    eligibility = Eligibility(books, at_us)
-    for row in alone_in(books, rank.queue, rank.priority):
-        pod = books.pods.pod_at(row)
-        if prey(pod.priority, pod.created_at_us) and eligibility.may_end(row, policy.preempt_after_us, found):
-            found.alone.append(Unit(pod.priority, False, eligibility.lost(row), (row,)))
-    for members in books.gangs.by_name.values():
-        if members.gang is not None and members.gang.queue == rank.queue and members.placed:
-            if prey(members.gang.priority, members.gang.created_at_us):
-                add_gang(found, eligibility, members, policy.preempt_after_us)
-    found.alone.sort(key=lambda unit: unit.cost)
-    found.gangs.sort(key=lambda unit: unit.cost)
-    return found
+    gathering = Gathering(books, at_us, {})
+    if policy.within_queue is not Prey.NEVER:
+        reached = reach_within(policy.within_queue, rank)
+        gathering.add_single({rank.queue: policy.preempt_after_us}, [reached])
+        for members in gangs_that_run(books):
+            gang = members.gang
+            if gang is not None and gang.queue == rank.queue:
+                if reached.holds(gang.priority, gang.created_at_us):
+                    gathering.add_gang(members, policy.preempt_after_us)
+    return gathering.candidates()
 
 
-def alone_in(books: Books, queue: QueueName, priority_max: int) -> list[int]:
-    """Rows of pods of no gang that run in a queue with this priority or a lower one."""
-    standing, tables = books.pods.standing, books.store.tables
-    rows = len(books.pods.pods)
-    here = np.isin(tables.pods[layout.POD_STATE, :rows], HAS_PLACE)
-    here &= tables.pods[layout.POD_NODE, :rows] != layout.NOT_SET
-    here &= standing.queue[:rows] == standing.code(queue)
-    here &= standing.priority[:rows] <= priority_max
-    here &= standing.alone[:rows] == 1
-    found: list[int] = np.flatnonzero(here).tolist()
-    return found
+def gangs_that_run(books: Books) -> Iterable[Members]:
+    """Gangs that somebody describes and of which somebody runs."""
+    return (members for members in books.gangs.by_name.values() if members.placed)
 
 
-def add_gang(found: Candidates, eligibility: Eligibility, members: Members, least_run_us: int) -> None:
-    """The members of a gang above its minimum one by one, and the gang as a whole."""
-    books = eligibility.books
-    if members.gang is None:
-        return
-    staying = [row for row in members.placed if not books.departures.is_departing(books.pods.pod_at(row).uid)]
-    on_nodes = [row for row in staying if books.pods.node_row(row) is not None]
-    may_end = [row for row in on_nodes if eligibility.may_end(row, least_run_us, found)]
-    priority = members.gang.priority
-    for row in spare(members, staying, may_end, eligibility):
-        found.alone.append(Unit(priority, False, eligibility.lost(row), (row,)))
-    allowed = books.budgets.allow(map(books.pods.pod_at, may_end))
-    if may_end and len(may_end) == len(staying) and allowed:
-        lost = sum(map(eligibility.lost, may_end))
-        found.gangs.append(Unit(priority, True, lost, tuple(may_end)))
+def is_prey(policy: Prey, rank: Rank, priority: int, created_at_us: int) -> bool:
+    """True if a policy within a queue lets a workload of this rank evict one of that priority and age."""
+    return reach_within(policy, rank).holds(priority, created_at_us)
 
 
-def spare(
-    members: Members, staying: list[int], may_end: list[int], eligibility: Eligibility
-) -> Iterator[int]:
-    """Members that may end, one after the other, without the gang losing its minimum.
-
-    Those who would lose the least work come first; which nodes they are on is not looked at.
+@leaf
+def work_lost_with(tables: Tables, cells: Int64Array, pod: int, at_us: int) -> int:
+    """The work that would be lost with a pod, in GPU-milliseconds; a pod without a GPU counts as one
+    thousandth of one.
     """
-    if members.gang is None:
-        return
-    surplus = len(staying) - members.gang.min_members
-    roles = [members.placed[row] for row in staying]
-    surplus_by_role = {role: roles.count(role) - least for role, least in members.gang.role_minimums}
-    for row in sorted(may_end, key=lambda row: (eligibility.lost(row), row)):
-        role = members.placed[row]
-        if surplus <= 0:
-            return
-        if surplus_by_role.get(role, 1) <= 0:
+    since_us = cells[standing.STARTED_AT_US, pod]
+    if since_us == standing.UNKNOWN:
+        since_us = at_us
+    run_us = at_us - max(since_us, cells[standing.CHECKPOINTED_AT_US, pod])
+    if run_us <= 0:
+        return 0
+    shape = tables.pods[layout.POD_SHAPE, pod]
+    milli = tables.shapes[layout.SHAPE_GPU_COUNT, shape] * tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+    milli = max(1, milli)
+    # Second by second, so that years of a large node stay within 64 bits.
+    return int(run_us // SECOND_US * milli + run_us % SECOND_US * milli // SECOND_US)
+
+
+@kernel
+def work_lost(tables: Tables, cells: Int64Array, pod: int, at_us: int) -> int:
+    """``work_lost_with``, to be called from Python."""
+    return work_lost_with(tables, cells, pod, at_us)
+
+
+@kernel
+def single_candidates(
+    tables: Tables,
+    cells: Int64Array,
+    least_run_us: Int64Array,
+    reaches: Int64Array,
+    at_us: int,
+    rows: Int64Array,
+    lost: Int64Array,
+) -> tuple[int, int]:
+    """Gather pods of no gang into ``rows``, and what would be lost with each; (how many, when to look again).
+
+    ``least_run_us`` has for each number of a queue how long its pods must have run, ``reaches`` the
+    fields of each ``Reach``.
+    """
+    count, again_at_us = 0, NEVER
+    for pod in range(len(rows)):
+        state = tables.pods[layout.POD_STATE, pod]
+        if state not in (ASSUMED, BOUND) or tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
             continue
-        surplus -= 1
-        if role in surplus_by_role:
-            surplus_by_role[role] -= 1
-        yield row
+        if cells[standing.ALONE, pod] == 0 or cells[standing.LEAVING, pod] == 1:
+            continue
+        least_us = least_run_us[cells[standing.QUEUE, pod]]
+        if least_us == NOT_HERE or cells[standing.REFUSED, pod] == 1:
+            continue
+        priority, reached = cells[standing.PRIORITY, pod], False
+        for number in range(reaches.shape[0]):
+            newer = priority == reaches[number, 1] and cells[standing.CREATED_AT_US, pod] > reaches[number, 2]
+            if (priority < reaches[number, 0] or newer) and priority <= reaches[number, 3]:
+                reached = True
+        if not reached:
+            continue
+        if cells[standing.PLACED_IN_STEP, pod] == 1:
+            again_at_us = min(again_at_us, at_us + TRY_AGAIN_US)
+            continue
+        started_at_us = cells[standing.STARTED_AT_US, pod]
+        if started_at_us == standing.UNKNOWN:
+            started_at_us = at_us
+        if least_us > 0 and started_at_us + least_us > at_us:
+            again_at_us = min(again_at_us, started_at_us + least_us)
+            continue
+        rows[count] = pod
+        lost[count] = work_lost_with(tables, cells, pod, at_us)
+        count += 1
+    return count, again_at_us

@@ -10,24 +10,25 @@ in kind.
 Work of a queue that nobody described is owed nothing: it goes first, whoever is within its quota.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
-from gpufleet.engine.members import Members
-from gpufleet.engine.preemption.candidates import (
-    Candidates,
-    Eligibility,
-    Rank,
-    Unit,
-    add_gang,
-    alone_in,
-)
-from gpufleet.engine.quota.shares import QueueShares
+from gpufleet.engine.preemption.candidates import Candidates, Gathering, gangs_that_run
+from gpufleet.engine.preemption.reach import Rank, Reach, reach
+from gpufleet.engine.quota.shares import QueueShares, is_within
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Prey, Queue
 
-ANY_PRIORITY = 1 << 62
+Right = tuple[bool, bool, int]
+
+
+class Lender(NamedTuple):
+    """A queue with work that may have to go: what its side has a right to, how long work must have run."""
+
+    right: Right
+    least_run_us: int
 
 
 class Reclaim:
@@ -36,69 +37,62 @@ class Reclaim:
     def __init__(self, books: Books, rank: Rank, queue: Queue, needed: Sequence[int]) -> None:
         self.books = books
         self.rank = rank
-        self.queue = queue
+        self.policy = queue.preemption
         self.tree = books.queues.tree
         self.row = self.tree.row_by_name[rank.queue]
         self.shares: QueueShares = books.turns.shares
         self.columns = [column for column, amount in enumerate(needed) if amount]
+        self.within = reach(self.policy.reclaim, rank)
+        self.borrowing = reach(self.policy.borrowing, rank, self.policy.borrowing_priority_max)
 
     def candidates(self, at_us: int) -> Candidates:
         """Whom the workload may evict in other queues, those who are owed the least first."""
-        found = Candidates()
-        policy = self.queue.preemption
-        if policy.reclaim is Prey.NEVER and policy.borrowing is Prey.NEVER:
-            return found
-        eligibility = Eligibility(self.books, at_us)
-        gangs: dict[QueueName, list[Members]] = {}
-        for members in self.books.gangs.by_name.values():
-            if members.gang is not None and members.placed:
-                gangs.setdefault(members.gang.queue, []).append(members)
-        for name, least_run_us in self._lenders():
-            for row in alone_in(self.books, name, ANY_PRIORITY):
-                pod = self.books.pods.pod_at(row)
-                if self._is_prey(pod.priority, pod.created_at_us):
-                    if eligibility.may_end(row, least_run_us, found):
-                        found.alone.append(Unit(pod.priority, False, eligibility.lost(row), (row,)))
-            for members in gangs.get(name, ()):
+        never = self.policy.reclaim is Prey.NEVER and self.policy.borrowing is Prey.NEVER
+        lenders = {} if never else self._lenders()
+        known = sorted({lender.right for lender in lenders.values()})
+        order = {right: number for number, right in enumerate(known)}
+        rights = {name: order[lender.right] for name, lender in lenders.items()}
+        gathering = Gathering(self.books, at_us, rights)
+        if lenders:
+            least_run_us = {name: lender.least_run_us for name, lender in lenders.items()}
+            gathering.add_single(least_run_us, (self.within, self.borrowing))
+            for members in gangs_that_run(self.books):
                 gang = members.gang
-                if gang is not None and self._is_prey(gang.priority, gang.created_at_us):
-                    add_gang(found, eligibility, members, least_run_us)
-        for units in (found.alone, found.gangs):
-            units.sort(key=lambda unit: (self._right(unit), unit.cost))
-        return found
+                if gang is not None and gang.queue in lenders:
+                    if any(self._reach_it(gang.priority, gang.created_at_us)):
+                        gathering.add_gang(members, least_run_us[gang.queue])
+        return gathering.candidates()
 
-    def _lenders(self) -> Iterator[tuple[QueueName, int]]:
-        """Other queues with work that may have to go, and how long that work must have run."""
+    def _reach_it(self, priority: int, created_at_us: int) -> tuple[bool, bool]:
+        """Whether work of this priority and age may go within the quota, and while borrowing."""
+        return self.within.holds(priority, created_at_us), self.borrowing.holds(priority, created_at_us)
+
+    def _lenders(self) -> dict[QueueName, Lender]:
+        """Other queues with work that may have to go.
+
+        The least right is none at all; then those go first whose side has the largest share.
+        """
         counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
-        for name, row in list(self.tree.row_by_name.items()):
+        found: dict[QueueName, Lender] = {}
+        rights: dict[int, Right] = {}
+        for name, row in self.tree.row_by_name.items():
             if row == self.row:
                 continue
             if not self.tree.is_described(row):
                 if name == DEFAULT_QUEUE:
-                    yield name, 0
+                    found[name] = Lender((False, False, 0), 0)
                 continue
             siblings = self.shares.siblings(self.row, row)
             if siblings is None:
                 continue
             theirs = siblings[1]
-            if any(counted[theirs, column] > subtree[theirs, column] for column in self.columns):
-                yield name, self.tree.queue_at(row).preemption.reclaim_after_us
-
-    def _is_prey(self, priority: int, created_at_us: int) -> bool:
-        policy = self.queue.preemption
-        within = allows(policy.reclaim, self.rank, priority, created_at_us)
-        most = policy.borrowing_priority_max
-        borrowing = allows(policy.borrowing, self.rank, priority, created_at_us)
-        return within or (borrowing and (most is None or priority <= most))
-
-    def _right(self, unit: Unit) -> tuple[bool, bool, int]:
-        """What the victim's side has a right to, the smallest first: nothing at all, then by share."""
-        row = self._queue_row(unit.rows[0])
-        siblings = self.shares.siblings(self.row, row) if self.tree.is_described(row) else None
-        if siblings is None:
-            return (False, False, 0)
-        endless, share = self.shares.raw(siblings[1]).order_key
-        return (True, not endless, -share)
+            if theirs not in rights:
+                borrows = any(counted[theirs, column] > subtree[theirs, column] for column in self.columns)
+                endless, share = self.shares.raw(theirs).order_key if borrows else (False, 0)
+                rights[theirs] = (borrows, not endless, -share)
+            if rights[theirs][0]:
+                found[name] = Lender(rights[theirs], self.tree.queue_at(row).preemption.reclaim_after_us)
+        return found
 
     def _queue_row(self, row: int) -> int:
         return self.tree.row_by_name[self.books.queue_of(row)]
@@ -107,7 +101,7 @@ class Reclaim:
         """True if these may be evicted, asked within a trial in which they are gone and the workload is
         placed.
         """
-        tables, policy = self.books.store.tables, self.queue.preemption
+        tables = self.books.store.tables
         counted, subtree = tables.queue_counted, self.tree.subtree
         by_queue: dict[int, list[int]] = {}
         for row in victims:
@@ -118,8 +112,7 @@ class Reclaim:
                 continue
             siblings = self.shares.siblings(self.row, queue_row)
             if siblings is None:
-                mine = self.row
-                if not self._is_within(mine) and policy.borrowing is Prey.NEVER:
+                if not self._is_within(self.row) and self.policy.borrowing is Prey.NEVER:
                     return False
                 continue
             by_side.setdefault(siblings, []).extend(rows)
@@ -133,10 +126,10 @@ class Reclaim:
             if not any(last):
                 return False
             if self._is_within(mine):
-                if not all(self._allowed(policy.reclaim, row, None) for row in rows):
+                if not self._all_are_in(self.within, rows):
                     return False
                 continue
-            if not all(self._allowed(policy.borrowing, row, policy.borrowing_priority_max) for row in rows):
+            if not self._all_are_in(self.borrowing, rows):
                 return False
             if self.shares.share(mine) > self.shares.share(theirs):
                 return False
@@ -144,20 +137,15 @@ class Reclaim:
 
     def _is_within(self, row: int) -> bool:
         """True if a queue has no more than its nominal amounts of what the workload needs."""
-        counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
-        return all(counted[row, column] <= subtree[row, column] for column in self.columns)
+        used = self.books.store.tables.queue_counted[row].tolist()
+        return is_within(used, self.tree.subtree[row].tolist(), [(column, 0) for column in self.columns])
 
-    def _allowed(self, policy: Prey, row: int, most: int | None) -> bool:
-        pod = self.books.pods.pod_at(row)
-        gang = None if pod.gang is None else self.books.gangs.members(pod.gang).gang
-        priority = pod.priority if gang is None else gang.priority
-        created_at_us = pod.created_at_us if gang is None else gang.created_at_us
-        return allows(policy, self.rank, priority, created_at_us) and (most is None or priority <= most)
-
-
-def allows(policy: Prey, rank: Rank, priority: int, created_at_us: int) -> bool:
-    """True if a policy towards other queues lets a workload of this rank evict one of that priority."""
-    if policy is Prey.ANY or priority < rank.priority:
-        return policy is not Prey.NEVER
-    newer = priority == rank.priority and created_at_us > rank.created_at_us
-    return newer and policy is Prey.LOWER_OR_NEWER_EQUAL_PRIORITY
+    def _all_are_in(self, reached: Reach, rows: Sequence[int]) -> bool:
+        """True if a policy reaches all of these pods; a gang's priority and age are those of its members."""
+        for row in rows:
+            pod = self.books.pods.pod_at(row)
+            gang = None if pod.gang is None else self.books.gangs.members(pod.gang).gang
+            ranked = pod if gang is None else gang
+            if not reached.holds(ranked.priority, ranked.created_at_us):
+                return False
+        return True

@@ -4,19 +4,26 @@ Only work of described queues asks, because the queue says whom its work may evi
 leave anyway are kept for it too.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.preemption.by_node import ByNode
-from gpufleet.engine.preemption.candidates import Candidates, Rank, within_queue
+from gpufleet.engine.preemption.candidates import Candidates, within_queue
+from gpufleet.engine.preemption.leaving import Leaving
 from gpufleet.engine.preemption.over_fleet import OverFleet
 from gpufleet.engine.preemption.proof import Placements, Proof
+from gpufleet.engine.preemption.reach import Rank
 from gpufleet.engine.preemption.reclaim import Reclaim
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.victims import Asking, NoPlan, Plan
 from gpufleet.model.queue import Queue
+
+Found = tuple[list[int], Placements]
+"""The rows of victims, and where the workload goes without them."""
 
 
 class PreemptionSearch:
@@ -44,29 +51,32 @@ class Quest:
     def __init__(self, asking: Asking, books: Books) -> None:
         self.asking = asking
         self.books = books
-        rows = (books.pods.row_by_uid[uid] for uid in books.departures.departing())
-        self.departing = [row for row in rows if books.pods.node_row(row) is not None]
-        self.proof = Proof(asking, books, self.departing)
+        self.leaving = Leaving(books)
+        self.proof = Proof(asking, books, self.leaving)
         self.lacks_only_room = asking.members is None and not self.proof.is_tied
         self.cut = False
 
     def find(self, rank: Rank, queue: Queue) -> Plan | NoPlan:
         """What ends anyway, or else the cheapest victims: of its own queue, of others that borrow, of all."""
-        if self.departing:
-            placements = self.proof.fits_without(self.departing)
-            if placements:
-                return self._plan([], self._near(self.departing, placements), placements)
         own = within_queue(self.books, rank, queue, self.asking.at_us)
         reclaim = Reclaim(self.books, rank, queue, self._needed())
         others = reclaim.candidates(self.asking.at_us)
-        found = self._seek(own, anywhere=False)
-        if found is None and (others.alone or others.gangs):
-            self.proof.is_just = reclaim.is_just
-            found = self._seek(others, anywhere=True)
-            if found is None and (own.alone or own.gangs):
-                found = self._seek(own.joined(others), anywhere=True)
-        dues = [at_us for at_us in (own.again_at_us, others.again_at_us) if at_us is not None]
-        return found or NoPlan(self.cut, min(dues, default=None))
+        if not (own.any or others.any or len(self.leaving.rows)):
+            return self._none(own, others)
+        with self.proof.in_future():
+            found = self._without_victims()
+            if found is None:
+                found = self._seek(own, anywhere=False)
+            if found is None and others.any:
+                self.proof.is_just = reclaim.is_just
+                found = self._seek(others, anywhere=True)
+                if found is None and own.any:
+                    found = self._seek(own.joined(others), anywhere=True)
+        return self._none(own, others) if found is None else self._plan(*found)
+
+    def _none(self, *asked: Candidates) -> NoPlan:
+        dues = [candidates.again_at_us for candidates in asked if candidates.again_at_us is not None]
+        return NoPlan(self.cut, min(dues, default=None))
 
     def _needed(self) -> list[int]:
         """By column, the least that the workload is charged."""
@@ -76,19 +86,36 @@ class Quest:
         needed: list[int] = tables.shape_charges[shapes].sum(axis=0).tolist()
         return needed
 
-    def _seek(self, found: Candidates, *, anywhere: bool) -> Plan | None:
+    @cached_property
+    def short(self) -> Int64Array:
+        """What each node lacks for a pod that lacks only room, with those who leave gone."""
+        return self.leaving.shortage(int(self.books.store.tables.pods[layout.POD_SHAPE, self.asking.row]))
+
+    def _without_victims(self) -> Found | None:
+        """Where the workload goes if nobody goes but those who leave anyway."""
+        if not len(self.leaving.rows):
+            return None
+        if not self.lacks_only_room:
+            placements = self.proof.fits_without(self.leaving.rows.tolist())
+            return ([], placements) if placements else None
+        roomy = np.flatnonzero((self.short <= 0).all(axis=1))
+        if not len(roomy):
+            return None
+        placements = self.proof.fits_without(self.leaving.on_any(roomy), roomy)
+        return ([], placements) if placements else None
+
+    def _seek(self, found: Candidates, *, anywhere: bool) -> Found | None:
         """Victims for a pod on one node, if possible; otherwise over the fleet.
 
         ``anywhere``: a victim may help although the pod goes to another node.
         """
-        if self.lacks_only_room and found.alone:
-            by_node = ByNode(self.proof, self.books, self.departing, found.alone)
+        if self.lacks_only_room and len(found.singles.rows):
+            by_node = ByNode(self.proof, self.books, self.leaving, self.short, found.singles)
             victims = by_node.find()
             if victims is not None:
-                departing = self._near(self.departing, victims.placements)
-                return self._plan(list(victims.rows), departing, victims.placements)
+                return list(victims.rows), victims.placements
             self.cut |= by_node.cut
-        over_fleet = OverFleet(self.proof, self.books, self.departing)
+        over_fleet = OverFleet(self.proof, self.books, self.leaving.rows.tolist())
         chosen = None
         if anywhere or not self.lacks_only_room:
             chosen = over_fleet.find(found.alone)
@@ -98,34 +125,46 @@ class Quest:
         if chosen is None:
             return None
         units, placements = chosen
-        rows = list(dict.fromkeys(row for unit in units for row in unit.rows))
-        return self._plan(rows, self._near(self.departing, placements), placements)
+        return list(dict.fromkeys(row for unit in units for row in unit.rows)), placements
 
-    def _near(self, departing: list[int], placements: Placements) -> list[int]:
-        """Those of the departing who may matter for these placements."""
-        if self.proof.is_tied:
-            return departing
-        nodes = {one.node for one in placements}
-        return [row for row in departing if self.books.pods.node_row(row) in nodes]
-
-    def _plan(self, victims: list[int], departing: list[int], placements: Placements) -> Plan:
-        """The plan that waits for these victims and for no more of the departing than it must."""
+    def _plan(self, victims: list[int], placements: Placements) -> Plan:
+        """The plan that waits for these victims and for no more of those who leave than it must."""
         nodes = NO_NODES
         if self.lacks_only_room:
             nodes = np.array([placements[0].node], np.int64)
-        needed, fewer = list(departing), self._proven(victims, departing, nodes)
-        if fewer:
-            placements = fewer
-        else:
-            # Somebody elsewhere holds what it needs, such as quota.
-            needed = list(self.departing)
-        for row in reversed(needed):
-            rest = [one for one in needed if one != row]
-            without = self._proven(victims, rest, nodes) if victims or rest else ()
-            if without:
-                needed, placements = rest, without
+        needed, placements = self._awaited(victims, nodes, placements)
         uids = [self.books.pods.pod_at(row).uid for row in (*needed, *victims)]
         return Plan(placements, tuple(uids[len(needed) :]), tuple(uids))
 
-    def _proven(self, victims: list[int], departing: list[int], nodes: Int64Array) -> Placements:
-        return self.proof.fits_without([*departing, *victims], nodes)
+    def _awaited(
+        self, victims: list[int], nodes: Int64Array, placements: Placements
+    ) -> tuple[list[int], Placements]:
+        """For whom of those who leave it must wait."""
+        alone = self._proven(victims, [], nodes) if victims else ()
+        if alone or not len(self.leaving.rows):
+            return [], alone or placements
+        near: list[int] = []
+        if not self.proof.is_tied:
+            near = self.leaving.on_any(np.array([one.node for one in placements], np.int64))
+        fewer = self._proven(victims, near, nodes) if near else ()
+        if fewer:
+            return self._fewest(victims, near, nodes, fewer)
+        # Somebody elsewhere holds what it needs, such as quota.
+        return self._fewest(victims, self.leaving.rows.tolist(), nodes, placements)
+
+    def _fewest(
+        self, victims: list[int], needed: list[int], nodes: Int64Array, placements: Placements
+    ) -> tuple[list[int], Placements]:
+        """As few of the leaving as it must wait for: more and more of them are tried without."""
+        size = len(needed)
+        while size:
+            for start in reversed(range(0, len(needed), size)):
+                rest = needed[:start] + needed[start + size :]
+                without = self._proven(victims, rest, nodes) if victims or rest else ()
+                if without:
+                    needed, placements = rest, without
+            size //= 2
+        return needed, placements
+
+    def _proven(self, victims: list[int], leaving: list[int], nodes: Int64Array) -> Placements:
+        return self.proof.fits_at_once_without([*leaving, *victims], nodes)

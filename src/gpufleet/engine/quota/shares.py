@@ -82,6 +82,14 @@ def dominant(borrowed: Sequence[int], to_share: Sequence[int], weight_milli: int
     return RawShare(False, numerator * WEIGHT_ONE_MILLI, denominator * weight_milli * scale, dominant_one)
 
 
+def is_within(used: Sequence[int], owed: Sequence[int], asked: Sequence[tuple[int, int]]) -> bool:
+    """True if, with these amounts of resource columns more, no more of them is used than is owed."""
+    for column, amount in asked:
+        if used[column] + amount > owed[column]:
+            return False
+    return True
+
+
 class QueueShares:
     """The dominant shares of the queues as the cells are now; within a trial, as they would be."""
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from gpufleet.engine import layout
 from gpufleet.engine.members import Members
 from gpufleet.engine.quota.past_use import MEAN_SCALE, PastUse
-from gpufleet.engine.quota.shares import QueueShares, RawShare, dominant
+from gpufleet.engine.quota.shares import QueueShares, RawShare, dominant, is_within
 from gpufleet.engine.quota.tree import QueueTree
 from gpufleet.engine.tables import TableStore
 from gpufleet.engine.waiting import Head, Line, WaitingRoom
@@ -218,9 +218,8 @@ class Turns:
             return Key(UNDESCRIBED, 0, False, 0, contestant.head)
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
         right = WITHIN_WHAT_IS_OWED
-        for column, amount in contestant.ask:
-            if counted[column] + amount > standing.owed[column]:
-                right = BEYOND_WHAT_IS_OWED if standing.weight_milli else WITHOUT_WEIGHT
+        if not is_within(counted, standing.owed, contestant.ask):
+            right = BEYOND_WHAT_IS_OWED if standing.weight_milli else WITHOUT_WEIGHT
         # A head that found no place leaves the use on its path as it was, and most heads find none.
         measured = self._measured.get(row)
         if measured is None or measured[0] != counted:

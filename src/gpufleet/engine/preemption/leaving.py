@@ -1,0 +1,136 @@
+"""What pods that end anyway leave behind: the room of every node, and of the queues, as it will be.
+
+A node that is being left is over-committed as soon as somebody is nominated there. So the devices are
+looked at one by one: how many will be free when those who leave them are gone. All of it is added up in
+one compiled pass and changes nothing.
+"""
+
+import numpy as np
+
+from gpufleet.engine import layout
+from gpufleet.engine.books import Books
+from gpufleet.engine.compiled import kernel
+from gpufleet.engine.placing import SERVES_WHOLE
+from gpufleet.engine.standing import LEAVING
+from gpufleet.engine.tables import Int64Array, Tables
+from gpufleet.model.device import WHOLE_GPU_MILLI
+
+GPU = 0
+"""The first thing that a shape may lack; behind it come the host resources in the order of their columns."""
+NOTHING_SHORT = -(1 << 61)
+FAR_TOO_MUCH = 1 << 61
+
+
+class Leaving:
+    """The pods that end anyway, as of now, and what they hold."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        cells, count = books.pods.standing.cells, len(books.pods.pods)
+        pods = books.store.tables.pods
+        told = np.flatnonzero(cells[LEAVING, :count])
+        self.rows: Int64Array = told[pods[layout.POD_NODE, told] != layout.NOT_SET]
+        self.nodes: Int64Array = pods[layout.POD_NODE, self.rows]
+
+    def on(self, node: int) -> list[int]:
+        """Those on one node."""
+        rows: list[int] = self.rows[self.nodes == node].tolist()
+        return rows
+
+    def on_any(self, nodes: Int64Array) -> list[int]:
+        """Those on one of these nodes."""
+        wanted = np.zeros(self.books.fleet.row_count, np.bool_)
+        wanted[nodes] = True
+        rows: list[int] = self.rows[wanted[self.nodes]].tolist()
+        return rows
+
+    def shortage(self, shape: int) -> Int64Array:
+        """By node row and thing that a shape asks for, how much is short when they are gone.
+
+        Nothing or less: there is enough. ``GPU`` is in whole devices, or in milli for a share. Nodes that
+        do not suit the shape lack far too much of it.
+        """
+        books, tables = self.books, self.books.store.tables
+        resources = tables.shape_resources.shape[1]
+        short = np.full((books.fleet.row_count, 1 + resources), NOTHING_SHORT, np.int64)
+        held = np.zeros((2, tables.devices.shape[1]), np.int64)
+        freed = np.zeros((books.fleet.row_count, 1 + resources), np.int64)
+        slot = books.shapes.slot(shape)
+        lacking(tables, shape, books.shapes.rankings.refused[slot], self.rows, held, freed, short)
+        return short
+
+
+@kernel
+def lacking(
+    tables: Tables,
+    shape: int,
+    refused: Int64Array,
+    leaving: Int64Array,
+    held: Int64Array,
+    freed: Int64Array,
+    short: Int64Array,
+) -> None:
+    """Fill ``short``; ``held`` gets users and milli that leave each device, ``freed`` host resources."""
+    for index in range(len(leaving)):
+        give_back(tables, leaving[index], held, freed)
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    milli = tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+    for node in range(short.shape[0]):
+        if tables.nodes[layout.NODE_PRESENT, node] == 0 or refused[node] != 0:
+            short[node, GPU] = FAR_TOO_MUCH
+            continue
+        if count > 0 and milli == WHOLE_GPU_MILLI:
+            free = tables.nodes[layout.NODE_FREE_WHOLE_GPUS, node]
+            if freed[node, 0] > 0:
+                free = whole_after(tables, node, held)
+            short[node, GPU] = count - free
+        elif count > 0:
+            free = tables.nodes[layout.NODE_FREE_GPU_MILLI, node]
+            if freed[node, 0] > 0:
+                free = milli_after(tables, node, held)
+            short[node, GPU] = count * milli - free
+        for column in range(tables.shape_resources.shape[1]):
+            asked = tables.shape_resources[shape, column]
+            if asked > 0:
+                free = tables.resources_free[node, column] + freed[node, 1 + column]
+                short[node, 1 + column] = asked - free
+
+
+@kernel
+def give_back(tables: Tables, pod: int, held: Int64Array, freed: Int64Array) -> None:
+    """Add up what one pod leaves; ``freed[node, 0]`` counts the pods."""
+    node, shape = tables.pods[layout.POD_NODE, pod], tables.pods[layout.POD_SHAPE, pod]
+    freed[node, 0] += 1
+    for column in range(tables.shape_resources.shape[1]):
+        freed[node, 1 + column] += tables.shape_resources[shape, column]
+    for index in range(tables.shapes[layout.SHAPE_GPU_COUNT, shape]):
+        device = tables.pod_devices[pod, index]
+        if device != layout.NOT_SET:
+            held[0, device] += 1
+            held[1, device] += tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+
+
+@kernel
+def whole_after(tables: Tables, node: int, held: Int64Array) -> int:
+    """How many devices of a node will serve a whole request, with nobody on them."""
+    free = 0
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        healthy = tables.devices[layout.DEVICE_HEALTHY, device] == 1
+        serves = tables.devices[layout.DEVICE_SERVES, device] & SERVES_WHOLE != 0
+        unused = tables.devices[layout.DEVICE_USERS, device] == held[0, device]
+        milli = tables.devices[layout.DEVICE_FREE_MILLI, device] + held[1, device]
+        if healthy and serves and unused and milli == WHOLE_GPU_MILLI:
+            free += 1
+    return free
+
+
+@kernel
+def milli_after(tables: Tables, node: int, held: Int64Array) -> int:
+    """How much of the healthy devices of a node will be free."""
+    free = 0
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        if tables.devices[layout.DEVICE_HEALTHY, device] == 1:
+            free += max(0, tables.devices[layout.DEVICE_FREE_MILLI, device] + held[1, device])
+    return int(free)

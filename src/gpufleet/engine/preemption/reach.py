@@ -1,0 +1,50 @@
+"""Whom a policy lets a workload evict, by priority and age alone."""
+
+from typing import NamedTuple
+
+from gpufleet.model.identifiers import QueueName
+from gpufleet.model.queue import Prey
+
+NOTHING = -(1 << 62)
+EVERYTHING = 1 << 62
+
+
+class Rank(NamedTuple):
+    """By what a workload is compared with those it may evict."""
+
+    queue: QueueName
+    priority: int
+    created_at_us: int
+
+
+class Reach(NamedTuple):
+    """Who has a priority below ``below``, and of ``priority`` who came after a time.
+
+    Nobody above ``most``.
+    """
+
+    below: int
+    priority: int
+    newer_than_us: int
+    most: int = EVERYTHING
+
+    def holds(self, priority: int, created_at_us: int) -> bool:
+        """True if a workload of this priority and age may be evicted."""
+        newer = priority == self.priority and created_at_us > self.newer_than_us
+        return (priority < self.below or newer) and priority <= self.most
+
+
+def reach(policy: Prey, rank: Rank, most: int | None = None) -> Reach:
+    """Whom a policy towards other queues reaches, up to a priority if there is such a limit."""
+    below = {Prey.NEVER: NOTHING, Prey.ANY: EVERYTHING}.get(policy, rank.priority)
+    newer_than_us = rank.created_at_us if policy is Prey.LOWER_OR_NEWER_EQUAL_PRIORITY else EVERYTHING
+    return Reach(below, rank.priority, newer_than_us, EVERYTHING if most is None else most)
+
+
+def reach_within(policy: Prey, rank: Rank) -> Reach:
+    """Whom a policy within a queue reaches.
+
+    Nobody evicts who goes before it in their queue, whatever the policy: the other would be owed the
+    place at once, and they would evict each other for ever.
+    """
+    return reach(Prey.LOWER_OR_NEWER_EQUAL_PRIORITY if policy is Prey.ANY else policy, rank)
