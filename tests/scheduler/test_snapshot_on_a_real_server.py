@@ -1,5 +1,6 @@
-"""A snapshot of a real cluster, with the rights of who may only look, says what the scheduler then does."""
+"""A snapshot and a what-if on a real cluster, with the rights of who may only look, say what then happens."""
 
+import json
 import os
 import subprocess
 import sys
@@ -17,9 +18,11 @@ from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.scheduler.snapshots import decisions, document
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.real_scheduler import node_of, scheduler_at_work
-from tests.scheduler.test_queues_on_a_real_server import add_pod, add_queue
+from tests.scheduler.test_queues_on_a_real_server import QUEUES, add_pod, add_queue
 from tests.waiting import until
 
+SMALL = ("whatif", "--set-quota", "a.gpu=4")
+LARGE = ("whatif", "--set-quota", "a.gpu=5")
 BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 
@@ -77,3 +80,13 @@ def test_what_it_says_is_what_the_scheduler_does(cluster: LocalCluster, tmp_path
     with scheduler_at_work(cluster), cluster.api() as api:
         until(lambda: all(node_of(api, name) for name in bound))
         assert {name: node_of(api, name) for name in bound} == bound
+
+        until(lambda: json.loads(gpufleet(cluster, *SMALL, "-o", "json"))["starts"] == [])
+        (starts,) = json.loads(gpufleet(cluster, *LARGE, "-o", "json"))["starts"]
+        assert starts["name"] == "over"
+        assert node_of(api, "over") == ""
+        raised = {"spec": {"quotas": [{"resource": "gpu", "nominal": 5, "borrowingLimit": 0}]}}
+        code, body = api.request("PATCH", f"{QUEUES}/a", raised, "application/merge-patch+json")
+        assert code == 200, body
+        until(lambda: node_of(api, "over") != "")
+        assert starts["start"] == {"inS": 0.0, "nodes": {node_of(api, "over"): 1}}

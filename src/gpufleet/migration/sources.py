@@ -4,13 +4,12 @@ Other systems' objects are read field by field, through the questions of ``Sourc
 what a version of theirs adds must not make the whole file unreadable, but is noted as not understood.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import yaml
 
-from gpufleet.model.errors import InputError, printable
+from gpufleet.kube.yaml_documents import objects_of
+from gpufleet.model.errors import InputError
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.quantity import ZERO, Quantity, parse_quantity
 
@@ -84,37 +83,7 @@ class Source(msgspec.Struct, frozen=True):
 
 def read_documents(text: bytes, where: str) -> list[Source]:
     """The objects of a YAML or JSON text. Raises InputError for what is none."""
-    found: list[Source] = []
-    for document in _documents(text, where):
-        found += _objects(document, where)
-    return found
-
-
-def _documents(text: bytes, where: str) -> list[Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    expected = "Kubernetes objects as YAML or JSON"
-    try:
-        # Nine lines of aliases can grow to gigabytes, and no tool of Kubernetes writes any.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
-            raise InputError("has aliases", where=where, expected=f"{expected}, written out")
-        return list(yaml.load_all(text, Loader=loader))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as problem:
-        if isinstance(problem, InputError):
-            raise
-        reason = " ".join(printable(str(problem), 200).split())
-        raise InputError(f"not YAML: {reason}", where=where, expected=expected) from None
-
-
-def _objects(document: Any, where: str) -> Iterator[Source]:
-    if document is None:
-        return
-    if not isinstance(document, dict):
-        raise InputError("not an object", where=where, expected="Kubernetes objects")
-    if isinstance(document.get("items"), list):
-        for one in document["items"]:
-            yield from _objects(one, where)
-        return
-    yield object_of(document, where)
+    return [object_of(document, where) for document in objects_of(text, where)]
 
 
 def object_of(document: dict[str, Any], where: str) -> Source:

@@ -1,16 +1,13 @@
 """Amounts and times of a scenario file, as whole numbers of the engine's units."""
 
-import re
-
+from gpufleet.kube.codec.durations import read_duration
+from gpufleet.kube.codec.quota_amounts import read_amount
+from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.quantity import Quantity, parse_quantity
-from gpufleet.model.queue import COST, CPU, GPU, GPU_MEMORY, GPU_MODEL_PREFIX
+from gpufleet.model.queue import GPU_MEMORY
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.scenario.errors import ScenarioError
 from gpufleet.scenario.text import Amount
-
-_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
-_MICROSECONDS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-_MILLIONTHS = 10**6
 
 
 def quantity(amount: Amount, field: str) -> Quantity:
@@ -39,22 +36,12 @@ def mebibytes(amount: Amount, field: str) -> int:
 
 
 def quota_amount(resource: str, amount: Amount, field: str) -> int:
-    """An amount of a resource in the unit in which quotas count it (``model.queue``)."""
-    if resource in {GPU, CPU, COST} or resource.startswith(GPU_MODEL_PREFIX):
-        return milli(amount, field)
-    return mebibytes(amount, field) if resource == GPU_MEMORY else units(amount, field)
+    """An amount of a resource in the unit in which quotas count it; GPU memory without a unit is in MiB."""
+    if resource == GPU_MEMORY and isinstance(amount, int):
+        return units(amount, field)
+    return read_amount(QuotaResource(resource), str(amount), field)
 
 
 def microseconds(text: str, field: str) -> int:
-    """A length of time such as 90s, 5m or 1h30m."""
-    parts = list(_PART.finditer(text))
-    if not parts or "".join(part.group(0) for part in parts) != text:
-        raise ScenarioError(
-            "not a length of time", field=field, value=text, expected="such as 90s, 5m, 1h30m or 2d"
-        )
-    total = 0
-    for part in parts:
-        whole, _, rest = part.group(1).partition(".")
-        millionths = int(whole) * _MILLIONTHS + int((rest or "0").ljust(6, "0"))
-        total += millionths * _MICROSECONDS[part.group(2)] // _MILLIONTHS
-    return total
+    """A length of time such as 90s, 1.5s or 1h30m."""
+    return read_duration(text, field, fractions=True)

@@ -13,15 +13,23 @@ MAXIMUM_US = 100 * 365 * 86_400 * 10**6
 """A hundred years: nothing that is written shall overflow a sum of times."""
 
 _WHOLE = re.compile(PATTERN)
-_PART = re.compile(r"([0-9]+)(ms|[smhd])")
+_FRACTIONS = re.compile(r"([0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m|h|d))+")
+_PART = re.compile(r"([0-9]+)(?:\.([0-9]+))?(ms|[smhd])")
+_MILLIONTHS = 10**6
 _US = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}
 
 
-def read_duration(text: str, field: str) -> int:
-    """Microseconds. Raises InputError for what is no length of time, or longer than a hundred years."""
-    if len(text) > LENGTH_MAX or not _WHOLE.fullmatch(text):
+def read_duration(text: str, field: str, *, fractions: bool = False) -> int:
+    """Microseconds. Raises InputError for what is no length of time, or longer than a hundred years.
+
+    ``fractions`` lets in "1.5s", which the definition of FleetQueue does not.
+    """
+    if len(text) > LENGTH_MAX or not (_FRACTIONS if fractions else _WHOLE).fullmatch(text):
         raise InputError("not a length of time", field=field, value=text, expected=EXPECTED)
-    found = sum(int(number) * _US[unit] for number, unit in _PART.findall(text))
+    found = 0
+    for whole, rest, unit in _PART.findall(text):
+        millionths = int(whole) * _MILLIONTHS + int(rest.ljust(6, "0") or 0)
+        found += millionths * _US[unit] // _MILLIONTHS
     if found > MAXIMUM_US:
         raise InputError("too long", field=field, value=text, expected="at most a hundred years")
     return found

@@ -1,0 +1,105 @@
+"""``gpufleet whatif``: what changes would bring; ``gpufleet.scheduler.whatif`` finds it out."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpufleet.scheduler.whatif.request import Submitted
+
+
+@click.command(name="whatif")
+@click.option(
+    "--add-nodes",
+    metavar="COUNT[:LIKE]",
+    multiple=True,
+    help="Nodes more: 2, 2:like=NODE, or 2:gpus=8,model=H100-80GB[,cpu=..][,memory=..][,sharing=mixed].",
+)
+@click.option("--remove-node", metavar="NODE", multiple=True, help="A node less.")
+@click.option(
+    "--set-quota",
+    metavar="QUEUE.RESOURCE=VALUE",
+    multiple=True,
+    help="Another nominal quota; QUEUE.RESOURCE.borrowing, .lending and .hard are limits, and may be none.",
+)
+@click.option(
+    "--submit",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Work more: Pods, Jobs, Deployments, ReplicaSets, StatefulSets, and what they name.",
+)
+@click.option("-n", "--namespace", default="default", show_default=True, help="Of work that names none.")
+@click.option(
+    "--snapshot", type=click.Path(path_type=Path), help="A file of `gpufleet snapshot`, instead of a cluster."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
+)
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@click.option("--policy", default="gpufleet", show_default=True, help="The scheduler's policy.")
+def command(
+    add_nodes: tuple[str, ...],
+    remove_node: tuple[str, ...],
+    set_quota: tuple[str, ...],
+    submit: tuple[Path, ...],
+    namespace: str,
+    snapshot: Path | None,
+    output: str,
+    kubeconfig: Path | None,
+    context: str,
+    scheduler_name: str,
+    policy: str,
+) -> None:
+    """Say what changes would bring: what starts, where and when, who is evicted, what still waits.
+
+    All changes are made together, on a copy: nothing is changed in the cluster. Two engines decide, one with
+    the changes and one without; the answer is what differs. All options for changes may be repeated.
+    """
+    from gpufleet.scheduler.whatif.request import Request, read_add_nodes, read_set_quota
+
+    if snapshot is not None and (kubeconfig is not None or context):
+        raise click.UsageError("either a snapshot or a cluster, not both")
+    request = Request(
+        tuple(read_add_nodes(text) for text in add_nodes),
+        remove_node,
+        tuple(read_set_quota(text) for text in set_quota),
+        tuple(submitted(path) for path in submit),
+        namespace,
+    )
+    if request.empty:
+        raise click.UsageError(
+            "nothing would change: name --add-nodes, --remove-node, --set-quota or --submit"
+        )
+    from gpufleet.cli.rerun import log_lines
+    from gpufleet.cli.whatif_output import show
+    from gpufleet.scheduler.questions.command import Question
+    from gpufleet.scheduler.settings import Settings
+    from gpufleet.scheduler.whatif.command import of_cluster, of_snapshot
+
+    if snapshot is not None:
+        with log_lines(snapshot) as lines:
+            answer = of_snapshot(request, lines, str(snapshot))
+    else:
+        question = Question("", kubeconfig=kubeconfig, context=context)
+        settings = Settings(identity="whatif", scheduler_name=scheduler_name, policy=policy)
+        answer = of_cluster(request, question, settings)
+    show(answer, output)
+
+
+def submitted(path: Path) -> "Submitted":
+    """A file with work in it. Raises InputError where it cannot be read."""
+    from gpufleet.model.errors import InputError
+    from gpufleet.scheduler.whatif.request import Submitted
+
+    if str(path) == "-":
+        return Submitted("standard input", sys.stdin.buffer.read())
+    try:
+        return Submitted(path.name, path.read_bytes())
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+        raise InputError(problem, field="--submit", value=str(path), expected="a file of YAML") from error

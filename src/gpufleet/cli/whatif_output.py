@@ -1,0 +1,183 @@
+"""Lays the answer to a what-if out for people: what differs first, then what still waits."""
+
+import datetime as dt
+import textwrap
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from gpufleet.cli.explain_output import harmless_line
+from gpufleet.scheduler.whatif.answer import Answer, Start, Work
+
+WIDTH = 100
+LISTED_MAX = 10
+NODES_MAX = 4
+UNCHANGED = "Nothing was changed in the cluster."
+
+
+def show(answer: Answer, output: str) -> None:
+    """To standard output."""
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        return
+    for line in lines(answer):
+        click.echo(harmless_line(line))
+
+
+def lines(answer: Answer) -> Iterator[str]:
+    """The whole text."""
+    for number, change in enumerate(answer.changes):
+        yield from _wrapped(f"{'If' if number == 0 else 'and'}  {change}", 4)
+    yield ""
+    when = _Times(answer.at)
+    told = [
+        ("would start", answer.starts, when.start),
+        ("would be evicted", answer.evicted, when.evicted),
+        ("would lose their node", answer.displaced, when.displaced),
+        ("would end for good", answer.lost, lambda work: work.why),
+        ("would start later, or not at all", answer.delayed, when.delayed),
+        ("would no longer be evicted", answer.spared, lambda _: "goes on"),
+    ]
+    if not any(work for _, work, _ in told):
+        yield "Nothing would start, and nothing would have to end, that does not without it."
+    for title, work, words in told:
+        if work:
+            yield f"{counted_pods(work)} {title}:"
+            for one in work[:LISTED_MAX]:
+                yield from _wrapped(f"  {_named(one)}  {words(one)}", 6)
+            yield from _more(work)
+    yield from _queues(answer)
+    yield from _waiting(answer)
+    for note in answer.notes:
+        yield from _wrapped(f"Note: {note}", 6)
+    yield ""
+    yield UNCHANGED
+
+
+class _Times:
+    """Words for what happens when."""
+
+    def __init__(self, at: str) -> None:
+        self.at = dt.datetime.fromisoformat(at)
+
+    def moment(self, start: Start) -> str:
+        """Now, or in how long and at what time."""
+        if start.in_s < 1:
+            return "now"
+        then = self.at + dt.timedelta(seconds=start.in_s)
+        return f"in {length(start.in_s)} ({then:%H:%M:%S} UTC)"
+
+    def start(self, work: Work) -> str:
+        """When and where work starts."""
+        if work.start is None:
+            return ""
+        earlier = "" if work.before is None else f", and not {self.moment(work.before)}"
+        return f"{self.moment(work.start)} on {_nodes(work.start)}{earlier}"
+
+    def evicted(self, work: Work) -> str:
+        """For whom work is evicted, and what becomes of it."""
+        return f"for {work.for_whom}; {self.displaced(work)}"
+
+    def displaced(self, work: Work) -> str:
+        """What becomes of work that must leave its place."""
+        words = []
+        if work.again is not None:
+            words.append(f"starts again {self.moment(work.again)} on {_nodes(work.again)}")
+        if work.waits_again:
+            waits = "waits" if work.waits_again == work.pods else f"{counted(work.waits_again)} of it waits"
+            words.append(f"{waits} again: {work.why}")
+        return "; ".join(words) or "no controller makes it anew"
+
+    def delayed(self, work: Work) -> str:
+        """When it starts now, and when it would have."""
+        before = "" if work.before is None else f", instead of {self.moment(work.before)}"
+        if work.start is not None:
+            return f"{self.moment(work.start)} on {_nodes(work.start)}{before}"
+        return f"waits{before}: {work.why}"
+
+
+def length(seconds: float) -> str:
+    """A length of time in its two largest units."""
+    rest, parts = round(seconds), []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, rest = divmod(rest, size)
+        if number:
+            parts.append(f"{number}{unit}")
+    return "".join(parts[:2]) or "0s"
+
+
+def counted_pods(work: tuple[Work, ...]) -> str:
+    """How many pods it has."""
+    return counted(sum(one.pods for one in work))
+
+
+def counted(pods: int) -> str:
+    """So many pods."""
+    return "1 pod" if pods == 1 else f"{pods} pods"
+
+
+def _named(work: Work) -> str:
+    gpus = f", GPUs: {work.gpus}" if work.gpus else ""
+    if work.kind == "pod":
+        return f"{work.title}{' (' + gpus[2:] + ')' if gpus else ''}"
+    return f"{work.title} ({counted_pods((work,))}{gpus + ' each' if gpus and work.pods > 1 else gpus})"
+
+
+def _nodes(start: Start) -> str:
+    names = [f"{name} ({count})" if count > 1 else name for name, count in start.nodes.items()]
+    if len(names) > NODES_MAX:
+        return f"{', '.join(names[:NODES_MAX])} and {len(names) - NODES_MAX} more nodes"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _queues(answer: Answer) -> Iterator[str]:
+    if not answer.queues:
+        return
+    yield "Queues use:"
+    width = max(len(f"{one.queue} {one.resource}") for one in answer.queues)
+    for one in answer.queues[:LISTED_MAX]:
+        name = f"{one.queue} {one.resource}"
+        use = one.used_after
+        if one.used_before != use:
+            use += f" instead of {one.used_before}"
+        of = one.nominal_after
+        if one.nominal_before != of:
+            of += f" (was {one.nominal_before})"
+        yield f"  {name:<{width}}  {use}, nominal {of}"
+    if len(answer.queues) > LISTED_MAX:
+        yield f"  and {len(answer.queues) - LISTED_MAX} more"
+
+
+def _waiting(answer: Answer) -> Iterator[str]:
+    if not answer.waiting_pods_after:
+        yield "Nothing would wait any more." if answer.waiting_pods_before else "Nothing waits."
+        return
+    pods = "1 pod waits" if answer.waiting_pods_after == 1 else f"{answer.waiting_pods_after} pods wait"
+    yield f"{pods} in the end (without it: {answer.waiting_pods_before}):"
+    above = {one.title for one in (*answer.evicted, *answer.displaced, *answer.delayed)}
+    others = tuple(one for one in answer.waits if one.title not in above)
+    for one in others[:LISTED_MAX]:
+        why = one.why or "nothing stands in its way but its turn"
+        yield from _wrapped(f"  {_named(one)}  {why}", 6)
+    yield from _more(others, answer.waits_more)
+    if len(others) < len(answer.waits):
+        yield "  and those named above" if others else "  those named above"
+
+
+def _more(work: tuple[Work, ...], pods: int = 0) -> Iterator[str]:
+    pods += sum(one.pods for one in work[LISTED_MAX:])
+    if pods:
+        yield f"  and {pods} more pods (all of it: -o json)"
+
+
+def _wrapped(text: str, indent: int) -> Iterator[str]:
+    first = text[: len(text) - len(text.lstrip(" "))]
+    yield from textwrap.wrap(
+        text.strip(),
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
