@@ -51,7 +51,7 @@ class Arena:
         never = PreemptionPolicy(within_queue=Prey.NEVER)
         owned = (Quota(GPU, GPUS * 1000),)
         self.settle(
-            *(event.NodeSet(_node(number)) for number in range(NODES)),
+            *(event.NodeSet(node_of_eight(f"node-{number:03d}")) for number in range(NODES)),
             event.QueueSet(Queue(root)),
             event.QueueSet(Queue(BORROWER, parent=root, quotas=(Quota(GPU, 0),), preemption=never)),
             event.QueueSet(Queue(OWNER, parent=root, quotas=owned, preemption=never)),
@@ -75,8 +75,8 @@ class Arena:
                 return took, said
 
 
-def _node(number: int) -> Node:
-    name = f"node-{number:03d}"
+def node_of_eight(name: str) -> Node:
+    """A node with eight GPUs and more of all else than they need."""
     devices = tuple(
         Device(DeviceId(f"{name}/{index}"), GpuModelName("H100"), 81_920) for index in range(GPUS_A_NODE)
     )

@@ -10,21 +10,18 @@ import time
 
 import msgspec
 
-from bench.queues.kai import expect
+from bench.queues.kai import GPUS_A_NODE, expect, node_of_eight
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Bind
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
-from gpufleet.model.device import Device
-from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName, PodUid, QueueName
-from gpufleet.model.node import Node
+from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import GPU, Queue, Quota
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 
 NODES = 10_000
-GPUS_A_NODE = 8
 BRANCHES = 10
 LEVELS = 3
 PENDING = 100_000
@@ -109,14 +106,7 @@ def _queues() -> list[event.Event]:
 
 
 def _fleet() -> list[event.Event]:
-    events: list[event.Event] = []
-    for number in range(NODES):
-        name = f"n{number:05d}"
-        devices = tuple(
-            Device(DeviceId(f"{name}/{index}"), GpuModelName("H100"), 81_920) for index in range(GPUS_A_NODE)
-        )
-        events.append(event.NodeSet(Node(NodeName(name), Resources(192_000, 1 << 41, 250), devices)))
-    return events
+    return [event.NodeSet(node_of_eight(f"n{number:05d}")) for number in range(NODES)]
 
 
 def _pod(name: str, queue: QueueName, chance: random.Random) -> Pod:
