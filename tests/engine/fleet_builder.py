@@ -323,8 +323,8 @@ def placed(said: Iterable[AnyInstruction]) -> list[str]:
     return [one.uid for one in said if isinstance(one, Bind)]
 
 
-def evicted(said: Iterable[AnyInstruction]) -> dict[str, str]:
-    """Victims with their beneficiaries."""
+def evicted(said: Iterable[AnyInstruction]) -> dict[str, str | None]:
+    """Victims with their beneficiaries, None for those who end for nobody's sake."""
     return {one.uid: one.beneficiary for one in said if isinstance(one, Evict)}
 
 

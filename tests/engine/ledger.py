@@ -304,7 +304,7 @@ class Ledger:
         assert pod.preemptible, f"{one.uid} is evicted, and is not preemptible"
         assert not pod.leaving, f"{one.uid} is evicted, and ends anyway"
         assert self.refused_until_us.get(one.uid, 0) <= self.at_us, f"{one.uid} is asked again too soon"
-        asking = self.pods.get(PodUid(one.beneficiary))
+        asking = None if one.beneficiary is None else self.pods.get(PodUid(one.beneficiary))
         if asking is not None and pod.gang is None and asking.queue == pod.queue:
             assert pod.priority <= asking.priority, f"{one.uid} is evicted for work of lower priority"
 

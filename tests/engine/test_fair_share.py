@@ -10,6 +10,7 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.event_log import header_line, rerun, step_line
 from gpufleet.engine.instruction import Bind
+from gpufleet.engine.preemption.by_name import BY_QUEUES
 from gpufleet.engine.quota.fair_shares import FairShare, OwedAmount
 from gpufleet.engine.quota.shares import QueueShares
 from gpufleet.model.identifiers import PodUid, QueueName, QuotaResource
@@ -207,7 +208,7 @@ def long_story(seed: int) -> Shared:
 def test_a_log_of_fair_shares_replays_to_the_same_bytes() -> None:
     told = long_story(3)
     again = Shared("gpufleet")
-    lines = [header_line("0", "gpufleet", 0)]
+    lines = [header_line("0", "gpufleet", 0, BY_QUEUES)]
     for at_us, events in told.told:
         lines.append(step_line(at_us, events, again.engine.step(at_us, events)))
     assert all(said == now for _, said, now in rerun(lines))

@@ -133,20 +133,6 @@ def test_a_bad_queue_is_told_and_harms_nobody() -> None:
     in_world(story)
 
 
-def test_work_of_higher_priority_waits_for_work_of_its_queue() -> None:
-    async def story(world: World) -> None:
-        world.node("n", gpus=1)
-        add_queue(world, "a", quotas=[{"resource": "gpu", "nominal": 1}])
-        world.pod("low", labels={"gpufleet.io/queue": "a"}, priority=0)
-        await world.settle()
-        world.pod("high", labels={"gpufleet.io/queue": "a"}, priority=100)
-        await world.settle()
-        assert (world.node_of("low"), world.node_of("high")) == ("n", "")
-        assert world.evicted() == []
-
-    in_world(story)
-
-
 def test_without_queues_nothing_is_written() -> None:
     async def story(world: World) -> None:
         world.node("n", gpus=1)

@@ -110,7 +110,7 @@ def test_the_same_seed_is_the_same_run_in_any_process(hash_seed: str) -> None:
 
 
 def test_an_engine_that_says_something_else_when_it_runs_again_is_found() -> None:
-    life = Life("scheduler-0-1", "gpufleet")
+    life = Life("scheduler-0-1", "gpufleet", "by-queues")
     life.record(1, (PodRemoved(PodUid("nobody")),), [])
     assert list(life.broken()) == []
     life.steps.append(Step(2, (), b'["something else"]'))

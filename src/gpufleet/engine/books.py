@@ -52,6 +52,7 @@ class Books:
         self.neighbours = Neighbours(self.store, self.fleet, self.shapes, self.pods)
         self.gate = Gate(self.store, self.fleet, self.shapes, self.queues)
         self.gate.sequence_of = self.sequence_of
+        self.gate.created_of = self.created_of
         self.future_quota = FutureQuota(self.store, self.pods, self.gate)
         self.related = RelatedPlaces(
             self.store, self.shapes, self.pods, self.policy, self.neighbours, self.gate
@@ -116,6 +117,14 @@ class Books:
             return self.sequence_by_row[row]
         members = self.gangs.members(pod.gang)
         return 0 if members.started else members.sequence or self.waiting.last_sequence + 1
+
+    def created_of(self, row: int) -> int:
+        """When a pod was made, or its gang. What has started was there before."""
+        pod = self.pods.pod_at(row)
+        members = None if pod.gang is None else self.gangs.members(pod.gang)
+        if members is None or members.gang is None:
+            return pod.created_at_us
+        return 0 if members.started else members.gang.created_at_us
 
     def assign_queue(self, row: int) -> None:
         """A pod is charged to its queue, if any queue is described."""

@@ -1,7 +1,8 @@
 """Disruption budgets, kept exactly: how many pods of each may still be told to end.
 
 A budget says how many evictions it allows as of its last report. Ours since then, and those before that
-it cannot know of yet, are taken off until it reports again. A pod that two budgets select cannot be
+it cannot know of yet, are taken off until it reports again, or until they are seen to end after it has
+reported without naming them. A pod that two budgets select cannot be
 evicted at all: the eviction API refuses that.
 """
 
@@ -17,8 +18,10 @@ BudgetKey = tuple[str, str]
 
 @dataclass(slots=True)
 class _Account:
+    """``spent``: whom we told to end, and whether the budget has reported since without naming them."""
+
     budget: DisruptionBudget
-    spent: dict[PodUid, None] = field(default_factory=dict)
+    spent: dict[PodUid, bool] = field(default_factory=dict)
 
     @property
     def left(self) -> int:
@@ -41,7 +44,7 @@ class Budgets:
         account = _Account(budget)
         for pod in evicted:
             if _selects(budget, pod) and pod.uid not in budget.disrupted:
-                account.spent[pod.uid] = None
+                account.spent[pod.uid] = True
         self._accounts.setdefault(budget.namespace, {})[budget.name] = account
 
     def remove(self, namespace: str, name: str) -> None:
@@ -51,7 +54,13 @@ class Budgets:
     def spend(self, pod: Pod) -> None:
         """A pod is told to end."""
         for account in self._of(pod):
-            account.spent[pod.uid] = None
+            account.spent[pod.uid] = False
+
+    def seen_to_end(self, pod: Pod) -> None:
+        """A pod that was told to end does: a report that came since has taken that into account."""
+        for account in self._of(pod):
+            if account.spent.get(pod.uid):
+                del account.spent[pod.uid]
 
     def refund(self, pod: Pod) -> None:
         """A pod was not told to end after all."""

@@ -18,14 +18,16 @@ from gpufleet.engine.instruction import (
     GangUnschedulable,
     Unschedulable,
     Verdict,
+    WhyEvicted,
 )
 from gpufleet.engine.members import Members
 from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.second_looks import SecondLooks
+from gpufleet.engine.stopping import closed_nominations, running_in_stopped_queues
 from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.verdict import judge_each
-from gpufleet.engine.victims import Asking, Plan, VictimSearch
+from gpufleet.engine.victims import Asking, NoVictims, Plan, VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
@@ -39,6 +41,7 @@ class Cycle:
         self.books = books
         self.nominations = nominations
         self.victims = victims
+        self.evicts = not isinstance(victims, NoVictims)
         self.second_looks = SecondLooks(books)
         self.at_us = 0
         self.instructions: list[AnyInstruction] = []
@@ -53,6 +56,9 @@ class Cycle:
         self.at_us = at_us
         self.books.placed_in_step.clear()
         self.books.end_backoff(at_us)
+        if settled:
+            for nomination in closed_nominations(self.books):
+                self.nominations.cancel(nomination)
         self._serve_nominated()
         if self.books.room_freed:
             self.books.room_freed = False
@@ -62,6 +68,9 @@ class Cycle:
             self._wake_kept_out(everybody=settled)
         self._wake_who_hoped()
         self.second_looks.wake(at_us)
+        if self.evicts:
+            for row in running_in_stopped_queues(self.books):
+                self._evict(row, None, WhyEvicted.STOPPED)
         self._serve_queues(at_us)
         self.instructions += self.nominations.take_withdrawn()
         self._tell_who_waits()
@@ -244,16 +253,24 @@ class Cycle:
             if found is not None:
                 self.second_looks.note(key, found)
             return False
+        queue = self.books.queue_of(asking.row)
         for uid in found.victims:
-            self.books.departures.evict(uid)
-            self.books.budgets.spend(self.books.pods.pod_at(self.books.pods.row_by_uid[uid]))
-            self.instructions.append(Evict(uid, beneficiary, "makes room for work of higher rank"))
+            row = self.books.pods.row_by_uid[uid]
+            own = self.books.queue_of(row) == queue
+            self._evict(row, beneficiary, WhyEvicted.PREEMPTED if own else WhyEvicted.RECLAIMED)
         nomination = self.nominations.nominate(found.placements, found.waits_for)
         if self.nominations.is_ready(nomination):
             self._bind_nominated(self.nominations.take(nomination))
         else:
             self.instructions += self.nominations.told(nomination)
         return True
+
+    def _evict(self, row: int, beneficiary: PodUid | GangName | None, why: WhyEvicted) -> None:
+        """Tell a pod to end."""
+        pod = self.books.pods.pod_at(row)
+        self.books.departures.evict(pod.uid)
+        self.books.budgets.spend(pod)
+        self.instructions.append(Evict(pod.uid, beneficiary, why.value))
 
     def _keep_out(self, line: Line, row: int) -> bool:
         """The queue of a line lets its first pod start nowhere: it waits until that changes."""

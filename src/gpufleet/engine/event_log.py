@@ -13,18 +13,23 @@ from gpufleet.engine.errors import LogError
 from gpufleet.engine.event import AnyEvent, Event
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preemption.by_name import NOBODY, find_search
 from gpufleet.engine.scheduler import Engine
 
 FORMAT = "gpufleet.io/engine-log/v1"
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The first line: what the engine was started with. ``version`` is gpufleet's own."""
+    """The first line: what the engine was started with. ``version`` is gpufleet's own.
+
+    ``victims`` names the search for victims (``preemption.by_name``).
+    """
 
     log: str
     version: str
     policy: str
     seed: int
+    victims: str = NOBODY
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -48,9 +53,9 @@ HEADER_DECODER = msgspec.json.Decoder(Header)
 STEP_DECODER = msgspec.json.Decoder(Step)
 
 
-def header_line(version: str, policy: str, seed: int) -> bytes:
+def header_line(version: str, policy: str, seed: int, victims: str) -> bytes:
     """The first line of a log."""
-    return ENCODER.encode(Header(FORMAT, version, policy, seed)) + b"\n"
+    return ENCODER.encode(Header(FORMAT, version, policy, seed, victims)) + b"\n"
 
 
 def step_line(at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction]) -> bytes:
@@ -68,7 +73,7 @@ def rerun(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes, bytes]]:
     if first is None:
         raise LogError("an empty log", expected="a header line")
     header = read_header(first[1])
-    engine = Engine(find_policy(header.policy), seed=header.seed)
+    engine = Engine(find_policy(header.policy), seed=header.seed, victims=find_search(header.victims))
     for number, line in numbered:
         step = read_step(line, number)
         instructions = engine.step(step.at_us, step.events)

@@ -35,11 +35,26 @@ class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
     volumes: tuple[tuple[str, str], ...] = ()
 
 
+class WhyEvicted(enum.StrEnum):
+    """Why a pod is told to end.
+
+    ``PREEMPTED``: for work of its own queue that goes before it. ``RECLAIMED``: for work of another queue,
+    which takes back what this one borrowed. ``STOPPED``: its queue, or one above that, is stopped.
+    """
+
+    PREEMPTED = "preempted"
+    RECLAIMED = "reclaimed"
+    STOPPED = "stopped"
+
+
 class Evict(Instruction, frozen=True, tag="evict"):
-    """End this pod so that ``beneficiary`` can run."""
+    """End this pod, so that ``beneficiary`` can run; None where it ends for nobody's sake.
+
+    ``reason`` is one of ``WhyEvicted``; logs of older versions have words there.
+    """
 
     uid: PodUid
-    beneficiary: PodUid | GangName
+    beneficiary: PodUid | GangName | None
     reason: str
 
 

@@ -168,6 +168,7 @@ class Intake:
         """Whether a pod that has a place was told to end."""
         pod, departures = self.books.pods.pod_at(row), self.books.departures
         if pod.leaving:
+            self.books.budgets.seen_to_end(pod)
             departures.is_told(pod.uid)
             self.books.prospects += 1
         elif pod.uid in departures.told:
@@ -248,6 +249,7 @@ class Intake:
         if row is not None:
             self.nominations.cancel_of(row)
             self._end_nomination_of_gang(row)
+            self.books.budgets.seen_to_end(self.books.pods.pod_at(row))
             self.books.departures.gone(uid)
             self.books.leave(row)
             self.books.neighbours.forget(row)

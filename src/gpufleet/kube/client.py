@@ -273,14 +273,16 @@ class Client:
         namespace: str,
         uid: str = "",
         grace_s: int | None = None,
+        annotations: dict[str, str] | None = None,
         dry_run: bool = False,
     ) -> None:
         """Ask for the end of a pod, if its disruption budgets allow.
 
+        ``annotations`` are of the request, for admission policies; nothing keeps them.
         Raises TooManyRequests where they do not: never repeated here, the caller has better to do.
         """
         body = Eviction(
-            EvictionMeta(name, namespace),
+            EvictionMeta(name, namespace, annotations or {}),
             DeleteOptions(preconditions=preconditions(uid), grace_period_seconds=grace_s),
         )
         await self.create(

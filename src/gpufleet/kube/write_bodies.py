@@ -49,11 +49,12 @@ class Binding(msgspec.Struct, frozen=True):
     target: BindingTarget
 
 
-class EvictionMeta(msgspec.Struct, frozen=True):
-    """Which pod."""
+class EvictionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which pod, and what admission policies are to see beside it."""
 
     name: str
     namespace: str
+    annotations: dict[str, str] = {}
 
 
 class Eviction(msgspec.Struct, frozen=True, rename="camel"):

@@ -91,7 +91,9 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     In a ``strict`` queue the first workload that cannot run holds back all behind it; otherwise
     later work may overtake. ``parent`` None: the queue is the root of a tree. Work that has run for
     ``run_time_max_us`` is ended. ``half_life_us`` lets past usage count in the comparison with its
-    siblings, half as much after each such time; 0 looks at the present only.
+    siblings, half as much after each such time; 0 looks at the present only. What was made after
+    ``draining_since_us`` came too late for a draining queue; where that is None, what the engine hears of
+    after it heard that the queue drains.
     """
 
     name: QueueName
@@ -104,3 +106,4 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     preemption: PreemptionPolicy = PreemptionPolicy()
     run_time_max_us: int | None = None
     half_life_us: int = 0
+    draining_since_us: int | None = None

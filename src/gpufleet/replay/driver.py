@@ -13,6 +13,7 @@ from gpufleet.engine.event import Event, NodeSet, TargetWorkloadSet
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected
 from gpufleet.engine.policy import Policy
+from gpufleet.engine.preemption.by_name import BY_QUEUES, find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.node import Node
 from gpufleet.model.shape import Shape
@@ -30,11 +31,11 @@ class Driver:
     """An engine with a fleet in it."""
 
     def __init__(self, policy: Policy, seed: int, log: LineSink | None = None) -> None:
-        self.engine = Engine(policy, seed=seed)
+        self.engine = Engine(policy, seed=seed, victims=find_search(BY_QUEUES))
         self.decision_s = 0.0
         self._log = log
         if log is not None:
-            log.write(header_line(__version__, policy.name, seed))
+            log.write(header_line(__version__, policy.name, seed, BY_QUEUES))
 
     def set_up(self, nodes: list[Node], workload: tuple[tuple[Shape, int], ...]) -> None:
         """Build the fleet, ranked in the order given; tell the policy its target if it needs one."""

@@ -14,6 +14,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.gangs import FOLLOWED
 from gpufleet.kube.mirror import Health, Mirror, Pace
+from gpufleet.kube.objects.disruption import PodDisruptionBudget
 from gpufleet.kube.objects.fleet_queues import FleetQueue
 from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node import Node
@@ -30,6 +31,7 @@ from gpufleet.kube.objects.storage import (
 )
 from gpufleet.kube.replica import Identity
 from gpufleet.kube.resources import Kind
+from gpufleet.model.identifiers import NodeName
 from gpufleet.scheduler.desk import Desk
 from gpufleet.scheduler.reporting import Standing
 from gpufleet.scheduler.wire_text import PodName
@@ -49,6 +51,7 @@ WATCHED = (
     Watched(resources.NAMESPACES, Namespace),
     Watched(resources.NODE_DEVICES, NodeDevices, optional=True),
     Watched(resources.FLEET_QUEUES, FleetQueue, optional=True),
+    Watched(resources.POD_DISRUPTION_BUDGETS, PodDisruptionBudget),
     Watched(resources.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim),
     Watched(resources.PERSISTENT_VOLUMES, PersistentVolume),
     Watched(resources.STORAGE_CLASSES, StorageClass),
@@ -101,7 +104,8 @@ class Cluster:
             return None
         told = pod.condition(POD_SCHEDULED)
         waits = told if told is not None and told.status == "False" else None
-        return Standing(pod.metadata.resource_version, waits)
+        nominated = NodeName(pod.status.nominated_node_name)
+        return Standing(pod.metadata.resource_version, waits, nominated=nominated)
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""

@@ -1,8 +1,9 @@
 """Carrying the engine's instructions out: each kind goes to the part that knows how.
 
-Binds go to ``binder``, words to people to ``reporting``, half-bound gangs to ``gang_deadlines``, and what
-nodes report against grants to ``device_conflicts`` and ``memory_offenders``.
-Nothing here waits; what comes of a bind comes back through ``translation`` as an event.
+Binds go to ``binder``, evictions and places that are kept to ``taking_back``, words to people to
+``reporting``, half-bound gangs to ``gang_deadlines``, and what nodes report against grants to
+``device_conflicts`` and ``memory_offenders``. Nothing here waits; what comes of a bind comes back through
+``translation`` as an event.
 """
 
 import logging
@@ -14,6 +15,8 @@ from gpufleet.engine.instruction import (
     Evict,
     GangUnknown,
     GangUnschedulable,
+    Nominated,
+    NominationWithdrawn,
     Rejected,
     Unschedulable,
 )
@@ -27,6 +30,7 @@ from gpufleet.scheduler.gang_deadlines import GangDeadlines
 from gpufleet.scheduler.memory_offenders import MemoryOffenders
 from gpufleet.scheduler.places import Entry, Intent
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
+from gpufleet.scheduler.taking_back import TakingBack
 from gpufleet.scheduler.translation import Translation
 from gpufleet.scheduler.verdict_words import words_for_gang, words_for_pod
 from gpufleet.scheduler.volume_binder import VolumeTask
@@ -47,6 +51,7 @@ class Dispatch:
         deadlines: GangDeadlines,
         conflicts: DeviceConflicts,
         offenders: MemoryOffenders,
+        taking_back: TakingBack,
         clock: Clock,
         epoch: int,
     ) -> None:
@@ -57,6 +62,7 @@ class Dispatch:
         self.deadlines = deadlines
         self.conflicts = conflicts
         self.offenders = offenders
+        self.taking_back = taking_back
         self.clock = clock
         self.epoch = epoch
 
@@ -79,9 +85,17 @@ class Dispatch:
             case Rejected(subject, problem):
                 LOG.warning("the engine refused an event", extra={"subject": subject, "problem": problem})
             case Evict():
-                raise InternalError("no victim search is set, but the engine asked for an eviction")
+                self.taking_back.evict(instruction)
+            case Nominated():
+                self.taking_back.nominate(instruction)
+            case NominationWithdrawn(uid):
+                self.taking_back.withdraw(uid)
             case _:
                 raise InternalError(f"an instruction nobody carries out: {type(instruction).__name__}")
+
+    def after_step(self) -> None:
+        """Everything that one step of the engine said was handed on."""
+        self.taking_back.after_step()
 
     def after_round(self) -> None:
         """Look after what depends on the state as a whole, and tell those whom the engine never saw."""
@@ -91,10 +105,11 @@ class Dispatch:
         self.deadlines.regard(self.translation.half_bound())
         self.conflicts.regard(self.translation.pods.holdings.overlaps())
         self.offenders.regard(self.translation.pods.holdings.offences())
+        self.taking_back.regard()
 
     def next_due_s(self) -> float | None:
         """When a round is wanted even if nothing happens."""
-        watching = (self.deadlines, self.conflicts, self.offenders, self.translation)
+        watching = (self.deadlines, self.conflicts, self.offenders, self.taking_back, self.translation)
         dues = [one.next_due_s() for one in watching]
         return min((due for due in dues if due is not None), default=None)
 

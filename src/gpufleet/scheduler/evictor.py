@@ -15,6 +15,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import Conflict, NotFound, TooManyRequests
+from gpufleet.scheduler.fence import EPOCH
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.wire_text import PodName
 
@@ -39,8 +40,9 @@ class PlacedPod(msgspec.Struct, frozen=True):
 class Evictor:
     """Carries out evictions in the order in which they were asked for."""
 
-    def __init__(self, client: Client, metrics: Metrics) -> None:
+    def __init__(self, client: Client, metrics: Metrics, *, epoch: int) -> None:
         self.client = client
+        self.annotations = {EPOCH: str(epoch)}
         self.metrics = metrics
         self._tasks: asyncio.Queue[tuple[PlacedPod, str]] = asyncio.Queue()
 
@@ -62,7 +64,9 @@ class Evictor:
             if not placed.controlled:
                 await self.client.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
                 return "deleted"
-            await self.client.evict(pod.name, namespace=pod.namespace, uid=pod.uid)
+            await self.client.evict(
+                pod.name, namespace=pod.namespace, uid=pod.uid, annotations=self.annotations
+            )
         except (NotFound, Conflict):
             return "gone"
         except TooManyRequests:

@@ -21,6 +21,9 @@ PROBE = "gpufleet-fence-probe"
 FENCED = "another scheduler has taken over"
 """What the policy ``manifests/epoch-fence.yaml`` says, and nobody else."""
 
+EPOCH = "gpufleet.io/epoch"
+"""The annotation by which an Eviction names its epoch."""
+
 PAUSE_FIRST_S = 0.005
 PAUSE_MOST_S = 1.0
 GIVE_UP_S = 30.0

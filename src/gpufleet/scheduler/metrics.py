@@ -27,6 +27,15 @@ class Metrics:
         self.pods = self._gauge("pods", "Pods of this scheduler by state", ("state",))
         self.unreadable = self._gauge("unreadable_objects", "Objects set aside as malformed", ("kind",))
         self.evictions = self._counter("evictions", "Evictions by reason and outcome", ("reason", "outcome"))
+        self.queue_evictions = self._counter(
+            "queue_evictions",
+            "Pods told to end for the queues' sake, by reason and queue",
+            ("reason", "queue"),
+        )
+        self.evictions_refused = self._counter(
+            "evictions_refused", "Evictions for the queues' sake that did not happen, by cause", ("cause",)
+        )
+        self.nominations = self._counter("nominations", "Pods for which a place was kept")
         self.reports_dropped = self._counter("reports_dropped", "Events not written, to keep memory bounded")
         self.relists = self._counter("relists", "Lists made anew by kind of object", ("kind",))
         self.watch_age_seconds = self._gauge(

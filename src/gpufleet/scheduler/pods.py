@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 
 from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodRemoved
+from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.objects.pod import RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
+from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.scheduler.gangs import GangBook
@@ -44,6 +46,11 @@ class PodBook:
     def on_node(self, node: NodeName) -> list[Entry]:
         """All pods that have this node."""
         return [self.entries[uid] for uid in self.by_node.get(node, ())]
+
+    def ends(self, uid: PodUid) -> bool:
+        """True if a pod was told to end, ended, or is gone."""
+        entry = self.entries.get(uid)
+        return entry is None or entry.object.metadata.deletion_timestamp is not None
 
     def counts(self) -> dict[Place, int]:
         """How many pods stand where."""
@@ -186,7 +193,7 @@ class PodBook:
         meaning = self.reader.read_placed(pod)
         devices = self.reader.devices(pod, meaning.shape.gpu.count)
         self._enter(uid, Entry(pod_name(pod), pod, Place.PLACED, meaning, devices=devices))
-        return [PodBound(meaning, NodeName(pod.spec.node_name), devices)]
+        return [PodBound(meaning, NodeName(pod.spec.node_name), devices, started_at_us(pod))]
 
     def rebook(self, name: NodeName, node: Node | None) -> list[Event]:
         """A node's report changed: pods that hold other devices than we thought are moved."""
@@ -229,6 +236,14 @@ def as_meant(entry: Entry, pod: Pod) -> bool:
     same = decided.metadata.labels == pod.metadata.labels and decided.spec.containers == pod.spec.containers
     stays = pod.metadata.deletion_timestamp is None
     return same and stays and entry.intent is not None and entry.intent.became(pod)
+
+
+def started_at_us(pod: Pod) -> int | None:
+    """When a pod's kubelet took it on, None where that is not known yet."""
+    try:
+        return microseconds(pod.status.start_time) or None
+    except InputError:
+        return None
 
 
 def same_for_others(before: Pod, after: Pod) -> bool:

@@ -96,17 +96,18 @@ def prepare_kernels(policy: str) -> None:
 
 async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> int:
     access = find_access(kubeconfig=options.kubeconfig, overrides=Overrides(context=options.context))
+    settings = settings_of(options)
     transport = HttpTransport(access, connections=options.binds_at_once + SPARE_CONNECTIONS)
     with contextlib.ExitStack() as stack:
         watching = asyncio.ensure_future(expiry_watch(transport, metrics).run())
         stack.callback(watching.cancel)
-        record = None if options.event_log is None else _recorder(options, options.event_log, stack)
+        record = None if options.event_log is None else _recorder(settings, options.event_log, stack)
         life = asyncio.ensure_future(
             run(
                 transport,
                 MachineClock(),
                 random.Random(),
-                settings_of(options),
+                settings,
                 metrics=metrics,
                 status=status,
                 record=record,
@@ -157,10 +158,10 @@ def settings_of(options: ProcessOptions) -> Settings:
     )
 
 
-def _recorder(options: ProcessOptions, path: Path, stack: contextlib.ExitStack) -> Record:
+def _recorder(settings: Settings, path: Path, stack: contextlib.ExitStack) -> Record:
     """A function that appends each step to the event log."""
     file = stack.enter_context(path.open("wb"))
-    file.write(header_line(__version__, options.policy, 0))
+    file.write(header_line(__version__, settings.policy, 0, settings.victims))
 
     def record(at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction]) -> None:
         file.write(step_line(at_us, events, instructions))

@@ -4,18 +4,23 @@ A FleetQueue that cannot be understood keeps its last good reading and is report
 mended; it harms no other. Whether queues make a tree together is the engine's to judge.
 """
 
+import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
 
 from gpufleet.engine.event import Event, PastUseOf, PastUseRecalled, PricesSet, QueueRemoved, QueueSet
 from gpufleet.kube import resources
 from gpufleet.kube.codec.fleet_queues import QueueTerms, read_fleet_queue
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.queues import NamespaceQueues
+from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.fleet_queues import FleetQueue, status_of
-from gpufleet.model.errors import printable
+from gpufleet.model.errors import InputError, printable
 from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
+from gpufleet.model.queue import QueueState
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +39,7 @@ class QueueBook:
         self._of_namespace: dict[str, NamespaceQueues] = {}
         self._before: dict[str, NamespaceQueues] = {}
         self._stale = False
+        self.now_us: Callable[[], int] = lambda: 0
 
     def regard(self, name: QueueName, unreadable: str = "") -> list[Event]:
         """A FleetQueue changed: what that means for the engine. ``unreadable``: why it cannot be decoded."""
@@ -49,7 +55,7 @@ class QueueBook:
             del self.known[name]
             return [QueueRemoved(name), *self._after(before, None)]
         try:
-            terms = read_fleet_queue(found)
+            terms = self._since(read_fleet_queue(found), found)
         except ObjectError as problem:
             self._report(name, str(problem))
             return []
@@ -57,6 +63,18 @@ class QueueBook:
         self.known[name] = terms
         told = [] if before is not None and before.queue == terms.queue else [QueueSet(terms.queue)]
         return [*told, *self._after(before, terms)]
+
+    def _since(self, terms: QueueTerms, found: FleetQueue) -> QueueTerms:
+        """With the moment since when a draining queue drains: as we, or an earlier leader, first saw it."""
+        if terms.queue.state is not QueueState.DRAINING:
+            return terms
+        before = self.known.get(terms.queue.name)
+        since_us = None if before is None else before.queue.draining_since_us
+        if before is None:
+            with contextlib.suppress(InputError):
+                since_us = microseconds(status_of(found).draining_since) or None
+        drains = msgspec.structs.replace(terms.queue, draining_since_us=since_us or self.now_us())
+        return msgspec.structs.replace(terms, queue=drains)
 
     def recalled(self) -> list[Event]:
         """What an earlier leader wrote down of past usage, a queue an event: a bad one harms no other."""

@@ -8,6 +8,7 @@ comes too late is refused and said anew in the next turn.
 """
 
 import asyncio
+import datetime as dt
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -38,9 +39,11 @@ from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.queue_book import QueueBook
 from gpufleet.scheduler.queue_figures import QueueFigures
+from gpufleet.scheduler.wire_text import micro_time
 
 LOG = logging.getLogger(__name__)
 TURN_EVERY_S = 5.0
+START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 PART_OF_THE_LOOP = 0.02
 """A turn that takes long is followed by a pause so long that all of them take no more than this."""
 
@@ -57,7 +60,7 @@ BARS = {
     WhyBarred.TOO_DEEP: ("TooDeep", "{queue} stands too deep in its tree"),
     WhyBarred.HELD: ("Held", "{queue} is held: nothing starts, what runs goes on"),
     WhyBarred.DRAINING: ("Draining", "{queue} is draining: nothing new is taken in"),
-    WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is to be evicted"),
+    WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is evicted"),
 }
 
 
@@ -155,7 +158,14 @@ class QueueTelling:
         if figures is None:
             return None
         standings = [_active(name, figures.bar), *self._namespaces(name)]
-        return queue_status(told, standings, figures, generation, now)
+        status = queue_status(told, standings, figures, generation, now)
+        return msgspec.structs.replace(status, draining_since=self._draining_since(name))
+
+    def _draining_since(self, name: QueueName) -> str | None:
+        """Since when a queue drains, for whoever leads next; None where it does not."""
+        terms = self.book.known.get(name)
+        since_us = None if terms is None else terms.queue.draining_since_us
+        return None if since_us is None else micro_time(START_OF_1970 + dt.timedelta(microseconds=since_us))
 
     def _namespaces(self, name: QueueName) -> Iterator[Standing]:
         terms = self.book.known.get(name)

@@ -5,7 +5,8 @@ word changed. Binds come first: while many are under way a single report is writ
 is kept is bounded; what is dropped is counted, and told anew by ``refreshing``.
 
 A condition is written on top of the version of the pod that we know, so that one that arrives after
-the pod was bound is refused by the server instead of saying that the pod waits.
+the pod was bound is refused by the server instead of saying that the pod waits. With it goes the node that
+is kept for the pod (``status.nominatedNodeName``), which other schedulers and autoscalers look at.
 """
 
 import asyncio
@@ -20,12 +21,13 @@ from gpufleet.kube.errors import KubeError
 from gpufleet.kube.objects.pod import POD_SCHEDULED, PodCondition
 from gpufleet.kube.resources import EVENTS, PODS
 from gpufleet.kube.status import Conflict, NotFound
-from gpufleet.model.identifiers import PodUid
+from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.wire_text import Condition, EventText, PodName, condition_patch, event
 
 LOG = logging.getLogger(__name__)
 UNSCHEDULABLE = "Unschedulable"
+NO_NODE = NodeName("")
 EVENTS_KEPT_MAX = 50_000
 CONDITIONS_KEPT_MAX = 200_000
 EVENT_PAUSE_S = 30.0
@@ -46,12 +48,14 @@ class _Said(msgspec.Struct):
 class Standing(msgspec.Struct, frozen=True):
     """A pod that waits, as we know it: its version, and its condition PodScheduled if that is False.
 
-    ``readable`` is False for a pod of which only the version is known.
+    ``readable`` is False for a pod of which only the version is known. ``nominated`` is the node that its
+    status says is kept for it.
     """
 
     version: str
     told: PodCondition | None = None
     readable: bool = True
+    nominated: NodeName = NO_NODE
 
 
 class Reporter:
@@ -80,6 +84,7 @@ class Reporter:
         self._events: deque[tuple[PodName, EventText]] = deque()
         self._conditions: OrderedDict[PodUid, tuple[PodName, str, str]] = OrderedDict()
         self._said: dict[PodUid, _Said] = {}
+        self._nominated: dict[PodUid, NodeName] = {}
         self._numbers = 0
         self._bell = asyncio.Event()
 
@@ -95,6 +100,21 @@ class Reporter:
 
     def waits(self, pod: PodName, reason: str, message: str) -> None:
         """A pod waits, and why, in the condition that people and autoscalers look at."""
+        self._waits(pod, reason, EventText("Warning", "FailedScheduling", "Scheduling", message))
+
+    def nominated(self, pod: PodName, node: NodeName, message: str) -> None:
+        """A node is kept for a pod until others have left."""
+        self._nominated[pod.uid] = node
+        self.metrics.nominations.inc()
+        self._waits(pod, UNSCHEDULABLE, EventText("Normal", "Nominated", "Preempting", message))
+
+    def not_nominated(self, pod: PodName, message: str) -> None:
+        """No node is kept for a pod any more."""
+        self._nominated.pop(pod.uid, None)
+        self._waits(pod, UNSCHEDULABLE, EventText("Normal", "NominationEnded", "Preempting", message))
+
+    def _waits(self, pod: PodName, reason: str, text: EventText) -> None:
+        message = text.note
         said = self._said.get(pod.uid)
         if said is not None and said.message == message:
             return
@@ -102,7 +122,7 @@ class Reporter:
         now_s = self.client.clock.monotonic_s()
         event_at_s = now_s
         if said is None or now_s - said.event_at_s >= EVENT_PAUSE_S:
-            self._event(pod, EventText("Warning", "FailedScheduling", "Scheduling", message))
+            self._event(pod, text)
         else:
             event_at_s = said.event_at_s
         self._said[pod.uid] = _Said(message, event_at_s, said is not None and said.by_us)
@@ -127,19 +147,25 @@ class Reporter:
         """Something else that the owner of a pod should know."""
         self._event(pod, EventText("Warning", reason, "Scheduling", note))
 
+    def evicted(self, pod: PodName, reason: str, note: str) -> None:
+        """A pod was told to end, for whom and why."""
+        self._event(pod, EventText("Normal", reason, "Preempting", note))
+
     def withdraw(self, uid: PodUid) -> None:
         """The pod has a place now: what is not written yet about its waiting stays unsaid."""
+        self._nominated.pop(uid, None)
         if self._conditions.pop(uid, None) is not None:
             self._unsay(uid)
 
     def forget(self, uid: PodUid) -> None:
         """Nothing more is to be said about why this pod waits."""
         self._said.pop(uid, None)
+        self._nominated.pop(uid, None)
         self._conditions.pop(uid, None)
 
     def forget_others(self, waiting: Callable[[PodUid], bool]) -> None:
         """Forget what was said about pods that wait no more."""
-        for uid in [uid for uid in self._said if not waiting(uid)]:
+        for uid in [uid for uid in {**self._said, **self._nominated} if not waiting(uid)]:
             self.forget(uid)
 
     def _unsay(self, uid: PodUid) -> None:
@@ -206,8 +232,10 @@ class Reporter:
             standing, said = self.standing(pod), self._said.get(pod.uid)
             if standing is None or said is None or said.message != message:
                 return
-            told = standing.told
-            if told is not None and not said.by_us and (told.reason, told.message) == (reason, message):
+            told, node = standing.told, self._nominated.get(pod.uid, NO_NODE)
+            same_node = standing.nominated == node
+            same_words = told is not None and (told.reason, told.message) == (reason, message)
+            if same_words and same_node and not said.by_us:
                 return
             since = None if told is not None else self.client.clock.now()
             condition = Condition(POD_SCHEDULED, "False", reason, message, since)
@@ -216,7 +244,7 @@ class Reporter:
                 await self.client.patch(
                     PODS,
                     pod.name,
-                    condition_patch(pod, condition, standing.version),
+                    condition_patch(pod, condition, standing.version, None if same_node else node),
                     namespace=pod.namespace,
                     patch_type=PatchType.STRATEGIC,
                     subresource="status",

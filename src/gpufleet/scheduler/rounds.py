@@ -15,6 +15,7 @@ from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
 from gpufleet.scheduler.desk import Desk
 from gpufleet.scheduler.dispatch import Dispatch
+from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.translation import Translation
 
@@ -34,7 +35,7 @@ class Rounds:
         desk: Desk,
         translation: Translation,
         dispatch: Dispatch,
-        clock: Clock,
+        time: EngineTime,
         metrics: Metrics,
         record: Record | None = None,
     ) -> None:
@@ -42,11 +43,11 @@ class Rounds:
         self.desk = desk
         self.translation = translation
         self.dispatch = dispatch
-        self.clock = clock
+        self.time = time
+        self.clock: Clock = time.clock
         self.metrics = metrics
         self.record = record
-        self.turned_at_s = clock.monotonic_s()
-        self._epoch_us = int(clock.now().timestamp() * 1_000_000) - self._monotonic_us()
+        self.turned_at_s = self.clock.monotonic_s()
         self._due_us: int | None = None
 
     async def run(self) -> None:
@@ -74,7 +75,7 @@ class Rounds:
             self._one_step([self.engine.study()])
 
     def _one_step(self, events: list[Event]) -> bool:
-        at_us = max(self.engine.at_us, self._epoch_us + self._monotonic_us())
+        at_us = max(self.engine.at_us, self.time.now_us())
         instructions = self.engine.step(at_us, events)
         if self.record is not None:
             self.record(at_us, tuple(events), instructions)
@@ -86,15 +87,13 @@ class Rounds:
                 learn = True
             else:
                 self.dispatch.carry_out(instruction)
+        self.dispatch.after_step()
         return learn
-
-    def _monotonic_us(self) -> int:
-        return int(self.clock.monotonic_s() * 1_000_000)
 
     def _pause_s(self) -> float:
         pauses = [IDLE_S]
         if self._due_us is not None:
-            pauses.append((self._due_us - self._epoch_us - self._monotonic_us()) / 1_000_000)
+            pauses.append(self.time.until_s(self._due_us))
         due_s = self.dispatch.next_due_s()
         if due_s is not None:
             pauses.append(due_s - self.clock.monotonic_s())

@@ -15,8 +15,8 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preemption.by_name import find_search
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.victims import NoVictims
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import Clock
@@ -32,7 +32,9 @@ from gpufleet.scheduler.dependencies import Dependencies
 from gpufleet.scheduler.desk import Desk
 from gpufleet.scheduler.device_conflicts import DeviceConflicts
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
+from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.epochs import newest_epoch
+from gpufleet.scheduler.evictions import Evictions
 from gpufleet.scheduler.evictor import Evictor
 from gpufleet.scheduler.fence import wait_for_fence
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
@@ -49,6 +51,7 @@ from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.rounds import Record, Rounds
 from gpufleet.scheduler.settings import Settings
 from gpufleet.scheduler.status import Status
+from gpufleet.scheduler.taking_back import TakingBack
 from gpufleet.scheduler.translation import Translation
 from gpufleet.scheduler.volume_binder import VolumeBinder
 
@@ -183,16 +186,25 @@ class Service:
             binds_under_way=lambda: binder.backlog,
             standing=cluster.standing,
         )
-        evictor = Evictor(self.client, metrics)
+        evictor = Evictor(self.client, metrics, epoch=epoch)
         deadlines = GangDeadlines(evictor, reporter, clock)
         conflicts = DeviceConflicts(evictor, reporter, clock)
         offenders = MemoryOffenders(evictor, reporter, clock, evicts=settings.evict_memory_offenders)
-        delivery = PluginDelivery()
-        dispatch = Dispatch(
-            translation, delivery, binder, reporter, deadlines, conflicts, offenders, clock, epoch
+        time = EngineTime(clock)
+        evictions = Evictions(
+            self.client,
+            metrics,
+            epoch=epoch,
+            at_once=settings.evictions_at_once,
+            may_write=self.lease.holds,
+            ends=pods.ends,
         )
-        engine = Engine(find_policy(settings.policy), victims=NoVictims())
-        rounds = Rounds(engine, desk, translation, dispatch, clock, metrics, self.record)
+        taking_back = TakingBack(translation, evictions, reporter, time)
+        delivery = PluginDelivery()
+        regarded = (deadlines, conflicts, offenders)
+        dispatch = Dispatch(translation, delivery, binder, reporter, *regarded, taking_back, clock, epoch)
+        engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
+        rounds = Rounds(engine, desk, translation, dispatch, time, metrics, self.record)
 
         def busy() -> bool:
             return binder.backlog > 0 or reporter.backlog > 0 or desk.has_changes
@@ -207,7 +219,8 @@ class Service:
             busy=busy,
             may_write=self.lease.holds,
         )
-        return rounds, [binder.run(), reporter.run(), evictor.run(), refreshing.run(), telling.run()]
+        evicting = (evictor.run(), evictions.run())
+        return rounds, [binder.run(), reporter.run(), *evicting, refreshing.run(), telling.run()]
 
 
 class EpochUsedError(InternalError):

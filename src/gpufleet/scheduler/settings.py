@@ -26,17 +26,20 @@ class Settings(msgspec.Struct, frozen=True):
     member's PodScheduled time. ``silent_watch_s`` is how long a watch may say nothing at all.
     ``require_fence`` makes a leader wait until the API server refuses an older leader's Bindings;
     without it two leaders at once are only kept apart by the Lease's clock. ``evict_memory_offenders``
-    ends pods that go on using more GPU memory than their share; without it they are only warned.
+    ends pods that go on using more GPU memory than their share; without it they are only warned. ``victims``
+    names the engine's search for victims (``engine.preemption.by_name``).
     """
 
     identity: str
     scheduler_name: str = SCHEDULER_NAME
     policy: str = "gpufleet"
+    victims: str = "by-queues"
     lease_namespace: str = LEASE_NAMESPACE
     lease_name: str = LEASE_NAME
     lease: LeaseTimes = LeaseTimes()
     binds_at_once: int = 32
     reports_at_once: int = 8
+    evictions_at_once: int = 16
     gang_deadline_s: float = 600.0
     silent_watch_s: float = 90.0
     request_timeout_s: float = 30.0

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpufleet.engine.event import (
     Event,
+    EvictionRefused,
     NamespaceRemoved,
     NamespaceSet,
     PodAdded,
@@ -30,8 +31,10 @@ from gpufleet.kube.resources import Kind
 from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName, TopologyLevelName
 from gpufleet.model.topology import Topology, TopologyLevel
 from gpufleet.scheduler.binder import BindResult, Outcome
+from gpufleet.scheduler.budget_book import BudgetBook
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 from gpufleet.scheduler.desk import Desk, Seen
+from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.gang_deadlines import HalfBound
 from gpufleet.scheduler.gangs import GangBook
 from gpufleet.scheduler.metrics import Metrics
@@ -71,10 +74,13 @@ class Translation:
         self.pods = pods
         self.refusals = pods.reader.refusals
         self.queues = pods.reader.queues
+        self.queues.now_us = EngineTime(clock).now_us
+        self.budgets = BudgetBook(cluster)
         self.gangs = gangs
         self.clock = clock
         self.metrics = metrics
         self._results: deque[BindResult] = deque()
+        self._refusals: list[EvictionRefused] = []
         self._filled = False
         self._later: list[Event] = []
         self._levels: frozenset[TopologyLevelName] = frozenset()
@@ -83,6 +89,11 @@ class Translation:
     def result(self, result: BindResult) -> None:
         """What came of a bind; taken in with the next round."""
         self._results.append(result)
+        self.desk.ring()
+
+    def refused(self, refusal: EvictionRefused) -> None:
+        """An eviction did not happen; taken in with the next round."""
+        self._refusals.append(refusal)
         self.desk.ring()
 
     def take(self, seen: list[Seen]) -> list[Event]:
@@ -110,6 +121,9 @@ class Translation:
             elif kind == resources.FLEET_QUEUES:
                 problem = change.problem if isinstance(change, Unreadable) else ""
                 first += self.queues.regard(QueueName(key.name), problem)
+            elif kind == resources.POD_DISRUPTION_BUDGETS:
+                problem = change.problem if isinstance(change, Unreadable) else ""
+                first += self.budgets.regard(key.namespace, key.name, problem)
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
         if not self._filled:
             first += self.queues.recalled()
@@ -121,6 +135,8 @@ class Translation:
             namespace, _, name = claim.rpartition("/")
             key = ObjectKey(resources.PERSISTENT_VOLUME_CLAIMS, namespace, name)
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        refusals, self._refusals = self._refusals, []
+        first += refusals
         for result in self._take_results():
             pod_events += result
         for kind, change in seen:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gpufleet.model.identifiers import PodUid
+from gpufleet.model.identifiers import NodeName, PodUid
 
 NOTE_LENGTH_MAX = 1024
 """The API server refuses longer notes."""
@@ -81,8 +81,12 @@ class Condition(NamedTuple):
     since: dt.datetime | None = None
 
 
-def condition_patch(pod: PodName, condition: Condition, version: str) -> bytes:
+def condition_patch(
+    pod: PodName, condition: Condition, version: str, nominated: NodeName | None = None
+) -> bytes:
     """A strategic merge patch that sets one condition of this pod, as long as it is of this version.
+
+    ``nominated`` also says which node is kept for it, "" for none; None leaves that as it is.
 
     By its version, so that what was true when it was decided is not said of a pod that was bound since.
     """
@@ -94,5 +98,8 @@ def condition_patch(pod: PodName, condition: Condition, version: str) -> bytes:
     }
     if condition.since is not None:
         written["lastTransitionTime"] = whole_time(condition.since)
+    status: dict[str, object] = {"conditions": [written]}
+    if nominated is not None:
+        status["nominatedNodeName"] = nominated or None
     metadata = {"uid": pod.uid, "resourceVersion": version}
-    return msgspec.json.encode({"metadata": metadata, "status": {"conditions": [written]}})
+    return msgspec.json.encode({"metadata": metadata, "status": status})

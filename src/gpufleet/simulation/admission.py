@@ -1,7 +1,7 @@
 """The admission policies that gpufleet installs, as the simulated server applies them.
 
-The guard keeps everyone but the scheduler from writing a grant; the fence refuses a Binding of an
-older epoch than the Lease's. As a real policy does, the fence sees a Lease some milliseconds late.
+The guard keeps everyone but the scheduler from writing a grant; the fence refuses a Binding or an Eviction
+of an older epoch than the Lease's. As a real policy does, the fence sees a Lease some milliseconds late.
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from gpufleet.simulation.object_store import ObjectStore
 from gpufleet.simulation.refusal import JsonObject, forbidden
 
 GRANT = "gpufleet.io/grant"
+EPOCH = "gpufleet.io/epoch"
 SCHEDULER_USER = DEFAULT_IDENTITY.user
 LEASE_NAMESPACE = DEFAULT_IDENTITY.namespace
 LEASE_NAME = DEFAULT_IDENTITY.account
@@ -51,6 +52,18 @@ class Policies(msgspec.Struct):
                 f"the grant is of epoch {epoch}, but epoch {current} leads: another scheduler has taken over"
             )
             raise _denied("pods", binding, "gpufleet-epoch-fence", words)
+
+    def check_eviction(self, eviction: JsonObject, store: ObjectStore, now_s: float) -> None:
+        """The fence on Evictions that name an epoch."""
+        named = ((eviction.get("metadata") or {}).get("annotations") or {}).get(EPOCH)
+        if not self.fence or named is None:
+            return
+        epoch = int(named)
+        current = self._lease_epoch(store, now_s)
+        if current is None or epoch < current:
+            leads = f"epoch {current} leads: another scheduler has taken over"
+            words = f"the eviction is of epoch {epoch}, but {leads}"
+            raise _denied("pods", eviction, "gpufleet-epoch-fence", words)
 
     def _lease_epoch(self, store: ObjectStore, now_s: float) -> int | None:
         """leaseTransitions as the policy sees them now; None where there is no Lease."""

@@ -19,6 +19,7 @@ def evict(server: "ApiServer", target: Target, eviction: JsonObject, user: str) 
     """Evict a pod. Raises Refusal: 404, 409 by precondition, 429 by the budget."""
     if ((eviction.get("metadata") or {}).get("name") or "") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
+    server.policies.check_eviction(eviction, server.store, server.clock.monotonic_s())
     options = deletion.options_of(eviction.get("deleteOptions") or {}, dry_run=target.dry_run)
     name = (target.namespace, target.name)
     pod = server.store.get(PODS, name)

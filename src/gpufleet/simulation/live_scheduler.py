@@ -16,8 +16,8 @@ import msgspec
 from gpufleet.engine.event import Event
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preemption.by_name import find_search
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.victims import NoVictims
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
 from gpufleet.scheduler.service import run
@@ -42,6 +42,7 @@ class Life(msgspec.Struct):
 
     identity: str
     policy: str
+    victims: str
     steps: list[Step] = []
 
     def record(self, at_us: int, events: tuple[Event, ...], said: list[AnyInstruction]) -> None:
@@ -50,7 +51,7 @@ class Life(msgspec.Struct):
 
     def broken(self) -> Iterator[Broken]:
         """I8: the first step at which an engine that hears the same says something else."""
-        engine = Engine(find_policy(self.policy), victims=NoVictims())
+        engine = Engine(find_policy(self.policy), victims=find_search(self.victims))
         for number, step in enumerate(self.steps):
             said = msgspec.json.encode(engine.step(step.at_us, step.events))
             if said != step.said:
@@ -69,7 +70,7 @@ class LiveScheduler:
     async def __call__(self, identity: str, transport: Transport, clock: Clock, random: Random, /) -> None:
         """One start of the service; ends as the service ends."""
         settings = msgspec.structs.replace(self.settings, identity=identity)
-        life = Life(identity, settings.policy)
+        life = Life(identity, settings.policy, settings.victims)
         self.lives.append(life)
         await run(transport, clock, random, settings, record=life.record)
 

@@ -210,6 +210,17 @@ def test_an_eviction_that_is_refused_gives_the_budget_back() -> None:
     assert evicted(told.refuse_eviction("a")) == {"b": "x"}
 
 
+def test_a_report_that_came_before_the_end_was_seen_counts_it_already() -> None:
+    told = story(gpus=3)
+    told.happen(budget(2))
+    told.arrive(*(of_team(uid) for uid in "abc"))
+    (victim,) = evicted(told.arrive(of_team("x", priority=5)))
+    # The pod is not healthy any more, so the budget does not name it, and one more may go.
+    told.happen(budget(1))
+    assert evicted(told.arrive(of_team("y", priority=5))) == {}, "that report may be an old one"
+    assert len(evicted(told.depart(victim))) == 1
+
+
 def gang_runs(told: Story, name: str, minimum: int, count: int, needs: Shape | None = None) -> None:
     """A gang of so many members, all of them placed."""
     told.gangs(gang(name, minimum, queue="team"))
@@ -250,7 +261,7 @@ def test_roles_keep_their_minimum_when_surplus_goes() -> None:
     assert set(evicted(told.arrive(of_team("x", shape(2), priority=5)))) == {"w0", "w1"}
 
 
-def asks_as_gang(told: Story, minimum: int, count: int, needs: Shape) -> dict[str, str]:
+def asks_as_gang(told: Story, minimum: int, count: int, needs: Shape) -> dict[str, str | None]:
     """A gang of higher priority arrives; its victims."""
     told.gangs(gang("asks", minimum, queue="team", priority=5))
     return evicted(told.arrive(*(of_team(f"m{number}", needs, gang="asks") for number in range(count))))

@@ -26,6 +26,7 @@ def queue(
     state: QueueState = QueueState.OPEN,
     strict: bool = False,
     priority: int = 0,
+    draining_since_us: int | None = None,
 ) -> Queue:
     """An open queue, a root unless it has a parent."""
     return Queue(
@@ -35,6 +36,7 @@ def queue(
         None if parent is None else QueueName(parent),
         quotas=quotas,
         state=state,
+        draining_since_us=draining_since_us,
     )
 
 

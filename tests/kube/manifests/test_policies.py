@@ -170,6 +170,24 @@ def test_an_older_epoch_or_none_at_all_is_fenced(admin: Person, scheduler: Perso
     assert "epoch" in answer["message"]
 
 
+def evicts(person: Person, name: str, epoch: str | None) -> int:
+    """The answer to an Eviction that names this epoch, or none."""
+    annotations = {} if epoch is None else {"annotations": {"gpufleet.io/epoch": epoch}}
+    metadata = {"name": name, "namespace": "default", **annotations}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+    return person.ask("POST", f"/api/v1/namespaces/default/pods/{name}/eviction", body)[0]
+
+
+@pytest.mark.parametrize("epoch", [str(EPOCH - 1), "", "five", "-1"])
+def test_an_eviction_of_an_older_epoch_is_fenced(admin: Person, scheduler: Person, epoch: str) -> None:
+    assert evicts(scheduler, bound(admin, scheduler), epoch) == 403
+
+
+def test_evictions_of_this_epoch_and_of_others_pass(admin: Person, scheduler: Person) -> None:
+    assert evicts(scheduler, bound(admin, scheduler), str(EPOCH)) == 201
+    assert evicts(admin, bound(admin, scheduler), None) == 201
+
+
 def test_the_fence_follows_the_lease(admin: Person, scheduler: Person) -> None:
     lease = f"{LEASES}/gpufleet-scheduler"
     try:
@@ -281,6 +299,9 @@ def rights(person: Person, **attributes: str) -> bool:
 def test_the_scheduler_has_no_right_that_it_does_not_need(scheduler: Person) -> None:
     assert rights(scheduler, verb="create", resource="pods", subresource="binding")
     assert rights(scheduler, verb="watch", resource="nodes")
+    assert rights(scheduler, verb="create", resource="pods", subresource="eviction")
+    assert rights(scheduler, verb="watch", resource="poddisruptionbudgets", group="policy")
+    assert not rights(scheduler, verb="patch", resource="poddisruptionbudgets", group="policy")
     for verb, resource in [("get", "secrets"), ("create", "pods"), ("patch", "pods"), ("patch", "nodes")]:
         assert not rights(scheduler, verb=verb, resource=resource, namespace="default")
     assert not rights(scheduler, verb="update", resource="nodedevices", group="gpufleet.io")

@@ -58,6 +58,7 @@ class Gate:
         self.shapes = shapes
         self.book = book
         self.sequence_of: Callable[[int], int] = lambda _row: 0
+        self.created_of: Callable[[int], int] = lambda _row: 0
         self._options: dict[int, Options] = {}
         self._options_at = -1
 
@@ -78,6 +79,9 @@ class Gate:
         found = self.book.tree.bar(self.book.queue_row(row)) if self.is_active else None
         if found is None or found.why is not WhyBarred.DRAINING:
             return False
+        since_us = self.book.tree.described[found.queue].draining_since_us
+        if since_us is not None:
+            return self.created_of(row) > since_us
         return self.sequence_of(row) > self.book.drained_at[found.queue]
 
     def keeps_out(self, row: int) -> bool:

@@ -312,6 +312,10 @@ class QueueTree:
             return QueueBar(name, WhyBarred.INNER)
         return found
 
+    def rows_barred(self, why: WhyBarred) -> list[int]:
+        """The queues in which nothing may start for this reason."""
+        return [row for row, bar in self._bars.items() if bar.why is why]
+
     def is_closed(self, row: int) -> bool:
         """True if no work of this queue may start."""
         bar = self.bar(row)

@@ -1,5 +1,7 @@
 """How important pods are, and how many of them may be disturbed at once."""
 
+import msgspec
+
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.selectors import LabelSelector
 from gpufleet.kube.objects.structure import Structure
@@ -21,9 +23,14 @@ class PodDisruptionBudgetSpec(Structure, frozen=True):
 
 
 class PodDisruptionBudgetStatus(Structure, frozen=True):
-    """How many of them may go now."""
+    """How many of them may go now, as of the spec of ``observed_generation``.
 
+    ``disrupted_pods`` are the names of pods whose eviction is counted already, with the time of it.
+    """
+
+    observed_generation: int = 0
     disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str | None] = msgspec.field(default_factory=dict)
 
 
 class PodDisruptionBudget(Structure, frozen=True):

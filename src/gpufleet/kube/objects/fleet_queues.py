@@ -129,6 +129,7 @@ class FleetQueueStatus(Structure, frozen=True):
     resources: tuple[ResourceStatus, ...] = ()
     past_use: tuple[PastUseStatus, ...] = ()
     pending: PendingStatus | None = None
+    draining_since: str | None = None
 
 
 class FleetQueue(Structure, frozen=True):

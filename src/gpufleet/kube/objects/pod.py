@@ -319,6 +319,7 @@ class PodStatus(Structure, frozen=True):
     reason: str = ""
     conditions: tuple[PodCondition, ...] = ()
     nominated_node_name: str = ""
+    start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: dict[str, str] | None = None

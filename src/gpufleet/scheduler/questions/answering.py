@@ -16,6 +16,7 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.model import pod as model
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.places import Entry, Place
 from gpufleet.scheduler.questions import held_causes, standing
 from gpufleet.scheduler.questions.answer import SCHEMA, Answer, Asked, Finding, GangRow, State
@@ -50,7 +51,8 @@ class Answering:
         """The engine, which takes a second to load."""
         from gpufleet.scheduler.questions.court import Court
 
-        return Court(self.facts.waves, self.facts.settings.policy)
+        now_us = EngineTime(self.facts.clock).now_us()
+        return Court(self.facts.waves, self.facts.settings.policy, now_us)
 
     def about_pod(self, pod: Pod, asked: Asked) -> Answer:
         """Everything about one pod."""
@@ -129,6 +131,8 @@ class Answering:
         said = self.court.judge(meaning, gang)
         if said.node is not None:
             return self._answer(asked, State.WAITS, needs, self._room(said), row)
+        if said.kept is not None:
+            return self._answer(asked, State.WAITS, needs, self._kept(said), row)
         if row is not None and said.placeable is not None and said.verdict is None:
             return self._answer(asked, State.WAITS, needs, short_of_members(row), row)
         case = Case(self.facts, entry, meaning, said.verdict or NO_VERDICT, said.by_node)
@@ -137,6 +141,7 @@ class Answering:
             found = does_not_fit(row, said.placeable, said.short_role, found)
         rows = () if found.cause == "behind-others" else reason_rows(case)
         notes = self._ahead(entry, meaning) if case.verdict.nearest is not None else []
+        notes += self._kept_by_budgets(said)
         notes += self._left_out() if case.nodes else []
         answer = self._answer(asked, State.WAITS, needs, found, row, notes)
         return msgspec.structs.replace(answer, nodes=len(case.nodes), reasons=rows)
@@ -163,6 +168,29 @@ class Answering:
             "the scheduler places it within moments; if it stays so, see the scheduler's log for its Binding"
         )
         return Finding("about-to-run", why, (way,))
+
+    def _kept(self, said: Judgement) -> Finding:
+        """A place is kept for it until others have ended."""
+        node = harmless(str(said.kept))
+        others = self._named(said.waits_for)
+        has = "has" if len(said.waits_for) == 1 else "have"
+        if self.leading.problem:
+            why = f"node {node} would be kept for it until {others} {has} ended, but {self.leading.problem}"
+            return Finding("no-leader", why, (self.leading.way_out,))
+        why = f"node {node} is kept for it until {others} {has} ended"
+        if said.victims:
+            why += f"; {counted(len(said.victims), 'pod')} of them end for its sake"
+        way = "it starts as soon as they have ended, or when room comes elsewhere"
+        return Finding("nominated", why, (way,))
+
+    def _kept_by_budgets(self, said: Judgement) -> list[str]:
+        """Who would make room for it if no disruption budget kept them."""
+        if not said.protected:
+            return []
+        return [f"disruption budgets keep {self._named(said.protected)}, or it would end for its sake"]
+
+    def _named(self, uids: tuple[PodUid, ...]) -> str:
+        return _names([self.facts.pods.entries[uid] for uid in uids])
 
     def _behind(self, said: Judgement, meaning: model.Pod) -> Finding | None:
         """The room that there is goes to others that wait, because it is their turn."""

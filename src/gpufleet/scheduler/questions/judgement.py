@@ -16,6 +16,8 @@ class Judgement(msgspec.Struct, frozen=True):
 
     ``node`` is set if there is room: the pod would be placed there now. Otherwise ``verdict`` and
     ``by_node`` say why not. ``ahead`` are waiting pods that would get the room in its place.
+    ``kept`` is the node that is kept for it until ``waits_for`` have ended, of whom ``victims`` are told to
+    end for its sake, or its gang's. ``protected`` would be, if no disruption budget kept them.
     ``placeable`` counts the members of its gang that would fit at once, None without one; ``short_role``
     names the role that is short of members or room.
     """
@@ -24,5 +26,9 @@ class Judgement(msgspec.Struct, frozen=True):
     verdict: Verdict | None = None
     by_node: ReasonsByNode = {}
     ahead: tuple[PodUid, ...] = ()
+    kept: NodeName | None = None
+    waits_for: tuple[PodUid, ...] = ()
+    victims: tuple[PodUid, ...] = ()
+    protected: tuple[PodUid, ...] = ()
     placeable: int | None = None
     short_role: str = ""

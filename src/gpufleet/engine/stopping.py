@@ -1,0 +1,39 @@
+"""What a closed queue ends: running work of a stopped one, and places kept for work that may not start.
+
+Work of a stopped queue ends for nobody's sake, so neither priority nor minimum run times protect it, and
+what is not preemptible ends too. Disruption budgets do protect it: whom they keep ends when they allow it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpufleet.engine import layout
+from gpufleet.engine.books import Books
+from gpufleet.engine.departures import Nomination
+from gpufleet.engine.instruction import WhyBarred
+from gpufleet.engine.layout import PodState
+
+
+def closed_nominations(books: Books) -> list[Nomination]:
+    """Nominations of work whose queue lets nothing start any more."""
+    if not books.gate.is_active:
+        return []
+    nominations = books.departures.nominations.values()
+    return [one for one in nominations if books.gate.bar(one.rows[0]) is not None]
+
+
+def running_in_stopped_queues(books: Books) -> Iterator[int]:
+    """The rows of pods that are to be told to end now, because their queue or one above it is stopped."""
+    stopped = books.queues.tree.rows_barred(WhyBarred.STOPPED) if books.gate.is_active else []
+    if not stopped:
+        return
+    rows, pods = len(books.pods.pods), books.store.tables.pods
+    here = np.isin(pods[layout.POD_QUEUE, :rows], stopped)
+    here &= pods[layout.POD_STATE, :rows] == int(PodState.BOUND)
+    for row in np.flatnonzero(here).tolist():
+        pod = books.pods.pod_at(row)
+        if books.departures.is_departing(pod.uid) or pod.uid in books.departures.refused_until_us:
+            continue
+        if not books.budgets.forbids(pod):
+            yield row

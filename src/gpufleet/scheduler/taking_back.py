@@ -1,0 +1,146 @@
+"""Taking back for the queues' sake: what the engine says of victims and of places that are kept, carried out.
+
+All victims of a workload in one step are one plan (``evictions``). The words that people read are made
+here: on the victim for whom it ends, in which queue and why; on the beneficiary which node is kept for it
+and whom it waits for. What is refused goes back to the engine, which then looks for another way.
+"""
+
+from collections.abc import Iterable
+
+from gpufleet.engine.event import EvictionRefused
+from gpufleet.engine.instruction import Evict, Nominated, WhyEvicted
+from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.scheduler.budget_book import BudgetBook
+from gpufleet.scheduler.engine_time import EngineTime
+from gpufleet.scheduler.evictions import Cause, Evictions, Plan, Refusal, Victim
+from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.places import Entry, Place
+from gpufleet.scheduler.pods import PodBook
+from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.translation import Translation
+
+NAMED_MAX = 3
+EVENT_REASONS = {
+    WhyEvicted.PREEMPTED: "Preempted",
+    WhyEvicted.RECLAIMED: "Reclaimed",
+    WhyEvicted.STOPPED: "QueueStopped",
+}
+NOT_KEPT = "no place is kept for it any more; it waits as before"
+
+
+class TakingBack:
+    """Makes plans of evictions, tells people, and reports refusals."""
+
+    def __init__(
+        self, translation: Translation, evictions: Evictions, reporter: Reporter, time: EngineTime
+    ) -> None:
+        self.translation = translation
+        self.pods: PodBook = translation.pods
+        self.gangs: GangBook = translation.gangs
+        self.budgets: BudgetBook = translation.budgets
+        self.evictions = evictions
+        self.reporter = reporter
+        self.time = time
+        self._asked: dict[PodUid | GangName | None, list[Evict]] = {}
+        self._for_whom: dict[PodUid, PodUid | GangName] = {}
+        evictions.refused = self._refused
+        evictions.told = self._told
+
+    def evict(self, evict: Evict) -> None:
+        """The engine wants a pod to end."""
+        self._asked.setdefault(evict.beneficiary, []).append(evict)
+
+    def after_step(self) -> None:
+        """Have everything carried out that the step asked for."""
+        asked, self._asked = self._asked, {}
+        for beneficiary, evicts in asked.items():
+            victims = [self._victim(one) for one in evicts]
+            known = tuple(victim for victim in victims if victim is not None)
+            if beneficiary is not None:
+                self._for_whom.update((victim.pod.uid, beneficiary) for victim in known)
+            self.evictions.submit(Plan(known, together=beneficiary is not None))
+
+    def regard(self) -> None:
+        """Look whether those who were told to end do."""
+        self.evictions.regard()
+
+    def next_due_s(self) -> float | None:
+        """When to look again."""
+        return self.evictions.next_due_s()
+
+    def nominate(self, said: Nominated) -> None:
+        """A place is kept for a pod."""
+        entry = self.pods.waiting(said.uid)
+        if entry is not None:
+            names = _some(self._name(uid) for uid in said.waits_for)
+            message = f"node {said.node} is kept for it until {names} ended"
+            self.reporter.nominated(entry.name, said.node, message)
+
+    def withdraw(self, uid: PodUid) -> None:
+        """No place is kept for a pod any more."""
+        entry = self.pods.waiting(uid)
+        if entry is not None:
+            self.reporter.not_nominated(entry.name, NOT_KEPT)
+
+    def _victim(self, evict: Evict) -> Victim | None:
+        """What there is to know of a victim; None where it is gone."""
+        entry = self.pods.entries.get(evict.uid)
+        if entry is None or entry.meaning is None:
+            return None
+        why = WhyEvicted(evict.reason)
+        note = self._note(entry, why, evict.beneficiary)
+        guarded = entry.place is Place.PLACED and self.budgets.guards(entry.name.namespace)
+        return Victim(entry.name, entry.meaning.queue, why, note, guarded)
+
+    def _note(self, entry: Entry, why: WhyEvicted, beneficiary: PodUid | GangName | None) -> str:
+        """For whom a pod ends, and why."""
+        queue = "" if entry.meaning is None else entry.meaning.queue
+        if beneficiary is None or why is WhyEvicted.STOPPED:
+            return f"it ends because queue {queue}, or one above it, is stopped"
+        whom, other = self._beneficiary(beneficiary)
+        if why is WhyEvicted.PREEMPTED:
+            return f"it makes room for {whom}, which goes before it in queue {queue}"
+        return f"it makes room for {whom}: queue {other} takes back what queue {queue} borrowed"
+
+    def _beneficiary(self, beneficiary: PodUid | GangName) -> tuple[str, str]:
+        """Its name, and its queue."""
+        entry = self.pods.entries.get(PodUid(beneficiary))
+        if entry is not None and entry.meaning is not None:
+            return f"pod {entry.name}", entry.meaning.queue
+        record = self.gangs.records.get(GangName(beneficiary))
+        told = None if record is None else record.told
+        return f"gang {beneficiary}", "" if told is None else told.queue
+
+    def _name(self, uid: PodUid) -> str:
+        entry = self.pods.entries.get(uid)
+        return str(entry.name) if entry is not None else str(uid)
+
+    def _told(self, victim: Victim) -> None:
+        self._for_whom.pop(victim.pod.uid, None)
+        self.reporter.evicted(victim.pod, EVENT_REASONS[victim.why], victim.note)
+
+    def _refused(self, refusal: Refusal) -> None:
+        victim = refusal.victim
+        beneficiary = self._for_whom.pop(victim.pod.uid, None)
+        until_us = self.time.after_us(refusal.for_s)
+        self.translation.refused(EvictionRefused(victim.pod.uid, until_us))
+        if beneficiary is None or refusal.cause is Cause.IN_VAIN:
+            return
+        note = f"pod {victim.pod}, which was to make room for it, stays: {refusal.words}"
+        for entry in self._waiting_of(beneficiary):
+            self.reporter.warns(entry.name, "EvictionRefused", note)
+
+    def _waiting_of(self, beneficiary: PodUid | GangName) -> list[Entry]:
+        """The pod, or one member of the gang, that is to be told."""
+        entry = self.pods.waiting(PodUid(beneficiary))
+        return [entry] if entry is not None else self.gangs.waiting(GangName(beneficiary))[:1]
+
+
+def _some(names: Iterable[str]) -> str:
+    """Some names, and how many more there are, with the verb."""
+    every = list(names)
+    if len(every) <= 1:
+        return f"{every[0]} has" if every else "others have"
+    more = len(every) - NAMED_MAX
+    listed = ", ".join(every[:NAMED_MAX])
+    return f"{listed} and {more} more have" if more > 0 else f"{listed} have"
