@@ -145,7 +145,7 @@ class Stage:
                 self.decisions.append(Decision(at_s, started=pod.name, node=node, devices=devices))
                 return [event.PodBound(pod, node, devices)]
             case Evict(uid, beneficiary, reason):
-                return self._evict(uid, str(beneficiary), reason)
+                return self._evict(uid, str(beneficiary or ""), reason)
             case Rejected(subject, problem):
                 self.decisions.append(Decision(at_s, rejected=subject, reason=problem))
             case Learn():

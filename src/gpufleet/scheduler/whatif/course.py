@@ -102,7 +102,7 @@ class Course:
                 self.running[uid] = Running(node, self.at_us)
                 return [PodBound(self.meanings[uid], node, devices, self.at_us)]
             case Evict(uid, beneficiary, reason):
-                return self._evict(uid, str(beneficiary), reason)
+                return self._evict(uid, str(beneficiary or ""), reason)
             case Rejected(subject, problem):
                 self.rejected.append(f"{subject}: {problem}")
             case Learn():
