@@ -158,6 +158,7 @@ def pod(
     role: str = "",
     leaving: bool = False,
     preemptible: bool = True,
+    replaceable: bool = True,
 ) -> Pod:
     """A pod, CPU-only unless ``needs`` says more."""
     return Pod(
@@ -172,6 +173,7 @@ def pod(
         role=role,
         leaving=leaving,
         preemptible=preemptible,
+        replaceable=replaceable,
     )
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "queues": "Show the tree of queues: quota, use, fair share, and who waits.",
     "snapshot": "Write all that decisions depend on in a cluster to one file.",
     "whatif": "Say what more nodes, another quota or more work would change in a cluster.",
+    "defragment": "Say which running pods to move so that larger ones fit.",
     "completion": "Print what a shell needs to complete commands.",
     "import": "Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into ours.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",

@@ -10,6 +10,9 @@ from collections.abc import Iterable
 
 from gpufleet.engine.books import Books
 from gpufleet.engine.cycle import Cycle
+from gpufleet.engine.defragmentation.consolidation import Consolidation, Defragmentation
+from gpufleet.engine.defragmentation.for_workload import moves_for
+from gpufleet.engine.defragmentation.moves import Move
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.event import Event, LessonLearned, PastUseRecalled
 from gpufleet.engine.instruction import (
@@ -28,7 +31,7 @@ from gpufleet.engine.preemption.search import PreemptionSearch
 from gpufleet.engine.quota.fair_shares import FairShare, fair_shares
 from gpufleet.engine.quota.line_up import Queued, line_up
 from gpufleet.engine.quota.report import QueueUse, queue_report
-from gpufleet.engine.victims import VictimSearch
+from gpufleet.engine.victims import Asking, VictimSearch
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 
@@ -109,6 +112,31 @@ class Engine:
     def line_up(self) -> tuple[Queued, ...]:
         """Everybody who waits, by queue and turn; empty while no queue is described."""
         return line_up(self.books)
+
+    def defragmentation(self, moves_max: int) -> Defragmentation:
+        """Moves of running pods that would let larger pods fit; none is made.
+
+        Costs a trial a pod with GPUs.
+        """
+        return Consolidation(self.books, self.at_us, moves_max).plan()
+
+    def moves_for(self, workload: PodUid | GangName, moves_max: int) -> tuple[Move, ...] | None:
+        """Moves of running pods after which this waiting pod or gang can start; None if none are found.
+
+        None also for what has a place or is unknown. Nothing is moved.
+        """
+        asking = self._asking(workload)
+        found = None if asking is None else moves_for(asking, self.books, moves_max)
+        return None if found is None else found[0]
+
+    def _asking(self, workload: PodUid | GangName) -> Asking | None:
+        members = self.books.gangs.by_name.get(GangName(workload))
+        if members is not None and members.waiting and members.missing:
+            return Asking(next(iter(members.waiting)), members, self.at_us)
+        row = self._row_without_place(PodUid(workload))
+        if row is None or self.books.pods.pod_at(row).gang is not None:
+            return None
+        return Asking(row, None, self.at_us)
 
     def explain(self, uid: PodUid) -> Verdict | None:
         """Why a waiting pod fits nowhere now; None if it is unknown or has a place."""

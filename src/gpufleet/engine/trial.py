@@ -70,6 +70,16 @@ class Trial:
         """What was done stays."""
         self.kept = True
 
+    def keep_within(self, outer: "Trial") -> None:
+        """What was done stays for as long as the trial around this one does."""
+        self.kept = True
+        outer.adopt(self._moved)
+
+    def adopt(self, moved: dict[int, Choice | None]) -> None:
+        """A trial within this one was kept: these pods moved, from where these volumes were chosen."""
+        for row, choice in moved.items():
+            self._moved.setdefault(row, choice)
+
     def undo(self) -> None:
         """Back to the beginning of the trial, to try something else."""
         undo_by_handle(self.store.handle, self.mark)

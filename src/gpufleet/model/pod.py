@@ -14,7 +14,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     ``namespace`` and ``labels`` (sorted) are what other pods' affinity and spread look at.
     ``role`` is the pod's part in its gang, "" where the gang knows no roles. ``leaving`` is a pod that
     was told to end: it holds what it has until it is gone, but topology spread no longer counts it.
-    A pod that is not ``preemptible`` is never evicted for another's sake.
+    A pod that is not ``preemptible`` is never evicted for another's sake; one that is ``replaceable`` is made
+    anew by a controller when it ends, so it may be moved.
     """
 
     uid: PodUid
@@ -29,3 +30,4 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     role: str = ""
     leaving: bool = False
     preemptible: bool = True
+    replaceable: bool = True

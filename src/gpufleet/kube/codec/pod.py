@@ -23,6 +23,7 @@ from gpufleet.kube.codec.resizing import held_resources
 from gpufleet.kube.codec.shares import read_share
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects.metadata import OwnerReference
 from gpufleet.kube.objects.pod import Pod as WirePod
 from gpufleet.kube.objects.pod import PodSpec
 from gpufleet.kube.objects.structure import Shared
@@ -166,7 +167,13 @@ def _pod(pod: WirePod, shape: Shape, gang: GangPart | None, queue: Any) -> Pod:
         labels=_LABELS.one(tuple(sorted(metadata.labels.items()))),
         role="" if gang is None else gang.role,
         leaving=metadata.deletion_timestamp is not None,
+        replaceable=_is_replaceable(metadata.controller),
     )
+
+
+def _is_replaceable(controller: OwnerReference | None) -> bool:
+    """True if somebody makes another pod, on whatever node; a static pod's owner is its own node."""
+    return controller is not None and controller.kind != "Node"
 
 
 def _written(pod: WirePod) -> bytes:

@@ -1,0 +1,56 @@
+"""``gpufleet defragment``: which running pods to move; ``scheduler.defragment`` finds them."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="defragment")
+@click.option("--for", "pod", metavar="POD", default="", help="A waiting pod that is to start by the moves.")
+@click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of that pod.")
+@click.option(
+    "--moves-max", type=click.IntRange(1), default=10, show_default=True, help="Pods to move at most."
+)
+@click.option(
+    "--snapshot", type=click.Path(path_type=Path), help="A file of `gpufleet snapshot`, instead of a cluster."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
+)
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@click.option("--policy", default="gpufleet", show_default=True, help="The scheduler's policy.")
+def command(
+    pod: str,
+    namespace: str,
+    moves_max: int,
+    snapshot: Path | None,
+    output: str,
+    kubeconfig: Path | None,
+    context: str,
+    scheduler_name: str,
+    policy: str,
+) -> None:
+    """Say which running pods to move so that larger ones fit, what that gains, and what it costs.
+
+    A move ends a pod whose controller makes another one. It is proven first that the other one has a place.
+    Pods without a controller, members of gangs, and pods that must not be preempted stay, as do those that a
+    disruption budget protects or that have not run for the minimum time of their queue. Nothing is changed.
+    """
+    if snapshot is not None and (kubeconfig is not None or context):
+        raise click.UsageError("either a snapshot or a cluster, not both")
+    from gpufleet.cli.defragment_output import show
+    from gpufleet.cli.rerun import log_lines
+    from gpufleet.scheduler.defragment.command import Wish, of_cluster, of_snapshot
+    from gpufleet.scheduler.questions.command import Question
+    from gpufleet.scheduler.settings import Settings
+
+    wish = Wish(moves_max, pod, namespace)
+    if snapshot is not None:
+        with log_lines(snapshot) as lines:
+            show(of_snapshot(wish, lines, str(snapshot)), output)
+        return
+    question = Question("", kubeconfig=kubeconfig, context=context)
+    settings = Settings(identity="defragment", scheduler_name=scheduler_name, policy=policy)
+    show(of_cluster(wish, question, settings), output)

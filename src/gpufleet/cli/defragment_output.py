@@ -1,0 +1,69 @@
+"""Lays a defragmentation plan out for people: the moves, then what fits before and after them."""
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from gpufleet.cli.explain_output import harmless_line
+from gpufleet.scheduler.defragment.plan import DefragmentPlan, PlannedMove
+
+UNCHANGED = "Nothing was changed. To make the moves: cordon the nodes that are left, evict, uncordon."
+CUT = "Not every move was looked at: the fleet is too large for that."
+
+
+def show(plan: DefragmentPlan, output: str) -> None:
+    """To standard output."""
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(plan), indent=2))
+        return
+    for line in lines(plan):
+        click.echo(harmless_line(line))
+
+
+def lines(plan: DefragmentPlan) -> Iterator[str]:
+    """The whole text."""
+    if not plan.moves:
+        yield "Nothing to move: no moves that are allowed would let larger pods fit."
+    else:
+        count = "1 move" if len(plan.moves) == 1 else f"{len(plan.moves)} moves"
+        gain = f"let {plan.starts} start" if plan.starts else "make room for larger pods"
+        yield f"{count} would {gain}:"
+        yield from table([moved(one) for one in plan.moves])
+    if plan.starts == "":
+        yield ""
+        yield from table(
+            [
+                ("", "now", "after"),
+                ("whole GPUs free", str(plan.whole_gpus_before), str(plan.whole_gpus_after)),
+                *((f"pods of {one.gpus} that fit", str(one.before), str(one.after)) for one in plan.fits),
+            ]
+        )
+    if plan.cut:
+        yield CUT
+    for note in plan.notes:
+        yield f"Note: {note}"
+    if plan.moves:
+        yield ""
+        yield UNCHANGED
+
+
+def moved(move: PlannedMove) -> tuple[str, ...]:
+    """One line of the moves."""
+    return move.pod, f"{move.source} -> {move.target}", move.controller, f"loses {gpu_time(move.lost_gpu_s)}"
+
+
+def gpu_time(gpu_s: int | None) -> str:
+    """GPU-seconds in the unit in which people think of them."""
+    if gpu_s is None:
+        return "what it did since it started"
+    if gpu_s < 120:
+        return f"{gpu_s} GPU-seconds"
+    return f"{gpu_s / 60:.0f} GPU-minutes" if gpu_s < 7200 else f"{gpu_s / 3600:.1f} GPU-hours"
+
+
+def table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Columns as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
