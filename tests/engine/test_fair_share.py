@@ -312,3 +312,14 @@ def test_memory_of_a_whole_fleet_survives_the_trip_through_text() -> None:
     by_resource = {use.resource: int(use.value) for use in told.engine.past_use().uses}
     assert by_resource[MEMORY] > 2**43
     assert by_resource[CPU] > 0
+
+
+@pytest.mark.parametrize("least", [1, 2, 3])
+def test_a_gang_that_ends_as_a_whole_while_it_waits_takes_its_undescribed_queue_along(least: int) -> None:
+    told = Story()
+    told.queues(queue("other"))
+    told.gangs(gang("g", least))
+    told.arrive(*members("g", 3, shape(1)))
+    assert not told.depart("g-1", "g-2", "g-0")
+    told.nodes(node("n", 8))
+    assert placed(told.arrive(pod("late", shape(1)))) == ["late"]

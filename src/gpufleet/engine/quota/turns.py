@@ -18,7 +18,7 @@ With no queue described, queues differ by nothing but their heads, and one flat 
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpufleet.engine import layout
@@ -112,11 +112,19 @@ class Turns:
             return
         for known in (self._lines, self._contestants, self._keys, self._heaps, self._asks, self._measured):
             known.clear()
-        rows = {self._enter(name): None for name in self.waiting.queues_with_work()}
+        rows = {self._enter(name): None for name in self._queues_with_work()}
         while rows:
             above = {self._settle_alone(row): None for row in rows}
             above.pop(TOP, None)
             rows = above
+
+    def _queues_with_work(self) -> Iterator[QueueName]:
+        """Queues that may have work; one that nobody knows any more has left only entries to be dropped."""
+        for name in self.waiting.queues_with_work():
+            if name in self.tree.row_by_name:
+                yield name
+            else:
+                self.waiting.first(name)
 
     def offer(self, name: QueueName) -> None:
         """A queue takes part with the line whose turn it is in it, or with none.
