@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from bench.figures import Figure, figure, publish
-from bench.queues import kai, kueue
+from bench.queues import kai, kueue, optimality
 from bench.queues.thousand_queues import Measured
 
 ROUNDS = 3
@@ -70,7 +70,8 @@ def large_figures() -> list[Figure]:
 def main() -> None:
     """Measure everything and publish."""
     figures = [one for load in (kueue.BASELINE, kueue.LARGE_SCALE) for one in kueue_figures(load)]
-    publish("queues", [*figures, *kai_figures(), *large_figures()])
+    print("How far from the optimum ...", file=sys.stderr)
+    publish("queues", [*figures, *kai_figures(), *large_figures(), *optimality.figures()])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/malformed-inputs.md names tests that exist, and every test that names an input is in it."""
+"""The pages about malformed inputs and live faults name tests that exist, and none is left out."""
 
 import re
 
@@ -7,12 +7,15 @@ from tests.house.project import ROOT
 
 PAGE = (ROOT / "docs" / "malformed-inputs.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
+FAULTS_PAGE = (ROOT / "docs" / "faults-live.md").read_text(encoding="utf-8")
+FAULTS_NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FAULTS_PAGE)
 INPUTS = {15, *range(38, 51)}
 """Those of queues, gangs and topology."""
 
 
-def test_every_test_that_the_page_names_exists() -> None:
-    missing = [f"{file}::{name}" for file, name in NAMED if name not in defined_in(ROOT / file)]
+def test_every_test_that_the_pages_name_exists() -> None:
+    named = [*NAMED, *FAULTS_NAMED]
+    missing = [f"{file}::{name}" for file, name in named if name not in defined_in(ROOT / file)]
     assert missing == []
 
 
@@ -23,11 +26,13 @@ def test_every_input_has_its_row_and_every_row_a_test() -> None:
     assert all("::test_" in line for line in lines)
 
 
-def test_every_test_that_names_an_input_is_on_its_row() -> None:
-    numbered = re.compile(r"test_input_(\d+)_")
+def test_every_test_that_names_an_input_or_a_fault_of_queues_is_on_its_row() -> None:
+    numbered = re.compile(r"test_(input_\d+|fault_20|fault_40)_")
     for path in (ROOT / "tests").rglob("test_*.py"):
         for name in defined_in(path):
             if match := numbered.match(name):
                 file = path.relative_to(ROOT).as_posix()
-                row = next(line for line in PAGE.splitlines() if line.startswith(f"| {match[1]} |"))
-                assert f"`{file}::{name}`" in row
+                kind, number = match[1].split("_")
+                page = PAGE if kind == "input" else FAULTS_PAGE
+                rows = [line for line in page.splitlines() if line.startswith(f"| {number} |")]
+                assert any(f"`{file}::{name}`" in row for row in rows), name

@@ -97,6 +97,7 @@ POD_GROUPS_V1ALPHA2 = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGro
 POD_GROUPS_V1BETA1 = Kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
 PLUGINS_POD_GROUPS = Kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 VOLCANO_POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+HYPER_NODES = Kind("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
 KAI_POD_GROUPS = Kind("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup")
 
 # Owners whose pods belong together.

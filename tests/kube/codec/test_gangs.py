@@ -368,7 +368,7 @@ def test_a_size_in_an_annotation_is_plain_digits(text: str) -> None:
 def test_what_cannot_be_honoured_is_refused_and_not_forgotten() -> None:
     spec = {"minMember": 2, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
     shelf = put(Shelf(), resources.VOLCANO_POD_GROUPS, "train", spec)
-    with pytest.raises(ObjectError, match="HyperNodes"):
+    with pytest.raises(ObjectError, match="no HyperNode is of this tier"):
         read_membership(a_pod(annotations={"scheduling.k8s.io/group-name": "train"}), shelf)
     composite = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": "all"}
     shelf = put(Shelf(), resources.POD_GROUPS_V1BETA1, "train", composite)

@@ -24,6 +24,7 @@ from gpufleet.kube.codec.topology_terms import with_topology
 from gpufleet.kube.codec.waits import Wait, WaitReason
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.disruption import PriorityClass
+from gpufleet.kube.objects.hyper_nodes import HyperNode
 from gpufleet.kube.objects.metadata import OwnerReference
 from gpufleet.kube.objects.owners import Job, StatefulSet
 from gpufleet.kube.objects.pod import Pod
@@ -87,6 +88,7 @@ FOLLOWED: tuple[tuple[Kind, type[Any]], ...] = (
     (resources.POD_GROUPS_V1ALPHA2, PodGroup),
     (resources.PLUGINS_POD_GROUPS, PluginsPodGroup),
     (resources.VOLCANO_POD_GROUPS, VolcanoPodGroup),
+    (resources.HYPER_NODES, HyperNode),
     (resources.KAI_POD_GROUPS, KaiPodGroup),
     (resources.PRIORITY_CLASSES, PriorityClass),
     (resources.JOBS, Job),

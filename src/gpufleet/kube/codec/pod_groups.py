@@ -10,6 +10,7 @@ from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.counts import read_count
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.gang_terms import GangTerms, Membership
+from gpufleet.kube.codec.hyper_nodes import levels_of
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.waits import Wait, WaitReason
 from gpufleet.kube.objects.disruption import PriorityClass
@@ -18,8 +19,6 @@ from gpufleet.kube.objects.pod_groups import KaiPodGroup, PluginsPodGroup, PodGr
 from gpufleet.kube.resources import Kind
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, QueueName, TopologyLevelName
-
-HARD = "hard"
 
 
 def native(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
@@ -69,9 +68,11 @@ def of_volcano(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
         return _missing("PodGroup of Volcano", name)
     spec = group.spec
     field = f"PodGroup {harmless(name)}: spec"
-    if spec.network_topology is not None and spec.network_topology.mode == HARD:
-        problem = "a hard network topology by HyperNodes, which are not known here"
-        raise InputError(problem, field=f"{field}.networkTopology.mode", value=HARD, expected="soft, or none")
+    if any(one.network_topology is not None for one in spec.sub_group_policy):
+        problem = "a network topology of a subgroup, which cannot be kept"
+        place = f"{field}.subGroupPolicy"
+        raise InputError(problem, field=place, expected="podset-slice-required-topology on the pods")
+    required, preferred = levels_of(spec.network_topology, lookup, f"{field}.networkTopology")
     minimum = pod.metadata.annotations.get(keys.VOLCANO_GROUP_MINIMUM)
     if minimum is not None:
         place = f"metadata.annotations[{keys.VOLCANO_GROUP_MINIMUM}]"
@@ -84,6 +85,8 @@ def of_volcano(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
         role_minimums=tuple(sorted((role, count) for role, count in spec.min_task_member.items() if count)),
         queue=QueueName(spec.queue) if spec.queue else None,
         priority=_priority(spec.priority_class_name, field, lookup),
+        required_level=required,
+        preferred_level=preferred,
         created_at=group.metadata.creation_timestamp,
         field=f"{field}.minMember",
     )

@@ -71,6 +71,12 @@ class NetworkTopology(Structure, frozen=True):
     highest_tier_name: str = ""
 
 
+class SubGroupPolicy(Structure, frozen=True):
+    """How a part of a group of Volcano is placed."""
+
+    network_topology: NetworkTopology | None = None
+
+
 class VolcanoPodGroupSpec(Structure, frozen=True):
     """What is asked for a group of Volcano."""
 
@@ -79,6 +85,7 @@ class VolcanoPodGroupSpec(Structure, frozen=True):
     queue: str = ""
     priority_class_name: str = ""
     network_topology: NetworkTopology | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
 
 
 class VolcanoPodGroup(Structure, frozen=True):

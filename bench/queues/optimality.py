@@ -1,0 +1,297 @@
+"""How far from the optimum decisions are on fleets too large for exhaustive search, by HiGHS.
+
+Two questions, each to the engine and, as an integer program, to HiGHS (highspy), on random fleets of 20 to
+50 nodes with fixed seeds. *Victims*: who goes for a gang that needs whole GPUs? The highest priority among
+them as low as possible comes first; with it HiGHS finds the least work lost, and the fewest pods.
+*Admission*: how many GPUs does one cycle give to a backlog that does not fit whole? The engine serves by
+age, one after another; the optimum may choose.
+"""
+
+import random
+from typing import Any, NamedTuple
+
+import highspy
+
+from bench.figures import Figure, figure
+from gpufleet.engine import event
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.scheduler import Engine
+from gpufleet.model.device import Device
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid, QueueName
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+from gpufleet.model.queue import Queue
+from gpufleet.model.resources import Resources
+from gpufleet.model.shape import GpuRequest, Shape
+
+GPUS_A_NODE = 8
+SECOND_US = 1_000_000
+TEAM = QueueName("team")
+POLICIES = ("gpufleet", "best-fit")
+VICTIM_SEEDS = range(40)
+ADMISSION_SEEDS = range(20)
+
+
+class Running(NamedTuple):
+    """A pod that runs: its node, GPUs and priority."""
+
+    node: int
+    gpus: int
+    priority: int
+
+
+class VictimCase(NamedTuple):
+    """A fleet with what runs on it, and a gang of higher priority."""
+
+    nodes: int
+    running: tuple[Running, ...]
+    members: int
+    gpus: int
+
+    def lost(self, number: int) -> int:
+        """The work that is lost with a pod: they began a second apart, in their order."""
+        return (len(self.running) + 1 - number) * self.running[number].gpus
+
+    def free(self, node: int) -> int:
+        """GPUs of a node that nobody has."""
+        return GPUS_A_NODE - sum(one.gpus for one in self.running if one.node == node)
+
+
+class Victims(NamedTuple):
+    """What a gang costs: the highest priority among its victims (-1 for nobody), their number, and the work
+    that is lost with them, in seconds of a GPU.
+    """
+
+    priority: int
+    pods: int
+    lost: int
+
+
+class AdmissionCase(NamedTuple):
+    """Free GPUs and cores by node, and a backlog of pods (GPUs, cores), the oldest first."""
+
+    free: tuple[tuple[int, int], ...]
+    backlog: tuple[tuple[int, int], ...]
+
+
+class Compared(NamedTuple):
+    """What the engine did, and what could be done at best."""
+
+    ours: float
+    best: float
+
+
+def victim_case(seed: int) -> VictimCase:
+    """A fleet that is nearly full, and a gang that needs a fifth of it."""
+    chance = random.Random(seed)
+    nodes = chance.randint(20, 50)
+    running: list[Running] = []
+    for node in range(nodes):
+        left = GPUS_A_NODE
+        while left and chance.random() < 0.97:
+            gpus = chance.choice([size for size in (1, 1, 2, 2, 4, 8) if size <= left])
+            running.append(Running(node, gpus, chance.randint(0, 3)))
+            left -= gpus
+    gpus = chance.choice((1, 2, 4, 8))
+    return VictimCase(nodes, tuple(running), max(2, nodes * GPUS_A_NODE // 5 // gpus), gpus)
+
+
+def program() -> Any:
+    """An empty integer program that says nothing."""
+    found = highspy.Highs()  # type: ignore[no-untyped-call]
+    found.setOptionValue("output_flag", False)
+    found.setOptionValue("threads", 1)
+    found.setOptionValue("mip_rel_gap", 0.0)
+    return found
+
+
+def column(model: Any, cost: float, most: float) -> int:
+    """Another whole number, from 0 to ``most``; where it stands."""
+    model.addCol(cost, 0.0, most, 0, [], [])
+    at = int(model.getNumCol()) - 1
+    model.changeColIntegrality(at, highspy.HighsVarType.kInteger)
+    return at
+
+
+def row(model: Any, least: float, most: float, terms: dict[int, float]) -> None:
+    """The sum of these terms is between ``least`` and ``most``."""
+    model.addRow(least, most, len(terms), list(terms), list(terms.values()))
+
+
+def solved(model: Any) -> float | None:
+    """The optimum, None if nothing will do."""
+    model.run()
+    status = model.getModelStatus()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        return None
+    if status != highspy.HighsModelStatus.kOptimal:
+        raise RuntimeError(f"HiGHS found no optimum: {status}")
+    return float(model.getInfo().objective_function_value)
+
+
+def best_victims(case: VictimCase) -> Victims | None:
+    """The lowest highest priority with which the gang fits, and with it the fewest pods and the least work
+    lost, each by itself.
+    """
+    for priority in (-1, *sorted({one.priority for one in case.running})):
+        fewest = least_cost(case, priority, [1] * len(case.running))
+        if fewest is not None:
+            lost = least_cost(case, priority, [case.lost(number) for number in range(len(case.running))])
+            return Victims(priority, fewest, lost or 0)
+    return None
+
+
+def least_cost(case: VictimCase, priority: int, costs: list[int]) -> int | None:
+    """What pods of at most this priority must cost together; None if even all are too few.
+
+    A number of members for each node, and for each pod whether it goes: members need no more GPUs of a node
+    than are free or left by those who go.
+    """
+    model = program()
+    members = [column(model, 0.0, GPUS_A_NODE // case.gpus) for _ in range(case.nodes)]
+    needs: list[dict[int, float]] = [{one: float(case.gpus)} for one in members]
+    for one, cost in zip(case.running, costs, strict=True):
+        if one.priority <= priority:
+            needs[one.node][column(model, float(cost), 1.0)] = -float(one.gpus)
+    for node, terms in enumerate(needs):
+        row(model, -highspy.kHighsInf, case.free(node), terms)
+    row(model, case.members, highspy.kHighsInf, dict.fromkeys(members, 1.0))
+    found = solved(model)
+    return None if found is None else round(found)
+
+
+def node(number: int, gpus: int, cores: int) -> Node:
+    """A node with so many GPUs and cores."""
+    name = f"node-{number:02d}"
+    devices = tuple(
+        Device(DeviceId(f"{name}/{index}"), GpuModelName("H100"), 81_920) for index in range(gpus)
+    )
+    return Node(NodeName(name), Resources(1000 * cores, 1 << 41, 250), devices)
+
+
+def work(name: str, gpus: int, cores: int = 0, *, priority: int = 0, gang: GangName | None = None) -> Pod:
+    """A pod of the team."""
+    shape = Shape(Resources(1000 * cores, 0), GpuRequest(gpus, 1000))
+    return Pod(PodUid(name), shape, name, TEAM, priority, gang=gang)
+
+
+def our_victims(case: VictimCase, policy: str) -> Victims | None:
+    """Whom the engine evicts for the gang; None where it keeps no places for it."""
+    engine = Engine(find_policy(policy))
+    told: list[event.Event] = [event.QueueSet(Queue(TEAM))]
+    told += [event.NodeSet(node(number, GPUS_A_NODE, 64)) for number in range(case.nodes)]
+    taken = [0] * case.nodes
+    for number, one in enumerate(case.running):
+        name, first = f"node-{one.node:02d}", taken[one.node]
+        taken[one.node] += one.gpus
+        held = tuple(DeviceId(f"{name}/{index}") for index in range(first, taken[one.node]))
+        pod = work(f"run-{number}", one.gpus, priority=one.priority)
+        told.append(event.PodBound(pod, NodeName(name), held, number * SECOND_US))
+    at_us = len(case.running) * SECOND_US
+    engine.step(at_us, told)
+    gang = Gang(GangName("gang"), case.members, TEAM, 9)
+    pods = [work(f"gang-{index}", case.gpus, priority=9, gang=gang.name) for index in range(case.members)]
+    said = engine.step(at_us + SECOND_US, [event.GangSet(gang), *map(event.PodAdded, pods)])
+    victims = [int(one.uid.split("-")[1]) for one in said if isinstance(one, Evict)]
+    if not victims:
+        return Victims(-1, 0, 0) if binds(said) else None
+    priority = max(case.running[number].priority for number in victims)
+    return Victims(priority, len(victims), sum(map(case.lost, victims)))
+
+
+def binds(said: list[AnyInstruction]) -> list[PodUid]:
+    """Who starts."""
+    return [one.uid for one in said if isinstance(one, Bind)]
+
+
+def admission_case(seed: int) -> AdmissionCase:
+    """Nodes with some GPUs and cores free, and a backlog that wants half as much again."""
+    chance = random.Random(1000 + seed)
+    free = tuple(
+        (chance.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, 8)), chance.choice((8, 16, 32, 64, 64)))
+        for _ in range(chance.randint(20, 50))
+    )
+    backlog: list[tuple[int, int]] = []
+    while sum(gpus for gpus, _ in backlog) < 1.5 * sum(gpus for gpus, _ in free):
+        gpus = chance.choice((1, 1, 1, 2, 2, 4, 8))
+        backlog.append((gpus, gpus * chance.choice((2, 4, 8, 12))))
+    return AdmissionCase(free, tuple(backlog))
+
+
+def best_admission(case: AdmissionCase) -> int:
+    """The most GPUs that can be given away: for each node and kind of pod a number of them."""
+    model = program()
+    kinds = sorted(set(case.backlog))
+    placed: dict[tuple[int, int], dict[int, float]] = {kind: {} for kind in kinds}
+    for gpus_free, cores_free in case.free:
+        gpus: dict[int, float] = {}
+        cores: dict[int, float] = {}
+        for kind in kinds:
+            most = min(gpus_free // kind[0], cores_free // kind[1])
+            if most:
+                at = column(model, -float(kind[0]), most)
+                gpus[at], cores[at], placed[kind][at] = kind[0], kind[1], 1.0
+        row(model, 0.0, gpus_free, gpus)
+        row(model, 0.0, cores_free, cores)
+    for kind, terms in placed.items():
+        row(model, 0.0, case.backlog.count(kind), terms)
+    found = solved(model)
+    return 0 if found is None else -round(found)
+
+
+def our_admission(case: AdmissionCase, policy: str) -> int:
+    """The GPUs that one cycle of the engine gives away."""
+    engine = Engine(find_policy(policy))
+    nodes = [event.NodeSet(node(number, *free)) for number, free in enumerate(case.free)]
+    engine.step(0, [event.QueueSet(Queue(TEAM)), *nodes])
+    pods = [work(f"pod-{number}", *needs) for number, needs in enumerate(case.backlog)]
+    said = engine.step(SECOND_US, map(event.PodAdded, pods))
+    return sum(case.backlog[int(uid.split("-")[1])][0] for uid in binds(said))
+
+
+def compare_victims(seed: int, policy: str) -> tuple[Victims, Victims] | None:
+    """The engine's victims and the best; None where the gang cannot fit, or fits without any."""
+    case = victim_case(seed)
+    best, ours = best_victims(case), our_victims(case, policy)
+    if (best is None) != (ours is None):
+        raise RuntimeError(f"seed {seed}: possible at best {best}, decided {ours}")
+    return None if best is None or ours is None or not best.pods else (ours, best)
+
+
+def compare_admission(seed: int, policy: str) -> Compared:
+    """The GPUs that the engine gives away, and the most that can be."""
+    case = admission_case(seed)
+    return Compared(our_admission(case, policy), best_admission(case))
+
+
+def figures() -> list[Figure]:
+    """The gaps of both questions."""
+    found: list[Figure] = []
+    for policy in POLICIES:
+        pairs = [pair for seed in VICTIM_SEEDS if (pair := compare_victims(seed, policy)) is not None]
+        alike = [(ours, best) for ours, best in pairs if ours.priority == best.priority]
+        more = [100 * (ours.pods / best.pods - 1) for ours, best in alike]
+        lost = [100 * (ours.lost / best.lost - 1) for ours, best in alike]
+        title = f"20 to 50 nodes, {policy}: victims of a gang"
+        found += [
+            figure(f"{title}, highest priority as low as can be", len(alike), f"of {len(pairs)}", "higher"),
+            figure(f"{title}, work lost beyond the least, mean", sum(lost) / len(lost), "%", "lower"),
+            figure(f"{title}, work lost beyond the least, worst", max(lost), "%", "lower"),
+            figure(f"{title}, pods beyond the fewest, mean", sum(more) / len(more), "%", "lower"),
+            figure(f"{title}, pods beyond the fewest, worst", max(more), "%", "lower"),
+        ]
+        parts = [ours / best for ours, best in (compare_admission(seed, policy) for seed in ADMISSION_SEEDS)]
+        title = f"20 to 50 nodes, {policy}: GPUs given in a cycle"
+        found += [
+            figure(f"{title}, of the most possible, mean", 100 * sum(parts) / len(parts), "%", "higher"),
+            figure(f"{title}, of the most possible, worst", 100 * min(parts), "%", "higher"),
+        ]
+    return found
+
+
+if __name__ == "__main__":
+    from bench.figures import publish
+
+    publish("queues-optimality", figures())
