@@ -24,6 +24,7 @@ RUNS_FOR = "simulation.gpufleet.io/runs-for-s"
 STARTS_WITHIN_S = (0.05, 0.8)
 ENDS_WITHIN_S = (0.1, 2.0)
 REPLACES_WITHIN_S = (0.2, 1.5)
+LOOKS_AGAIN_AFTER_S = 5.0
 DRAINED_FOR_S = (5.0, 20.0)
 ADMIN = "system:users:administrator"
 
@@ -48,6 +49,9 @@ class Actors:
 
         self.twin_of: Callable[[JsonObject], JsonObject | None] = lambda _: None
         """Another pod that starts on the node and gets this one's devices, and this one its."""
+
+        self.lets_end: Callable[[JsonObject], bool] = lambda _: True
+        """Whether a pod that was told to end does so now; otherwise it is looked at again later."""
 
         self._random = random
         self._regarded: set[tuple[str, str]] = set()
@@ -137,7 +141,10 @@ class Actors:
             )
 
     def _end(self, pod: JsonObject) -> None:
-        if (now := self._current(pod)) is not None:
+        now = self._current(pod)
+        if now is not None and not self.lets_end(now):
+            asyncio.get_running_loop().call_later(LOOKS_AGAIN_AFTER_S, self._end, pod)
+        elif now is not None:
             body = {"gracePeriodSeconds": 0, "preconditions": {"uid": now["metadata"]["uid"]}}
             self.ask(_kubelet(now), "DELETE", _path(now), body)
 

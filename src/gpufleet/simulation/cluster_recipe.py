@@ -42,6 +42,7 @@ class Recipe(msgspec.Struct, frozen=True):
     too_large_pods: int = 1
     claims: int = 0
     drains: int = 0
+    teams: int = 0
     arrive_within_s: float = 20.0
     scheduler_name: str = "gpufleet"
 

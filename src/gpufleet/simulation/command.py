@@ -122,8 +122,10 @@ def catalogue() -> str:
     )
 
 
-def command(scheduler: Scheduler, plan: Plan | None = None) -> click.Command:
-    """The command line around a scheduler."""
+def command(
+    scheduler: Scheduler, plan_for: Callable[[Sequence[str]], Plan | None] = lambda _: None
+) -> click.Command:
+    """The command line around a scheduler; ``plan_for`` says how a run with these faults goes."""
 
     @click.command("gpufleet-sim", help="Run the live scheduler in a simulated cluster with seeded faults.")
     @click.option("--fault", "faults", default="", help="Names, all at once; or: all, one by one.")
@@ -140,7 +142,9 @@ def command(scheduler: Scheduler, plan: Plan | None = None) -> click.Command:
         except InputError as error:
             click.echo(f"gpufleet-sim: {error}", err=True)
             sys.exit(BAD_INPUT)
-        codes = [run_seeds(scheduler, names, wanted, click.echo, plan, _progress) for names in chosen]
+        codes = [
+            run_seeds(scheduler, names, wanted, click.echo, plan_for(names), _progress) for names in chosen
+        ]
         sys.exit(max(codes))
 
     return run

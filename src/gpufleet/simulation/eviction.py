@@ -51,7 +51,7 @@ def _take_from_budget(server: "ApiServer", pod: JsonObject, user: str, *, dry_ru
     budgets = [
         (name, budget)
         for name, budget in server.store.all(BUDGETS).items()
-        if name[0] == pod["metadata"]["namespace"] and _selects(budget, pod)
+        if name[0] == pod["metadata"]["namespace"] and selects(budget, pod)
     ]
     if not budgets:
         return
@@ -88,7 +88,8 @@ def _take_from_budget(server: "ApiServer", pod: JsonObject, user: str, *, dry_ru
     )
 
 
-def _selects(budget: JsonObject, pod: JsonObject) -> bool:
+def selects(budget: JsonObject, pod: JsonObject) -> bool:
+    """Whether a budget is about a pod of its namespace."""
     selector = (budget.get("spec") or {}).get("selector") or {}
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or []:

@@ -21,6 +21,7 @@ CLAIMS: KindKey = ("", "persistentvolumeclaims")
 VOLUMES: KindKey = ("", "persistentvolumes")
 LEASES: KindKey = ("coordination.k8s.io", "leases")
 NODE_DEVICES: KindKey = ("gpufleet.io", "nodedevices")
+FLEET_QUEUES: KindKey = ("gpufleet.io", "fleetqueues")
 RECORDED = {
     PODS: "/api/v1/pods",
     NODES: "/api/v1/nodes",

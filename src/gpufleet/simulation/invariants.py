@@ -24,6 +24,12 @@ from gpufleet.simulation.pod_facts import (
 )
 from gpufleet.simulation.refusal import JsonObject
 from gpufleet.simulation.room import rooms_for, rooms_of
+from gpufleet.simulation.taking_back_judge import (
+    Teams,
+    nobody_is_evicted_in_vain,
+    owed_and_waiting,
+    was_told_to_end,
+)
 
 REQUESTS_PER_OBJECT = 60
 REQUESTS_PER_S = 40
@@ -40,11 +46,12 @@ PROMISES = {
     "I6": "no leader binds after a newer one has begun to",
     "I7": "no pod is bound twice, or while it is gated or going away",
     "I8": "the engine says the same when it hears the same again",
-    "I9": "once the world is calm, nothing waits that would fit",
+    "I9": "once the world is calm, nothing waits that would fit, or for what others borrowed",
     "I10": "requests grow with the work, not with the trouble",
     "I11": "who made a broken object is told, and nobody else suffers",
-    "I12": "no running pod is taken away, but for members of a gang that lacks others",
+    "I12": "no running pod is taken away, but for members of a gang that lacks others, and as queues allow",
     "I13": "conditions say what is so",
+    "benefit": "nobody is evicted in vain",
 }
 """The names and the promises behind them. ``alive`` and I8 are judged by the run itself."""
 
@@ -318,10 +325,15 @@ def poison_is_told_to_its_owner(history: History) -> Iterator[Broken]:
 
 
 def running_pods_are_left_alone(history: History) -> Iterator[Broken]:
-    """I12: our scheduler takes no running pod away, but for members of a gang that lacks others."""
+    """I12: our scheduler takes no running pod away, but for members of a gang that lacks others, and pods
+    that the policies of their queues let others have evicted.
+    """
+    teams = Teams(history)
     placed: dict[str, dict[str, None]] = {}
     taken = _taken(history)
     for written in history.of(PODS):
+        permitted = was_told_to_end(history, written) and teams.permit(written.latest)
+        teams.follow(written)
         pod = written.value
         gang = gang_of(written.latest)
         if gang is not None:
@@ -337,9 +349,23 @@ def running_pods_are_left_alone(history: History) -> Iterator[Broken]:
         if gang is not None:
             placed[gang[0]].pop(_uid(written.latest), None)
             half_bound = half_bound or len(placed[gang[0]]) + 1 < gang[1] or gang[0] in taken
-        if not half_bound and not is_over(written.before):
+        if not half_bound and not permitted and not is_over(written.before):
             words = f"{_name(written.latest)} was taken away by {written.user}"
             yield Broken("I12", written.at_s, written.revision, words)
+
+
+def no_victim_without_benefit(history: History) -> Iterator[Broken]:
+    """What was evicted for the queues' sake has let others run, once the world is calm."""
+    if _is_settled(history):
+        for words in nobody_is_evicted_in_vain(history):
+            yield Broken("benefit", history.ended_at_s, 0, words)
+
+
+def what_is_owed_is_given(history: History) -> Iterator[Broken]:
+    """I9: once the world was calm long enough, nobody waits for what other queues have borrowed."""
+    if _is_settled(history):
+        for words in owed_and_waiting(history):
+            yield Broken("I9", history.ended_at_s, 0, words)
 
 
 def _taken(history: History) -> set[str]:
@@ -407,6 +433,8 @@ CHECKS: tuple[Check, ...] = (
     requests_stay_bounded,
     poison_is_told_to_its_owner,
     running_pods_are_left_alone,
+    no_victim_without_benefit,
+    what_is_owed_is_given,
     conditions_tell_the_truth,
 )
 

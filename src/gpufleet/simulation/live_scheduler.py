@@ -5,10 +5,10 @@ runs on is ``virtual_loop``. Every step of its engine is recorded; when the run 
 engine is run anew from its events alone, and has to say the same, byte for byte (I8).
 
 ``LIVE`` is what it is put through: more kinds of work than the plain ``Plan``, and a deadline of gangs
-short enough to pass within a run.
+short enough to pass within a run. ``TEAMS`` is about queues that take back from each other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 
 import msgspec
@@ -23,10 +23,32 @@ from gpufleet.kube.transport import Transport
 from gpufleet.scheduler.service import run
 from gpufleet.scheduler.settings import Settings
 from gpufleet.simulation.cluster_recipe import Recipe
+from gpufleet.simulation.faults.catalogue import BY_NAME
 from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.scenario import Plan
 
 LIVE = Plan(recipe=Recipe(claims=3, drains=2, arrive_within_s=40.0), gang_deadline_s=60.0)
+TEAMS = Plan(
+    recipe=Recipe(
+        nodes=2,
+        gpus_per_node=4,
+        single_pods=0,
+        workloads=0,
+        gangs=0,
+        too_large_pods=0,
+        teams=2,
+        arrive_within_s=40.0,
+    ),
+    gang_deadline_s=60.0,
+    calm_s=400.0,
+    settle_s=300.0,
+)
+"""One team has borrowed all GPUs, and others want back what they are owed."""
+
+
+def plan_for(names: Iterable[str]) -> Plan:
+    """The plan in which these faults have something to disturb."""
+    return TEAMS if any(BY_NAME[name].of_teams for name in names) else LIVE
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -1,12 +1,12 @@
 """The program ``gpufleet-sim``: ``command`` around the live scheduler."""
 
 from gpufleet.simulation.command import command
-from gpufleet.simulation.live_scheduler import LIVE, LiveScheduler
+from gpufleet.simulation.live_scheduler import LiveScheduler, plan_for
 
 
 def main() -> None:
     """Run the command line."""
-    command(LiveScheduler(), LIVE)()
+    command(LiveScheduler(), plan_for)()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ GANG = "gpufleet.io/gang"
 GANG_MIN = "gpufleet.io/gang-min-members"
 FRACTION = "gpufleet.io/gpu-fraction"
 GRANT = "gpufleet.io/grant"
+QUEUE = "gpufleet.io/queue"
 TERMINAL = {"Succeeded", "Failed"}
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
@@ -128,6 +129,22 @@ def gang_of(pod: JsonObject) -> tuple[str, int] | None:
     if not name or not minimum or not minimum.isdecimal():
         return None
     return f"{pod['metadata'].get('namespace', '')}/{name}", int(minimum)
+
+
+def queue_of(pod: JsonObject) -> str:
+    """The queue that a pod names, "" where it names none."""
+    name: str = (pod["metadata"].get("labels") or {}).get(QUEUE) or ""
+    return name
+
+
+def priority_of(pod: JsonObject) -> int:
+    """The priority of a pod."""
+    return int((pod.get("spec") or {}).get("priority") or 0)
+
+
+def is_leaving(pod: JsonObject) -> bool:
+    """Whether a pod was told to end."""
+    return "deletionTimestamp" in pod["metadata"]
 
 
 def is_controlled(pod: JsonObject) -> bool:

@@ -16,10 +16,11 @@ import msgspec
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
 from gpufleet.model.errors import WorldError
-from gpufleet.simulation import cluster_recipe, history, invariants, virtual_loop
+from gpufleet.simulation import cluster_recipe, history, invariants, team_recipe, virtual_loop
 from gpufleet.simulation.actors import Actors
 from gpufleet.simulation.admission import LEASE_NAME, LEASE_NAMESPACE, SCHEDULER_USER, Policies
 from gpufleet.simulation.api_server import ApiServer
+from gpufleet.simulation.budget_actor import BudgetActor
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.interference import Fault, FaultyTransport
 from gpufleet.simulation.history import History, Rules
@@ -167,6 +168,7 @@ class World:
         self.server = ApiServer(self.clock, Random(f"{seed}/server"), self.policies)
         self.actors = Actors(self.server, Random(f"{seed}/actors"))
         self.volumes = VolumeActors(self.server, Random(f"{seed}/volumes"))
+        self.budgets = BudgetActor(self.server, Random(f"{seed}/budgets"))
         self.scheduler = scheduler
         self.faults = tuple(faults)
         self.processes: list[SchedulerProcess] = []
@@ -195,13 +197,15 @@ class World:
     async def run(self) -> Outcome:
         """The whole run."""
         cluster_recipe.build(self.server, self.plan.recipe, self.random)
+        team_recipe.build_teams(self.server, self.plan.recipe)
         moody = Random(f"{self.seed}/provisioner")
         self.volumes.refuses = lambda _claim, _node: moody.random() < REFUSED_VOLUMES
         for fault in self.faults:
             await fault.prepare(self)
-        acting = [self.loop.create_task(one.run()) for one in (self.actors, self.volumes)]
+        acting = [self.loop.create_task(one.run()) for one in (self.actors, self.volumes, self.budgets)]
         self.processes.extend(SchedulerProcess(self, number) for number in range(self.plan.schedulers))
-        for at_s, wish in cluster_recipe.arrivals(self.plan.recipe, self.random):
+        wishes = cluster_recipe.arrivals(self.plan.recipe, self.random)
+        for at_s, wish in (*wishes, *team_recipe.team_arrivals(self.plan.recipe, self.random)):
             self.loop.call_later(at_s, cluster_recipe.ask_for, self.actors, wish)
         await asyncio.sleep(self.plan.faults_from_s)
         driving = [self.loop.create_task(fault.drive(self)) for fault in self.faults]

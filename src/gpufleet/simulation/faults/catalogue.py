@@ -6,16 +6,19 @@ from random import Random
 import msgspec
 
 from gpufleet.simulation.errors import ScenarioError
-from gpufleet.simulation.faults import cluster, watches, writes
+from gpufleet.simulation.faults import cluster, evictions, watches, writes
 from gpufleet.simulation.faults.interference import Fault
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One fault. ``on_real_server``: works in front of a real server too, by its transport alone."""
+    """One fault. ``on_real_server``: works in front of a real server too, by its transport alone.
+    ``of_teams``: it needs queues that take back from each other.
+    """
 
     fault: type[Fault]
     numbers: tuple[int, ...]
     on_real_server: bool = False
+    of_teams: bool = False
 
     @property
     def name(self) -> str:
@@ -50,6 +53,11 @@ CATALOGUE = (
     Row(writes.LeaseUnreachable, (17,)),
     Row(writes.KillAfterWrite, (18,)),
     Row(cluster.GangMemberRefused, (19,)),
+    Row(evictions.VictimNeverEnds, (20,), of_teams=True),
+    Row(evictions.EvictionRefused, (20,), of_teams=True),
+    Row(evictions.EvictionUnknown, (20,), of_teams=True),
+    Row(evictions.EvictionLost, (20,), of_teams=True),
+    Row(evictions.KillWhileEvicting, (18, 20), of_teams=True),
     Row(cluster.WallClockJump, (21,)),
     Row(cluster.Starved, (22,)),
     Row(cluster.OldGrantVersion, (23,)),

@@ -204,7 +204,9 @@ async def whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield rest
 
 
-def status(code: int, reason: str, message: str, retry_after_s: int = 0) -> Response:
+def status(
+    code: int, reason: str, message: str, retry_after_s: int = 0, causes: Sequence[dict[str, str]] = ()
+) -> Response:
     """A refusal as a server words it."""
     value: dict[str, object] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     value |= {"message": message, "reason": reason, "code": code}
@@ -212,6 +214,8 @@ def status(code: int, reason: str, message: str, retry_after_s: int = 0) -> Resp
     if retry_after_s:
         headers["retry-after"] = str(retry_after_s)
         value["details"] = {"retryAfterSeconds": retry_after_s}
+    if causes:
+        value["details"] = {"causes": list(causes)}
     return Response(code, headers, msgspec.json.encode(value))
 
 

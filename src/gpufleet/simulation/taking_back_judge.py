@@ -1,0 +1,133 @@
+"""What the judge thinks of evictions for the queues' sake: allowed by policy, and of use to somebody.
+
+It knows the queues that ``team_recipe`` makes: a flat tree under one root, nominal amounts of GPUs, the
+policies as they are by default (own work of lower priority; whatever others borrow). All amounts are
+thousandths of a GPU.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gpufleet.simulation.history import FLEET_QUEUES, PODS, History
+from gpufleet.simulation.object_store import Written
+from gpufleet.simulation.pod_facts import (
+    gang_of,
+    is_leaving,
+    is_over,
+    needs_of,
+    node_of,
+    priority_of,
+    queue_of,
+)
+from gpufleet.simulation.refusal import JsonObject
+
+
+class Teams:
+    """Who has how much of what, as the writes go by."""
+
+    def __init__(self, history: History) -> None:
+        self.nominal: dict[str, int] = {}
+        for (_, name), queue in history.final(FLEET_QUEUES).items():
+            for quota in queue["spec"].get("quotas") or []:
+                self.nominal[name] = 1000 * int(quota["nominal"])
+        self.pods: dict[str, JsonObject] = {}
+
+    def follow(self, written: Written) -> None:
+        """A write of a pod."""
+        uid = written.latest["metadata"]["uid"]
+        if written.value is None or is_over(written.value):
+            self.pods.pop(uid, None)
+        else:
+            self.pods[uid] = written.value
+
+    def used(self) -> Counter[str]:
+        """What the pods of each queue hold, those that are leaving among them."""
+        found: Counter[str] = Counter()
+        for pod in self.pods.values():
+            if node_of(pod):
+                found[queue_of(pod)] += needs_of(pod).gpu_milli
+        return found
+
+    def waiting(self) -> list[JsonObject]:
+        """Pods that have no node yet."""
+        return [pod for pod in self.pods.values() if not node_of(pod) and not is_leaving(pod)]
+
+    def permit(self, victim: JsonObject) -> bool:
+        """Whether anybody who waits may have this pod evicted."""
+        queue, used = queue_of(victim), self.used()
+        if queue not in self.nominal:
+            return False
+        waiting = [pod for pod in self.waiting() if queue_of(pod) in self.nominal]
+        if any(queue_of(pod) == queue and priority_of(pod) > priority_of(victim) for pod in waiting):
+            return True
+        if used[queue] <= self.nominal[queue]:
+            return False
+        return any(
+            queue_of(pod) != queue
+            and used[queue_of(pod)] + needs_of(pod).gpu_milli <= self.nominal[queue_of(pod)]
+            for pod in waiting
+        )
+
+
+def was_told_to_end(history: History, written: Written) -> bool:
+    """Whether this write is the one by which our scheduler has a placed pod end."""
+    if written.user not in history.rules.scheduler_users or written.before is None:
+        return False
+    before = written.before
+    going = written.value is None or is_leaving(written.value)
+    return going and not is_leaving(before) and bool(node_of(before)) and not is_over(before)
+
+
+def nobody_is_evicted_in_vain(history: History) -> Iterator[str]:
+    """Words for each queue whose work was evicted for more than came of it.
+
+    What was evicted of a queue is no more than what those got a node for who waited then, of other queues or
+    of higher priority.
+    """
+    teams = Teams(history)
+    if not teams.nominal:
+        return
+    evicted: Counter[str] = Counter()
+    waited: dict[str, set[str]] = {}
+    gained: Counter[str] = Counter()
+    for written in history.of(PODS):
+        if was_told_to_end(history, written) and written.before is not None:
+            victim = written.before
+            queue = queue_of(victim)
+            evicted[queue] += needs_of(victim).gpu_milli
+            waited.setdefault(queue, set()).update(
+                pod["metadata"]["uid"]
+                for pod in teams.waiting()
+                if queue_of(pod) != queue or priority_of(pod) > priority_of(victim)
+            )
+        teams.follow(written)
+        pod = written.value
+        if pod is not None and node_of(pod) and (written.before is None or not node_of(written.before)):
+            for queue, uids in waited.items():
+                if pod["metadata"]["uid"] in uids:
+                    gained[queue] += needs_of(pod).gpu_milli
+    for queue, milli in evicted.items():
+        if milli > gained[queue]:
+            yield f"{milli} thousandths of queue {queue} were evicted, and others gained {gained[queue]}"
+
+
+def owed_and_waiting(history: History) -> Iterator[str]:
+    """Words for each pod or gang that waits for what others have borrowed, though its queue is owed it."""
+    teams = Teams(history)
+    for written in history.of(PODS):
+        teams.follow(written)
+    used = teams.used()
+    over = [queue for queue, nominal in teams.nominal.items() if used[queue] > nominal]
+    if not over:
+        return
+    by_work: dict[str, list[JsonObject]] = {}
+    for pod in teams.waiting():
+        gang = gang_of(pod)
+        by_work.setdefault(gang[0] if gang else pod["metadata"]["name"], []).append(pod)
+    for name, pods in by_work.items():
+        queue = queue_of(pods[0])
+        needed = sum(needs_of(pod).gpu_milli for pod in pods)
+        gang = gang_of(pods[0])
+        whole = gang is None or len(pods) >= gang[1]
+        if whole and needed and queue in teams.nominal and used[queue] + needed <= teams.nominal[queue]:
+            yield f"{name} of queue {queue} waits for {needed} thousandths that {', '.join(over)} borrowed"
