@@ -16,7 +16,7 @@ from gpufleet.scheduler.settings import LeaseTimes, Settings
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import CATALOGUE, make_faults
 from gpufleet.simulation.history import PODS
-from gpufleet.simulation.live_scheduler import LIVE, Life, LiveScheduler, Step
+from gpufleet.simulation.live_scheduler import LIVE, TEAMS, Life, LiveScheduler, Step
 from gpufleet.simulation.pod_facts import gang_of, node_of
 from gpufleet.simulation.scenario import Outcome, Plan, run_scenario
 from tests.house.project import ROOT
@@ -50,7 +50,21 @@ def test_every_promise_is_kept_in_a_calm_world(seed: int) -> None:
     assert outcome.restarts == 0
 
 
-@pytest.mark.parametrize("name", [row.name for row in CATALOGUE])
+def test_teams_that_take_back_from_each_other_keep_every_promise() -> None:
+    outcome = run(1, plan=TEAMS)
+    check(outcome)
+    asked = [one for one in outcome.history.requests if one.target.endswith("/eviction") and one.code == 201]
+    assert len(asked) == 5, "four GPUs that are owed, and one for work of higher priority"
+
+
+@pytest.mark.parametrize("name", [row.name for row in CATALOGUE if row.of_teams])
+def test_every_promise_is_kept_under_faults_of_evictions(name: str) -> None:
+    outcome = run(2, name, plan=TEAMS)
+    assert outcome.acted[name], "it never happened: the run proves nothing"
+    check(outcome)
+
+
+@pytest.mark.parametrize("name", [row.name for row in CATALOGUE if not row.of_teams])
 def test_every_promise_is_kept_under_the_fault(name: str) -> None:
     outcomes = [run(seed, name) for seed in SEEDS]
     assert sum(outcome.acted[name] for outcome in outcomes), "it never happened: the runs prove nothing"
