@@ -81,30 +81,25 @@ def was_told_to_end(history: History, written: Written) -> bool:
 def nobody_is_evicted_in_vain(history: History) -> Iterator[str]:
     """Words for each queue whose work was evicted for more than came of it.
 
-    What was evicted of a queue is no more than what those got a node for who waited then, of other queues or
-    of higher priority.
+    What was evicted of a queue is no more than what others got a node for since then, of other queues or of
+    higher priority: those who waited, or those whose turn came before theirs meanwhile.
     """
     teams = Teams(history)
     if not teams.nominal:
         return
     evicted: Counter[str] = Counter()
-    waited: dict[str, set[str]] = {}
+    priorities: dict[str, int] = {}
     gained: Counter[str] = Counter()
     for written in history.of(PODS):
         if was_told_to_end(history, written) and written.before is not None:
             victim = written.before
-            queue = queue_of(victim)
+            queue, priority = queue_of(victim), priority_of(victim)
             evicted[queue] += needs_of(victim).gpu_milli
-            waited.setdefault(queue, set()).update(
-                pod["metadata"]["uid"]
-                for pod in teams.waiting()
-                if queue_of(pod) != queue or priority_of(pod) > priority_of(victim)
-            )
-        teams.follow(written)
+            priorities[queue] = min(priority, priorities.get(queue, priority))
         pod = written.value
         if pod is not None and node_of(pod) and (written.before is None or not node_of(written.before)):
-            for queue, uids in waited.items():
-                if pod["metadata"]["uid"] in uids:
+            for queue, priority in priorities.items():
+                if queue_of(pod) != queue or priority_of(pod) > priority:
                     gained[queue] += needs_of(pod).gpu_milli
     for queue, milli in evicted.items():
         if milli > gained[queue]:
