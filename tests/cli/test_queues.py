@@ -40,7 +40,7 @@ spare: Held: the queue is held: nothing starts, what runs goes on
 
 ONE = """\
 queue c, below root: Open, in force; priority 0, weight 1, ordering BestEffort
-  may evict: its own work LowerPriority, for what it is owed Any, to borrow Never
+  may evict: its own work Never, for what it is owed Never, to borrow Never
   namespaces: vision, vision-dev
 
 QUEUE  USED GPU  QUOTA  BORROWED  LENT  FAIR SHARE  SHARE  PENDING  WHY

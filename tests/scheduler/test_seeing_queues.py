@@ -17,6 +17,10 @@ QUEUE = "gpufleet.io/queue"
 GANG = {"gpufleet.io/gang": "train", "gpufleet.io/gang-min-members": "3"}
 
 
+NEVER = {"withinQueue": "Never", "reclaim": "Never"}
+"""Takes nothing back: who waits goes on waiting."""
+
+
 def add_queue(world: World, name: str, **spec: Any) -> None:
     kind = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue"}
     world.add({**kind, "metadata": {"name": name}, "spec": spec})
@@ -53,7 +57,8 @@ def row(answer: QueuesAnswer, name: str) -> QueueRow:
 
 
 async def crowded(world: World, **of_c: Any) -> None:
-    """Eight GPUs for three teams: a has borrowed 2, c has 1 of its 2 and nothing is free for more."""
+    """Eight GPUs for three teams: a has borrowed 2, c has 1 of its 2, and nothing is free for more."""
+    of_c = {"preemption": NEVER, **of_c}
     world.node("n", gpus=8)
     add_queue(world, "root")
     add_queue(world, "a", parent="root", quotas=quota(4))
@@ -99,7 +104,7 @@ def test_every_queue_has_its_quota_its_use_and_what_is_borrowed_lent_and_owed() 
 def test_who_waits_is_told_in_the_order_of_the_turns_with_its_reason() -> None:
     async def story(world: World) -> None:
         world.node("n", gpus=4)
-        add_queue(world, "team", quotas=quota(3))
+        add_queue(world, "team", quotas=quota(3), preemption=NEVER)
         waits_in(world, "team", "runs", 3)
         await world.settle()
         waits_in(world, "team", "first")
@@ -118,6 +123,22 @@ def test_who_waits_is_told_in_the_order_of_the_turns_with_its_reason() -> None:
             (None, "gang", "train", "incomplete-gang"),
         ]
         assert [one.created[-3:] for one in team.waiting] == ["22Z", "20Z", "22Z", "22Z"]
+
+    in_world(story)
+
+
+def test_a_place_that_is_kept_until_others_have_ended_is_not_in_use() -> None:
+    async def story(world: World) -> None:
+        await crowded(world, preemption={"reclaim": "Any"})
+        answer = await seen(world)
+        assert row(answer, "c").pending == (PendingRow("nominated", 1),)
+        used = {one.name: one.resource("gpu") for one in answer.queues}
+        assert {name: gpu.used for name, gpu in used.items() if gpu} == {
+            "root": "8",
+            "a": "6",
+            "b": "1",
+            "c": "1",
+        }
 
     in_world(story)
 

@@ -9,12 +9,13 @@ import msgspec
 from gpufleet.engine.event import Event, PodAdded
 from gpufleet.engine.instruction import Bind
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preemption.by_name import BY_QUEUES, find_search
 from gpufleet.engine.quota.fair_shares import FairShare
 from gpufleet.engine.quota.line_up import Queued
 from gpufleet.engine.quota.report import QueueUse
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.victims import NoVictims
 from gpufleet.model.identifiers import PodUid, QueueName
+from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.questions.facts import Facts
 
 STARTS = "starts"
@@ -34,8 +35,8 @@ class Census(msgspec.Struct, frozen=True):
 
 def take_census(facts: Facts) -> Census:
     """Ask a new engine, which is told what a scheduler would be told after a restart."""
-    engine = Engine(find_policy(facts.settings.policy), victims=NoVictims())
-    at_us = int(facts.clock.now().timestamp() * 1_000_000)
+    engine = Engine(find_policy(facts.settings.policy), victims=find_search(BY_QUEUES))
+    at_us = EngineTime(facts.clock).now_us()
     first, *later = facts.waves
     engine.step(at_us, [event for event in first if not isinstance(event, PodAdded)])
     used = {one.queue: one for one in engine.queue_report()}
