@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.manifests import manifests
-from gpufleet.kube.resources import EVENTS
+from gpufleet.kube.resources import EVENTS, LIMIT_RANGES, RESOURCE_QUOTAS
 from gpufleet.kube.status import Forbidden, Status
 from gpufleet.model.errors import InputError
 from gpufleet.scheduler.cluster import WATCHED
@@ -186,7 +186,7 @@ def test_the_role_for_asking_has_all_that_is_read() -> None:
         if rule["verbs"] == ["get", "list"]
     }
     read = {(one.kind.group, one.kind.plural) for one in WATCHED}
-    read |= {(kind.group, kind.plural) for kind in (*KINDS.values(), EVENTS)}
+    read |= {(kind.group, kind.plural) for kind in (*KINDS.values(), EVENTS, RESOURCE_QUOTAS, LIMIT_RANGES)}
     assert read <= granted
 
 

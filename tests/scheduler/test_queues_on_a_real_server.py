@@ -117,3 +117,42 @@ def test_the_command_shows_what_the_scheduler_says(
     (waits,) = shown["engine"]["waiting"]
     assert (waits["position"], waits["kind"], waits["reason"]) == (1, "pod", "quota")
     assert "waiting" not in shown["status"]
+
+
+def test_a_job_that_a_quota_of_the_api_server_forbids_is_told_its_figures(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cluster.api() as api:
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "walled"}})
+        hard = {"requests.nvidia.com/gpu": "1", "limits.nvidia.com/gpu": "1"}
+        quotas = "/api/v1/namespaces/walled/resourcequotas"
+        api.call("POST", quotas, {"metadata": {"name": "wall"}, "spec": {"hard": hard}})
+        until(lambda: counted(api, f"{quotas}/wall") == {"requests.nvidia.com/gpu": "0"})
+        container = {
+            "name": "c",
+            "image": "example.com/none",
+            "resources": {"limits": {"nvidia.com/gpu": "2"}},
+        }
+        template = {
+            "spec": {"schedulerName": "gpufleet", "restartPolicy": "Never", "containers": [container]}
+        }
+        job = {"metadata": {"name": "train"}, "spec": {"template": template}}
+        api.call("POST", "/apis/batch/v1/namespaces/walled/jobs", job)
+        command = ("explain", "job/train", "-n", "walled", f"--kubeconfig={cluster.kubeconfig}", "-o", "json")
+
+        def answer() -> Object:
+            assert main(command) == 0
+            found: Object = json.loads(capsys.readouterr().out)
+            return found
+
+        until(lambda: answer()["cause"] == "quota")
+    found = answer()
+    assert "requests.nvidia.com/gpu: 0 of 1 are used, and a pod asks for 2" in found["why"]
+    assert found["notes"][-2] == "ResourceQuota wall of the namespace: requests.nvidia.com/gpu 0 of 1 in use"
+    assert "limits nothing by limits.nvidia.com/gpu" in found["notes"][-1]
+
+
+def counted(api: Api, quota: str) -> Object:
+    """What the API server's controller counts of a ResourceQuota."""
+    found: Object = api.call("GET", quota).get("status", {}).get("used", {})
+    return found

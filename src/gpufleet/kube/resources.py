@@ -67,6 +67,8 @@ CONFIG_MAPS = _core("configmaps", "ConfigMap")
 REPLICATION_CONTROLLERS = _core("replicationcontrollers", "ReplicationController")
 
 EVENTS = Kind("events.k8s.io", "v1", "events", "Event")
+RESOURCE_QUOTAS = _core("resourcequotas", "ResourceQuota")
+LIMIT_RANGES = _core("limitranges", "LimitRange")
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)

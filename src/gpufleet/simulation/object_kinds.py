@@ -47,6 +47,8 @@ BUILT_IN = (
     ObjectKind("", ("v1",), "pods", "Pod", returns_deleted=True),
     ObjectKind("", ("v1",), "nodes", "Node", namespaced=False, keeps_status=True),
     ObjectKind("", ("v1",), "namespaces", "Namespace", False, returns_deleted=True, initial_phase="Active"),
+    ObjectKind("", ("v1",), "resourcequotas", "ResourceQuota", returns_deleted=True),
+    ObjectKind("", ("v1",), "limitranges", "LimitRange", status=False),
     ObjectKind(
         "",
         ("v1",),

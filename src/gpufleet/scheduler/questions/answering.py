@@ -15,7 +15,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model import pod as model
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.places import Entry, Place
 from gpufleet.scheduler.questions import held_causes, standing
@@ -35,6 +35,7 @@ from gpufleet.scheduler.questions.leading import Leading
 
 if TYPE_CHECKING:
     from gpufleet.scheduler.questions.court import Court
+    from gpufleet.scheduler.questions.queue_standing import QueueStanding
 
 NO_VERDICT = Verdict(0, {}, {}, None)
 
@@ -136,15 +137,36 @@ class Answering:
         if row is not None and said.placeable is not None and said.verdict is None:
             return self._answer(asked, State.WAITS, needs, short_of_members(row), row)
         case = Case(self.facts, entry, meaning, said.verdict or NO_VERDICT, said.by_node)
-        found = self._behind(said, meaning) or _no_domain(gang, said) or find_cause(case)
+        queues = self._queues(meaning)
+        found = self._behind(said, meaning) or _no_domain(gang, said) or self._cause(case, queues)
         if row is not None and said.placeable is not None and found.cause != "behind-others":
             found = does_not_fit(row, said.placeable, said.short_role, found)
         rows = () if found.cause == "behind-others" else reason_rows(case)
-        notes = self._ahead(entry, meaning) if case.verdict.nearest is not None else []
+        notes = self._ahead(entry, meaning) if case.verdict.nearest is not None and not queues else []
+        notes += queues.notes() if queues else []
         notes += self._kept_by_budgets(said)
         notes += self._left_out() if case.nodes else []
         answer = self._answer(asked, State.WAITS, needs, found, row, notes)
         return msgspec.structs.replace(answer, nodes=len(case.nodes), reasons=rows)
+
+    def _queues(self, meaning: model.Pod) -> "QueueStanding | None":
+        """How it stands among the queues; None where no queue is described."""
+        from gpufleet.scheduler.questions.queue_standing import QueueStanding
+
+        described = self.court.engine.books.queues.is_active
+        return QueueStanding(self.court.engine, meaning) if described else None
+
+    def _cause(self, case: Case, queues: "QueueStanding | None") -> Finding:
+        """What its queue has against it, and besides that what all nodes have."""
+        from gpufleet.scheduler.questions.queue_causes import by_queue
+
+        book = self.facts.pods.reader.queues
+        found = None if queues is None else by_queue(case.verdict, queues, _by_text(book.problems))
+        if found is None or not case.by_node or not all(case.by_node.values()):
+            return found or find_cause(case)
+        nodes = find_cause(case)
+        why = f"{found.why}; besides, {nodes.why}"
+        return Finding(found.cause, why, (*found.way_out, *nodes.way_out[:1]))
 
     def _left_out(self) -> list[str]:
         """Nodes that could not be looked at."""
@@ -264,6 +286,10 @@ def _no_domain(gang: Gang | None, said: Judgement) -> Finding | None:
     level = harmless(gang.required_level)
     why = f"all members must share one value of {level}, and the nodes of none have room for it too"
     return Finding("domain", why, (f"wait until more of one {level} is free", "allow a wider level"))
+
+
+def _by_text(problems: dict[QueueName, str]) -> dict[str, str]:
+    return {str(name): problem for name, problem in problems.items()}
 
 
 def _of_gang(row: GangRow | None) -> list[str]:

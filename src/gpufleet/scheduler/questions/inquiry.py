@@ -27,6 +27,7 @@ from gpufleet.scheduler.questions.case import counted
 from gpufleet.scheduler.questions.facts import Facts
 from gpufleet.scheduler.questions.gang_words import member_row, state_of
 from gpufleet.scheduler.questions.leading import who_leads
+from gpufleet.scheduler.questions.namespace_limits import namespace_limits
 from gpufleet.scheduler.questions.owners import EventRead, Owned, Owner
 from gpufleet.scheduler.settings import Settings
 
@@ -47,6 +48,9 @@ FIRST_TO_TELL = (
     State.RUNS,
     State.ENDED,
 )
+NEEDS_PODS = (State.WAITS, State.HELD, State.NO_PODS)
+"""Who is in one of these may want to know what its namespace may have at all."""
+
 _POD = msgspec.json.Decoder(Pod)
 _OWNER = msgspec.json.Decoder(Owner)
 _EVENT = msgspec.json.Decoder(EventRead)
@@ -67,7 +71,11 @@ async def ask(client: Client, settings: Settings, text: str, namespace: str, say
     if forbidden:
         return await _told_before(client, wanted, namespace, forbidden[0].plural)
     inquiry = Inquiry(client, picture, Answering(Facts(picture, settings, client.clock), leading), say)
-    return _with_gaps(await inquiry.answer(wanted, namespace), picture)
+    answer = _with_gaps(await inquiry.answer(wanted, namespace), picture)
+    if answer.state not in NEEDS_PODS:
+        return answer
+    limits = await namespace_limits(client, namespace)
+    return msgspec.structs.replace(answer, notes=(*answer.notes, *limits))
 
 
 class Inquiry:

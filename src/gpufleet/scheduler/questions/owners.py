@@ -51,6 +51,11 @@ class OwnerCondition(Structure, frozen=True):
     reason: str = ""
     message: str = ""
 
+    @property
+    def is_refusal(self) -> bool:
+        """True if it says why pods could not be made."""
+        return self.type == "ReplicaFailure" and self.status == "True" and bool(self.message)
+
 
 class OwnerStatus(Structure, frozen=True):
     """How far it is."""
@@ -117,6 +122,8 @@ def why_no_pods(owned: Owned, existing: int) -> Finding:
     if owner.wanted == 0:
         return Finding("no-replicas", "it is asked for no pods", ("scale it up",))
     notes = [event.note for event in owned.events if event.reason == FAILED_CREATE]
+    # Events are forgotten after an hour; a ReplicaSet and its Deployment keep the last refusal.
+    notes = notes or [one.message for one in owner.status.conditions if one.is_refusal]
     if notes:
         return refusal(notes[-1])
     if existing >= owner.wanted:
