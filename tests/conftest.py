@@ -1,13 +1,20 @@
-"""What all tests share: how Hypothesis searches.
+"""What all tests share: how Hypothesis searches, and that Ctrl-C is heard.
 
 No deadline, because the first call of a kernel may compile it. In CI the search is the same every
 time, so that a change is judged by itself and not by luck; at home it looks somewhere new.
+
+A shell starts what it runs in the background deaf to SIGINT, and all that is started from there is deaf
+too; tests that interrupt programs would then wait in vain.
 """
 
 import os
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("home", deadline=None, print_blob=True)
 settings.register_profile("ci", settings.get_profile("home"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "home")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
