@@ -7,6 +7,7 @@ import msgspec
 
 from gpufleet.cli.explain_output import harmless_line
 from gpufleet.scheduler.defragment.plan import DefragmentPlan, PlannedMove
+from gpufleet.scheduler.questions.case import counted
 
 UNCHANGED = "Nothing was changed. To make the moves: cordon the nodes that are left, evict, uncordon."
 CUT = "Not every move was looked at: the fleet is too large for that."
@@ -26,9 +27,8 @@ def lines(plan: DefragmentPlan) -> Iterator[str]:
     if not plan.moves:
         yield "Nothing to move: no moves that are allowed would let larger pods fit."
     else:
-        count = "1 move" if len(plan.moves) == 1 else f"{len(plan.moves)} moves"
         gain = f"let {plan.starts} start" if plan.starts else "make room for larger pods"
-        yield f"{count} would {gain}:"
+        yield f"{counted(len(plan.moves), 'move')} would {gain}:"
         yield from table([moved(one) for one in plan.moves])
     if plan.starts == "":
         yield ""

@@ -106,8 +106,7 @@ class Consolidation:
             node = self._source(unit)
             with self.books.trial() as trial:
                 before = free_whole_gpus(self.books.store.tables)[node]
-                for row in unit.rows:
-                    trial.release(self.books.pods.pod_at(row).uid)
+                trial.release_all(unit.rows)
                 after = free_whole_gpus(self.books.store.tables)[node]
             shapes = (self.books.pods.pod_at(row).shape.gpu for row in unit.rows)
             taken = sum(gpu.count for gpu in shapes if gpu.whole)

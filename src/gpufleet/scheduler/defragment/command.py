@@ -4,9 +4,9 @@ The engine of the live scheduler decides first what can be decided without movin
 sought on what is left. Nothing is changed here.
 """
 
-import asyncio
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -20,17 +20,17 @@ from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.scheduler.defragment.plan import SCHEMA, DefragmentPlan, Fits, PlannedMove
 from gpufleet.scheduler.picture import Picture
 from gpufleet.scheduler.places import Entry
-from gpufleet.scheduler.questions.command import Progress, Question, connected
+from gpufleet.scheduler.questions.command import Question
 from gpufleet.scheduler.questions.facts import Facts
 from gpufleet.scheduler.questions.inquiry import ENGINE
 from gpufleet.scheduler.settings import Settings
-from gpufleet.scheduler.snapshots.command import gaps, picture_of
-from gpufleet.scheduler.snapshots.decisions import Moment, moment_of
-from gpufleet.scheduler.snapshots.document import as_written, engine_time_us, read
+from gpufleet.scheduler.snapshots.command import Say, gaps
+from gpufleet.scheduler.snapshots.decisions import Moment
+from gpufleet.scheduler.snapshots.document import engine_time_us
+from gpufleet.scheduler.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.scheduler.verdict_words import words_for_gang, words_for_pod
 
 GPU_MILLISECONDS = 1000
-Say = Callable[[str], None]
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -43,30 +43,12 @@ class Wish(msgspec.Struct, frozen=True):
 
 def of_snapshot(wish: Wish, lines: Iterable[bytes], where: str) -> DefragmentPlan:
     """The moves on a snapshot."""
-    progress = Progress()
-    progress.begin()
-    try:
-        progress.say("reading the snapshot")
-        snapshot = read(lines, where)
-        return plan_of(wish, snapshot.picture, snapshot.settings, moment_of(snapshot), progress.say)
-    finally:
-        progress.end()
+    return on_snapshot(lines, where, partial(plan_of, wish))
 
 
 def of_cluster(wish: Wish, question: Question, settings: Settings) -> DefragmentPlan:
     """The moves on a cluster as it is now."""
-    progress = Progress()
-    progress.begin()
-    try:
-        picture, at = asyncio.run(_picture(question, progress.say))
-        return plan_of(wish, as_written(picture), settings, at, progress.say)
-    finally:
-        progress.end()
-
-
-async def _picture(question: Question, say: Say) -> tuple[Picture, dt.datetime]:
-    async with connected(question) as (client, _):
-        return await picture_of(client, say)
+    return on_cluster(question, settings, partial(plan_of, wish))
 
 
 def plan_of(wish: Wish, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> DefragmentPlan:

@@ -40,7 +40,7 @@ def snapshot_of(question: Question, settings: Settings) -> Taken:
     progress = Progress()
     progress.begin()
     try:
-        picture, taken_at = asyncio.run(_picture(question, progress.say))
+        picture, taken_at = asyncio.run(read_cluster(question, progress.say))
         progress.say(ENGINE)
         return Taken(
             list(lines_of(picture, settings, taken_at)),
@@ -52,7 +52,8 @@ def snapshot_of(question: Question, settings: Settings) -> Taken:
         progress.end()
 
 
-async def _picture(question: Question, say: Say) -> tuple[Picture, dt.datetime]:
+async def read_cluster(question: Question, say: Say) -> tuple[Picture, dt.datetime]:
+    """The picture of the cluster that the question names, and its moment."""
     async with connected(question) as (client, _):
         return await picture_of(client, say)
 

@@ -1,21 +1,22 @@
 """A what-if from its words to its answer, for a live cluster or a snapshot."""
 
-import asyncio
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 
 from gpufleet.kube import resources
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.errors import InputError
 from gpufleet.scheduler.picture import Picture
 from gpufleet.scheduler.questions.case import counted
-from gpufleet.scheduler.questions.command import Progress, Question, connected
+from gpufleet.scheduler.questions.command import Question
 from gpufleet.scheduler.questions.facts import Facts
 from gpufleet.scheduler.questions.inquiry import ENGINE
 from gpufleet.scheduler.settings import Settings
-from gpufleet.scheduler.snapshots.command import gaps, picture_of
-from gpufleet.scheduler.snapshots.decisions import Moment, moment_of
-from gpufleet.scheduler.snapshots.document import as_written, engine_time_us, read
+from gpufleet.scheduler.snapshots.command import Say, gaps
+from gpufleet.scheduler.snapshots.decisions import Moment
+from gpufleet.scheduler.snapshots.document import engine_time_us
+from gpufleet.scheduler.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.scheduler.whatif.answer import SCHEMA, Answer, Work
 from gpufleet.scheduler.whatif.course import Course
 from gpufleet.scheduler.whatif.difference import Difference, work_key
@@ -24,35 +25,15 @@ from gpufleet.scheduler.whatif.quotas import set_quota
 from gpufleet.scheduler.whatif.request import Request
 from gpufleet.scheduler.whatif.submission import Submission
 
-Say = Callable[[str], None]
-
 
 def of_snapshot(request: Request, lines: Iterable[bytes], where: str) -> Answer:
     """The answer on a snapshot."""
-    progress = Progress()
-    progress.begin()
-    try:
-        progress.say("reading the snapshot")
-        snapshot = read(lines, where)
-        return answer_of(request, snapshot.picture, snapshot.settings, moment_of(snapshot), progress.say)
-    finally:
-        progress.end()
+    return on_snapshot(lines, where, partial(answer_of, request))
 
 
 def of_cluster(request: Request, question: Question, settings: Settings) -> Answer:
     """The answer on a cluster as it is now."""
-    progress = Progress()
-    progress.begin()
-    try:
-        picture, at = asyncio.run(_picture(question, progress.say))
-        return answer_of(request, as_written(picture), settings, at, progress.say)
-    finally:
-        progress.end()
-
-
-async def _picture(question: Question, say: Say) -> tuple[Picture, dt.datetime]:
-    async with connected(question) as (client, _):
-        return await picture_of(client, say)
+    return on_cluster(question, settings, partial(answer_of, request))
 
 
 def answer_of(request: Request, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> Answer:
