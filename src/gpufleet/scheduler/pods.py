@@ -174,8 +174,12 @@ class PodBook:
         if before is not None and before.place is Place.PLACED:
             # A node is never taken back: this is an old view of the pod.
             return []
+        if known == meaning:
+            # The very object that the engine is told of: an event of this round is known by it.
+            self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, known))
+            return []
         self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, meaning))
-        return [] if known == meaning else [PodAdded(meaning)]
+        return [PodAdded(meaning)]
 
     def _placed(self, uid: PodUid, pod: Pod) -> list[Event]:
         before = self.entries.get(uid)
