@@ -7,6 +7,7 @@ from gpufleet.engine import journal, ranking, search
 from gpufleet.engine.compiled import opener
 from gpufleet.engine.opened import POLICY_WORTH, opened_policy, opened_rankings, opened_tables, opened_worth
 from gpufleet.engine.placing import place, release, release_all
+from gpufleet.engine.quota.available import is_kept_out
 from gpufleet.engine.scoring import worth
 from gpufleet.engine.tables import Int64Array
 
@@ -25,6 +26,12 @@ def place_pod_by_handle(
 def best_node_by_handle(tables: Int64Array, rankings: Int64Array, policy: Int64Array, slot: int) -> int:
     """``ranking.best_node``."""
     return ranking.best_node(opened_tables(tables), opened_rankings(rankings), opened_policy(policy), slot)
+
+
+@opener
+def is_kept_out_by_handle(tables: Int64Array, pod: int) -> bool:
+    """``quota.available.is_kept_out``."""
+    return is_kept_out(opened_tables(tables), pod)
 
 
 @opener

@@ -42,6 +42,19 @@ class PodBook:
         self.notes_moves = False
         self.moved: list[int] = []
         self._free_rows: list[int] = []
+        self._pods_by_priority: dict[int, int] = {}
+
+    @property
+    def least_priority(self) -> int:
+        """The lowest priority of any known pod, 0 where there is none."""
+        return min(self._pods_by_priority, default=0)
+
+    def _count_priority(self, priority: int, more: int) -> None:
+        count = self._pods_by_priority.get(priority, 0) + more
+        if count:
+            self._pods_by_priority[priority] = count
+        else:
+            del self._pods_by_priority[priority]
 
     def pod_at(self, row: int) -> Pod:
         """The pod of a row in use."""
@@ -68,6 +81,7 @@ class PodBook:
                 self.store.make_room("pod_devices", row + 1)
         self.row_by_uid[pod.uid] = row
         self.standing.begin(row, pod)
+        self._count_priority(pod.priority, 1)
         cells = self.store.tables.pods
         cells[layout.POD_STATE, row] = PodState.WAITING
         cells[layout.POD_SHAPE, row] = shape
@@ -83,6 +97,7 @@ class PodBook:
         if self.node_row(row) is not None:
             self.unbook(row, PodState.ABSENT)
         self.leave_lost_node(uid)
+        self._count_priority(self.pod_at(row).priority, -1)
         self.standing.drop(row)
         tables = self.store.tables
         tables.pods[layout.POD_STATE, row] = PodState.ABSENT
@@ -99,6 +114,8 @@ class PodBook:
         ids = self.device_ids(row)
         if node is not None:
             self.unbook(row, state)
+        self._count_priority(self.pod_at(row).priority, -1)
+        self._count_priority(pod.priority, 1)
         self.pods[row] = pod
         self.standing.drop(row)
         self.standing.put(row, pod)

@@ -12,6 +12,7 @@ from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.preemption.by_node import ByNode
 from gpufleet.engine.preemption.candidates import Candidates, within_queue
+from gpufleet.engine.preemption.hope import Hope
 from gpufleet.engine.preemption.leaving import Leaving
 from gpufleet.engine.preemption.over_fleet import OverFleet
 from gpufleet.engine.preemption.proof import Placements, Proof
@@ -29,11 +30,21 @@ Found = tuple[list[int], Placements]
 class PreemptionSearch:
     """Finds victims by the policies of the queues."""
 
+    def __init__(self) -> None:
+        self._hope: Hope | None = None
+
     def find(self, asking: Asking, books: Books) -> Plan | NoPlan | None:
         """The cheapest plan that is proven."""
+        if not books.waiting.queues:
+            return None
         rank = rank_of(asking, books)
         queue = books.waiting.queues.get(rank.queue)
-        return None if queue is None else Quest(asking, books).find(rank, queue)
+        if queue is None:
+            return None
+        if self._hope is None or self._hope.books is not books:
+            self._hope = Hope(books)
+        has_hope = self._hope.is_there(rank.priority, queue)
+        return Quest(asking, books).find(rank, queue) if has_hope else NoPlan()
 
 
 def rank_of(asking: Asking, books: Books) -> Rank:

@@ -15,9 +15,10 @@ import numpy as np
 
 from gpufleet.engine import layout
 from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.hot_kernels import is_kept_out_by_handle
 from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict, WhyBarred
 from gpufleet.engine.model_order import Models, groups_of
-from gpufleet.engine.quota.available import binding_limit, is_kept_out, keeps_quota, short_column
+from gpufleet.engine.quota.available import binding_limit, keeps_quota, short_column
 from gpufleet.engine.quota.queue_book import QueueBook
 from gpufleet.engine.quota.resources import DeviceKind
 from gpufleet.engine.shapes import ShapeBook
@@ -86,7 +87,7 @@ class Gate:
 
     def keeps_out(self, row: int) -> bool:
         """True if the pod cannot start on any device; False may still turn out to be wrong."""
-        return is_kept_out(self.store.tables, row) or self.bar(row) is not None
+        return is_kept_out_by_handle(self.store.handle, row) or self.bar(row) is not None
 
     def keeps_quota(self, row: int) -> bool:
         """True if a pod that was just placed may start there, as far as its queue goes."""

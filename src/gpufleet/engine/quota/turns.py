@@ -36,6 +36,9 @@ TOP = layout.NOT_SET
 Ask = tuple[tuple[int, int], ...]
 """What a workload will be charged at least: (column, amount) of each resource it needs."""
 
+Measured = tuple[list[int], tuple[bool, int]]
+"""The use by column that a queue had when its share was measured, and its share."""
+
 
 class Contestant(NamedTuple):
     """The workload by which a queue takes part, its own or that of the best queue below it."""
@@ -56,14 +59,10 @@ class Standing(NamedTuple):
     to_share: list[int]
 
 
-class Key(NamedTuple):
-    """The right of a queue to the next turn among its siblings; the smallest goes first."""
-
-    class_of_right: int
-    minus_priority: int
-    endless: bool
-    share: int
-    head: Head
+Key = tuple[int, int, bool, int, Head]
+"""The right of a queue to the next turn among its siblings; the smallest goes first: class of right, minus
+priority, whether its share is endless, its share, and its head.
+"""
 
 
 WITHIN_WHAT_IS_OWED = 0
@@ -99,7 +98,8 @@ class Turns:
         self._keys: dict[int, Key] = {}
         self._heaps: dict[int, list[tuple[Key, int]]] = {}
         self._asks: dict[int, Ask] = {}
-        self._measured: dict[int, tuple[list[int], tuple[bool, int]]] = {}
+        self._measured: dict[int, Measured] = {}
+        self._measured_now: dict[int, Measured] = {}
 
     def begin(self, at_us: int) -> None:
         """Every queue with work that is not parked takes part."""
@@ -110,7 +110,15 @@ class Turns:
             for name in self.waiting.queues_with_work():
                 self.offer(name)
             return
-        for known in (self._lines, self._contestants, self._keys, self._heaps, self._asks, self._measured):
+        self._regard_tree()
+        for known in (
+            self._lines,
+            self._contestants,
+            self._keys,
+            self._heaps,
+            self._asks,
+            self._measured_now,
+        ):
             known.clear()
         rows = {self._enter(name): None for name in self._queues_with_work()}
         while rows:
@@ -125,6 +133,13 @@ class Turns:
                 yield name
             else:
                 self.waiting.first(name)
+
+    def _regard_tree(self) -> None:
+        """Forget what holds for another tree."""
+        if self._as_of != self.tree.changes:
+            self._standings.clear()
+            self._measured.clear()
+            self._as_of = self.tree.changes
 
     def offer(self, name: QueueName) -> None:
         """A queue takes part with the line whose turn it is in it, or with none.
@@ -142,10 +157,10 @@ class Turns:
         row = self.tree.row_by_name[name]
         line = self.waiting.first(name)
         if line is None:
-            self._contestants.pop(row, None)
+            self._lines.pop(row, None)
         else:
             self._lines[row] = line
-            self._contestants[row] = Contestant(line.head(), self._ask(line))
+            self._contestants[row] = Contestant(line.offered or line.head(), self._ask(line))
         return row
 
     def rest(self, name: QueueName) -> None:
@@ -186,16 +201,15 @@ class Turns:
     def _settle_alone(self, row: int) -> int:
         """The key of one queue, those below it being up to date; the queue above it."""
         parent = self._standing(row).parent
-        if row not in self._lines:
+        if row in self._lines:
+            contestant = self._contestants[row]
+        else:
             below = self._first_below(row)
             if below is None:
                 self._contestants.pop(row, None)
-            else:
-                self._contestants[row] = self._contestants[below]
-        contestant = self._contestants.get(row)
-        if contestant is None:
-            self._keys.pop(row, None)
-            return parent
+                self._keys.pop(row, None)
+                return parent
+            contestant = self._contestants[row] = self._contestants[below]
         key = self._key(row, contestant)
         if self._keys.get(row) != key:
             self._keys[row] = key
@@ -203,9 +217,6 @@ class Turns:
         return parent
 
     def _standing(self, row: int) -> Standing:
-        if self._as_of != self.tree.changes:
-            self._standings.clear()
-            self._as_of = self.tree.changes
         known = self._standings.get(row)
         if known is None:
             queue = self.tree.queue_at(row)
@@ -223,21 +234,24 @@ class Turns:
     def _key(self, row: int, contestant: Contestant) -> Key:
         standing = self._standing(row)
         if not standing.is_described:
-            return Key(UNDESCRIBED, 0, False, 0, contestant.head)
+            return UNDESCRIBED, 0, False, 0, contestant.head
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
         right = WITHIN_WHAT_IS_OWED
         if not is_within(counted, standing.owed, contestant.ask):
             right = BEYOND_WHAT_IS_OWED if standing.weight_milli else WITHOUT_WEIGHT
-        # A head that found no place leaves the use on its path as it was, and most heads find none.
-        measured = self._measured.get(row)
+        # A head that found no place leaves the use on its path as it was, and most heads find none. What
+        # counts the past holds for this moment only, the rest until use is another.
+        known = self._measured_now if standing.half_life_us else self._measured
+        measured = known.get(row)
         if measured is None or measured[0] != counted:
             measured = (counted, self._share(row, standing, counted, self._at_us).order_key)
-            self._measured[row] = measured
+            known[row] = measured
         endless, share = measured[1]
-        return Key(right, standing.minus_priority, endless, share, contestant.head)
+        return right, standing.minus_priority, endless, share, contestant.head
 
     def share(self, row: int, at_us: int) -> RawShare:
         """The dominant share by which a queue is compared, with its past where it has a half-life."""
+        self._regard_tree()
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
         return self._share(row, self._standing(row), counted, at_us)
 
