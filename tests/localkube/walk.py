@@ -1,0 +1,91 @@
+"""Pages that are walked: a shell as a newcomer has it, and every command of a page typed into it.
+
+A line that begins with "$ " is typed; the lines below it have to be in what it prints, sooner or later.
+Dots in such a line stand for anything: names of GPUs and of pods are others each time.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.house.project import ROOT
+from tests.localkube.cluster import program
+
+WAIT_S = 90.0
+SHELL = "/bin/bash"
+CHANGES = re.compile(r"gpufleet (up|down)\b|kubectl (apply|create|delete|label|scale)\b")
+"""Commands that change something: they are typed once, and what they print has to be right at once."""
+
+
+def steps(page: Path) -> list[tuple[str, list[str]]]:
+    """Each command of a page, and what it has to print."""
+    found: list[tuple[str, list[str]]] = []
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def pattern(line: str) -> str:
+    """What a line of a page has to look like."""
+    return ".*".join(map(re.escape, line.split("...")))
+
+
+@contextmanager
+def newcomers_shell(folder: Path) -> Iterator[Mapping[str, str]]:
+    """What a newcomer's shell has: our command and kubectl on its path; no cluster yet, and none at the end."""
+    commands = folder / "bin"
+    commands.mkdir()
+    (commands / "kubectl").symlink_to(program("kubectl"))
+    (commands / "gpufleet").write_text(
+        f'#!/bin/sh\nexec {sys.executable} -m gpufleet "$@"\n', encoding="utf-8"
+    )
+    (commands / "gpufleet").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}", "XDG_STATE_HOME": str(folder)}
+    try:
+        yield environment
+    finally:
+        typed("gpufleet down", environment, folder / "memory")
+
+
+def typed(command: str, environment: Mapping[str, str], memory: Path) -> tuple[int, str]:
+    """Type a command into a shell that remembers the variables of those before."""
+    memory.touch()
+    keep = f"declare -p KUBECONFIG node 2>/dev/null >{memory}"
+    script = f"set -a; . {memory}; {command}\ncode=$?; {keep}; exit $code"
+    done = subprocess.run(
+        [SHELL, "-c", script],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env=dict(environment),
+        cwd=ROOT,
+        timeout=300,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def walk(page: Path, environment: Mapping[str, str], memory: Path) -> int:
+    """Type every command of a page, each until it prints what the page says; how many there were."""
+    commands = steps(page)
+    for command, wanted in commands:
+        limit_s = time.monotonic() + WAIT_S
+        while True:
+            code, said = typed(command, environment, memory)
+            missing = [line for line in wanted if not re.search(pattern(line), said)]
+            if code == 0 and not missing:
+                break
+            assert not CHANGES.search(command), f"$ {command}\n{said}\nnot there: {missing}"
+            assert time.monotonic() < limit_s, f"$ {command}\n{said}\nnever: {missing}"
+            time.sleep(0.5)
+    return len(commands)
