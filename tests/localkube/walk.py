@@ -42,7 +42,7 @@ def pattern(line: str) -> str:
 
 @contextmanager
 def newcomers_shell(folder: Path) -> Iterator[Mapping[str, str]]:
-    """What a newcomer's shell has: our command and kubectl on its path; no cluster yet, and none at the end."""
+    """A newcomer's shell: our command and kubectl on its path, no cluster yet, and none at the end."""
     commands = folder / "bin"
     commands.mkdir()
     (commands / "kubectl").symlink_to(program("kubectl"))
