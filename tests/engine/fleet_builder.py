@@ -187,6 +187,7 @@ def gang(
     min_members: int,
     *,
     level: str | None = None,
+    preferred: str | None = None,
     priority: int = 0,
     queue: str = DEFAULT_QUEUE,
     roles: tuple[tuple[str, int], ...] = (),
@@ -202,6 +203,7 @@ def gang(
         priority,
         required,
         role_minimums=roles,
+        preferred_level=None if preferred is None else TopologyLevelName(preferred),
         model_order=models,
     )
 

@@ -35,6 +35,10 @@ from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
 BACKOFF_FIRST_US = 1_000_000
 BACKOFF_MOST_US = 60_000_000
+SURPLUS_FROM_US = 1 << 61
+"""Later than any engine time: work of one priority goes by age, and what gangs would like besides their
+minimum goes after all of it.
+"""
 
 
 class Books:
@@ -170,11 +174,17 @@ class Books:
             return
         key = gang_key(gang)
         if key in self.waiting.lines:
+            self.give_turn(members, self.waiting.lines[key])
             self.waiting.wake(key)
             return
         if members.sequence == 0:
             members.sequence = self.waiting.next_sequence()
-        self.waiting.put(key, -members.sequence, gang.created_at_us, members.sequence)
+        self.waiting.put(key, -members.sequence, turn_us(members, gang), members.sequence)
+
+    def give_turn(self, members: Members, line: Line) -> None:
+        """A gang stands in its line by its age while it lacks members, and behind all that do after that."""
+        if members.gang is not None and self.waiting.trim(line):
+            self.waiting.retime(line, turn_us(members, members.gang))
 
     def take_short_gangs(self) -> list[Members]:
         """Gangs of which too few members have come and that have not been told so yet."""
@@ -298,3 +308,8 @@ class Books:
 def gang_key(gang: Gang) -> LineKey:
     """The line in which a gang stands."""
     return LineKey(gang.queue, gang.priority, layout.NOT_SET, gang.name)
+
+
+def turn_us(members: Members, gang: Gang) -> int:
+    """The age by which a gang takes its turn: its own; behind everybody's for members beyond its minimum."""
+    return gang.created_at_us if members.missing else SURPLUS_FROM_US + gang.created_at_us

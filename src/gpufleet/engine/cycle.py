@@ -297,9 +297,15 @@ class Cycle:
             if self._seek_for_gang(line, members, line.key.gang):
                 return True
             return books.gate.is_late(next(iter(members.waiting)))
-        attempt = books.gangs.attempt(members, books.trial())
+        only_minimum = members.missing > 0 and members.may_grow_later and books.waiting.others_wait(line)
+        attempt = books.gangs.attempt(members, books.trial(), surplus=not only_minimum)
         for row in attempt.placed:
             self._bind(row)
+        if members.waiting and attempt.placed:
+            books.give_turn(members, line)
+            if only_minimum:
+                # The others' turn comes first; what is left after them is for growth.
+                return True
         if not attempt.placed and self._seek_for_gang(line, members, line.key.gang):
             return True
         if members.waiting and not members.told and not attempt.placed:

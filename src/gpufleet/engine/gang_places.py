@@ -118,7 +118,7 @@ class GangPlaces:
             return [NO_NODES]
         together = self._near_each_other(members, wishes, least)
         if gang.required_level is None:
-            return [*self._preferred(gang, wishes), NO_NODES, *together]
+            return [*self._preferred(members, gang, wishes), NO_NODES, *together]
         if not self.domains.knows(gang.required_level):
             return []
         held = {self._domain(row, gang.required_level) for row in members.placed}
@@ -128,13 +128,13 @@ class GangPlaces:
             candidates = self.domains.with_room(gang.required_level, wishes, least)
         places = [self.domains.members(gang.required_level, domain) for domain in candidates]
         narrower = [np.intersect1d(nodes, near) for nodes in places for near in together]
-        preferred = self._preferred(gang, wishes)
+        preferred = self._preferred(members, gang, wishes)
         if held:
             preferred = [np.intersect1d(nodes, near) for nodes in places for near in preferred]
         places = [*preferred, *places, *narrower[:NARROWER_PLACES_MAX]]
         return [nodes for nodes in places if len(nodes)]
 
-    def _preferred(self, gang: Gang, wishes: Wishes) -> list[Int64Array]:
+    def _preferred(self, members: Members, gang: Gang, wishes: Wishes) -> list[Int64Array]:
         """Single domains that hold all members: of the level preferred, and of those between it and the
         one that is required, the narrower before the wider.
         """
@@ -145,8 +145,10 @@ class GangPlaces:
         for level in self.domains.from_level_outward(gang.preferred_level):
             if level == gang.required_level:
                 break
-            holding = self.domains.with_room(level, wishes, wanted)[:NARROWER_PLACES_MAX]
-            found += [self.domains.members(level, domain) for domain in holding]
+            held = {self._domain(row, level) for row in members.placed}
+            # Who grows stays where it is, if there is room.
+            holding = sorted(self.domains.with_room(level, wishes, wanted), key=lambda one: one not in held)
+            found += [self.domains.members(level, domain) for domain in holding[:NARROWER_PLACES_MAX]]
         return found
 
     def _divided(

@@ -67,10 +67,13 @@ class Gangs:
         if members and members.gang is None and not members.arrived:
             del self.by_name[name]
 
-    def attempt(self, members: Members, trial: Trial, *, asked: bool = False) -> Attempt:
+    def attempt(
+        self, members: Members, trial: Trial, *, asked: bool = False, surplus: bool = True
+    ) -> Attempt:
         """Place as many waiting members as fit, if with them the gang has its minimum.
 
-        ``asked`` wants to know why not, also of a gang that was told before.
+        Without ``surplus`` only those are placed who are missing. ``asked`` wants to know why not, also of
+        a gang that was told before.
         """
         by_shape = self.places.by_shape(list(members.waiting))
         with trial:
@@ -78,7 +81,7 @@ class Gangs:
             for models in self.places.models_to_try(members):
                 trial.only_models = models
                 for plan in self.places.to_try(members, by_shape, max(1, members.missing), models):
-                    attempt = self._place_all(members, plan, trial)
+                    attempt = self._place_all(members, plan, trial, surplus=surplus)
                     if attempt.placed:
                         trial.keep()
                         return attempt

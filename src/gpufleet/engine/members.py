@@ -93,6 +93,11 @@ class Members:
         return min(self.lacking, len(self.waiting)) if self.started else self.lacking
 
     @property
+    def may_grow_later(self) -> bool:
+        """False where who comes later must fit in with how those before were divided among domains."""
+        return self.gang is None or not (self.gang.slice_size or self.gang.balanced)
+
+    @property
     def short_role(self) -> str:
         """A role of which too few members have come, "" if there is none."""
         waiting = list(self.waiting.values())

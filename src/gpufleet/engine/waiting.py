@@ -86,6 +86,7 @@ class WaitingRoom:
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
         self._sequence_by_row: dict[int, int] = {}
         self._sequence = 0
+        self._parked = 0
         self._untold: dict[LineKey, None] = {}
 
     def queue(self, name: QueueName) -> Queue:
@@ -146,6 +147,8 @@ class WaitingRoom:
             self._unpark(line)
 
     def _unpark(self, line: Line) -> None:
+        if line.parked:
+            self._parked -= 1
         line.parked = False
         self.parked_gangs.pop(line.key, None)
         self.kept_out.discard(line.key)
@@ -175,6 +178,18 @@ class WaitingRoom:
         if self.trim(line):
             self._offer(line)
 
+    def others_wait(self, line: Line) -> bool:
+        """True if there may be work besides this line's that has not been refused yet."""
+        return len(self.lines) - self._parked > (not line.parked)
+
+    def retime(self, line: Line, created_at_us: int) -> None:
+        """The one workload of a line has its turn as if it had come at this time."""
+        _, sequence, row = line.waiting[0]
+        line.waiting[0] = (created_at_us, sequence, row)
+        line.offered = None
+        if not line.parked:
+            self._offer(line)
+
     def move_first(self, line: Line, key: LineKey) -> None:
         """The first workload of the line goes to the line of this key, and is told there if at all."""
         created_at_us, sequence, pod_row = line.waiting[0]
@@ -192,6 +207,7 @@ class WaitingRoom:
         would still like to have. ``lacks_room`` False: no room would help, it is somebody else who
         wakes it.
         """
+        self._parked += not line.parked
         line.parked = True
         line.holds_back = holds_back
         line.offered = None

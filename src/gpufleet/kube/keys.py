@@ -85,6 +85,8 @@ KAI_SUBGROUP = "kai.scheduler/subgroup-name"
 KAI_MINIMUM = "kai.scheduler/batch-min-member"
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 KUEUE_GROUP_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+# On a Job, or in its template: with how many of its pods it may start.
+KUEUE_MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 
 # Where the pods of a gang shall be, by node labels that name the levels of the topology.
 TOPOLOGY_BALANCED = "gpufleet.io/topology-balanced"
@@ -157,6 +159,7 @@ POD_ANNOTATIONS = frozenset(
         KAI_MINIMUM,
         KUEUE_GROUP,
         KUEUE_GROUP_TOTAL,
+        KUEUE_MIN_PARALLELISM,
         *TOPOLOGY_KEYS,
     }
 )

@@ -330,6 +330,35 @@ def test_a_bare_minimum_gathers_the_pods_of_one_controller(key: str) -> None:
     assert (found.name, found.min_members) == ("replicaset/team-a/web-1", 3)
 
 
+@pytest.mark.parametrize("on_the_job", [True, False])
+def test_a_job_that_may_start_with_fewer_pods_is_a_gang_of_so_many(on_the_job: bool) -> None:
+    annotations = {"kueue.x-k8s.io/job-min-parallelism": "3"}
+    metadata = {"annotations": annotations} if on_the_job else {}
+    shelf = put(Shelf(), resources.JOBS, "batch", {"parallelism": 8}, **metadata)
+    pod = a_pod(owners=controlled("Job", "batch"), annotations={} if on_the_job else annotations)
+    assert gang(shelf, pod).min_members == 3
+
+
+def test_a_job_needs_no_more_pods_than_it_has() -> None:
+    metadata = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "6"}}
+    shelf = put(Shelf(), resources.JOBS, "batch", {"parallelism": 8, "completions": 4}, **metadata)
+    assert gang(shelf, a_pod(owners=controlled("Job", "batch"))).min_members == 4
+
+
+def test_a_job_that_says_nothing_or_is_not_there_leaves_its_pods_alone() -> None:
+    shelf = put(Shelf(), resources.JOBS, "batch", {"parallelism": 8})
+    assert read_membership(a_pod(owners=controlled("Job", "batch")), shelf) is None
+    assert read_membership(a_pod(owners=controlled("Job", "gone")), shelf) is None
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "three", ""])
+def test_a_least_parallelism_that_is_none_is_refused(text: str) -> None:
+    metadata = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": text}}
+    shelf = put(Shelf(), resources.JOBS, "batch", {"parallelism": 8}, **metadata)
+    with pytest.raises(ObjectError):
+        gang(shelf, a_pod(owners=controlled("Job", "batch")))
+
+
 def test_a_pod_in_two_groups_is_refused_by_both_names() -> None:
     pod = a_pod(labels={"scheduling.x-k8s.io/pod-group": "one"}, annotations={"pod-group-name": "two"})
     with pytest.raises(ObjectError, match="two groups") as caught:

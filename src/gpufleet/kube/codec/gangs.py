@@ -18,7 +18,7 @@ from gpufleet.kube.codec.gang_owners import OWNERS, Owner
 from gpufleet.kube.codec.gang_terms import GangTerms, Membership
 from gpufleet.kube.codec.gpu_models import one_model_of
 from gpufleet.kube.codec.lookup import Lookup
-from gpufleet.kube.codec.own_gangs import alone_with_a_minimum, own_gang
+from gpufleet.kube.codec.own_gangs import alone_with_a_minimum, own_gang, partial_job
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.codec.topology_terms import with_topology
 from gpufleet.kube.codec.waits import Wait, WaitReason
@@ -115,7 +115,7 @@ def read_membership(pod: Pod, lookup: Lookup) -> Read:
         controller = pod.metadata.controller
         if controller is None:
             return None
-        alone = alone_with_a_minimum(pod, controller)
+        alone = alone_with_a_minimum(pod, controller) or partial_job(pod, controller, lookup)
         return _complete(pod, _owned(pod, controller, lookup) if alone is None else alone)
 
 

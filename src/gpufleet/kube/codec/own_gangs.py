@@ -2,7 +2,8 @@
 
 ``gpufleet.io/gang: NAME`` gathers the pods of a namespace that carry the same name. The size is
 ``gpufleet.io/gang-min-members``; without it, a Job's or a StatefulSet's own number of pods. Volcano
-and KAI also write a bare minimum on the pods of one controller.
+and KAI also write a bare minimum on the pods of one controller, Kueue on a Job that may start with fewer
+pods than it would like.
 """
 
 from gpufleet.kube import keys, resources
@@ -41,6 +42,26 @@ def alone_with_a_minimum(pod: Pod, controller: OwnerReference) -> Membership | N
             path = f"{controller.kind.lower()}/{pod.metadata.namespace}/{controller.name}"
             return Membership(GangName(path), GangTerms(read_count(text, field), field=field))
     return None
+
+
+def partial_job(pod: Pod, controller: OwnerReference, lookup: Lookup) -> Membership | None:
+    """The gang of a Job's pods, where the Job says with how many of them it may start.
+
+    A Job that is not there is not waited for: Jobs may be out of the scheduler's sight.
+    """
+    if controller.kind != "Job":
+        return None
+    job: Job | None = lookup.find(resources.JOBS, controller.name, pod.metadata.namespace)
+    said = {} if job is None else job.metadata.annotations
+    text = said.get(keys.KUEUE_MIN_PARALLELISM, pod.metadata.annotations.get(keys.KUEUE_MIN_PARALLELISM))
+    if text is None:
+        return None
+    field = f"Job {harmless(controller.name)}: metadata.annotations[{keys.KUEUE_MIN_PARALLELISM}]"
+    least = read_count(text, field)
+    size = least if job is None else min(least, job.spec.at_once)
+    return Membership(
+        GangName(f"job/{pod.metadata.namespace}/{controller.name}"), GangTerms(size, field=field)
+    )
 
 
 def _size_of_controller(pod: Pod, field: str, lookup: Lookup) -> int | Wait:
