@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from gpufleet.simulation.admission import SCHEDULER_USER
 from tests.scheduler.world import World, in_world
 
@@ -242,19 +244,61 @@ def test_a_gang_that_ran_for_long_and_loses_a_member_has_time_to_get_another() -
     in_world(story)
 
 
-def test_a_gang_that_lost_a_member_for_good_is_taken_back_at_its_deadline_from_then() -> None:
+def that_ran_and_lost_a_member(world: World, **more: Any) -> None:
+    world.node("a")
+    for number in range(3):
+        member(world, f"w{number}", 3, ownerReferences=CONTROLLED, **more)
+
+
+async def lose_a_member(world: World) -> None:
+    await world.settle(700.0)
+    assert len(bound(world, "w0", "w1", "w2")) == 3
+    world.delete("w1")
+
+
+def test_a_gang_that_lost_a_member_for_good_is_taken_back_after_its_grace_period() -> None:
     async def story(world: World) -> None:
-        world.node("a")
-        for number in range(3):
-            member(world, f"w{number}", 3, ownerReferences=CONTROLLED)
-        await world.settle(700.0)
-        world.delete("w1")
-        await world.settle(500.0)
+        that_ran_and_lost_a_member(world)
+        await lose_a_member(world)
+        await world.settle(50.0)
         assert world.evicted() == []
-        await world.settle(120.0)
+        await world.settle(30.0)
         assert world.evicted() == ["w0", "w2"]
 
     in_world(story)
+
+
+@pytest.mark.parametrize("key", ["gpufleet.io/gang-stale-after", "kai.scheduler/staleness-grace-period"])
+def test_a_gang_may_say_how_long_it_can_be_short_of_members(key: str) -> None:
+    async def story(world: World) -> None:
+        that_ran_and_lost_a_member(world, annotations={key: "20m"})
+        await lose_a_member(world)
+        await world.settle(1150.0)
+        assert world.evicted() == []
+        await world.settle(100.0)
+        assert world.evicted() == ["w0", "w2"]
+
+    in_world(story)
+
+
+def test_a_gang_that_can_always_be_short_of_members_is_never_taken_back() -> None:
+    async def story(world: World) -> None:
+        that_ran_and_lost_a_member(world, annotations={"gpufleet.io/gang-stale-after": "-1"})
+        await lose_a_member(world)
+        await world.settle(3600.0)
+        assert world.evicted() == []
+
+    in_world(story)
+
+
+def test_where_the_grace_period_is_switched_off_gangs_that_ran_go_on() -> None:
+    async def story(world: World) -> None:
+        that_ran_and_lost_a_member(world)
+        await lose_a_member(world)
+        await world.settle(3600.0)
+        assert world.evicted() == []
+
+    in_world(story, stale_gang_s=-1.0)
 
 
 def test_a_minimum_that_is_raised_takes_nothing_from_those_who_run() -> None:

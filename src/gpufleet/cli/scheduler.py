@@ -25,6 +25,13 @@ import click
     help="Seconds until a gang that is bound in part is taken back.",
 )
 @click.option(
+    "--stale-gang-grace",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Seconds in which a gang that ran may replace members before it is taken back; -1 for ever.",
+)
+@click.option(
     "--silent-watch",
     type=click.FloatRange(0, min_open=True),
     default=90.0,

@@ -74,6 +74,9 @@ GANG_ROLE = "gpufleet.io/gang-role"
 GANG_ONE_MODEL = "gpufleet.io/gang-one-model"
 # "true" lets a bare member be deleted when its gang cannot be completed in time.
 DELETE_INCOMPLETE = "gpufleet.io/delete-incomplete-gang"
+# How long a gang that ran may be short of members: "5m", or "-1" for any time.
+GANG_STALE_AFTER = "gpufleet.io/gang-stale-after"
+KAI_STALE_AFTER = "kai.scheduler/staleness-grace-period"
 PLUGINS_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 # Written by scheduler-plugins before 0.24 and still found.
 PLUGINS_POD_GROUP_OLD = "pod-group.scheduling.sigs.k8s.io"
@@ -152,6 +155,8 @@ POD_ANNOTATIONS = frozenset(
         GANG_ROLE,
         GANG_ONE_MODEL,
         DELETE_INCOMPLETE,
+        GANG_STALE_AFTER,
+        KAI_STALE_AFTER,
         VOLCANO_GROUP,
         VOLCANO_GROUP_MINIMUM,
         VOLCANO_TASK,

@@ -12,7 +12,7 @@ import msgspec
 
 from gpufleet.engine.event import Event, GangRemoved, GangSet
 from gpufleet.kube import keys
-from gpufleet.kube.codec.gang_terms import Membership
+from gpufleet.kube.codec.gang_terms import NEVER_STALE, Membership
 from gpufleet.kube.codec.gangs import make_gang, read_membership
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import GangPart
@@ -29,6 +29,8 @@ from gpufleet.scheduler.places import Entry, Place
 
 LOG = logging.getLogger(__name__)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+STALE_AFTER_S = 60.0
+"""As long as KAI waits."""
 LATEST_US = 250_000_000_000_000_000
 """The last moment that a datetime can hold lies a little later, at the end of the year 9999."""
 
@@ -49,8 +51,9 @@ class GangRecord(msgspec.Struct):
 class GangBook:
     """All gangs by name."""
 
-    def __init__(self, deadline_s: float) -> None:
+    def __init__(self, deadline_s: float, stale_after_s: float = STALE_AFTER_S) -> None:
         self.deadline_s = deadline_s
+        self.stale_after_s = stale_after_s
         self.records: dict[GangName, GangRecord] = {}
         self._memberships: dict[PodUid, Membership] = {}
         self._touched: dict[GangName, None] = {}
@@ -187,8 +190,28 @@ class GangBook:
         if len(placed) >= needed:
             self._half.pop(name, None)
             return
+        deadline_s = self._deadline_s(record)
+        if deadline_s is None:
+            self._half.pop(name, None)
+            return
         members = tuple(bound_member(entry) for entry in placed)
-        self._half[name] = HalfBound(name, needed, members, short_since(record), self.deadline_s)
+        self._half[name] = HalfBound(name, needed, members, short_since(record), deadline_s)
+
+    def _deadline_s(self, record: GangRecord) -> float | None:
+        """How long the gang may be short of members; None for any time.
+
+        One that never was whole has the time in which gangs must be completed. One that ran has a grace
+        period, its own or the usual one, which is no longer than that.
+        """
+        terms = next((self._memberships[uid].terms for uid in record.pods if uid in self._memberships), None)
+        own_us = None if terms is None else terms.stale_after_us
+        if own_us == NEVER_STALE:
+            return None
+        if not record.ran_with:
+            return self.deadline_s
+        if own_us is not None:
+            return own_us / 1e6
+        return None if self.stale_after_s < 0 else min(self.stale_after_s, self.deadline_s)
 
 
 def bound_member(entry: Entry) -> PlacedPod:

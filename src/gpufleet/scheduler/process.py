@@ -57,6 +57,7 @@ class ProcessOptions(msgspec.Struct, frozen=True):
     lease_seconds: int
     policy: str
     gang_deadline: float
+    stale_gang_grace: float
     silent_watch: float
     binds_at_once: int
     fence: bool
@@ -152,6 +153,7 @@ def settings_of(options: ProcessOptions) -> Settings:
         lease=times,
         binds_at_once=options.binds_at_once,
         gang_deadline_s=options.gang_deadline,
+        stale_gang_s=options.stale_gang_grace,
         silent_watch_s=options.silent_watch,
         require_fence=options.fence,
         evict_memory_offenders=options.evict_memory_offenders,

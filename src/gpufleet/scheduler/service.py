@@ -160,7 +160,7 @@ class Service:
     def _assemble(self, cluster: Cluster, desk: Desk, epoch: int) -> tuple[Rounds, list[Worker]]:
         clock, metrics, settings = self.client.clock, self.metrics, self.settings
         dependencies = Dependencies()
-        gangs = GangBook(settings.gang_deadline_s)
+        gangs = GangBook(settings.gang_deadline_s, settings.stale_gang_s)
         reader = PodReader(cluster, dependencies, gangs)
         pods = PodBook(settings.scheduler_name, reader, gangs)
         nodes = NodeBook(cluster)

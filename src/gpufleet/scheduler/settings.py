@@ -23,7 +23,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     ``identity`` names this process in the Lease. ``binds_at_once`` bounds the writes under way;
     more of them do not make an API server faster. ``gang_deadline_s`` counts from the first
-    member's PodScheduled time. ``silent_watch_s`` is how long a watch may say nothing at all.
+    member's PodScheduled time; a gang that was whole and lost members has ``stale_gang_s`` to get others (at
+    most the deadline; below 0: any time). ``silent_watch_s`` is how long a watch may say nothing at all.
     ``require_fence`` makes a leader wait until the API server refuses an older leader's Bindings;
     without it two leaders at once are only kept apart by the Lease's clock. ``evict_memory_offenders``
     ends pods that go on using more GPU memory than their share; without it they are only warned. ``victims``
@@ -41,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True):
     reports_at_once: int = 8
     evictions_at_once: int = 16
     gang_deadline_s: float = 600.0
+    stale_gang_s: float = 60.0
     silent_watch_s: float = 90.0
     request_timeout_s: float = 30.0
     require_fence: bool = True

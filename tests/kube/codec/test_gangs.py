@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpufleet.kube import resources
-from gpufleet.kube.codec.gang_terms import Membership
+from gpufleet.kube.codec.gang_terms import NEVER_STALE, Membership
 from gpufleet.kube.codec.gangs import FOLLOWED, make_gang, read_membership
 from gpufleet.kube.codec.pod import GangPart, read_pod
 from gpufleet.kube.codec.waits import Wait, WaitReason
@@ -357,6 +357,36 @@ def test_a_least_parallelism_that_is_none_is_refused(text: str) -> None:
     shelf = put(Shelf(), resources.JOBS, "batch", {"parallelism": 8}, **metadata)
     with pytest.raises(ObjectError):
         gang(shelf, a_pod(owners=controlled("Job", "batch")))
+
+
+@pytest.mark.parametrize(
+    ("text", "stale_after_us"), [("90s", 90_000_000), ("0s", 0), ("-1", NEVER_STALE), ("-1s", NEVER_STALE)]
+)
+@pytest.mark.parametrize("key", ["gpufleet.io/gang-stale-after", "kai.scheduler/staleness-grace-period"])
+def test_how_long_a_gang_may_be_short_of_members(key: str, text: str, stale_after_us: int) -> None:
+    pod = of_own_gang(annotations={"gpufleet.io/gang-min-members": "2", key: text})
+    assert membership(pod, Shelf()).terms.stale_after_us == stale_after_us
+
+
+def test_kai_says_it_in_its_group() -> None:
+    spec = {"minMember": 2, "stalenessGracePeriod": "5m"}
+    shelf = put(Shelf(), resources.KAI_POD_GROUPS, "train", spec)
+    found = membership(a_pod(annotations={"pod-group-name": "train"}), shelf)
+    assert found.terms.stale_after_us == 300_000_000
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-2", "60"])
+def test_a_grace_period_that_is_none_is_refused(text: str) -> None:
+    annotations = {"gpufleet.io/gang-min-members": "2", "gpufleet.io/gang-stale-after": text}
+    with pytest.raises(ObjectError, match="gang-stale-after"):
+        read_membership(of_own_gang(annotations=annotations), Shelf())
+
+
+def test_two_grace_periods_are_refused() -> None:
+    two = {"gpufleet.io/gang-stale-after": "1m", "kai.scheduler/staleness-grace-period": "2m"}
+    pod = of_own_gang(annotations={"gpufleet.io/gang-min-members": "2", **two})
+    with pytest.raises(ObjectError, match="two lengths of time"):
+        read_membership(pod, Shelf())
 
 
 def test_a_pod_in_two_groups_is_refused_by_both_names() -> None:

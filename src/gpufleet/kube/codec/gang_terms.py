@@ -5,10 +5,14 @@ import msgspec
 from gpufleet.model.identifiers import GangName, GpuModelName, QueueName, TopologyLevelName
 
 
+NEVER_STALE = -1
+
+
 class GangTerms(msgspec.Struct, frozen=True):
     """Minimums, and what overrides the members' own words; None leaves those standing.
 
     Levels of the topology are named as their node labels; what they mean stands in ``model.gang``.
+    ``stale_after_us`` is how long the gang may be short of members once it ran, NEVER_STALE for any time.
     With ``exact_members`` more members than the minimum are a mistake. ``field`` is where the minimum
     is written.
     """
@@ -23,6 +27,7 @@ class GangTerms(msgspec.Struct, frozen=True):
     slice_level: TopologyLevelName | None = None
     balanced: bool = False
     model_order: tuple[GpuModelName, ...] = ()
+    stale_after_us: int | None = None
     created_at: str | None = None
     exact_members: bool = False
     field: str = ""

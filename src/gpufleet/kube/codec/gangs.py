@@ -15,6 +15,7 @@ from gpufleet.kube import keys, resources
 from gpufleet.kube.codec import pod_groups
 from gpufleet.kube.codec.field_path import harmless, of_object
 from gpufleet.kube.codec.gang_owners import OWNERS, Owner
+from gpufleet.kube.codec.gang_patience import patience_of
 from gpufleet.kube.codec.gang_terms import GangTerms, Membership
 from gpufleet.kube.codec.gpu_models import one_model_of
 from gpufleet.kube.codec.lookup import Lookup
@@ -120,12 +121,15 @@ def read_membership(pod: Pod, lookup: Lookup) -> Read:
 
 
 def _complete(pod: Pod, read: Read) -> Read:
-    """The membership with what the pod itself says of the gang's place and its models."""
+    """The membership with what the pod itself says of the gang's place, its models and its patience."""
     if not isinstance(read, Membership):
         return read
     terms = with_topology(pod, read.terms)
     if keys.GANG_ONE_MODEL in pod.metadata.annotations:
         terms = msgspec.structs.replace(terms, model_order=one_model_of(pod.metadata.annotations))
+    patience_us = patience_of(pod)
+    if patience_us is not None:
+        terms = msgspec.structs.replace(terms, stale_after_us=patience_us)
     return msgspec.structs.replace(read, terms=terms)
 
 

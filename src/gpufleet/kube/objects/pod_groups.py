@@ -119,6 +119,7 @@ class KaiPodGroupSpec(Structure, frozen=True):
     priority_class_name: str = ""
     sub_groups: tuple[KaiSubGroup, ...] = ()
     topology_constraint: KaiTopologyConstraint | None = None
+    staleness_grace_period: str | None = None
 
 
 class KaiPodGroup(Structure, frozen=True):

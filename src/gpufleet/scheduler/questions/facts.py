@@ -36,7 +36,7 @@ class Facts:
         self.picture = picture
         self.settings = settings
         self.clock = clock
-        self.gangs = GangBook(settings.gang_deadline_s)
+        self.gangs = GangBook(settings.gang_deadline_s, settings.stale_gang_s)
         dependencies = Dependencies()
         reader = PodReader(picture, dependencies, self.gangs)
         self.pods = PodBook(settings.scheduler_name, reader, self.gangs)
