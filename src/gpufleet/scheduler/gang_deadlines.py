@@ -5,8 +5,8 @@ controller makes them anew and the gang starts again, whole. A bare pod would be
 with the reason, unless its group asks for deletion. For a gang that a new leader finds short, the deadline
 counts from the time at which the API server noted the first member as scheduled; one that becomes short
 later (a kubelet rejected a member, or a member failed) has its whole time from then on, however long it has
-run, or the shorter time that a gang which was whole has (``gangs``). The deadline is turned into our own monotonic time once, when the gang is first seen short, so that a
-jump of the wall clock moves no deadline.
+run: that of its grace period if it was whole (``gangs``). The deadline is turned into our own monotonic time
+once, when the gang is first seen short, so that a jump of the wall clock moves no deadline.
 """
 
 import datetime as dt

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from gpufleet.engine import layout
-from gpufleet.engine.books import Books, gang_key
+from gpufleet.engine.books import Books, gang_key, turn_us
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.members import Members
 from gpufleet.engine.quota.report import BACKOFF, INCOMPLETE, NOMINATED, reason_of, rows_of
@@ -70,7 +70,7 @@ def _in_lines(books: Books) -> Iterator[tuple[_Turn, Queued]]:
         reason, key = reason_of(books, line, rows[0]), line.key
         if key.gang is not None:
             members = books.gangs.members(key.gang)
-            created_at_us = 0 if members.gang is None else members.gang.created_at_us
+            created_at_us = 0 if members.gang is None else turn_us(members, members.gang)
             head = Head(-key.priority, created_at_us, members.sequence)
             yield _Turn(TAKES_TURNS, head), _queued(books, key.queue, rows, key.gang, reason)
             continue

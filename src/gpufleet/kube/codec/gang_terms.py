@@ -4,7 +4,6 @@ import msgspec
 
 from gpufleet.model.identifiers import GangName, GpuModelName, QueueName, TopologyLevelName
 
-
 NEVER_STALE = -1
 
 
