@@ -1,11 +1,14 @@
 """Which pods to move, on a snapshot: the moves, what they gain and cost, clear words where there are none."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from gpufleet.cli.main import ExitCode, main
+from gpufleet.scheduler.defragment import applying, command
+from gpufleet.scheduler.defragment.plan import DefragmentPlan, PlannedMove
 from tests.scheduler.small_snapshots import Fleet
 
 SCATTERED = """\
@@ -19,7 +22,7 @@ SCATTERED = """\
   pods of 2 that fit  2    2
   pods of 4 that fit  0    1
 
-Nothing was changed. To make the moves: cordon the nodes that are left, evict, uncordon.
+Nothing was changed. --apply makes the moves.
 """
 
 
@@ -62,7 +65,7 @@ def test_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def test_pods_without_a_controller_stay(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     said = shown(capsys, scattered(job=False).write(tmp_path / "fleet"))
     assert said.startswith("Nothing to move: no moves that are allowed would let larger pods fit.\n")
-    assert "To make the moves" not in said
+    assert "--apply" not in said
 
 
 def test_moves_for_a_pod_that_waits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -86,3 +89,41 @@ def test_moves_for_a_pod_that_waits(capsys: pytest.CaptureFixture[str], tmp_path
 def test_nobody_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path, pod: str, problem: str) -> None:
     said = shown(capsys, scattered().write(tmp_path / "fleet"), "--for", pod, code=ExitCode.BAD_INPUT)
     assert said == f"gpufleet: --for: {problem}\n"
+
+
+def test_a_snapshot_cannot_be_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = scattered().write(tmp_path / "fleet")
+    assert "a snapshot is no cluster" in shown(capsys, path, "--apply", "--yes", code=ExitCode.BAD_INPUT)
+
+
+A_MOVE = PlannedMove("default/web-0", "u", "gpu-1", "gpu-2", None, "Job/web-0")
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "made"), [("n\n", (), 0), ("\n", (), 0), ("y\n", (), 1), ("", ("--yes",), 1)]
+)
+def test_nobody_is_moved_unasked(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    options: tuple[str, ...],
+    made: int,
+) -> None:
+    plan = DefragmentPlan("s", "t", "", (A_MOVE,), 4, 4, (), cut=False)
+    asked: list[DefragmentPlan] = []
+    monkeypatch.setattr(command, "of_cluster", lambda *_: plan)
+    monkeypatch.setattr(applying, "apply_plan", lambda given, *_: asked.append(given))
+    terminal = io.StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert main(["defragment", "--apply", *options]) == ExitCode.DONE
+    assert asked == [plan] * made
+    assert ("Nothing was changed." in capsys.readouterr().err) == (not made)
+
+
+def test_where_nobody_can_answer_yes_has_to_be_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["defragment", "--apply"]) == ExitCode.BAD_INPUT
+    assert "add --yes" in capsys.readouterr().err

@@ -1,5 +1,6 @@
-"""``gpufleet defragment``: which running pods to move; ``scheduler.defragment`` finds them."""
+"""``gpufleet defragment``: which running pods to move; ``scheduler.defragment`` finds and moves them."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -10,6 +11,17 @@ import click
 @click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of that pod.")
 @click.option(
     "--moves-max", type=click.IntRange(1), default=10, show_default=True, help="Pods to move at most."
+)
+@click.option("--apply", is_flag=True, help="Make the moves, one after the other; asks first.")
+@click.option("--yes", is_flag=True, help="With --apply: do not ask.")
+@click.option(
+    "--settle",
+    "settle_s",
+    metavar="SECONDS",
+    type=click.FloatRange(1),
+    default=120.0,
+    show_default=True,
+    help="With --apply: how long a move may take until its pod runs again.",
 )
 @click.option(
     "--snapshot", type=click.Path(path_type=Path), help="A file of `gpufleet snapshot`, instead of a cluster."
@@ -25,6 +37,9 @@ def command(
     pod: str,
     namespace: str,
     moves_max: int,
+    apply: bool,
+    yes: bool,
+    settle_s: float,
     snapshot: Path | None,
     output: str,
     kubeconfig: Path | None,
@@ -36,12 +51,16 @@ def command(
 
     A move ends a pod whose controller makes another one. It is proven first that the other one has a place.
     Pods without a controller, members of gangs, and pods that must not be preempted stay, as do those that a
-    disruption budget protects or that have not run for the minimum time of their queue. Nothing is changed.
+    disruption budget protects or that have not run for the minimum time of their queue. Without --apply
+    nothing is changed.
     """
-    if snapshot is not None and (kubeconfig is not None or context):
-        raise click.UsageError("either a snapshot or a cluster, not both")
-    from gpufleet.cli.defragment_output import show
+    if snapshot is not None and (kubeconfig is not None or context or apply):
+        raise click.UsageError("a snapshot is no cluster: --kubeconfig, --context and --apply are of those")
+    if apply and not yes and not sys.stdin.isatty():
+        raise click.UsageError("--apply asks first, and nobody is there to answer: add --yes")
+    from gpufleet.cli.defragment_output import show, tell
     from gpufleet.cli.rerun import log_lines
+    from gpufleet.scheduler.defragment.applying import apply_plan
     from gpufleet.scheduler.defragment.command import Wish, of_cluster, of_snapshot
     from gpufleet.scheduler.questions.command import Question
     from gpufleet.scheduler.settings import Settings
@@ -53,4 +72,10 @@ def command(
         return
     question = Question("", kubeconfig=kubeconfig, context=context)
     settings = Settings(identity="defragment", scheduler_name=scheduler_name, policy=policy)
-    show(of_cluster(wish, question, settings), output)
+    plan = of_cluster(wish, question, settings)
+    show(plan, output, applies=apply)
+    if apply and plan.moves:
+        if yes or click.confirm("Make these moves?", err=True):
+            apply_plan(plan, question, settings, settle_s, tell)
+        else:
+            tell("Nothing was changed.")

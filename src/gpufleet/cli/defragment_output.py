@@ -9,20 +9,25 @@ from gpufleet.cli.explain_output import harmless_line
 from gpufleet.scheduler.defragment.plan import DefragmentPlan, PlannedMove
 from gpufleet.scheduler.questions.case import counted
 
-UNCHANGED = "Nothing was changed. To make the moves: cordon the nodes that are left, evict, uncordon."
+UNCHANGED = "Nothing was changed. --apply makes the moves."
 CUT = "Not every move was looked at: the fleet is too large for that."
 
 
-def show(plan: DefragmentPlan, output: str) -> None:
-    """To standard output."""
+def show(plan: DefragmentPlan, output: str, *, applies: bool = False) -> None:
+    """To standard output; ``applies``: the moves are made next."""
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(plan), indent=2))
         return
-    for line in lines(plan):
+    for line in lines(plan, applies=applies):
         click.echo(harmless_line(line))
 
 
-def lines(plan: DefragmentPlan) -> Iterator[str]:
+def tell(line: str) -> None:
+    """What becomes of the moves, as it happens, on standard error."""
+    click.echo(harmless_line(line), err=True)
+
+
+def lines(plan: DefragmentPlan, *, applies: bool) -> Iterator[str]:
     """The whole text."""
     if not plan.moves:
         yield "Nothing to move: no moves that are allowed would let larger pods fit."
@@ -43,7 +48,7 @@ def lines(plan: DefragmentPlan) -> Iterator[str]:
         yield CUT
     for note in plan.notes:
         yield f"Note: {note}"
-    if plan.moves:
+    if plan.moves and not applies:
         yield ""
         yield UNCHANGED
 
