@@ -214,6 +214,31 @@ def test_a_waiting_pod_that_is_described_anew_keeps_its_turn() -> None:
     assert placed(told.nodes(node("n", 1))) == ["a"]
 
 
+def test_a_waiting_pod_that_is_described_anew_goes_by_what_it_says_now() -> None:
+    told = Story()
+    told.nodes(node("n", cpu_milli=2000))
+    told.arrive(*(pod(uid, shape(cpu_milli=3000)) for uid in "abc"))
+    told.arrive(pod("b", shape(cpu_milli=6000)))
+    assert placed(told.nodes(node("n", cpu_milli=8000))) == ["a", "c"], "b does not fit beside them any more"
+    assert placed(told.depart("a")) == []
+    assert placed(told.depart("c")) == ["b"]
+
+
+def test_a_waiting_pod_that_is_described_anew_takes_the_turn_that_it_says_now() -> None:
+    told = Story()
+    told.arrive(*(pod(uid, shape(1), priority=1) for uid in "abc"))
+    told.arrive(pod("b", shape(1)))
+    assert placed(told.nodes(node("n", 3))) == ["a", "c", "b"]
+
+
+def test_a_line_ends_with_its_last_pod_also_if_that_turns_out_to_run() -> None:
+    told = Story()
+    told.nodes(node("n", cpu_milli=2000))
+    told.arrive(pod("a", shape(cpu_milli=3000)))
+    told.run_on(pod("a", shape(cpu_milli=3000)), "elsewhere")
+    assert told.engine.books.waiting.lines == {}
+
+
 def test_a_member_that_is_described_anew_stays_with_its_gang() -> None:
     told = Story()
     told.nodes(node("n", 2))

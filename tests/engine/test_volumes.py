@@ -1,5 +1,7 @@
 """Volumes: limits of nodes, claims for one pod, and claims that are bound with the place."""
 
+import pytest
+
 from gpufleet.engine.instruction import Bind
 from gpufleet.model.volumes import Attachment
 from tests.engine.fleet_builder import Story, node, placed, pod, refused, shape
@@ -89,6 +91,34 @@ def test_a_volume_that_was_given_away_is_not_given_again() -> None:
     assert placed(said) == ["a"]
     assert told.explain("b") == {"volume-unbound": 1}
     assert placed(told.refuse("a")) == ["b"], "a bind that failed gives the volume back"
+
+
+def test_a_volume_stays_chosen_while_its_node_is_away() -> None:
+    told = Story()
+    told.nodes(*zoned("x", "y"))
+    told.arrive(pod("a", asking(unbound=(claim("a", volume("pv", on_node("n0"))),))))
+    told.lose("n0")
+    assert refused(told.arrive(pod("b", asking(unbound=(claim("b", volume("pv")),))))) == ["b"]
+
+
+@pytest.mark.parametrize("elsewhere", ["n1", "nowhere"])
+def test_a_volume_that_was_chosen_for_another_place_is_free_again(elsewhere: str) -> None:
+    told = Story()
+    told.nodes(*zoned("x", "y"))
+    one = pod("a", asking(unbound=(claim("a", volume("pv", on_node("n0"))),)))
+    told.arrive(one, pod("b", asking(unbound=(claim("b", volume("pv")),))))
+    assert place_of(told, "a") == "n0"
+    assert placed(told.run_on(one, elsewhere)) == ["b"]
+
+
+@pytest.mark.parametrize("elsewhere", ["n1", "nowhere"])
+def test_it_is_free_again_even_if_its_node_is_away(elsewhere: str) -> None:
+    told = Story()
+    told.nodes(*zoned("x", "y"))
+    one = pod("a", asking(unbound=(claim("a", volume("pv", on_node("n0"))),)))
+    told.arrive(one, pod("b", asking(unbound=(claim("b", volume("pv")),))))
+    told.lose("n0")
+    assert placed(told.run_on(one, elsewhere)) == ["b"]
 
 
 def test_claims_of_a_pod_get_volumes_of_their_own_even_if_one_must_step_aside() -> None:

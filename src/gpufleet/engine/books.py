@@ -211,10 +211,7 @@ class Books:
         members = self.gangs.members(gang.name)
         if members.sequence == 0:
             return
-        self.waiting.take_out(-members.sequence)
-        line = self.waiting.lines.get(gang_key(gang))
-        if line is not None:
-            self.waiting.trim(line)
+        self.waiting.withdraw(-members.sequence)
 
     def placed(self, row: int) -> None:
         """A pod no longer waits: it has a place."""
@@ -267,13 +264,8 @@ class Books:
     def withdraw(self, row: int) -> None:
         """A pod leaves its line and its gang."""
         pod = self.pods.pod_at(row)
-        self.waiting.take_out(row)
+        self.waiting.withdraw(row)
         if pod.gang is None:
-            key = self.line_of(row)
-            for key_of_line in (key, key._replace(late=True)):
-                line = self.waiting.lines.get(key_of_line)
-                if line is not None:
-                    self.waiting.trim(line)
             return
         members = self.gangs.members(pod.gang)
         members.waiting.pop(row, None)

@@ -394,7 +394,7 @@ class Cycle:
                 waiting.tell_later(key)
                 continue
             for sequence, row in line.untold:
-                if waiting.is_waiting(sequence, row):
+                if waiting.is_waiting(line, sequence, row):
                     pod = self.books.pods.pod_at(row)
                     verdict = self.verdict(row)
                     self.instructions.append(Unschedulable(pod.uid, verdict))

@@ -148,8 +148,6 @@ class Intake:
         stays = known.gang is not None and known.gang == pod.gang
         if not stays:
             books.withdraw(row)
-        else:
-            books.waiting.take_out(row)
         books.neighbours.redescribe(row)
         books.pods.describe(row, pod)
         books.neighbours.add(row)
@@ -194,6 +192,10 @@ class Intake:
             self.nominations.cancel_waiting_for(pod.uid)
             books.pods.unbook(row, PodState.BOUND)
             books.room_freed = True
+        elif books.pods.lost_node_of(pod.uid) not in {None, happened.node} and books.neighbours.is_active:
+            # Nothing of the fleet, but perhaps the volumes chosen with the place that it had.
+            books.room_freed = True
+        books.waiting.withdraw(row)
         self.nominations.cancel_on(node_row)
         devices = happened.devices or books.pods.ids_on_lost_node(pod.uid, happened.node)
         books.pods.leave_lost_node(pod.uid)

@@ -280,3 +280,7 @@ class PodBook:
     def is_on_lost_node(self, uid: PodUid) -> bool:
         """True if the pod is booked on a node that is not known."""
         return uid in self._lost_node_by_uid
+
+    def lost_node_of(self, uid: PodUid) -> NodeName | None:
+        """The node that is not known on which the pod is booked, if it is on one."""
+        return self._lost_node_by_uid.get(uid)

@@ -84,7 +84,7 @@ class WaitingRoom:
         self.kept_out: KeptOut[LineKey] = KeptOut()
         self._parked_by_queue: dict[QueueName, dict[LineKey, None]] = {}
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
-        self._sequence_by_row: dict[int, int] = {}
+        self._place_by_row: dict[int, tuple[int, LineKey]] = {}
         self._sequence = 0
         self._parked = 0
         self._untold: dict[LineKey, None] = {}
@@ -111,7 +111,7 @@ class WaitingRoom:
         heapq.heappush(line.waiting, (created_at_us, sequence, pod_row))
         line.untold[sequence, pod_row] = None
         self._untold[key] = None
-        self._sequence_by_row[pod_row] = sequence
+        self._place_by_row[pod_row] = (sequence, line.key)
         if len(line.waiting) > line.sweep_at or len(line.untold) > line.sweep_at:
             self._sweep(line)
         if not line.parked:
@@ -119,22 +119,32 @@ class WaitingRoom:
 
     def _sweep(self, line: Line) -> None:
         """Drop every entry that no longer stands for a waiting pod."""
-        line.waiting = [entry for entry in line.waiting if self.is_waiting(entry[1], entry[2])]
+        line.waiting = [entry for entry in line.waiting if self.is_waiting(line, entry[1], entry[2])]
         heapq.heapify(line.waiting)
-        line.untold = {entry: None for entry in line.untold if self.is_waiting(*entry)}
+        line.untold = {entry: None for entry in line.untold if self.is_waiting(line, *entry)}
         line.sweep_at = max(SWEEP_FIRST, 2 * len(line.waiting))
 
     def take_out(self, pod_row: int) -> None:
         """A pod no longer waits; its entry is dropped when it comes up."""
-        self._sequence_by_row.pop(pod_row, None)
+        self._place_by_row.pop(pod_row, None)
 
-    def is_waiting(self, sequence: int, pod_row: int) -> bool:
-        """True if this entry of a line still stands for a waiting pod."""
-        return self._sequence_by_row.get(pod_row) == sequence
+    def withdraw(self, pod_row: int) -> None:
+        """The same for one that leaves although it was not its turn: its line ends with its last pod."""
+        place = self._place_by_row.pop(pod_row, None)
+        if place is not None:
+            self.trim(self.lines[place[1]])
+
+    def is_waiting(self, line: Line, sequence: int, pod_row: int) -> bool:
+        """True if this entry of a line still stands for a waiting pod.
+
+        A pod that was described anew keeps its sequence and may wait in another line.
+        """
+        place = self._place_by_row.get(pod_row)
+        return place is not None and place[0] == sequence and place[1] == line.key
 
     def trim(self, line: Line) -> bool:
         """Drop pods from the front of a line that no longer wait; False if none is left."""
-        while line.waiting and not self.is_waiting(line.waiting[0][1], line.waiting[0][2]):
+        while line.waiting and not self.is_waiting(line, line.waiting[0][1], line.waiting[0][2]):
             heapq.heappop(line.waiting)
         if line.waiting:
             return True

@@ -174,14 +174,9 @@ def rows_of(books: Books, line: Line) -> list[int]:
     """The pods that wait in a line."""
     if line.key.gang is not None:
         return list(books.gangs.members(line.key.gang).waiting)
-    waiting = (row for _, sequence, row in line.waiting if books.waiting.is_waiting(sequence, row))
-    return [row for row in dict.fromkeys(waiting) if _stands_in(books, line, row)]
-
-
-def _stands_in(books: Books, line: Line, row: int) -> bool:
-    """True unless the pod was described anew since, and waits in another line."""
-    pod, shape_row = books.pods.pod_at(row), int(books.store.tables.pods[layout.POD_SHAPE, row])
-    return (pod.queue, pod.priority, shape_row) == line.key[:3]
+    waiting = (row for _, sequence, row in line.waiting if books.waiting.is_waiting(line, sequence, row))
+    # A pod that was described anew may have come back into its line.
+    return list(dict.fromkeys(waiting))
 
 
 def reason_of(books: Books, line: Line, row: int) -> str:

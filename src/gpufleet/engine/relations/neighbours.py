@@ -27,7 +27,7 @@ from gpufleet.engine.relations.spread import spread_reasons
 from gpufleet.engine.relations.unbound_claims import Choice, UnboundClaims, Volumes
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import Int64Array, TableStore
-from gpufleet.model.identifiers import PodUid
+from gpufleet.model.identifiers import NodeName, PodUid
 
 NO_REASONS: Int64Array = np.zeros(0, np.int64)
 
@@ -146,12 +146,12 @@ class Neighbours:
             self._uncount(row)
             if node != layout.NOT_SET:
                 self._count(row, node)
-        has_place = node != layout.NOT_SET or self.pods.is_on_lost_node(pod.uid)
+        place = self.pods.lost_node_of(pod.uid) if node == layout.NOT_SET else self.fleet.node_at(node).name
         asks = self._asks(row)
-        holds = has_place and asks is not None and bool(asks.volumes.exclusive)
+        holds = place is not None and asks is not None and bool(asks.volumes.exclusive)
         if holds != (row in self._held):
             self._take_hold(row) if holds else self._let_go(row)
-        self._check_choice(row, node, has_place=has_place)
+        self._check_choice(row, place)
 
     def _guise(self, row: int) -> Guise:
         pod = self.pods.pod_at(row)
@@ -194,13 +194,10 @@ class Neighbours:
             self.changes += 1
             self.exclusive.give_back(held.claims, held.uid)
 
-    def _check_choice(self, row: int, node: int, *, has_place: bool) -> None:
-        """What was chosen with a place goes with that place."""
+    def _check_choice(self, row: int, place: NodeName | None) -> None:
+        """What was chosen with a place goes with that place, also to a node that is not known."""
         choice = self.claims.choice_by_row.get(row)
-        if choice is None:
-            return
-        moved = node != layout.NOT_SET and self.fleet.node_at(node).name != choice.node
-        if moved or not has_place:
+        if choice is not None and choice.node != place:
             self.changes += 1
             self.claims.drop(row)
 
