@@ -23,6 +23,7 @@ from gpufleet.model.volumes import Attachment
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, share, topology
 from tests.engine.ledger import Ledger
+from tests.engine.overtime_ledger import OvertimeLedger
 from tests.engine.quota.queue_builder import queue, quota
 from tests.engine.relation_builder import (
     app,
@@ -171,6 +172,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.policy = POLICIES["best-fit"]
         self.engine = Engine(self.policy, seed=1)
         self.ledger = Ledger(self.engine)
+        self.overtime = OvertimeLedger()
         self.at_us = 0
         self.steps: list[tuple[int, tuple[event.Event, ...]]] = []
         self.said: list[list[AnyInstruction]] = []
@@ -181,7 +183,10 @@ class EngineMachine(RuleBasedStateMachine):
         """One step, judged."""
         self.steps.append((self.at_us, events))
         self.failed = True
+        for happened in events:
+            self.overtime.hear(happened, self.at_us)
         self.said.append(self.ledger.step(self.at_us, *events))
+        self.overtime.check(self.ledger, self.said[-1])
         self.failed = False
 
     @initialize(
@@ -435,6 +440,22 @@ class EngineMachine(RuleBasedStateMachine):
     ) -> None:
         one = queue(name, *stated, parent=parent, state=state, strict=strict)
         self.happen(event.QueueSet(one))
+
+    @rule(name=st.sampled_from(TREE), limit_s=st.sampled_from((None, 1, 30, 60)))
+    def queue_limits_run_times(self, name: str, limit_s: int | None) -> None:
+        limit_us = None if limit_s is None else limit_s * SECOND_US
+        known = self.ledger.quota.queues.get(QueueName(name)) or queue(name)
+        self.happen(event.QueueSet(msgspec.structs.replace(known, run_time_max_us=limit_us)))
+
+    @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=3), limit_s=st.sampled_from((1, 2, 60)))
+    def pods_limit_themselves(self, indexes: list[int], limit_s: int) -> None:
+        known = [
+            self.ledger.pods[uid]
+            for uid in dict.fromkeys(map(self.known, indexes))
+            if uid in self.ledger.pods
+        ]
+        limited = [msgspec.structs.replace(one, run_time_max_us=limit_s * SECOND_US) for one in known]
+        self.happen(*(event.PodAdded(one) for one in limited))
 
     @rule(price_milli=st.sampled_from((500, 2000, 2500)))
     def prices_set(self, price_milli: int) -> None:

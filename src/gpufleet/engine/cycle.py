@@ -16,12 +16,14 @@ from gpufleet.engine.instruction import (
     Evict,
     GangUnknown,
     GangUnschedulable,
+    RunTimeLimit,
     Unschedulable,
     Verdict,
     WhyEvicted,
 )
 from gpufleet.engine.members import Members
 from gpufleet.engine.nominations import Nominations
+from gpufleet.engine.overtime import Overtime
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.second_looks import SecondLooks
 from gpufleet.engine.stopping import closed_nominations, running_in_stopped_queues
@@ -37,11 +39,14 @@ from gpufleet.model.shape import Shape
 class Cycle:
     """Makes the decisions of one step."""
 
-    def __init__(self, books: Books, nominations: Nominations, victims: VictimSearch) -> None:
+    def __init__(
+        self, books: Books, nominations: Nominations, victims: VictimSearch, overtime: Overtime
+    ) -> None:
         self.books = books
         self.nominations = nominations
         self.victims = victims
         self.evicts = not isinstance(victims, NoVictims)
+        self.overtime = overtime
         self.second_looks = SecondLooks(books)
         self.at_us = 0
         self.instructions: list[AnyInstruction] = []
@@ -57,6 +62,7 @@ class Cycle:
         self.books.placed_in_step.clear()
         self.books.end_backoff(at_us)
         if settled:
+            self.overtime.settle()
             for nomination in closed_nominations(self.books):
                 self.nominations.cancel(nomination)
         self._serve_nominated()
@@ -71,6 +77,8 @@ class Cycle:
         if self.evicts:
             for row in running_in_stopped_queues(self.books):
                 self._evict(row, None, WhyEvicted.STOPPED)
+        for row, limit in self.overtime.take(at_us):
+            self._evict(row, None, WhyEvicted.OVERTIME, limit)
         self._serve_queues(at_us)
         self.instructions += self.nominations.take_withdrawn()
         self._tell_who_waits()
@@ -103,10 +111,8 @@ class Cycle:
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
-        backoff_us, look_us = self.books.next_backoff_us(), self.second_looks.next_due_us()
-        if backoff_us is None or look_us is None:
-            return look_us if backoff_us is None else backoff_us
-        return min(backoff_us, look_us)
+        dues = (self.books.next_backoff_us(), self.second_looks.next_due_us(), self.overtime.next_due_us())
+        return min((due_us for due_us in dues if due_us is not None), default=None)
 
     def _wake_who_may_fit(self) -> None:
         waiting = self.books.waiting
@@ -265,12 +271,18 @@ class Cycle:
             self.instructions += self.nominations.told(nomination)
         return True
 
-    def _evict(self, row: int, beneficiary: PodUid | GangName | None, why: WhyEvicted) -> None:
+    def _evict(
+        self,
+        row: int,
+        beneficiary: PodUid | GangName | None,
+        why: WhyEvicted,
+        limit: RunTimeLimit | None = None,
+    ) -> None:
         """Tell a pod to end."""
         pod = self.books.pods.pod_at(row)
         self.books.departures.evict(pod.uid)
         self.books.budgets.spend(pod)
-        self.instructions.append(Evict(pod.uid, beneficiary, why.value))
+        self.instructions.append(Evict(pod.uid, beneficiary, why.value, limit))
 
     def _keep_out(self, line: Line, row: int) -> bool:
         """The queue of a line lets its first pod start nowhere: it waits until that changes."""

@@ -40,22 +40,33 @@ class WhyEvicted(enum.StrEnum):
 
     ``PREEMPTED``: for work of its own queue that goes before it. ``RECLAIMED``: for work of another queue,
     which takes back what this one borrowed. ``STOPPED``: its queue, or one above that, is stopped.
+    ``OVERTIME``: it, or another of its gang, has run for as long as it may.
     """
 
     PREEMPTED = "preempted"
     RECLAIMED = "reclaimed"
     STOPPED = "stopped"
+    OVERTIME = "overtime"
 
 
-class Evict(Instruction, frozen=True, tag="evict"):
+class RunTimeLimit(msgspec.Struct, frozen=True, gc=False):
+    """For how long work may run, and which queue says so; None: its own word."""
+
+    run_time_us: int
+    queue: QueueName | None
+
+
+class Evict(Instruction, frozen=True, tag="evict", omit_defaults=True):
     """End this pod, so that ``beneficiary`` can run; None where it ends for nobody's sake.
 
-    ``reason`` is one of ``WhyEvicted``; logs of older versions have words there.
+    ``reason`` is one of ``WhyEvicted``; logs of older versions have words there. ``limit`` is what work has
+    reached that ends after its time.
     """
 
     uid: PodUid
     beneficiary: PodUid | GangName | None
     reason: str
+    limit: RunTimeLimit | None = None
 
 
 class Nominated(Instruction, frozen=True, tag="nominated"):

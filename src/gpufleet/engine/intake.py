@@ -16,6 +16,7 @@ from gpufleet.engine.errors import EventError
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.members import Members
 from gpufleet.engine.nominations import Nominations
+from gpufleet.engine.overtime import Overtime
 from gpufleet.engine.quota.resources import PRICE_MILLI_MAX
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import PodUid
@@ -29,9 +30,10 @@ ENTRY_COUNT_MAX = 1_000_000_000
 class Intake:
     """Applies events to the books."""
 
-    def __init__(self, books: Books, nominations: Nominations) -> None:
+    def __init__(self, books: Books, nominations: Nominations, overtime: Overtime) -> None:
         self.books = books
         self.nominations = nominations
+        self.overtime = overtime
         self.at_us = 0
         self._handlers: dict[type[event.Event], Callable[..., None]] = {
             event.NodeSet: self._node_set,
@@ -156,6 +158,7 @@ class Intake:
             books.enqueue(row)
         elif state in {PodState.ASSUMED, PodState.BOUND}:
             self._regard_end(row)
+            self.overtime.regard(row)
             # What it held, or what others saw in it, may have been in somebody's way.
             books.room_freed = True
             books.placed(row)
@@ -211,6 +214,7 @@ class Intake:
 
     def _note_start(self, row: int, started_at_us: int | None) -> None:
         """When a pod began to run; where nobody says it, when it was first heard that it does."""
+        self.overtime.regard(row)
         started = self.books.pods.started_at_us
         if started_at_us is not None:
             started[row] = started_at_us
@@ -240,8 +244,9 @@ class Intake:
         if happened.uid in self.books.departures.evicted:
             self.nominations.cancel_waiting_for(happened.uid)
             self.books.departures.refuse(happened.uid, happened.until_us)
-            pods = self.books.pods
-            self.books.budgets.refund(pods.pod_at(pods.row_by_uid[happened.uid]))
+            row = self.books.pods.row_by_uid[happened.uid]
+            self.books.budgets.refund(self.books.pods.pod_at(row))
+            self.overtime.regard(row)
 
     def _pod_removed(self, happened: event.PodRemoved) -> None:
         self._forget(happened.uid)
@@ -253,6 +258,7 @@ class Intake:
             self._end_nomination_of_gang(row)
             self.books.budgets.seen_to_end(self.books.pods.pod_at(row))
             self.books.departures.gone(uid)
+            self.overtime.forget(uid)
             self.books.leave(row)
             self.books.neighbours.forget(row)
             queue_row = self.books.queues.queue_row(row)
@@ -295,6 +301,7 @@ class Intake:
         """The queue of a gang may be another one, and holds for its pods."""
         for row in (*members.waiting, *members.placed):
             self.books.assign_queue(row)
+            self.overtime.regard(row)
 
     def _end_nomination_of_gang(self, row: int) -> None:
         """A gang loses a member: places that are kept for others of it may not make its minimum any more."""

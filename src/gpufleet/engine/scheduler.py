@@ -26,12 +26,13 @@ from gpufleet.engine.instruction import (
 from gpufleet.engine.intake import Intake
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.nominations import Nominations
+from gpufleet.engine.overtime import Overtime
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.preemption.search import PreemptionSearch
 from gpufleet.engine.quota.fair_shares import FairShare, fair_shares
 from gpufleet.engine.quota.line_up import Queued, line_up
 from gpufleet.engine.quota.report import QueueUse, queue_report
-from gpufleet.engine.victims import Asking, VictimSearch
+from gpufleet.engine.victims import Asking, NoVictims, VictimSearch
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 
@@ -48,8 +49,10 @@ class Engine:
     ) -> None:
         self.books = Books(policy, seed)
         self.nominations = Nominations(self.books)
-        self._intake = Intake(self.books, self.nominations)
-        self._cycle = Cycle(self.books, self.nominations, victims or PreemptionSearch())
+        search = victims or PreemptionSearch()
+        overtime = Overtime(self.books, evicts=not isinstance(search, NoVictims))
+        self._intake = Intake(self.books, self.nominations, overtime)
+        self._cycle = Cycle(self.books, self.nominations, search, overtime)
         self.at_us = 0
 
     def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:

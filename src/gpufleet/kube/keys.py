@@ -66,6 +66,10 @@ VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 VOLCANO_QUEUE_SHORT = "volcano.sh/queue-name"
 QUEUE_KEYS = (QUEUE, KUEUE_QUEUE, KAI_QUEUE, VOLCANO_QUEUE, VOLCANO_QUEUE_SHORT)
 
+# For how long a pod may run; Kueue's is a label, in seconds.
+RUN_TIME_MAX = "gpufleet.io/run-time-max"
+KUEUE_RUN_TIME_MAX = "kueue.x-k8s.io/max-exec-time-seconds"
+
 # Gangs.
 GANG = "gpufleet.io/gang"
 GANG_MIN_MEMBERS = "gpufleet.io/gang-min-members"
@@ -150,6 +154,7 @@ POD_ANNOTATIONS = frozenset(
         HAMI_AVOID_MODEL,
         CUDA_VERSION,
         *QUEUE_KEYS,
+        RUN_TIME_MAX,
         GANG,
         GANG_MIN_MEMBERS,
         GANG_ROLE,

@@ -15,7 +15,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     ``role`` is the pod's part in its gang, "" where the gang knows no roles. ``leaving`` is a pod that
     was told to end: it holds what it has until it is gone, but topology spread no longer counts it.
     A pod that is not ``preemptible`` is never evicted for another's sake; one that is ``replaceable`` is made
-    anew by a controller when it ends, so it may be moved.
+    anew by a controller when it ends, so it may be moved. One that has run for ``run_time_max_us`` is ended;
+    None: unless its queue says so. A ``foreign`` one was placed by another scheduler: no limit of ours on how
+    long work runs is its limit.
     """
 
     uid: PodUid
@@ -31,3 +33,5 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     leaving: bool = False
     preemptible: bool = True
     replaceable: bool = True
+    run_time_max_us: int | None = None
+    foreign: bool = False

@@ -133,7 +133,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     ``oneModel`` a gang as a whole is on one model of ``modelOrder``.
     ``runsOn`` names the node, or a node for each pod, where it runs already, for as long as ``runsFor``
     says; ``checkpointed`` is how long ago it saved its work. What is not ``preemptible`` is never evicted
-    for others.
+    for others; what has run for ``runTimeMax`` is evicted for nobody's sake.
     """
 
     name: str
@@ -154,6 +154,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     runs_for: str = "0s"
     checkpointed: str | None = None
     preemptible: bool = True
+    run_time_max: str | None = None
     labels: dict[str, str] = {}
 
 

@@ -42,6 +42,7 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
     """The work that an entry describes, told of at this engine time."""
     created_at_us = now_us - microseconds(text.age, f"{field}.age")
     queue = QueueName(text.queue) if text.queue else DEFAULT_QUEUE
+    longest_us = None if text.run_time_max is None else microseconds(text.run_time_max, f"{field}.runTimeMax")
     gang = _gang(text, queue, created_at_us, field)
     pods = tuple(
         Pod(
@@ -56,6 +57,7 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
             tuple(sorted(text.labels.items())),
             role,
             preemptible=text.preemptible,
+            run_time_max_us=longest_us,
         )
         for name, role, needs in _pods(text, field)
     )

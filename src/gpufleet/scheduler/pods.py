@@ -195,6 +195,8 @@ class PodBook:
             )
             return [PodBound(before.meaning, before.intent.node, before.intent.devices)]
         meaning = self.reader.read_placed(pod)
+        if pod.spec.scheduler_name != self.scheduler_name:
+            meaning = msgspec.structs.replace(meaning, foreign=True)
         devices = self.reader.devices(pod, meaning.shape.gpu.count)
         self._enter(uid, Entry(pod_name(pod), pod, Place.PLACED, meaning, devices=devices))
         return [PodBound(meaning, NodeName(pod.spec.node_name), devices, started_at_us(pod))]

@@ -8,7 +8,8 @@ and whom it waits for. What is refused goes back to the engine, which then looks
 from collections.abc import Iterable
 
 from gpufleet.engine.event import EvictionRefused
-from gpufleet.engine.instruction import Evict, Nominated, WhyEvicted
+from gpufleet.engine.instruction import Evict, Nominated, RunTimeLimit, WhyEvicted
+from gpufleet.kube.codec.durations import written_duration
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.scheduler.budget_book import BudgetBook
 from gpufleet.scheduler.engine_time import EngineTime
@@ -24,6 +25,7 @@ EVENT_REASONS = {
     WhyEvicted.PREEMPTED: "Preempted",
     WhyEvicted.RECLAIMED: "Reclaimed",
     WhyEvicted.STOPPED: "QueueStopped",
+    WhyEvicted.OVERTIME: "RunTimeExceeded",
 }
 NOT_KEPT = "no place is kept for it any more; it waits as before"
 
@@ -41,24 +43,26 @@ class TakingBack:
         self.evictions = evictions
         self.reporter = reporter
         self.time = time
-        self._asked: dict[PodUid | GangName | None, list[Evict]] = {}
+        self._asked: dict[tuple[bool, PodUid | GangName | None], list[Evict]] = {}
         self._for_whom: dict[PodUid, PodUid | GangName] = {}
         evictions.refused = self._refused
         evictions.told = self._told
 
     def evict(self, evict: Evict) -> None:
         """The engine wants a pod to end."""
-        self._asked.setdefault(evict.beneficiary, []).append(evict)
+        # A gang that has run for too long ends as a whole, or stays.
+        is_overtime = evict.reason == WhyEvicted.OVERTIME
+        together = self._gang_of(evict.uid) if is_overtime else evict.beneficiary
+        self._asked.setdefault((is_overtime, together), []).append(evict)
 
     def after_step(self) -> None:
         """Have everything carried out that the step asked for."""
         asked, self._asked = self._asked, {}
-        for beneficiary, evicts in asked.items():
+        for (_, together), evicts in asked.items():
             victims = [self._victim(one) for one in evicts]
             known = tuple(victim for victim in victims if victim is not None)
-            if beneficiary is not None:
-                self._for_whom.update((victim.pod.uid, beneficiary) for victim in known)
-            self.evictions.submit(Plan(known, together=beneficiary is not None))
+            self._for_whom.update((one.uid, one.beneficiary) for one in evicts if one.beneficiary is not None)
+            self.evictions.submit(Plan(known, together=together is not None))
 
     def regard(self) -> None:
         """Look whether those who were told to end do."""
@@ -88,17 +92,23 @@ class TakingBack:
         if entry is None or entry.meaning is None:
             return None
         why = WhyEvicted(evict.reason)
-        note = self._note(entry, why, evict.beneficiary)
+        note = self._note(entry, evict)
         guarded = entry.place is Place.PLACED and self.budgets.guards(entry.name.namespace)
         return Victim(entry.name, entry.meaning.queue, why, note, guarded)
 
-    def _note(self, entry: Entry, why: WhyEvicted, beneficiary: PodUid | GangName | None) -> str:
+    def _gang_of(self, uid: PodUid) -> GangName | None:
+        entry = self.pods.entries.get(uid)
+        return None if entry is None or entry.meaning is None else entry.meaning.gang
+
+    def _note(self, entry: Entry, evict: Evict) -> str:
         """For whom a pod ends, and why."""
         queue = "" if entry.meaning is None else entry.meaning.queue
-        if beneficiary is None or why is WhyEvicted.STOPPED:
+        if evict.limit is not None:
+            return _overtime(evict.limit, in_gang=self._gang_of(evict.uid) is not None)
+        if evict.beneficiary is None:
             return f"it ends because queue {queue}, or one above it, is stopped"
-        whom, other = self._beneficiary(beneficiary)
-        if why is WhyEvicted.PREEMPTED:
+        whom, other = self._beneficiary(evict.beneficiary)
+        if evict.reason == WhyEvicted.PREEMPTED:
             return f"it makes room for {whom}, which goes before it in queue {queue}"
         return f"it makes room for {whom}: queue {other} takes back what queue {queue} borrowed"
 
@@ -134,6 +144,15 @@ class TakingBack:
         """The pod, or one member of the gang, that is to be told."""
         entry = self.pods.waiting(PodUid(beneficiary))
         return [entry] if entry is not None else self.gangs.waiting(GangName(beneficiary))[:1]
+
+
+def _overtime(limit: RunTimeLimit, *, in_gang: bool) -> str:
+    """What a pod is told that has run for too long, or that belongs to such a gang."""
+    who = "its gang" if in_gang else "it"
+    length = written_duration(limit.run_time_us)
+    if limit.queue is None:
+        return f"{who} has run for {length}, as long as it may by its own word"
+    return f"{who} has run for {length}, the runTimeMax of queue {limit.queue}"
 
 
 def _some(names: Iterable[str]) -> str:

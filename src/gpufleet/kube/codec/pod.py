@@ -20,6 +20,7 @@ from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.gpu_models import accepted_models
 from gpufleet.kube.codec.queues import NO_QUEUES, NamespaceQueues, read_queue
 from gpufleet.kube.codec.resizing import held_resources
+from gpufleet.kube.codec.run_time_limits import read_run_time_max_us
 from gpufleet.kube.codec.shares import read_share
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.errors import ObjectError
@@ -78,7 +79,9 @@ def read_pod(
             raise InputError("no uid", field="metadata.uid", expected="what the API server writes")
         shape = _with_volumes(read_shape(pod), volumes)
         queue = read_queue(metadata.labels, metadata.annotations, namespace_labels, queues)
-        return _pod(pod, shape, gang, queue)
+        found = _pod(pod, shape, gang, queue)
+        longest_us = read_run_time_max_us(pod)
+        return found if longest_us is None else msgspec.structs.replace(found, run_time_max_us=longest_us)
 
 
 def read_placed_pod(
