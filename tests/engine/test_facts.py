@@ -65,6 +65,25 @@ def test_a_pod_removed_while_its_node_was_away_holds_nothing_afterwards() -> Non
     assert placed(told.arrive(pod("q", shape(2)))) == ["q"]
 
 
+def test_a_bind_on_its_way_holds_a_gpu_of_a_node_that_names_them_only_now() -> None:
+    told = Story()
+    told.nodes(node("n", devices=(device("some-gpu"),)))
+    told.arrive(pod("p", shape(1)))
+    told.nodes(node("n", 1))
+    assert placed(told.arrive(pod("q", shape(1)))) == []
+    assert placed(told.run_on(pod("p", shape(1)), "n", None)) == []
+    assert placed(told.depart("p")) == ["q"]
+
+
+def test_a_bind_on_its_way_that_is_refused_gives_the_gpu_back_that_was_named_since() -> None:
+    told = Story()
+    told.nodes(node("n", devices=(device("some-gpu"),)))
+    told.arrive(pod("p", shape(1)))
+    told.nodes(node("n", 1))
+    told.arrive(pod("q", shape(1)))
+    assert placed(told.refuse("p")) == ["q"]
+
+
 def test_a_pod_on_a_node_nobody_has_seen_yet_is_counted_when_it_appears() -> None:
     told = Story()
     told.run_on(pod("p", shape(1)), "n", "n/1")

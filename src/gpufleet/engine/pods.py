@@ -267,13 +267,17 @@ class PodBook:
             for row in list(self.on_node.get(known, ())):
                 held.append((row, self.device_ids(row), self.state(row)))
                 self.unbook(row, PodState.BOUND)
+        shown = {device.id for device in node.devices}
         node_row = self.fleet.put(node)
         for uid, ids in self.on_lost_node.pop(node.name, {}).items():
             row = self.row_by_uid[uid]
             held.append((row, ids, self.state(row)))
             del self._lost_node_by_uid[uid]
         # Whose devices are known goes first, so that nobody's device stands in for another's.
-        for row, ids, state in sorted(held, key=lambda one: None in one[1] or not one[1]):
+        for row, ids, state in sorted(held, key=lambda one: not shown.issuperset(one[1]) or not one[1]):
+            if state is PodState.ASSUMED:
+                # On its way there, and by other names than the node has now: it will hold some of these.
+                ids = tuple(device if device in shown else None for device in ids)
             self.book(row, node_row, ids, state)
         return node_row
 

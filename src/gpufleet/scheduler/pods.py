@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodRemoved
+from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.objects.pod import RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
@@ -190,6 +191,9 @@ class PodBook:
             self._unsettled[NodeName(pod.spec.node_name)] = None
         if before is not None and before.meaning and before.intent and as_meant(before, pod):
             # Our own bind: what it means is known, and need not be read from the grant again.
+            if any(map(is_anonymous, before.intent.devices)):
+                # Its node may have told by now which GPUs it has.
+                self._unsettled[before.intent.node] = None
             self._enter(
                 uid, Entry(before.name, pod, Place.PLACED, before.meaning, devices=before.intent.devices)
             )
