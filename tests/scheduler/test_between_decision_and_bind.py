@@ -41,6 +41,24 @@ def test_a_pod_that_was_edited_is_read_anew_where_its_bind_came_to_nothing() -> 
     in_world(story)
 
 
+def test_a_node_that_tells_its_devices_meanwhile_gives_none_of_them_twice() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1, devices=False)
+        await world.settle()
+        world.delays("POST", "/pods/p/binding", late_s=10.0)
+        world.pod("p", gpus=1)
+        await world.settle(1.0)
+        world.report("a", gpus=1)
+        world.pod("q", gpus=1)
+        await world.settle(120.0)
+        assert (world.node_of("p"), world.node_of("q")) == ("a", "")
+        world.delete("p")
+        await world.settle()
+        assert world.devices_of("q") == ["GPU-a-0"]
+
+    in_world(story)
+
+
 def test_labels_that_changed_meanwhile_are_seen_by_the_neighbours() -> None:
     async def story(world: World) -> None:
         world.node("a")

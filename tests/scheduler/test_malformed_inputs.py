@@ -338,7 +338,7 @@ def test_input_49_work_of_any_age_runs_and_what_is_from_the_future_comes_last() 
         in_queue(world, "now", "a")
         await world.settle()
         for gpus, expected in ((1, {0}), (2, {0, 4}), (3, {0, 3, 4})):
-            world.node(f"n{gpus}", gpus=1, devices=False)
+            world.node(f"n{gpus}", gpus=1)
             await world.settle()
             runs = {number for number in range(5) if world.node_of(f"p{number}")}
             assert runs == expected, "the older first"

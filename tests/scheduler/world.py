@@ -147,26 +147,30 @@ class World:
             }
         )
         if devices:
-            listed = [
-                {
-                    "id": f"GPU-{name}-{index}",
-                    "vendor": "nvidia",
-                    "model": "NVIDIA-H100-80GB-HBM3",
-                    "memoryMiB": 81559,
-                    "usableMemoryMiB": 80000,
-                    "sharing": "mixed" if shares else "whole",
-                    "health": "healthy",
-                }
-                for index in range(gpus)
-            ]
-            self.server.add(
-                {
-                    "apiVersion": "gpufleet.io/v1alpha1",
-                    "kind": "NodeDevices",
-                    "metadata": {"name": name},
-                    "spec": {"devices": listed},
-                }
-            )
+            self.report(name, gpus=gpus, shares=shares)
+
+    def report(self, name: str, *, gpus: int, shares: bool = False) -> None:
+        """A node's agent reports its devices for the first time."""
+        listed = [
+            {
+                "id": f"GPU-{name}-{index}",
+                "vendor": "nvidia",
+                "model": "NVIDIA-H100-80GB-HBM3",
+                "memoryMiB": 81559,
+                "usableMemoryMiB": 80000,
+                "sharing": "mixed" if shares else "whole",
+                "health": "healthy",
+            }
+            for index in range(gpus)
+        ]
+        self.server.add(
+            {
+                "apiVersion": "gpufleet.io/v1alpha1",
+                "kind": "NodeDevices",
+                "metadata": {"name": name},
+                "spec": {"devices": listed},
+            }
+        )
 
     def pod(self, name: str, *, gpus: int = 1, resources: Object | None = None, **more: Any) -> None:
         """A pod of ours; ``more`` is its metadata's labels and annotations, or fields of its spec."""
