@@ -34,6 +34,7 @@ from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
 from tests.engine.quota.plain_quota import PlainQuota
 from tests.engine.quota.quota_ledger import QuotaLedger, check_usage, is_bad
+from tests.engine.stand_ins import check_amounts_kept, devices_of, held
 
 FIRST_PAUSE_US = 1_000_000
 LONGEST_PAUSE_US = 60_000_000
@@ -65,11 +66,13 @@ class Ledger:
         self.told: set[PodUid] = set()
         self.nominated: dict[PodUid, NodeName] = {}
         self.kept: set[PodUid] = set()
+        self.changed: set[NodeName] = set()
         self.refused_until_us: dict[PodUid, int] = {}
 
     def step(self, at_us: int, *events: event.Event) -> list[AnyInstruction]:
         """Let the engine take a step, and check everything."""
         self.at_us = at_us
+        self.changed.clear()
         bad = []
         for happened in events:
             if self._is_bad(happened):
@@ -116,13 +119,16 @@ class Ledger:
     def _apply(self, happened: event.Event) -> None:
         match happened:
             case event.NodeSet(node):
+                known = self.nodes.get(node.name)
+                if known is None or known.devices != node.devices:
+                    self.changed.add(node.name)
                 self.nodes[node.name] = node
             case event.NodeRemoved(name):
                 self.nodes.pop(name, None)
             case event.DeviceSet(name, device):
                 node = self.nodes[name]
                 devices = tuple(device if one.id == device.id else one for one in node.devices)
-                self.nodes[name] = msgspec.structs.replace(node, devices=devices)
+                self._apply(event.NodeSet(msgspec.structs.replace(node, devices=devices)))
             case event.PodAdded(pod):
                 self._know(pod)
             case event.PodBound(pod, name, devices):
@@ -214,19 +220,10 @@ class Ledger:
         return PlainNeighbours(self.nodes, placed, self.namespaces)
 
     def _held(self, uid: PodUid) -> tuple[DeviceId, ...]:
-        """Devices that a pod is booked on; for those without known id, what the engine took instead."""
-        _, ids = self.place[uid]
-        count = self.pods[uid].shape.gpu.count
-        if len(ids) < count or None in ids:
-            books = self.engine.books
-            row = books.pods.row_by_uid[uid]
-            if books.pods.node_row(row) is None:
-                return ()
-            booked = books.pods.device_ids(row)
-            stated = [one for one in ids[:count] if one is not None]
-            assert set(stated) <= set(booked), f"{uid} holds {stated} and is booked on {booked}"
-            ids = booked
-        return tuple(one for one in ids[:count] if one is not None)
+        """Devices that a pod is booked on."""
+        name, ids = self.place[uid]
+        confirmed = uid in self.confirmed
+        return held(self.engine.books, self.pods[uid], self.nodes.get(name), ids, confirmed=confirmed)
 
     def _recount(self) -> dict[NodeName, PlainNode]:
         """The fleet before this step's binds."""
@@ -234,6 +231,9 @@ class Ledger:
         for uid, (name, _) in self.place.items():
             if name in plain:
                 plain[name].take(self.pods[uid].shape, self._held(uid))
+        for changed in self.changed & set(plain):
+            coming = [uid for uid in self.place if uid not in self.confirmed and self.place[uid][0] == changed]
+            check_amounts_kept(plain[changed], ((self.pods[uid], self._held(uid)) for uid in coming))
         return plain
 
     def _turn(self, pod: Pod) -> Turn:
@@ -249,19 +249,18 @@ class Ledger:
 
     def _usage(self, *, with_kept: bool = True) -> PlainQuota:
         """What every pod on a known node is charged, those too for which a place is kept."""
-        held = {uid: (name, self._held(uid)) for uid, (name, _) in self.place.items() if name in self.nodes}
+        here = {uid: (name, self._held(uid)) for uid, (name, _) in self.place.items() if name in self.nodes}
         if with_kept:
-            held |= {uid: (name, self._kept(uid)) for uid, name in self.nominated.items()}
+            here |= {uid: (name, self._kept(uid)) for uid, name in self.nominated.items()}
         pods, nodes = self.pods, self.nodes
         return self.quota.plain(
             (self._queue_of(pods[uid]), self.quota.charge(pods[uid], nodes[name], devices))
-            for uid, (name, devices) in held.items()
+            for uid, (name, devices) in here.items()
         )
 
     def _kept(self, uid: PodUid) -> tuple[DeviceId, ...]:
         """The devices kept for a nominated pod."""
-        pods = self.engine.books.pods
-        return tuple(one for one in pods.device_ids(pods.row_by_uid[uid]) if one is not None)
+        return tuple(devices_of(self.engine.books, uid))
 
     def _is_open(self, pod: Pod) -> bool:
         """True if the queue of a pod lets it start; when a gang came to a draining one is not known here."""

@@ -84,6 +84,37 @@ def test_a_bind_on_its_way_that_is_refused_gives_the_gpu_back_that_was_named_sin
     assert placed(told.refuse("p")) == ["q"]
 
 
+def test_a_bind_on_its_way_holds_its_own_gpu_again_when_the_node_shows_it_again() -> None:
+    told = Story()
+    told.nodes(node("n", 2))
+    told.arrive(pod("p", shape(1)), pod("q", shape(1)))
+    given = told.binds["p"][1][0]
+    told.depart("q")
+    told.nodes(node("n", devices=(device("some-gpu"), device("another-gpu"))))
+    told.nodes(node("n", 2))
+    told.arrive(pod("r", shape(1)))
+    assert {given, told.binds["r"][1][0]} == {"n/0", "n/1"}
+
+
+def test_a_bind_that_turns_out_to_hold_a_gpu_that_is_gone_holds_no_other_instead() -> None:
+    told = Story()
+    told.nodes(node("n", devices=(device("some-gpu"),)))
+    told.arrive(pod("p", shape(1)))
+    told.nodes(node("n", 1))
+    told.arrive(pod("q", shape(1)))
+    assert placed(told.run_on(pod("p", shape(1)), "n", "some-gpu")) == ["q"]
+
+
+def test_what_stands_in_for_a_gpu_is_never_one_that_somebody_else_holds_by_name() -> None:
+    told = Story()
+    told.nodes(node("n", 2))
+    told.arrive(pod("p", shape(1)))
+    other = "n/1" if told.binds["p"] == ("n", ("n/0",)) else "n/0"
+    told.run_on(pod("named", shape(1)), "n", other)
+    told.nodes(node("n", devices=(device(other), device("x"))))
+    assert placed(told.arrive(pod("q", shape(1)))) == []
+
+
 def test_a_pod_on_a_node_nobody_has_seen_yet_is_counted_when_it_appears() -> None:
     told = Story()
     told.run_on(pod("p", shape(1)), "n", "n/1")

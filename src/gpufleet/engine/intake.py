@@ -187,11 +187,14 @@ class Intake:
         self._note_start(row, happened.started_at_us)
         node_row = books.fleet.row_by_name.get(happened.node)
         booked = books.pods.node_row(row)
+        devices = happened.devices
         if booked is not None:
-            same_devices = books.pods.device_ids(row) == happened.devices
-            if booked == node_row and (same_devices or not happened.devices):
-                books.pods.mark(row, PodState.BOUND)
-                return
+            held = books.pods.device_ids(row)
+            if booked == node_row:
+                devices = devices or held
+                if devices == held and not books.pods.stands_elsewhere(row):
+                    books.pods.mark(row, PodState.BOUND)
+                    return
             self.nominations.cancel_waiting_for(pod.uid)
             books.pods.unbook(row, PodState.BOUND)
             books.room_freed = True
@@ -200,7 +203,7 @@ class Intake:
             books.room_freed = True
         books.waiting.withdraw(row)
         self.nominations.cancel_on(node_row)
-        devices = happened.devices or books.pods.ids_on_lost_node(pod.uid, happened.node)
+        devices = devices or books.pods.ids_on_lost_node(pod.uid, happened.node)
         books.pods.leave_lost_node(pod.uid)
         if node_row is None:
             books.pods.mark(row, PodState.BOUND)

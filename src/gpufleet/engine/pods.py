@@ -2,7 +2,9 @@
 
 A booking follows facts: a pod that runs somewhere is booked there even where that over-commits
 the node, and it stays booked to a node that vanished until it is removed itself, so that a node
-that comes back is not given away twice. ``placing`` does the arithmetic.
+that comes back is not given away twice. A pod that is only on its way to a node holds as much of
+it, in free devices that stand in, where the node does not show those that were decided. ``placing``
+does the arithmetic.
 """
 
 import numpy as np
@@ -165,8 +167,18 @@ class PodBook:
         if self.notes_moves:
             self.moved.append(row)
 
-    def book(self, row: int, node: int, ids: tuple[DeviceId | None, ...], state: PodState) -> None:
-        """Book a pod on a node and devices that somebody else decided."""
+    def book(
+        self,
+        row: int,
+        node: int,
+        ids: tuple[DeviceId | None, ...],
+        state: PodState,
+        spoken_for: frozenset[int] = frozenset(),
+    ) -> None:
+        """Book a pod on a node and devices that somebody else decided.
+
+        ``spoken_for`` are rows of devices that others will be booked on by name.
+        """
         count = self.pod_at(row).shape.gpu.count
         chosen = np.full(max(count, 1), layout.NOT_SET, np.int64)
         # Those that are named first, so that none of them stands in for another.
@@ -174,27 +186,33 @@ class PodBook:
             if device_id is not None:
                 chosen[index] = self._device_on_node(device_id, node, chosen)
         for index in range(count):
-            if index >= len(ids) or ids[index] is None:
-                chosen[index] = self._stand_in(node, chosen)
+            is_named = index < len(ids) and ids[index] is not None
+            if not is_named or (state is PodState.ASSUMED and chosen[index] == layout.NOT_SET):
+                chosen[index] = self._stand_in(node, spoken_for.union(chosen.tolist()))
         self.make_journal_room(1, count)
         place(self.store.tables, row, node, chosen, int(state))
         self.booked(row)
-        if any(one is not None and chosen[index] == layout.NOT_SET for index, one in enumerate(ids[:count])):
-            self._stated_ids[row] = self._named(ids, chosen[:count])
+        named = self._named(ids, chosen[:count])
+        if any(one is not None and one != self._id_at(chosen[index]) for index, one in enumerate(named)):
+            self._stated_ids[row] = named
+
+    def stands_elsewhere(self, row: int) -> bool:
+        """True if a pod is on its way to devices that its node does not show, and holds others instead."""
+        return row in self._stated_ids and self.state(row) is PodState.ASSUMED
 
     def _named(
         self, ids: tuple[DeviceId | None, ...], chosen: npt.NDArray[np.int64]
     ) -> tuple[DeviceId | None, ...]:
-        """What a pod holds by name, where its node does not have all of it.
+        """What a pod holds by name, also where its node does not have all of it.
 
         It must not be forgotten: when the device is seen again it is not free.
         """
-        rows = enumerate(chosen.tolist())
-        known = self.fleet.device_ids
-        return tuple(
-            known[device] if device != layout.NOT_SET else ids[index] if index < len(ids) else None
-            for index, device in rows
-        )
+        stated = (*ids[: len(chosen)], *[None] * (len(chosen) - len(ids)))
+        pairs = zip(stated, chosen, strict=True)
+        return tuple([self._id_at(device) if one is None else one for one, device in pairs])
+
+    def _id_at(self, device: int) -> DeviceId | None:
+        return None if device == layout.NOT_SET else self.fleet.device_ids[device]
 
     def _device_on_node(self, device_id: DeviceId, node: int, taken: npt.NDArray[np.int64]) -> int:
         """The row of a device, NOT_SET if the node does not show it or the pod has it already."""
@@ -202,7 +220,7 @@ class PodBook:
         here = device != layout.NOT_SET and self.store.tables.devices[layout.DEVICE_NODE, device] == node
         return device if here and device not in taken else layout.NOT_SET
 
-    def _stand_in(self, node: int, taken: npt.NDArray[np.int64]) -> int:
+    def _stand_in(self, node: int, taken: frozenset[int]) -> int:
         """A free device that stands for one whose id nobody knows."""
         devices = self.store.tables.devices
         first = int(self.store.tables.nodes[layout.NODE_FIRST_DEVICE, node])
@@ -267,18 +285,20 @@ class PodBook:
             for row in list(self.on_node.get(known, ())):
                 held.append((row, self.device_ids(row), self.state(row)))
                 self.unbook(row, PodState.BOUND)
-        shown = {device.id for device in node.devices}
         node_row = self.fleet.put(node)
         for uid, ids in self.on_lost_node.pop(node.name, {}).items():
             row = self.row_by_uid[uid]
             held.append((row, ids, self.state(row)))
             del self._lost_node_by_uid[uid]
-        # Whose devices are known goes first, so that nobody's device stands in for another's.
-        for row, ids, state in sorted(held, key=lambda one: not shown.issuperset(one[1]) or not one[1]):
-            if state is PodState.ASSUMED:
-                # On its way there, and by other names than the node has now: it will hold some of these.
-                ids = tuple(device if device in shown else None for device in ids)
-            self.book(row, node_row, ids, state)
+        # What somebody has by name stands in for nobody else's.
+        spoken_for = frozenset(
+            self.fleet.device_row_by_id[one]
+            for row, ids, _ in held
+            for one in ids[: self.pod_at(row).shape.gpu.count]
+            if one in self.fleet.device_row_by_id
+        )
+        for row, ids, state in held:
+            self.book(row, node_row, ids, state, spoken_for)
         return node_row
 
     def is_on_lost_node(self, uid: PodUid) -> bool:
