@@ -141,7 +141,8 @@ class Books:
         That of its shape, or, where pods that look like it were set apart, theirs.
         """
         pod = self.pods.pod_at(row)
-        key = LineKey(pod.queue, pod.priority, int(self.store.tables.pods[layout.POD_SHAPE, row]))
+        shape = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        key = LineKey(pod.queue, pod.priority, shape, preempts=pod.preempts)
         if self.neighbours.is_active:
             apart = key._replace(apart=self.neighbours.looks(row))
             if apart in self.waiting.lines:

@@ -39,7 +39,8 @@ class LineKey(NamedTuple):
     """What the workloads of a line have in common.
 
     ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
-    it does. ``late`` is set for pods that came when their queue was draining already.
+    it does. ``late`` is set for pods that came when their queue was draining already. For those that do
+    not ``preempt`` nobody is evicted; of a gang that is said by its pods.
     """
 
     queue: QueueName
@@ -48,6 +49,7 @@ class LineKey(NamedTuple):
     gang: GangName | None = None
     apart: Looks = ()
     late: bool = False
+    preempts: bool = True
 
 
 @dataclass(slots=True)

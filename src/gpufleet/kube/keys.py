@@ -69,6 +69,10 @@ QUEUE_KEYS = (QUEUE, KUEUE_QUEUE, KAI_QUEUE, VOLCANO_QUEUE, VOLCANO_QUEUE_SHORT)
 # For how long a pod may run; Kueue's is a label, in seconds.
 RUN_TIME_MAX = "gpufleet.io/run-time-max"
 KUEUE_RUN_TIME_MAX = "kueue.x-k8s.io/max-exec-time-seconds"
+# Evictions. On a PriorityClass, as a label: "false" where its pods are never evicted for others' sake.
+PREEMPTIBLE = "gpufleet.io/preemptible"
+# When the pod saved its work last, as a time of the API.
+CHECKPOINTED_AT = "gpufleet.io/checkpointed-at"
 
 # Gangs.
 GANG = "gpufleet.io/gang"
@@ -155,6 +159,7 @@ POD_ANNOTATIONS = frozenset(
         CUDA_VERSION,
         *QUEUE_KEYS,
         RUN_TIME_MAX,
+        CHECKPOINTED_AT,
         GANG,
         GANG_MIN_MEMBERS,
         GANG_ROLE,

@@ -18,6 +18,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     anew by a controller when it ends, so it may be moved. One that has run for ``run_time_max_us`` is ended;
     None: unless its queue says so. A ``foreign`` one was placed by another scheduler: no limit of ours on how
     long work runs is its limit.
+    ``preempts`` is False for a pod for whose sake nobody is evicted, and nobody for that of its gang.
     """
 
     uid: PodUid
@@ -35,3 +36,4 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     replaceable: bool = True
     run_time_max_us: int | None = None
     foreign: bool = False
+    preempts: bool = True

@@ -133,7 +133,8 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     ``oneModel`` a gang as a whole is on one model of ``modelOrder``.
     ``runsOn`` names the node, or a node for each pod, where it runs already, for as long as ``runsFor``
     says; ``checkpointed`` is how long ago it saved its work. What is not ``preemptible`` is never evicted
-    for others; what has run for ``runTimeMax`` is evicted for nobody's sake.
+    for others, and for what not ``preempts`` nobody is; what has run for ``runTimeMax`` is evicted for
+    nobody's sake.
     """
 
     name: str
@@ -155,6 +156,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     checkpointed: str | None = None
     preemptible: bool = True
     run_time_max: str | None = None
+    preempts: bool = True
     labels: dict[str, str] = {}
 
 

@@ -58,6 +58,7 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
             role,
             preemptible=text.preemptible,
             run_time_max_us=longest_us,
+            preempts=text.preempts,
         )
         for name, role, needs in _pods(text, field)
     )

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from gpufleet.kube import keys, resources
+from gpufleet.kube.codec.eviction_terms import is_preemptible
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import NO_LABELS, GangPart, PodVolumes, read_placed_pod, read_pod
@@ -19,6 +20,7 @@ from gpufleet.kube.codec.queues import read_queue
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects.disruption import PriorityClass
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.kube.resources import Kind
@@ -106,6 +108,7 @@ class PodReader:
             gang=gang,
             namespace_labels=self._namespace_labels(pod, lookup),
             queues=self.queues.of_namespace(pod.metadata.namespace),
+            preemptible=_may_be_evicted(pod, lookup),
         )
 
     def _elsewhere(self, volumes: PodVolumes) -> PodVolumes:
@@ -136,19 +139,36 @@ class PodReader:
         gang = part if isinstance(part, GangPart) else None
         labels = self._namespace_labels(pod, self.cluster)
         queues = self.queues.of_namespace(pod.metadata.namespace)
+        preemptible = self.preemptible(pod)
         try:
-            meaning = read_placed_pod(pod, volumes=volumes, gang=gang, namespace_labels=labels, queues=queues)
+            meaning = read_placed_pod(
+                pod,
+                volumes=volumes,
+                gang=gang,
+                namespace_labels=labels,
+                queues=queues,
+                preemptible=preemptible,
+            )
         except ObjectError as problem:
             words = "a placed pod asks for what cannot be; only its place among the pods is counted"
             LOG.error(words, extra={"problem": str(problem)})  # noqa: TRY400
             metadata = msgspec.structs.replace(pod.metadata, creation_timestamp=None)
             bare = msgspec.structs.replace(pod, metadata=metadata, spec=PodSpec(containers=()))
-            meaning = read_placed_pod(bare, gang=gang, namespace_labels=labels, queues=queues)
+            meaning = read_placed_pod(
+                bare, gang=gang, namespace_labels=labels, queues=queues, preemptible=preemptible
+            )
         granted = self._granted(pod)
         if not granted or agrees(meaning.shape.gpu, granted):
             return meaning
         shape = msgspec.structs.replace(meaning.shape, gpu=request_of(granted))
         return msgspec.structs.replace(meaning, shape=shape)
+
+    def preemptible(self, pod: Pod) -> bool:
+        """True unless the priority class of a placed pod says that it is never evicted for others' sake."""
+        try:
+            return _may_be_evicted(pod, self.cluster)
+        except ObjectError:
+            return True
 
     def queue_of(self, pod: Pod) -> QueueName:
         """The queue that a placed pod is counted in."""
@@ -199,6 +219,12 @@ class PodReader:
     def _namespace_labels(self, pod: Pod, lookup: Lookup) -> dict[str, str]:
         namespace = lookup.find(resources.NAMESPACES, pod.metadata.namespace)
         return dict(NO_LABELS) if namespace is None else namespace.metadata.labels
+
+
+def _may_be_evicted(pod: Pod, lookup: Lookup) -> bool:
+    name = pod.spec.priority_class_name
+    found: PriorityClass | None = lookup.find(resources.PRIORITY_CLASSES, name) if name else None
+    return found is None or is_preemptible(found)
 
 
 def held_by(waits: tuple[Wait, ...]) -> Held:

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodRemoved
+from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodCheckpointed, PodRemoved
+from gpufleet.kube.codec.eviction_terms import checkpointed_at_us
 from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.objects.pod import RESIZE_PENDING, Pod
@@ -139,10 +140,28 @@ class PodBook:
                 continue
             queue = self.reader.queue_of(entry.object)
             if queue != meaning.queue:
-                moved = msgspec.structs.replace(meaning, queue=queue)
-                self._enter(uid, Entry(entry.name, entry.object, Place.PLACED, moved, devices=entry.devices))
-                events.append(PodBound(moved, NodeName(entry.node), entry.devices))
+                events.append(self._describe_placed(uid, entry, msgspec.structs.replace(meaning, queue=queue)))
         return events
+
+    def protect_again(self, classes: set[str]) -> list[Event]:
+        """Placed pods of these priority classes that may be evicted now, or may not any more."""
+        events: list[Event] = []
+        if not classes:
+            return events
+        for uid, entry in list(self.entries.items()):
+            meaning = entry.meaning
+            concerned = entry.place is Place.PLACED and entry.object.spec.priority_class_name in classes
+            if meaning is None or not concerned:
+                continue
+            preemptible = self.reader.preemptible(entry.object)
+            if preemptible != meaning.preemptible:
+                meaning = msgspec.structs.replace(meaning, preemptible=preemptible)
+                events.append(self._describe_placed(uid, entry, meaning))
+        return events
+
+    def _describe_placed(self, uid: PodUid, entry: Entry, meaning: model.Pod) -> Event:
+        self._enter(uid, Entry(entry.name, entry.object, Place.PLACED, meaning, devices=entry.devices))
+        return PodBound(meaning, NodeName(entry.node), entry.devices)
 
     def leave(self, uid: PodUid) -> list[Event]:
         """A pod ended, or leaves without a node: it holds nothing any more."""
@@ -184,9 +203,10 @@ class PodBook:
 
     def _placed(self, uid: PodUid, pod: Pod) -> list[Event]:
         before = self.entries.get(uid)
-        if before is not None and before.place is Place.PLACED and same_for_others(before.object, pod):
-            before.object = pod
-            return []
+        was_placed = before is not None and before.place is Place.PLACED
+        saved = saved_work(uid, before.object if before is not None and was_placed else None, pod)
+        if before is not None and was_placed and same_for_others(before.object, pod):
+            return self._started(before, pod)
         if self.reader.holders(pod):
             self._unsettled[NodeName(pod.spec.node_name)] = None
         if before is not None and before.meaning and before.intent and as_meant(before, pod):
@@ -194,16 +214,24 @@ class PodBook:
             if any(map(is_anonymous, before.intent.devices)):
                 # Its node may have told by now which GPUs it has.
                 self._unsettled[before.intent.node] = None
-            self._enter(
-                uid, Entry(before.name, pod, Place.PLACED, before.meaning, devices=before.intent.devices)
-            )
-            return [PodBound(before.meaning, before.intent.node, before.intent.devices)]
+            meaning = msgspec.structs.replace(before.meaning, preemptible=self.reader.preemptible(pod))
+            node, granted = before.intent.node, before.intent.devices
+            self._enter(uid, Entry(before.name, pod, Place.PLACED, meaning, devices=granted))
+            return [PodBound(meaning, node, granted, started_at_us(pod)), *saved]
         meaning = self.reader.read_placed(pod)
         if pod.spec.scheduler_name != self.scheduler_name:
             meaning = msgspec.structs.replace(meaning, foreign=True)
         devices = self.reader.devices(pod, meaning.shape.gpu.count)
         self._enter(uid, Entry(pod_name(pod), pod, Place.PLACED, meaning, devices=devices))
-        return [PodBound(meaning, NodeName(pod.spec.node_name), devices, started_at_us(pod))]
+        return [PodBound(meaning, NodeName(pod.spec.node_name), devices, started_at_us(pod)), *saved]
+
+    def _started(self, entry: Entry, pod: Pod) -> list[Event]:
+        """Nothing about a placed pod changed but perhaps that its node says by now when it began to run."""
+        known, started = started_at_us(entry.object), started_at_us(pod)
+        entry.object = pod
+        if entry.meaning is None or started is None or started == known:
+            return []
+        return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started)]
 
     def rebook(self, name: NodeName, node: Node | None) -> list[Event]:
         """A node's report changed: pods that hold other devices than we thought are moved."""
@@ -254,6 +282,13 @@ def started_at_us(pod: Pod) -> int | None:
         return microseconds(pod.status.start_time) or None
     except InputError:
         return None
+
+
+def saved_work(uid: PodUid, before: Pod | None, pod: Pod) -> list[Event]:
+    """What a placed pod says anew of when it saved its work; who takes that back has never saved any."""
+    known = None if before is None else checkpointed_at_us(before)
+    at_us = checkpointed_at_us(pod)
+    return [] if at_us == known else [PodCheckpointed(uid, at_us or 0)]
 
 
 def same_for_others(before: Pod, after: Pod) -> bool:

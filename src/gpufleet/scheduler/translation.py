@@ -102,6 +102,7 @@ class Translation:
         nodes: dict[NodeName, None] = dict.fromkeys(self.nodes.trust.regained(self.clock.monotonic_s()))
         touched: dict[PodUid, None] = {}
         relabelled: dict[str, None] = {}
+        classes: set[str] = set()
         pod_events: list[Event] = []
         for kind, change in seen:
             if kind == resources.PODS:
@@ -118,6 +119,8 @@ class Translation:
             elif kind == resources.NAMESPACES:
                 first.append(self._namespace(key.name))
                 relabelled[key.name] = None
+            elif kind == resources.PRIORITY_CLASSES:
+                classes.add(key.name)
             elif kind == resources.FLEET_QUEUES:
                 problem = change.problem if isinstance(change, Unreadable) else ""
                 first += self.queues.regard(QueueName(key.name), problem)
@@ -144,6 +147,7 @@ class Translation:
                 pod_events += self._pod(change, nodes)
         pod_events += self.pods.read_again(touched)
         pod_events += self.pods.queue_again({*moved, *relabelled})
+        pod_events += self.pods.protect_again(classes)
         for name in nodes:
             first += self.nodes.regard(name, self.clock.monotonic_s())
         for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):

@@ -11,7 +11,7 @@ import numpy as np
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.preemption.by_node import ByNode
-from gpufleet.engine.preemption.candidates import Candidates, within_queue
+from gpufleet.engine.preemption.candidates import NOBODY, Candidates, within_queue
 from gpufleet.engine.preemption.hope import Hope
 from gpufleet.engine.preemption.leaving import Leaving
 from gpufleet.engine.preemption.over_fleet import OverFleet
@@ -69,9 +69,11 @@ class Quest:
 
     def find(self, rank: Rank, queue: Queue) -> Plan | NoPlan:
         """What ends anyway, or else the cheapest victims: of its own queue, of others that borrow, of all."""
-        own = within_queue(self.books, rank, queue, self.asking.at_us)
+        own = others = Candidates(NOBODY, [])
         reclaim = Reclaim(self.books, rank, queue, self._needed())
-        others = reclaim.candidates(self.asking.at_us)
+        if self._may_evict():
+            own = within_queue(self.books, rank, queue, self.asking.at_us)
+            others = reclaim.candidates(self.asking.at_us)
         if not (own.any or others.any or len(self.leaving.rows)):
             return self._none(own, others)
         with self.proof.in_future():
@@ -84,6 +86,12 @@ class Quest:
                 if found is None and own.any:
                     found = self._seek(own.joined(others), anywhere=True)
         return self._none(own, others) if found is None else self._plan(*found)
+
+    def _may_evict(self) -> bool:
+        """True unless a pod of the workload says that nobody is to be evicted for its sake."""
+        members = self.asking.members
+        rows = [self.asking.row] if members is None else members.waiting
+        return all(self.books.pods.pod_at(row).preempts for row in rows)
 
     def _none(self, *asked: Candidates) -> NoPlan:
         dues = [candidates.again_at_us for candidates in asked if candidates.again_at_us is not None]

@@ -15,6 +15,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.codec import neighbours, selectors
 from gpufleet.kube.codec.containers import pod_amounts
 from gpufleet.kube.codec.cuda import needed_features
+from gpufleet.kube.codec.eviction_terms import preempts
 from gpufleet.kube.codec.features import required_features
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.gpu_models import accepted_models
@@ -71,6 +72,7 @@ def read_pod(
     gang: GangPart | None = None,
     namespace_labels: Mapping[str, str] = NO_LABELS,
     queues: NamespaceQueues = NO_QUEUES,
+    preemptible: bool = True,
 ) -> Pod:
     """A pod that waits for us. Raises ObjectError, naming the field, for what cannot be."""
     metadata = pod.metadata
@@ -79,7 +81,7 @@ def read_pod(
             raise InputError("no uid", field="metadata.uid", expected="what the API server writes")
         shape = _with_volumes(read_shape(pod), volumes)
         queue = read_queue(metadata.labels, metadata.annotations, namespace_labels, queues)
-        found = _pod(pod, shape, gang, queue)
+        found = _pod(pod, shape, gang, queue, preemptible=preemptible)
         longest_us = read_run_time_max_us(pod)
         return found if longest_us is None else msgspec.structs.replace(found, run_time_max_us=longest_us)
 
@@ -91,6 +93,7 @@ def read_placed_pod(
     gang: GangPart | None = None,
     namespace_labels: Mapping[str, str] = NO_LABELS,
     queues: NamespaceQueues = NO_QUEUES,
+    preemptible: bool = True,
 ) -> Pod:
     """A pod that has a node already, by whoever placed it: what it takes must be counted.
 
@@ -98,13 +101,20 @@ def read_placed_pod(
     Raises ObjectError only where even the amounts that it takes cannot be read.
     """
     try:
-        found = read_pod(pod, volumes=volumes, gang=gang, namespace_labels=namespace_labels, queues=queues)
+        found = read_pod(
+            pod,
+            volumes=volumes,
+            gang=gang,
+            namespace_labels=namespace_labels,
+            queues=queues,
+            preemptible=preemptible,
+        )
         return _as_resized(pod, found) if pod.resized else found
     except ObjectError:
         with of_object("pod", pod.metadata.path):
             needs = pod_needs(pod_amounts(pod.spec), several_kinds=True)
         shape = Shape(resources=needs.resources, gpu=needs.gpu)
-        return _pod(pod, shape, gang, read_queue({}, {}, NO_LABELS))
+        return _pod(pod, shape, gang, read_queue({}, {}, NO_LABELS), preemptible=preemptible)
 
 
 def _as_resized(pod: WirePod, found: Pod) -> Pod:
@@ -154,7 +164,7 @@ _SHAPE_KEYS = (
 _SHAPE_LABELS = (keys.GPU_FRACTION, keys.GPU_MEMORY)
 
 
-def _pod(pod: WirePod, shape: Shape, gang: GangPart | None, queue: Any) -> Pod:
+def _pod(pod: WirePod, shape: Shape, gang: GangPart | None, queue: Any, *, preemptible: bool) -> Pod:
     metadata = pod.metadata
     with inside("metadata.creationTimestamp"):
         created_at_us = microseconds(metadata.creation_timestamp)
@@ -170,7 +180,9 @@ def _pod(pod: WirePod, shape: Shape, gang: GangPart | None, queue: Any) -> Pod:
         labels=_LABELS.one(tuple(sorted(metadata.labels.items()))),
         role="" if gang is None else gang.role,
         leaving=metadata.deletion_timestamp is not None,
+        preemptible=preemptible,
         replaceable=_is_replaceable(metadata.controller),
+        preempts=preempts(pod.spec),
     )
 
 

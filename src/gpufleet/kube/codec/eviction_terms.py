@@ -1,0 +1,48 @@
+"""Whom a pod may have evicted, whether it may be evicted itself, and when it last saved its work.
+
+Whether a pod may be evicted is said by its PriorityClass and not by the pod: who may write pods would
+otherwise be safe from everybody by one word.
+"""
+
+import logging
+
+from gpufleet.kube import keys
+from gpufleet.kube.codec.field_path import of_object
+from gpufleet.kube.codec.times import microseconds
+from gpufleet.kube.objects.disruption import PriorityClass
+from gpufleet.kube.objects.pod import Pod, PodSpec
+from gpufleet.model.errors import InputError
+
+LOG = logging.getLogger(__name__)
+NEVER = "Never"
+
+
+def preempts(spec: PodSpec) -> bool:
+    """False for a pod for whose sake nobody is evicted; the API server copies that from its class."""
+    return spec.preemption_policy != NEVER
+
+
+def is_preemptible(found: PriorityClass) -> bool:
+    """False for a class whose pods are never evicted for others' sake.
+
+    Raises ObjectError for any word but "true" and "false".
+    """
+    written = found.metadata.labels.get(keys.PREEMPTIBLE, "true")
+    if written not in {"true", "false"}:
+        with of_object("PriorityClass", found.metadata.name):
+            field = f"metadata.labels[{keys.PREEMPTIBLE}]"
+            raise InputError("not a choice", field=field, value=written, expected="true or false")
+    return written == "true"
+
+
+def checkpointed_at_us(pod: Pod) -> int | None:
+    """When a pod saved its work last, None where it does not say so, or not in words that can be read."""
+    written = pod.metadata.annotations.get(keys.CHECKPOINTED_AT)
+    if written is None:
+        return None
+    try:
+        return microseconds(written)
+    except InputError as problem:
+        story = {"pod": pod.metadata.path, "problem": str(problem)}
+        LOG.warning("when a pod saved its work cannot be read; it counts from its start", extra=story)
+        return None
