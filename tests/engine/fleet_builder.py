@@ -159,6 +159,7 @@ def pod(
     leaving: bool = False,
     preemptible: bool = True,
     replaceable: bool = True,
+    preempts: bool = True,
 ) -> Pod:
     """A pod, CPU-only unless ``needs`` says more."""
     return Pod(
@@ -174,6 +175,7 @@ def pod(
         leaving=leaving,
         preemptible=preemptible,
         replaceable=replaceable,
+        preempts=preempts,
     )
 
 

@@ -232,7 +232,9 @@ class Ledger:
             if name in plain:
                 plain[name].take(self.pods[uid].shape, self._held(uid))
         for changed in self.changed & set(plain):
-            coming = [uid for uid in self.place if uid not in self.confirmed and self.place[uid][0] == changed]
+            coming = [
+                uid for uid in self.place if uid not in self.confirmed and self.place[uid][0] == changed
+            ]
             check_amounts_kept(plain[changed], ((self.pods[uid], self._held(uid)) for uid in coming))
         return plain
 

@@ -14,6 +14,14 @@ def test_higher_priority_goes_first_then_age_then_arrival() -> None:
     assert placed(told.nodes(node("n", 8))) == ["urgent", "old", "old too", "young"]
 
 
+def test_work_that_is_described_anew_behind_the_head_of_its_line_waits_where_it_belongs_now() -> None:
+    told = Story()
+    told.arrive(*(pod(name, shape(1)) for name in "abc"))
+    told.arrive(pod("b", shape(2)))
+    told.nodes(node("n", 8))
+    assert {name: len(devices) for name, (_, devices) in told.binds.items()} == {"a": 1, "b": 2, "c": 1}
+
+
 def test_a_queue_of_higher_priority_goes_first() -> None:
     told = Story()
     told.queue("vip", priority=1)

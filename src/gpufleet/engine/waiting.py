@@ -39,8 +39,8 @@ class LineKey(NamedTuple):
     """What the workloads of a line have in common.
 
     ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
-    it does. ``late`` is set for pods that came when their queue was draining already. For those that do
-    not ``preempt`` nobody is evicted; of a gang that is said by its pods.
+    it does. ``late`` is set for pods that came when their queue was draining already. For those that
+    not ``preempts`` nobody is evicted; of a gang its pods say that.
     """
 
     queue: QueueName

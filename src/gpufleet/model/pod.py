@@ -17,8 +17,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     A pod that is not ``preemptible`` is never evicted for another's sake; one that is ``replaceable`` is made
     anew by a controller when it ends, so it may be moved. One that has run for ``run_time_max_us`` is ended;
     None: unless its queue says so. A ``foreign`` one was placed by another scheduler: no limit of ours on how
-    long work runs is its limit.
-    ``preempts`` is False for a pod for whose sake nobody is evicted, and nobody for that of its gang.
+    long work runs is its limit. ``preempts`` is False for a pod for whose sake nobody is evicted, and nobody
+    for that of its gang.
     """
 
     uid: PodUid

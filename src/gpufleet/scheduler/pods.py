@@ -140,7 +140,9 @@ class PodBook:
                 continue
             queue = self.reader.queue_of(entry.object)
             if queue != meaning.queue:
-                events.append(self._describe_placed(uid, entry, msgspec.structs.replace(meaning, queue=queue)))
+                events.append(
+                    self._describe_placed(uid, entry, msgspec.structs.replace(meaning, queue=queue))
+                )
         return events
 
     def protect_again(self, classes: set[str]) -> list[Event]:

@@ -209,24 +209,44 @@ def test_own_and_others_work_together_where_neither_alone_suffices() -> None:
     assert "a0" in evicted(said)
 
 
-def many_borrowed() -> Story:
-    """Team b has borrowed all of what team a owns: three nodes of two GPUs."""
+def many_borrowed(*gpus: int) -> Story:
+    """Team b has borrowed all of what team a owns, six GPUs on nodes of so many."""
     told = Story()
     told.happen(queue("all", 0, parent=None), queue("a", 6), queue("b", 0))
-    told.nodes(*(node(f"n{number}", 2) for number in range(3)))
+    told.nodes(*(node(f"n{number}", count) for number, count in enumerate(gpus)))
     assert len(placed(told.arrive(*work("b", 6)))) == 6
     return told
 
 
 def test_the_quota_that_is_being_left_counts_for_who_comes_next() -> None:
-    told = many_borrowed()
-    for number in range(4):
+    told = many_borrowed(1, 2, 1, 2)
+    for number in range(6):
         said = told.arrive(*work("a", 1, first=number))
         assert list(evicted(said).values()) == [f"a{number}"], "one pod, one victim, wherever others leave"
 
 
+def test_a_place_that_is_kept_is_in_use_only_when_it_is_taken_and_others_cannot_have_it() -> None:
+    told = two_teams(gpus=2, a=1, b=1)
+    told.arrive(*work("b", 2))
+    said = told.arrive(*work("a", 1))
+    assert list(nominated(said)) == ["a0"]
+    assert used(told) == {"all": (2000, 0, 0, 0), "a": (0, 0, 1000, 0), "b": (2000, 1000, 0, 0)}
+    told.depart(*evicted(said))
+    assert used(told) == {"all": (2000, 0, 0, 0), "a": (1000, 0, 0, 0), "b": (1000, 0, 0, 0)}
+
+
+def used(told: Story) -> dict[str, tuple[int, int, int, int | None]]:
+    """What the report says of each queue's GPUs: used, borrowed, lent, and still available."""
+    return {
+        str(one.queue): (gpu.used, gpu.borrowed, gpu.lent, gpu.available)
+        for one in told.engine.queue_report()
+        for gpu in one.resources
+        if gpu.resource == "gpu"
+    }
+
+
 def test_each_waits_for_its_own_victim_alone_in_whatever_order_they_go() -> None:
-    told = many_borrowed()
+    told = many_borrowed(2, 2, 2)
     waits_for = {uid: who for uid, (_, who) in nominated(told.arrive(*work("a", 4))).items()}
     assert {len(who) for who in waits_for.values()} == {1}
     for uid, who in reversed(waits_for.items()):

@@ -1,5 +1,6 @@
 """Whom work evicts in its own queue: by policy, age, budgets, gangs, and what it costs."""
 
+import msgspec
 import pytest
 
 from gpufleet.engine.event import DisruptionBudgetRemoved, DisruptionBudgetSet, PodBound, PodCheckpointed
@@ -43,6 +44,7 @@ def of_team(
     gang: str | None = None,
     created_s: int = 0,
     preemptible: bool = True,
+    preempts: bool = True,
     role: str = "",
 ) -> Pod:
     """A pod of that queue, with one GPU unless it needs something else."""
@@ -54,6 +56,7 @@ def of_team(
         gang=gang,
         created_at_us=created_s * SECOND_US,
         preemptible=preemptible,
+        preempts=preempts,
         role=role,
     )
 
@@ -109,6 +112,30 @@ def test_who_is_not_preemptible_or_above_the_age_is_never_evicted() -> None:
     told = story(gpus=1)
     told.arrive(of_team("stays", preemptible=False))
     assert evicted(told.arrive(of_team("asks", priority=9))) == {}
+
+
+def test_for_work_that_does_not_preempt_nobody_goes_but_what_others_leave_is_kept_for_it() -> None:
+    told = story(gpus=1)
+    told.arrive(of_team("runs"))
+    assert evicted(told.arrive(of_team("patient", priority=9, preempts=False))) == {}
+    assert set(nominated(told.arrive(msgspec.structs.replace(of_team("runs"), leaving=True)))) == {"patient"}
+    assert placed(told.depart("runs")) == ["patient"]
+
+
+def test_a_patient_pod_does_not_keep_one_behind_it_from_evicting() -> None:
+    told = story(gpus=1)
+    told.arrive(of_team("runs"))
+    patient, other = of_team("patient", priority=9, preempts=False), of_team("other", priority=9)
+    assert evicted(told.arrive(patient, other)) == {"runs": "other"}
+
+
+def test_a_gang_with_one_member_that_does_not_preempt_evicts_nobody() -> None:
+    for patient, expected in ((True, {}), (False, {"runs": "g"})):
+        told = story(gpus=2)
+        told.arrive(of_team("runs", shape(2)))
+        told.gangs(gang("g", 2, queue="team", priority=9))
+        said = told.arrive(of_team("g0", gang="g"), of_team("g1", gang="g", preempts=not patient))
+        assert evicted(said) == expected
 
 
 def test_nobody_is_evicted_before_its_minimum_run_time_and_then_at_once() -> None:

@@ -27,9 +27,10 @@ not come, quota, no node with room, or work before them in a strict queue. Besid
 class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """One resource of one queue, in the resource's own unit.
 
-    ``used`` is everything below the queue. ``borrowed`` is what it has of others' quota, ``lent`` what
-    others have of its own: where several lend, each in proportion to what it has idle. ``available``
-    is what one workload could still be charged, None where nothing limits it.
+    ``used`` is what pods of everything below the queue hold; a place that is kept for one is not used yet.
+    ``borrowed`` is what it has of others' quota, ``lent`` what others have of its own: where several lend,
+    each in proportion to what it has idle. ``available`` is what one workload could still be charged beside
+    all that is used or kept, None where nothing limits it.
     """
 
     resource: QuotaResource
@@ -58,24 +59,38 @@ def queue_report(books: Books) -> tuple[QueueUse, ...]:
     """Every queue that is described or has pods, parents before children, siblings by name."""
     if not books.queues.is_active:
         return ()
-    tree = books.queues.tree
-    pending, lent = _pending(books), lent_amounts(books)
+    pending, left = _pending(books), _left_amounts(books)
+    with books.trial():
+        books.future_quota.change(books.future_quota.charges().nominated, -1)
+        return _uses(books, pending, left)
+
+
+def _uses(
+    books: Books, pending: dict[QueueName, Counter[str]], left: dict[tuple[int, int], int]
+) -> tuple[QueueUse, ...]:
+    tree, lent = books.queues.tree, lent_amounts(books)
     level = sorted(
         (row for row in tree.row_by_name.values() if tree.parent[row] == layout.NOT_SET), key=tree.name_at
     )
     found: list[QueueUse] = []
     while level:
         row = level.pop(0)
-        found.append(_use(books, row, dict(sorted(pending[tree.name_at(row)].items())), lent))
+        found.append(_use(books, row, dict(sorted(pending[tree.name_at(row)].items())), left, lent))
         level = sorted(tree.children(row), key=tree.name_at) + level
     return tuple(found)
 
 
-def _use(books: Books, row: int, pending: dict[str, int], lent: dict[tuple[int, int], int]) -> QueueUse:
+def _use(
+    books: Books,
+    row: int,
+    pending: dict[str, int],
+    left: dict[tuple[int, int], int],
+    lent: dict[tuple[int, int], int],
+) -> QueueUse:
     tree = books.queues.tree
     columns = sorted(tree.resources.column_by_name.items())
     uses = tuple(
-        _resource_use(books, row, resource, column, lent.get((row, column), 0))
+        _resource_use(books, row, resource, column, left[row, column], lent.get((row, column), 0))
         for resource, column in columns
         if books.store.tables.queue_limits[layout.LIMIT_POOLED, row, column]
         or books.store.tables.queue_total[row, column]
@@ -84,10 +99,22 @@ def _use(books: Books, row: int, pending: dict[str, int], lent: dict[tuple[int, 
     return QueueUse(tree.name_at(row), tree.queue_at(row).parent, bar, uses, pending, tree.is_described(row))
 
 
-def _resource_use(books: Books, row: int, resource: QuotaResource, column: int, lent: int) -> ResourceUse:
+def _left_amounts(books: Books) -> dict[tuple[int, int], int]:
+    """What one workload could still be charged, by row and column."""
+    tables, tree = books.store.tables, books.queues.tree
+    columns = list(tree.resources.column_by_name.values())
+    return {
+        (row, column): int(binding_limit(tables, row, column)[0])
+        for row in tree.row_by_name.values()
+        for column in columns
+    }
+
+
+def _resource_use(
+    books: Books, row: int, resource: QuotaResource, column: int, left: int, lent: int
+) -> ResourceUse:
     tables = books.store.tables
     limits = tables.queue_limits[:, row, column].tolist()
-    left = int(binding_limit(tables, row, column)[0])
 
     def stated(kind: int) -> int | None:
         return None if limits[kind] == layout.NO_LIMIT else int(limits[kind])
