@@ -13,9 +13,9 @@ PREEMPTIBLE = "gpufleet.io/preemptible"
 SAVED = "gpufleet.io/checkpointed-at"
 
 
-def add_class(world: World, name: str, value: int = 0, **labels: str) -> None:
+def add_class(world: World, name: str, *, preemptible: str) -> None:
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    world.add({**kind, "metadata": {"name": name, "labels": labels}, "value": value})
+    world.add({**kind, "metadata": {"name": name, "labels": {PREEMPTIBLE: preemptible}}, "value": 0})
 
 
 def time_in(world: World, seconds: float = 0.0) -> str:
@@ -23,10 +23,9 @@ def time_in(world: World, seconds: float = 0.0) -> str:
     return (world.clock.now() + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def says(world: World, name: str, **annotations: str | None) -> None:
+def says_it_saved(world: World, name: str, when: str | None) -> None:
     """A running pod writes about itself."""
-    words = {SAVED: annotations["saved"]}
-    assert world.request("PATCH", f"{PODS}/{name}", {"metadata": {"annotations": words}}) == 200
+    assert world.request("PATCH", f"{PODS}/{name}", {"metadata": {"annotations": {SAVED: when}}}) == 200
 
 
 async def full(world: World, *names: str, after: str = "0s", **more: Any) -> None:
@@ -59,7 +58,7 @@ def test_a_pod_whose_policy_is_never_waits_and_evicts_nobody() -> None:
 
 def test_pods_of_a_protected_class_are_evicted_only_when_it_is_protected_no_more() -> None:
     async def story(world: World) -> None:
-        add_class(world, "kept", **{PREEMPTIBLE: "false"})
+        add_class(world, "kept", preemptible="false")
         await full(world, "low", priorityClassName="kept")
         world.pod("high", labels=of("a"), priority=100)
         await world.settle(30)
@@ -77,7 +76,7 @@ def test_pods_of_a_protected_class_are_evicted_only_when_it_is_protected_no_more
 
 def test_a_class_that_does_not_say_clearly_whether_it_is_protected_keeps_its_pods_waiting() -> None:
     async def story(world: World) -> None:
-        add_class(world, "odd", **{PREEMPTIBLE: "no"})
+        add_class(world, "odd", preemptible="no")
         world.node("n", gpus=1)
         world.pod("p", priorityClassName="odd")
         await world.settle(5)
@@ -100,10 +99,10 @@ def test_a_victim_that_has_just_saved_its_work_goes_before_its_equals(later: str
     async def story(world: World) -> None:
         await full(world, "long", "saved")
         await world.settle(100)
-        says(world, "saved", saved=time_in(world))
+        says_it_saved(world, "saved", time_in(world))
         await world.settle(5)
         if later != "as it is":
-            says(world, "saved", saved=later)
+            says_it_saved(world, "saved", later)
             await world.settle(5)
         world.pod("high", labels=of("a"), priority=100)
         await world.settle(5)
