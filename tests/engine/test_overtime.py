@@ -209,6 +209,14 @@ def test_what_another_scheduler_placed_is_not_ended() -> None:
     assert not evicted(told.wait_s(1000))
 
 
+def test_a_member_of_a_gang_that_another_scheduler_placed_is_not_ended_with_it() -> None:
+    ours, theirs = of_gang(2, 60)
+    told = at_work(gangs=(gang("g", 1),))
+    told.run_on(ours, "n")
+    told.run_on(msgspec.structs.replace(theirs, foreign=True), "n")
+    assert set(evicted(told.wait_s(60))) == {"g-0"}
+
+
 def test_a_pod_whose_bind_is_under_way_ends_when_it_has_its_node() -> None:
     told = Story()
     told.nodes(node("n", 8))

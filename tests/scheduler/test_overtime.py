@@ -3,6 +3,7 @@
 from tests.scheduler.test_taking_back import (
     CONTROLLED,
     QUEUES,
+    Refusing,
     add_queue,
     budget,
     ended,
@@ -99,6 +100,26 @@ def test_a_gang_ends_as_a_whole_once_budgets_let_all_of_it_go() -> None:
         assert world.evicted() == ["g1", "g2"]
         (note,) = set(world.events("RunTimeExceeded"))
         assert note == "its gang has run for 5m, the runTimeMax of queue a"
+
+    in_world(story)
+
+
+def test_a_gang_of_which_the_server_refuses_one_member_stays_whole() -> None:
+    """The budget's report is late: it still allows what the server refuses."""
+
+    async def story(world: World) -> None:
+        world.node("n", gpus=2)
+        add_queue(world, "a", 2, runTimeMax="5m")
+        budget(world, "keep", 2, role="worker")
+        for name in ("g1", "g2"):
+            world.pod(name, labels=of("a", gang=2, role="worker"), ownerReferences=CONTROLLED)
+        await world.settle(10)
+        refusing = Refusing(world, "g2")
+        await world.stop()
+        world.start(refusing)
+        await world.settle(400)
+        assert refusing.refused >= 2, "nobody asked, or not again: the story proves nothing"
+        assert not is_leaving(world, "g1")
 
     in_world(story)
 
