@@ -28,6 +28,7 @@ from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.standing import PLACED_IN_STEP, Marks
 from gpufleet.engine.tables import TableStore
+from gpufleet.engine.takings import Takings
 from gpufleet.engine.trial import Trial
 from gpufleet.engine.waiting import Line, LineKey, WaitingRoom
 from gpufleet.model.gang import Gang
@@ -67,6 +68,7 @@ class Books:
         self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
         self.departures = Departures(self.pods)
         self.budgets = Budgets()
+        self.takings = Takings()
         self.room_freed = False
         self.prospects = 0
         self.placed_in_step = Marks(self.pods.standing, PLACED_IN_STEP)

@@ -32,7 +32,7 @@ from gpufleet.engine.verdict import judge_each
 from gpufleet.engine.victims import Asking, NoVictims, Plan, VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, NodeName, PodUid
+from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName
 from gpufleet.model.shape import Shape
 
 
@@ -259,17 +259,23 @@ class Cycle:
             if found is not None:
                 self.second_looks.note(key, found)
             return False
-        queue = self.books.queue_of(asking.row)
-        for uid in found.victims:
-            row = self.books.pods.row_by_uid[uid]
-            own = self.books.queue_of(row) == queue
-            self._evict(row, beneficiary, WhyEvicted.PREEMPTED if own else WhyEvicted.RECLAIMED)
+        self._take(found, beneficiary, self.books.queue_of(asking.row))
         nomination = self.nominations.nominate(found.placements, found.waits_for)
         if self.nominations.is_ready(nomination):
             self._bind_nominated(self.nominations.take(nomination))
         else:
             self.instructions += self.nominations.told(nomination)
         return True
+
+    def _take(self, found: Plan, beneficiary: PodUid | GangName, queue: QueueName) -> None:
+        """The victims of a plan are told to end for a workload of a queue."""
+        pods = self.books.pods
+        queue_by_victim = {uid: self.books.queue_of(pods.row_by_uid[uid]) for uid in found.victims}
+        for uid, theirs in queue_by_victim.items():
+            why = WhyEvicted.PREEMPTED if theirs == queue else WhyEvicted.RECLAIMED
+            self._evict(pods.row_by_uid[uid], beneficiary, why)
+        placed = [pods.pod_at(one.row).uid for one in found.placements]
+        self.books.takings.take(queue, placed, queue_by_victim)
 
     def _evict(
         self,

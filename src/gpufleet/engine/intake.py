@@ -262,6 +262,8 @@ class Intake:
             self.books.budgets.seen_to_end(self.books.pods.pod_at(row))
             self.books.departures.gone(uid)
             self.overtime.forget(uid)
+            ran = self.books.pods.node_row(row) is not None
+            self.books.takings.leave(uid, self.books.queue_of(row), ran=ran)
             self.books.leave(row)
             self.books.neighbours.forget(row)
             queue_row = self.books.queues.queue_row(row)
@@ -319,11 +321,13 @@ class Intake:
     def _queue_set(self, happened: event.QueueSet) -> None:
         self.books.queues.set(happened.queue, self.books.waiting.last_sequence)
         self.books.waiting.queues[happened.queue.name] = happened.queue
+        self.books.takings.begin_anew()
         self.books.prospects += 1
 
     def _queue_removed(self, happened: event.QueueRemoved) -> None:
         self.books.queues.remove(happened.name)
         self.books.waiting.queues.pop(happened.name, None)
+        self.books.takings.begin_anew()
 
     def _prices_set(self, happened: event.PricesSet) -> None:
         for model, price_milli in happened.prices:

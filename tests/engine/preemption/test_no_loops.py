@@ -12,7 +12,11 @@ ROUNDS_MAX = 60
 EAGER = PreemptionPolicy(reclaim=Prey.ANY, borrowing=Prey.ANY)
 
 
-@pytest.mark.parametrize("seed", seeds(100))
+WENT_ROUND = (438, 773, 885, 959, 968, 1208)
+"""Trees on which queues evicted each other for ever before work stood against those whom it had replaced."""
+
+
+@pytest.mark.parametrize("seed", [*seeds(100), *WENT_ROUND])
 def test_without_arrivals_evictions_come_to_an_end(seed: int) -> None:
     told = random_treadmill(seed)
     before = len(told.evictions)
@@ -34,6 +38,19 @@ def team(name: str, policy: PreemptionPolicy = EAGER, **owns: int) -> Queue:
     return Queue(QueueName(name), parent=QueueName("all"), quotas=quotas, preemption=policy)
 
 
+def test_equal_shares_of_something_else_are_no_reason_to_take() -> None:
+    """By hand: a and b have half of the cores each, and c its own three GPUs. The fourth is a quarter: who
+    has it has no larger dominant share for it, so each might take it from the other.
+    """
+    told = teams(Story(), team("a"), team("b"), team("c", gpu=3000))
+    told.arrive(*(told.pod(shape(1, cpu_milli=0), "c") for _ in range(3)))
+    told.arrive(*(told.pod(shape(cpu_milli=4000), name) for name in "ab"))
+    told.arrive(told.pod(shape(1, cpu_milli=0), "a"))
+    told.arrive(told.pod(shape(1, cpu_milli=0), "b"))
+    assert told.rounds_to_rest(ROUNDS_MAX) < ROUNDS_MAX
+    assert told.evictions == []
+
+
 def test_a_smaller_share_is_a_reason_though_the_others_larger_one_stays() -> None:
     """By hand: a has six of eight cores and the last GPU, b nothing. The GPU is a quarter for b, and a is
     left with its three quarters: b takes it, and a does not take it back.
@@ -44,3 +61,15 @@ def test_a_smaller_share_is_a_reason_though_the_others_larger_one_stays() -> Non
     told.arrive(told.pod(shape(1, cpu_milli=0), "b"))
     assert told.rounds_to_rest(ROUNDS_MAX) < ROUNDS_MAX
     assert [one.uid.split("-")[0] for one in told.evictions] == ["a"]
+
+
+def test_what_is_owned_is_not_taken_because_something_else_is_borrowed() -> None:
+    """By hand: a owns the last GPU and borrows all cores but one. b may not take that GPU for its core's
+    sake: a would take it back at once, as its own.
+    """
+    told = teams(Story(), team("a", gpu=1000), team("b"), team("c", gpu=3000))
+    told.arrive(*(told.pod(shape(1, cpu_milli=0), "c") for _ in range(3)))
+    told.arrive(told.pod(shape(cpu_milli=7000), "a"), told.pod(shape(1, cpu_milli=0), "a"))
+    told.arrive(told.pod(shape(1, cpu_milli=1000), "b"))
+    assert told.rounds_to_rest(ROUNDS_MAX) < ROUNDS_MAX
+    assert told.evictions == []

@@ -11,7 +11,7 @@ from gpufleet.engine.instruction import Evict
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Prey, Queue, Quota
 from gpufleet.model.shape import Shape
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape, share
 
@@ -89,7 +89,7 @@ def random_treadmill(seed: int) -> Treadmill:
     nodes, gpus = chance.randint(1, 3), chance.choice((2, 4))
     cpu_milli = 1000 * chance.choice((gpus, 2 * gpus, 16))
     story.nodes(*(node(f"n{number}", gpus, cpu_milli=cpu_milli) for number in range(nodes)))
-    queues = random_queues(chance, nodes * gpus)
+    queues = random_queues(chance, nodes * gpus, nodes * cpu_milli)
     told = Treadmill(story, queues)
     leaves = [queue.name for queue in queues if not any(queue.name == one.parent for one in queues)]
     needs = random_needs(chance)
@@ -122,17 +122,18 @@ def random_needs(chance: random.Random) -> tuple[Shape, ...]:
     return tuple(chance.sample(kinds, 3))
 
 
-def random_queues(chance: random.Random, gpus: int) -> tuple[Queue, ...]:
-    """A root and two to five queues below it, some below one another.
-
-    One resource is limited: with two there are circles, see "Taking back" in ``designs/0004-queues.md``.
-    """
-    root = Queue(QueueName("all"), quotas=(Quota(GPU, 1000 * gpus),))
+def random_queues(chance: random.Random, gpus: int, cpu_milli: int) -> tuple[Queue, ...]:
+    """A root that limits one resource or two, and two to five queues below it, some below one another."""
+    root = Queue(
+        QueueName("all"), quotas=(Quota(GPU, 1000 * gpus), Quota(CPU, cpu_milli))[: chance.choice((1, 2))]
+    )
     queues = [root]
     same = random_policy(chance)
     for number in range(chance.randint(2, 5)):
         above = chance.choice((root, root, *queues[1:2])) if number > 1 else root
         quotas = [Quota(GPU, chance.choice((0, 0, 1, 1000, 1001, 2000)), chance.choice((None, None, 2000)))]
+        if len(root.quotas) > 1:
+            quotas.append(Quota(CPU, chance.choice((0, 0, 1000, 4000))))
         queues.append(
             Queue(
                 QueueName(f"q{number}"),

@@ -27,6 +27,7 @@ SECOND_US = 1_000_000
 TRY_AGAIN_US = 1_000_000
 """When to look again at pods that were placed in this very step."""
 NEVER = 1 << 62
+NO_ROWS: frozenset[int] = frozenset()
 NOT_HERE = -1
 """The least run time of a queue whose pods are no candidates."""
 
@@ -117,8 +118,12 @@ class Gathering:
         self._singles: list[Singles] = []
         self._gangs: list[tuple[int, Unit]] = []
 
-    def add_single(self, least_run_us: dict[QueueName, int], reaches: Sequence[Reach]) -> None:
-        """Pods of no gang in these queues, each with its least run time, whom one of these reaches."""
+    def add_single(
+        self, least_run_us: dict[QueueName, int], reaches: Sequence[Reach], held: frozenset[int] = NO_ROWS
+    ) -> None:
+        """Pods of no gang in these queues, each with its least run time, whom one of these reaches, but not
+        those ``held``.
+        """
         books = self.books
         cells = books.pods.standing.cells
         by_code, rights = np.full((2, max(1, books.pods.standing.codes)), NOT_HERE, np.int64)
@@ -138,6 +143,9 @@ class Gathering:
             pods = map(books.pods.pod_at, rows.tolist())
             may_go = np.array([not books.budgets.forbids(pod) for pod in pods], np.bool_)
             rows, lost = rows[may_go], lost[may_go]
+        if held:
+            others = np.isin(rows, np.fromiter(held, np.int64, len(held)), invert=True)
+            rows, lost = rows[others], lost[others]
         right = rights[cells[standing.QUEUE, rows]]
         self._singles.append(Singles(rows, cells[standing.PRIORITY, rows], lost, right))
 

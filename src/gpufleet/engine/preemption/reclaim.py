@@ -54,14 +54,20 @@ class Reclaim:
         rights = {name: order[lender.right] for name, lender in lenders.items()}
         gathering = Gathering(self.books, at_us, rights)
         if lenders:
+            held = self._held()
             least_run_us = {name: lender.least_run_us for name, lender in lenders.items()}
-            gathering.add_single(least_run_us, (self.within, self.borrowing))
+            gathering.add_single(least_run_us, (self.within, self.borrowing), held)
             for members in gangs_that_run(self.books):
                 gang = members.gang
-                if gang is not None and gang.queue in lenders:
+                if gang is not None and gang.queue in lenders and held.isdisjoint(members.placed):
                     if any(self._reach_it(gang.priority, gang.created_at_us)):
                         gathering.add_gang(members, least_run_us[gang.queue])
         return gathering.candidates()
+
+    def _held(self) -> frozenset[int]:
+        """The rows of pods that came to their places at this queue's cost."""
+        held = self.books.takings.held_from(self.rank.queue)
+        return frozenset(map(self.books.pods.row_by_uid.__getitem__, held))
 
     def _reach_it(self, priority: int, created_at_us: int) -> tuple[bool, bool]:
         """Whether work of this priority and age may go within the quota, and while borrowing."""
@@ -101,8 +107,6 @@ class Reclaim:
         """True if these may be evicted, asked within a trial in which they are gone and the workload is
         placed.
         """
-        tables = self.books.store.tables
-        counted, subtree = tables.queue_counted, self.tree.subtree
         by_queue: dict[int, list[int]] = {}
         for row in victims:
             by_queue.setdefault(self._queue_row(row), []).append(row)
@@ -117,13 +121,7 @@ class Reclaim:
                 continue
             by_side.setdefault(siblings, []).extend(rows)
         for (mine, theirs), rows in by_side.items():
-            shapes = [int(tables.pods[layout.POD_SHAPE, row]) for row in rows]
-            last = [
-                counted[theirs, column] + max(int(tables.shape_charges[shape, column]) for shape in shapes)
-                > subtree[theirs, column]
-                for column in self.columns
-            ]
-            if not any(last):
+            if not self._give_what_is_borrowed(theirs, rows):
                 return False
             if self._is_within(mine):
                 if not self._all_are_in(self.within, rows):
@@ -131,9 +129,19 @@ class Reclaim:
                 continue
             if not self._all_are_in(self.borrowing, rows):
                 return False
-            if self.shares.share(mine) > self.shares.share(theirs):
+            if self.shares.by_resource(mine) > self.shares.by_resource(theirs):
                 return False
         return True
+
+    def _give_what_is_borrowed(self, theirs: int, rows: list[int]) -> bool:
+        """True if a side gives something of which it has more than its own until the last of these goes."""
+        tables = self.books.store.tables
+        counted, subtree = tables.queue_counted[theirs], self.tree.subtree[theirs]
+        charges = tables.shape_charges[tables.pods[layout.POD_SHAPE, rows]].max(axis=0)
+        return any(
+            charges[column] > 0 and counted[column] + charges[column] > subtree[column]
+            for column in self.columns
+        )
 
     def _is_within(self, row: int) -> bool:
         """True if a queue has no more than its nominal amounts of what the workload needs."""

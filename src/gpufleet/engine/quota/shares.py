@@ -109,6 +109,18 @@ class QueueShares:
         over = tables.queue_counted[row] - self.tree.subtree[row]
         return dominant(over.tolist(), self.of_parent(row), self.tree.queue_at(row).weight_milli)
 
+    def by_resource(self, row: int) -> list[tuple[bool, int]]:
+        """The order keys of a queue's shares of each resource, the largest first.
+
+        Where two dominant shares are equal, the next ones decide: so nobody can take anything at all and
+        keep the rank that it had.
+        """
+        over = (self.store.tables.queue_counted[row] - self.tree.subtree[row]).tolist()
+        weight_milli = self.tree.queue_at(row).weight_milli
+        columns = zip(over, self.of_parent(row), strict=True)
+        keys = [dominant((one,), (whole,), weight_milli).order_key for one, whole in columns]
+        return sorted(keys, reverse=True)
+
     def compare(self, one: int, other: int) -> int | None:
         """-1, 0 or 1 as ``one`` has a smaller, an equal or a larger share than ``other``.
 
