@@ -72,3 +72,24 @@ def test_what_the_other_system_still_runs_counts_in_its_queue(system: str) -> No
         assert re.search(r"waits for quota: queue \S+ uses (\d+) GPUs of the \1 GPUs, and it needs", told[0])
 
     in_world(story)
+
+
+@pytest.mark.parametrize(("asked", "evicted"), [({}, 1), ({"preemption": {"reclaim": "Never"}}, 0)])
+def test_what_the_other_system_borrows_may_be_taken_back_unless_that_is_switched_off(
+    asked: dict[str, Any], evicted: int
+) -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=16)
+        for team in ("vision", "speech"):
+            world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})
+        found = from_files("elasticquota", [str(ROOT / "examples" / "moving" / "elasticquota.yaml")])
+        for document in read_documents(found.manifests.encode(), ""):
+            world.add({**document.body, "spec": {**document.body["spec"], **asked}})
+        for number in range(3):
+            world.pod(f"theirs-{number}", gpus=4, namespace="speech", schedulerName="another", nodeName="n")
+        await world.settle(5)
+        world.pod("ours", gpus=8, namespace="vision")
+        await world.settle(10)
+        assert len(world.evicted()) == evicted
+
+    in_world(story)
