@@ -1,5 +1,7 @@
 """A stopped queue: what runs in it is told to end, for nobody's sake, as far as disruption budgets allow."""
 
+import msgspec
+
 from gpufleet.engine import event
 from gpufleet.engine.instruction import Evict, QueueBar, WhyBarred, WhyEvicted
 from gpufleet.engine.victims import NoVictims
@@ -58,6 +60,14 @@ def test_who_is_not_preemptible_ends_too_and_whole_gangs_do() -> None:
         told.happen(event.PodBound(one, node("n", 0).name))
     said = told.queues(queue("team", parent="root", state=QueueState.STOPPED))
     assert set(evicted(said)) == {"a", "g-0", "g-1"}
+
+
+def test_what_another_scheduler_placed_without_a_gpu_stays() -> None:
+    told = story()
+    service = msgspec.structs.replace(pod("dns", shape(cpu_milli=100), queue="team"), foreign=True)
+    theirs = msgspec.structs.replace(pod("theirs", shape(1), queue="team"), foreign=True)
+    told.happen(*(event.PodBound(one, node("n", 0).name) for one in (service, theirs)))
+    assert set(evicted(told.queues(queue("team", parent="root", state=QueueState.STOPPED)))) == {"theirs"}
 
 
 def test_a_disruption_budget_keeps_them_until_it_allows_more() -> None:

@@ -427,3 +427,28 @@ def test_a_gang_takes_its_quota_back_and_starts_whole() -> None:
         assert world.evicted() == victims
 
     in_world(story)
+
+
+def test_services_of_the_cluster_make_nobodys_room() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        add_queue(world, "team", gpus=1)
+        world.pod("service", gpus=0, resources={"cpu": "40"}, schedulerName="other", nodeName="n")
+        world.pod("needs-its-cores", labels=of("team"), resources={"cpu": "40"})
+        await world.settle(20.0)
+        assert world.evicted() == []
+        assert not kept_node(world, "needs-its-cores")
+
+    in_world(story)
+
+
+def test_what_another_scheduler_gave_a_gpu_makes_room_for_who_owns_it() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        add_queue(world, "team", gpus=1)
+        world.pod("theirs", schedulerName="other", nodeName="n")
+        world.pod("owner", labels=of("team"))
+        await world.settle(20.0)
+        assert world.evicted() == ["theirs"]
+
+    in_world(story)

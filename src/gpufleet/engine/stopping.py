@@ -2,6 +2,7 @@
 
 Work of a stopped queue ends for nobody's sake, so neither priority nor minimum run times protect it, and
 what is not preemptible ends too. Disruption budgets do protect it: whom they keep ends when they allow it.
+What another scheduler placed without a GPU, such as the services of the cluster, never ends for a queue.
 """
 
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ def running_in_stopped_queues(books: Books) -> Iterator[int]:
     here &= pods[layout.POD_STATE, :rows] == int(PodState.BOUND)
     for row in np.flatnonzero(here).tolist():
         pod = books.pods.pod_at(row)
+        if pod.foreign and not pod.shape.gpu.count:
+            continue
         if books.departures.is_departing(pod.uid) or pod.uid in books.departures.refused_until_us:
             continue
         if not books.budgets.forbids(pod):
