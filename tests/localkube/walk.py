@@ -50,7 +50,9 @@ def newcomers_shell(folder: Path) -> Iterator[Mapping[str, str]]:
         f'#!/bin/sh\nexec {sys.executable} -m gpufleet "$@"\n', encoding="utf-8"
     )
     (commands / "gpufleet").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}", "XDG_STATE_HOME": str(folder)}
+    path = f"{commands}:{os.environ['PATH']}"
+    # Pages show what fits into a hundred columns, whatever the terminal of who runs the tests.
+    environment = {**os.environ, "PATH": path, "XDG_STATE_HOME": str(folder), "COLUMNS": "100"}
     try:
         yield environment
     finally:
