@@ -128,3 +128,22 @@ def test_the_minimum_run_time_counts_from_when_the_node_began_to_run_the_pod(res
         assert is_leaving(world, "low")
 
     in_world(story)
+
+
+def test_a_service_of_the_cluster_is_safe_whatever_its_class_says_later() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        add_queue(world, "team", 1)
+        add_class(world, "of-services", preemptible="false")
+        cores = {"cpu": "40"}
+        others = {"schedulerName": "other", "nodeName": "n", "priorityClassName": "of-services"}
+        world.pod("service", gpus=0, resources=cores, **others)
+        await world.settle(5)
+        label = {"metadata": {"labels": {PREEMPTIBLE: "true"}}}
+        assert world.request("PATCH", f"{CLASSES}/of-services", label) == 200
+        await world.settle(5)
+        world.pod("needs-its-cores", labels=of("team"), resources=cores)
+        await world.settle(20)
+        assert world.evicted() == []
+
+    in_world(story)

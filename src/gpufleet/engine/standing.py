@@ -59,7 +59,7 @@ class Standing:
         cells[QUEUE, row] = self._queues.hold(pod.queue)
         cells[PRIORITY, row] = pod.priority
         cells[CREATED_AT_US, row] = pod.created_at_us
-        cells[ALONE, row] = int(pod.preemptible and pod.gang is None)
+        cells[ALONE, row] = int(pod.makes_room and pod.gang is None)
 
     def drop(self, row: int) -> None:
         """A row no longer stands for its pod, or not under this description."""

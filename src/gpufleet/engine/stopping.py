@@ -34,7 +34,7 @@ def running_in_stopped_queues(books: Books) -> Iterator[int]:
     here &= pods[layout.POD_STATE, :rows] == int(PodState.BOUND)
     for row in np.flatnonzero(here).tolist():
         pod = books.pods.pod_at(row)
-        if pod.foreign and not pod.shape.gpu.count:
+        if pod.is_service:
             continue
         if books.departures.is_departing(pod.uid) or pod.uid in books.departures.refused_until_us:
             continue

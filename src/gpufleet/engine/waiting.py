@@ -39,8 +39,8 @@ class LineKey(NamedTuple):
     """What the workloads of a line have in common.
 
     ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
-    it does. ``late`` is set for pods that came when their queue was draining already. For those that
-    not ``preempts`` nobody is evicted; of a gang its pods say that.
+    it does. ``late`` is set for pods that came when their queue was draining already. ``preempts`` is False
+    for pods for whose sake nobody is evicted; the members of a gang each say that themselves.
     """
 
     queue: QueueName

@@ -37,3 +37,13 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     run_time_max_us: int | None = None
     foreign: bool = False
     preempts: bool = True
+
+    @property
+    def is_service(self) -> bool:
+        """True for what another scheduler placed without a GPU, such as a service of the cluster."""
+        return self.foreign and not self.shape.gpu.count
+
+    @property
+    def makes_room(self) -> bool:
+        """True if it may be evicted for another's sake."""
+        return self.preemptible and not self.is_service

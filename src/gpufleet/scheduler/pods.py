@@ -222,7 +222,7 @@ class PodBook:
             return [PodBound(meaning, node, granted, started_at_us(pod)), *saved]
         meaning = self.reader.read_placed(pod)
         if pod.spec.scheduler_name != self.scheduler_name:
-            meaning = others_work(meaning)
+            meaning = msgspec.structs.replace(meaning, foreign=True)
         devices = self.reader.devices(pod, meaning.shape.gpu.count)
         self._enter(uid, Entry(pod_name(pod), pod, Place.PLACED, meaning, devices=devices))
         return [PodBound(meaning, NodeName(pod.spec.node_name), devices, started_at_us(pod)), *saved]
@@ -268,12 +268,6 @@ class PodBook:
 def pod_name(pod: Pod) -> PodName:
     """The pod as the API names it."""
     return PodName(pod.metadata.namespace, pod.metadata.name, PodUid(pod.metadata.uid))
-
-
-def others_work(meaning: model.Pod) -> model.Pod:
-    """A pod of another scheduler. One without a GPU is no business of ours: nobody's room is made of it."""
-    preemptible = meaning.preemptible and meaning.shape.gpu.count > 0
-    return msgspec.structs.replace(meaning, foreign=True, preemptible=preemptible)
 
 
 def as_meant(entry: Entry, pod: Pod) -> bool:

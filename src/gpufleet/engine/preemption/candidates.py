@@ -183,7 +183,7 @@ class Gathering:
         """True if a pod may be evicted as far as itself is concerned."""
         books = self.books
         pod = books.pods.pod_at(row)
-        if not pod.preemptible or books.departures.is_departing(pod.uid):
+        if not pod.makes_room or books.departures.is_departing(pod.uid):
             return False
         if pod.uid in books.departures.refused_until_us or books.budgets.forbids(pod):
             return False
