@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -246,7 +246,8 @@ def reboot(scene: Scene, folder: Path) -> None:
     agent.kill()
     for name in scene.lives():
         for process in processes_of(get_pod(cluster, name) or {}):
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the first process of a container takes the others with it
+                os.kill(process, signal.SIGKILL)
     for path in cluster.node.cdi_dir.iterdir():
         path.unlink()
     scene.forget_told()
