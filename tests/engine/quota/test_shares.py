@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpufleet.engine import layout
 from gpufleet.engine.quota.shares import NOT_LIMITED, QueueShares, RawShare, Share, dominant
+from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import GPU, Quota
 from tests.engine.quota.tree_builder import PlannedTree, queue
 
@@ -190,3 +192,41 @@ def test_what_a_parent_has_to_share_follows_the_tree() -> None:
 def test_what_nobody_limits_is_no_share() -> None:
     planned = PlannedTree(queue("a", gpu=3), queue("free")).use("free", gpu=100)
     assert shares(planned, "free") == [(False, Fraction(0))]
+
+
+@given(st.lists(st.integers(-1, 8), min_size=1, max_size=9))
+def test_the_sides_of_all_queues_at_once_are_those_of_each(parents: list[int]) -> None:
+    """A parent is a queue stated before, or nobody."""
+    above = [None if parent < 0 else f"q{parent % number}" for number, parent in enumerate(parents, 1)]
+    above = [None if name == f"q{number}" else name for number, name in enumerate(above)]
+    planned = PlannedTree(*(queue(f"q{number}", name) for number, name in enumerate(above)))
+    planned.tree.hold(QueueName("undescribed"))
+    found = QueueShares(planned.store, planned.tree)
+    for one in planned.tree.row_by_name.values():
+        pairs = {other: found.siblings(one, other) for other in planned.tree.row_by_name.values()}
+        theirs = {other: layout.NOT_SET if pair is None else pair[1] for other, pair in pairs.items()}
+        assert theirs == {other: found.sides(one)[other] for other in theirs}
+
+
+def test_the_sides_are_those_of_the_tree_as_it_is() -> None:
+    planned = PlannedTree(queue("root"), queue("a", "root"), queue("dept", "root"), queue("b", "dept"))
+    found = QueueShares(planned.store, planned.tree)
+    a, b = planned.row("a"), planned.row("b")
+    assert found.sides(a)[b] == planned.row("dept")
+    planned.tree.set(queue("b", "root"))
+    planned.tree.settle()
+    assert found.sides(a)[b] == b
+    planned.tree.remove(QueueName("b"))
+    planned.tree.settle()
+    assert found.sides(a)[b] == layout.NOT_SET
+
+
+def test_the_order_of_a_share_follows_what_is_used() -> None:
+    planned = PlannedTree(queue("root", gpu=10), queue("a", "root")).use("a", gpu=2)
+    found = QueueShares(planned.store, planned.tree)
+    for more in (0, 3, -4):
+        planned.use("a", gpu=more)
+        assert found.order_key(planned.row("a")) == found.raw(planned.row("a")).order_key
+    planned.tree.set(queue("a", "root", weight=3))
+    planned.tree.settle()
+    assert found.order_key(planned.row("a")) == found.raw(planned.row("a")).order_key

@@ -12,6 +12,7 @@ from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.nominations import Placement, placement_of
 from gpufleet.engine.preemption.leaving import Leaving
+from gpufleet.engine.quota.future import Charges
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.standing import LEAVING
 from gpufleet.engine.tables import Int64Array
@@ -35,6 +36,7 @@ class Proof:
         self.is_just: Callable[[list[int]], bool] | None = None
         self.tries = 0
         self._in_future = False
+        self._charges: Charges | None = None
 
     @property
     def is_tied(self) -> bool:
@@ -51,7 +53,8 @@ class Proof:
             return
         future = self.books.future_quota
         with self.books.trial():
-            future.change(future.charges().leaving, -1)
+            self._charges = future.charges()
+            future.change(self._charges.leaving, -1)
             self._in_future = True
             try:
                 yield
@@ -82,7 +85,7 @@ class Proof:
         self.tries += 1
         with books.trial() as without:
             without.release_all(rows)
-            charges = future.charges()
+            charges = self._charges_without(rows)
             future.change(charges.nominated, -1)
             with books.trial() as trial:
                 placed = self._place(trial, nodes)
@@ -93,6 +96,13 @@ class Proof:
                 if placed and not self._spares_the_just(rows):
                     return ()
                 return tuple(placement_of(books, row) for row in placed)
+
+    def _charges_without(self, rows: Sequence[int]) -> Charges:
+        """``FutureQuota.charges`` with these released: those of before where none of them leaves."""
+        told = self.books.pods.standing.cells[LEAVING]
+        if self._charges is None or any(told[row] for row in rows):
+            return self.books.future_quota.charges()
+        return self._charges
 
     def _spares_the_just(self, rows: Sequence[int]) -> bool:
         """True if nobody goes who has a right to stay."""

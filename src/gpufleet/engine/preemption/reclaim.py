@@ -13,6 +13,8 @@ Work of a queue that nobody described is owed nothing: it goes first, whoever is
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.preemption.candidates import Candidates, Gathering, gangs_that_run
@@ -78,26 +80,17 @@ class Reclaim:
 
         The least right is none at all; then those go first whose side has the largest share.
         """
-        counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
         found: dict[QueueName, Lender] = {}
-        rights: dict[int, Right] = {}
-        for name, row in self.tree.row_by_name.items():
-            if row == self.row:
-                continue
-            if not self.tree.is_described(row):
-                if name == DEFAULT_QUEUE:
-                    found[name] = Lender((False, False, 0), 0)
-                continue
-            siblings = self.shares.siblings(self.row, row)
-            if siblings is None:
-                continue
-            theirs = siblings[1]
-            if theirs not in rights:
-                borrows = any(counted[theirs, column] > subtree[theirs, column] for column in self.columns)
-                endless, share = self.shares.raw(theirs).order_key if borrows else (False, 0)
-                rights[theirs] = (borrows, not endless, -share)
-            if rights[theirs][0]:
-                found[name] = Lender(rights[theirs], self.tree.queue_at(row).preemption.reclaim_after_us)
+        default = self.tree.row_by_name.get(DEFAULT_QUEUE)
+        if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
+            found[DEFAULT_QUEUE] = Lender((False, False, 0), 0)
+        sides = self.shares.sides(self.row)
+        counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
+        borrows = (counted[:, self.columns] > subtree[:, self.columns]).any(axis=1)
+        for row in np.flatnonzero((sides != layout.NOT_SET) & borrows[sides]).tolist():
+            endless, share = self.shares.order_key(int(sides[row]))
+            queue = self.tree.queue_at(row)
+            found[queue.name] = Lender((True, not endless, -share), queue.preemption.reclaim_after_us)
         return found
 
     def _queue_row(self, row: int) -> int:

@@ -12,9 +12,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from gpufleet.engine import layout
 from gpufleet.engine.quota.tree import QueueTree
-from gpufleet.engine.tables import TableStore
+from gpufleet.engine.tables import Int64Array, TableStore
 from gpufleet.model.queue import WEIGHT_ONE_MILLI
 
 NOT_LIMITED = -1
@@ -97,6 +99,9 @@ class QueueShares:
         self.store = store
         self.tree = tree
         self._to_share: dict[int, list[int]] = {}
+        self._order_keys: dict[int, tuple[bytes, tuple[bool, int]]] = {}
+        self._sides: tuple[int, Int64Array] | None = None
+        self._described: Int64Array | None = None
         self._as_of = tree.changes
 
     def share(self, row: int) -> Share:
@@ -121,6 +126,15 @@ class QueueShares:
         keys = [dominant((one,), (whole,), weight_milli).order_key for one, whole in columns]
         return sorted(keys, reverse=True)
 
+    def order_key(self, row: int) -> tuple[bool, int]:
+        """The ``order_key`` of a queue's share, worked out again only where its use is another one."""
+        self._regard_tree()
+        used = self.store.tables.queue_counted[row].tobytes()
+        known = self._order_keys.get(row)
+        if known is None or known[0] != used:
+            known = self._order_keys[row] = (used, self.raw(row).order_key)
+        return known[1]
+
     def compare(self, one: int, other: int) -> int | None:
         """-1, 0 or 1 as ``one`` has a smaller, an equal or a larger share than ``other``.
 
@@ -141,14 +155,46 @@ class QueueShares:
                 return None if below[above] == row else (below[above], row)
         return None
 
+    def sides(self, one: int) -> Int64Array:
+        """For each described queue, and for all at once, the second of ``siblings(one, row)``.
+
+        NOT_SET where there is none, and for rows of no described queue; rows that came since are left out.
+        """
+        self._regard_tree()
+        if self._sides is None or self._sides[0] != one:
+            self._sides = (one, self._sides_of(one))
+        return self._sides[1]
+
+    def _sides_of(self, one: int) -> Int64Array:
+        tree = self.tree
+        if self._described is None:
+            self._described = np.array([tree.row_by_name[name] for name in tree.described], np.int64)
+        parent = np.full(len(tree.parent), layout.NOT_SET, np.int64)
+        parent[self._described] = tree.parent[self._described]
+        on_path = np.zeros(len(parent), np.bool_)
+        on_path[list(tree.path(one))] = True
+        is_off = (parent != layout.NOT_SET) & ~on_path
+        meets = is_off & on_path[parent]
+        found: Int64Array = np.where(meets & (parent != one), np.arange(len(parent)), layout.NOT_SET)
+        for _ in range(tree.path_max):
+            found = np.where(is_off & ~meets, found[parent], found)
+        return found
+
+    def _regard_tree(self) -> None:
+        """Forget what holds for another tree."""
+        if self._as_of != self.tree.changes:
+            self._to_share.clear()
+            self._order_keys.clear()
+            self._sides = None
+            self._described = None
+            self._as_of = self.tree.changes
+
     def of_parent(self, row: int) -> list[int]:
         """By column, what the parent of a queue has to share; NOT_LIMITED where the queue is not limited.
 
         A root gets nothing from anybody: what it has beyond its own is an endless share.
         """
-        if self._as_of != self.tree.changes:
-            self._to_share.clear()
-            self._as_of = self.tree.changes
+        self._regard_tree()
         known = self._to_share.get(row)
         if known is None:
             named = self.tree.named[row].tolist()
