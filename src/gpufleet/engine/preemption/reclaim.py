@@ -20,6 +20,7 @@ from gpufleet.engine.books import Books
 from gpufleet.engine.preemption.candidates import Candidates, Gathering, gangs_that_run
 from gpufleet.engine.preemption.reach import Rank, Reach, reach
 from gpufleet.engine.quota.shares import QueueShares, is_within
+from gpufleet.engine.tables import BoolArray
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Prey, Queue
 
@@ -86,7 +87,8 @@ class Reclaim:
             found[DEFAULT_QUEUE] = Lender((False, False, 0), 0)
         sides = self.shares.sides(self.row)
         counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
-        borrows = (counted[:, self.columns] > subtree[:, self.columns]).any(axis=1)
+        beyond = counted[:, self.columns] > subtree[:, self.columns]
+        borrows: BoolArray = np.asarray(beyond.any(axis=1), np.bool_)
         for row in np.flatnonzero((sides != layout.NOT_SET) & borrows[sides]).tolist():
             endless, share = self.shares.order_key(int(sides[row]))
             queue = self.tree.queue_at(row)
