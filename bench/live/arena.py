@@ -1,7 +1,8 @@
 """The API server on which both run: its nodes, its policies, and the pods of a trial.
 
 etcd and kube-apiserver as `gpufleet up` starts them, with gpufleet's admission policies and an audit
-log of both schedulers; of the controllers only those that pods need in order to be created.
+log of both schedulers; of the controllers only those that pods need in order to be created. Nodes are plain
+objects, or KWOK plays their kubelets, and then it is in the log too.
 """
 
 import asyncio
@@ -15,23 +16,25 @@ from pathlib import Path
 
 from bench.live import audit
 from bench.live.contender import BOTH
-from bench.live.objects import NAMESPACE, Object, plain_nodes
+from bench.live.objects import GPUS_PER_NODE, MODEL, NAMESPACE, Object, plain_nodes
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.resources import Kind
-from gpufleet.localkube import binaries, manifests
+from gpufleet.localkube import binaries, manifests, simulated_nodes
 from gpufleet.localkube.api import Api
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.control_plane import Options, needed_programs
+from gpufleet.localkube.control_plane import CLIENTS, Options, needed_programs
 from gpufleet.localkube.errors import ClusterError
 from gpufleet.localkube.progress import ToPerson
 from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
+from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.model.errors import WorldError
 
 AT_ONCE = 24
+KWOK_USER = CLIENTS["kwok"][0]
 CONTROLLERS = "serviceaccount-controller,podgroup-protection-controller"
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 GROUPS_PATH = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{NAMESPACE}/podgroups"
@@ -109,11 +112,12 @@ def _some(api: Api, path: str) -> bool:
 
 
 @contextmanager
-def arena(nodes: int) -> Iterator[Arena]:
-    """A server with so many plain nodes for the length of the block."""
+def arena(nodes: int, *, kubelets: bool = False) -> Iterator[Arena]:
+    """A server with so many nodes for the length of the block; with ``kubelets`` pods run on them."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as text:
         folder = Path(text)
-        (folder / "audit-policy.json").write_text(json.dumps(audit.policy([who.user for who in BOTH])))
+        users = [KWOK_USER, *(who.user for who in BOTH)]
+        (folder / "audit-policy.json").write_text(json.dumps(audit.policy(users)))
         log = folder / "audit.log"
         api_server = (
             f"--audit-policy-file={folder / 'audit-policy.json'}",
@@ -123,19 +127,24 @@ def arena(nodes: int) -> Iterator[Arena]:
             "--disable-admission-plugins=TaintNodesByCondition",
         )
         flags = {"kube-apiserver": api_server, "kube-controller-manager": (f"--controllers={CONTROLLERS}",)}
-        options = Options(simulated_nodes=False, flags=flags)
+        options = Options(simulated_nodes=kubelets, flags=flags)
         wanted = {
             name: release_of(name, DEFAULT_KUBERNETES)
             for name in (*needed_programs(options), "kube-scheduler")
         }
-        paths = binaries.paths(binaries.find(wanted, ToPerson("bench-live: ")))
+        paths = binaries.paths(binaries.find(wanted, ToPerson("bench: ")))
         with LocalCluster.start(folder / "cluster", "bench", paths, options) as cluster:
             here = Arena(cluster, paths["kube-scheduler"], log)
-            _furnish(here, nodes)
+            _furnish(here)
+            if kubelets:
+                model = gpu_model(MODEL)
+                simulated_nodes.create(cluster, SimulatedNodes(nodes, GPUS_PER_NODE, model))
+            else:
+                here.create(plain_nodes(nodes))
             yield here
 
 
-def _furnish(here: Arena, nodes: int) -> None:
+def _furnish(here: Arena) -> None:
     with here.cluster.api() as api:
         manifests.install(api)
         api.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -144,4 +153,3 @@ def _furnish(here: Arena, nodes: int) -> None:
             if time.monotonic() > end_s:
                 raise WorldError(f"no service account in {NAMESPACE} after {EMPTY_WAIT_S:.0f} s")
             time.sleep(0.1)
-    here.create(plain_nodes(nodes))

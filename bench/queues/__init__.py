@@ -1,6 +1,8 @@
 """Queues at the sizes and with the workloads that other systems publish figures for.
 
-``kueue`` replays its performance generators in virtual time, ``kai`` its scale cases on 500 nodes, and
-``thousand_queues`` asks what a cycle costs with a hundred thousand pods waiting. ``optimality`` holds
-decisions against what an integer program finds.
+``kueue`` replays its performance generators in virtual time, ``kai`` its scale cases on 500 nodes in the
+engine, ``live`` the same cases on a control plane, and ``thousand_queues`` asks what a cycle costs with a
+hundred thousand pods waiting. ``openb`` holds queues against FIFO and best-effort on a recorded trace.
+``exhaustive`` and ``optimality`` hold decisions against what trying every set and an integer program find.
+``__main__`` runs them and publishes.
 """

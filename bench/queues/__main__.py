@@ -1,77 +1,67 @@
-"""Runs all of it and publishes the figures beside those that others publish."""
+"""Runs all of it, or the parts that are named, and publishes the figures beside those that others publish.
 
-import statistics
-import subprocess
-import sys
+Each part's figures are kept in build/bench/queues-parts.json when it ends, so that a run that is cut short
+has lost nothing, and parts can be run one by one.
+"""
 
+from collections.abc import Callable, Iterable
+
+import click
 import msgspec
 
-from bench.figures import Figure, figure, publish
-from bench.queues import kai, kueue, optimality
-from bench.queues.thousand_queues import Measured
-
-ROUNDS = 3
-CYCLE_BAR_S = 1.0
+from bench.figures import FOLDER, Figure, machine, publish
+from bench.queues import exhaustive, kai, kueue, openb, optimality, thousand_queues
 
 
-def kueue_figures(load: kueue.Load) -> list[Figure]:
-    """Makespan and waits against Kueue's, and the engine's own time."""
-    print(f"Kueue's {load.name} load ...", file=sys.stderr)
-    course = kueue.play(load)
-    title = f"Kueue {load.name}:"
-    figures = [
-        figure(f"{title} makespan", course.makespan_s, "s", "lower", load.makespan_s),
-        figure(f"{title} deciding", course.decision_s, "s", "lower", load.decision_s),
-        figure(f"{title} slowest step", 1000 * course.slowest_step_s, "ms", "lower"),
-    ]
-    for kind, published_s in load.waits_s.items():
-        waits = course.waits[kind]
-        figures.append(figure(f"{title} mean wait, {kind}", waits.mean_s, "s", "lower", published_s))
-        figures.append(figure(f"{title} evictions, {kind}", waits.evictions, "", "lower"))
-    return figures
+class Measured(msgspec.Struct, frozen=True):
+    """The figures of a part, and the machine as it began."""
+
+    began: str
+    figures: list[Figure]
 
 
-def kai_figures() -> list[Figure]:
-    """KAI's cases in the engine."""
-    print(f"KAI's cases, {ROUNDS} times ...", file=sys.stderr)
-    figures: list[Figure] = []
-    for rounds in kai.cases(ROUNDS):
-        case, took_s = rounds[0], statistics.median(one.took_s for one in rounds)
-        figures.append(figure(f"500 nodes: {case.name}", 1000 * took_s, "ms", "lower", 1000 * case.bar_s))
-        figures.append(figure("... against KAI's live figure", case.published_s / took_s, "x", "higher"))
-    return figures
+def live_figures() -> list[Figure]:
+    """KAI's cases on a control plane, which nothing else here needs."""
+    from bench.queues import live
+
+    return live.figures()
 
 
-def large_figures() -> list[Figure]:
-    """A cycle with a hundred thousand waiting pods, in a process of its own."""
-    print("1,000 queues, 100,000 waiting pods ...", file=sys.stderr)
-    command = [sys.executable, "-m", "bench.queues.thousand_queues"]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    measured = msgspec.json.decode(done.stdout, type=Measured)
-    title = "10,000 nodes, 1,000 queues, 100,000 waiting:"
-    figures = [
-        figure(
-            f"{title} a cycle that starts {measured.started[count]}",
-            1000 * took_s,
-            "ms",
-            "lower",
-            1000 * CYCLE_BAR_S if count == max(measured.cycle_s) else None,
-        )
-        for count, took_s in measured.cycle_s.items()
-    ]
-    return [
-        *figures,
-        figure(f"{title} a cycle without change", 1000 * measured.idle_s, "ms", "lower"),
-        figure(f"{title} taking the pods in", measured.submit_s, "s", "lower"),
-        figure(f"{title} peak memory", measured.peak_rss_mib, "MiB", "lower"),
-    ]
+PARTS: dict[str, Callable[[], list[Figure]]] = {
+    "baseline": lambda: kueue.figures(kueue.BASELINE),
+    "large-scale": lambda: kueue.figures(kueue.LARGE_SCALE),
+    "kai": kai.figures,
+    "live": live_figures,
+    "thousand": thousand_queues.figures,
+    "openb": openb.figures,
+    "exhaustive": exhaustive.figures,
+    "highs": optimality.figures,
+}
 
 
-def main() -> None:
-    """Measure everything and publish."""
-    figures = [one for load in (kueue.BASELINE, kueue.LARGE_SCALE) for one in kueue_figures(load)]
-    print("How far from the optimum ...", file=sys.stderr)
-    publish("queues", [*figures, *kai_figures(), *large_figures(), *optimality.figures()])
+def run(names: Iterable[str], known: dict[str, Measured]) -> dict[str, Measured]:
+    """Measure these parts and keep each."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        began = machine()
+        known[name] = Measured(began, PARTS[name]())
+        text = msgspec.json.format(msgspec.json.encode(known), indent=1)
+        (FOLDER / "queues-parts.json").write_bytes(text + b"\n")
+    return known
+
+
+@click.command()
+@click.option("--add", is_flag=True, help="Keep the figures of the other parts that were measured before.")
+@click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
+def main(add: bool, parts: tuple[str, ...]) -> None:
+    """Measure PARTS, or all."""
+    known: dict[str, Measured] = {}
+    if add:
+        known = msgspec.json.decode((FOLDER / "queues-parts.json").read_bytes(), type=dict[str, Measured])
+    run(parts or PARTS, known)
+    measured = [(name, known[name]) for name in PARTS if name in known]
+    notes = [f"{name} began on {one.began}" for name, one in measured]
+    publish("queues", [figure for _, one in measured for figure in one.figures], notes)
 
 
 if __name__ == "__main__":

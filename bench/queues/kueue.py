@@ -7,6 +7,8 @@ one node has room for all, and only quota decides.
 
 import msgspec
 
+from bench.figures import Figure, figure
+from bench.progress import Progress, say
 from bench.queues.virtual_time import Course, Job, Run
 from gpufleet.engine import event
 from gpufleet.model.identifiers import NodeName, PodUid, QueueName
@@ -75,7 +77,27 @@ LARGE_SCALE = Load(
 
 def play(load: Load) -> Course:
     """The whole load, from the first arrival to the last end."""
-    return Run("best-fit", setting(load)).play(jobs(load))
+    work = jobs(load)
+    return Run("best-fit", setting(load)).play(work, Progress(f"Kueue {load.name}", len(work)).at)
+
+
+def figures(load: Load) -> list[Figure]:
+    """Makespan and waits against Kueue's, and the engine's own time."""
+    work = load.cohorts * load.queues * sum(one.count for one in load.classes)
+    say(f"Kueue's {load.name}, {work:,} workloads in virtual time")
+    course = play(load)
+    title = f"Kueue {load.name}:"
+    found = [
+        figure(f"{title} makespan (target: Kueue's)", course.makespan_s, "s", "lower", load.makespan_s),
+        figure(f"{title} deciding", course.decision_s, "s", "lower", load.decision_s),
+        figure(f"{title} slowest step", 1000 * course.slowest_step_s, "ms", "lower"),
+    ]
+    for kind, published_s in load.waits_s.items():
+        waits = course.waits[kind]
+        name = f"{title} mean wait, {kind} (target: Kueue's)"
+        found.append(figure(name, waits.mean_s, "s", "lower", published_s))
+        found.append(figure(f"{title} evictions, {kind}", waits.evictions, "", "lower"))
+    return found
 
 
 def setting(load: Load) -> list[event.Event]:

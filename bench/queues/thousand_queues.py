@@ -6,10 +6,14 @@ once a thousand of them, then a hundred, then ten, which shows whether the cost 
 
 import random
 import resource
+import subprocess
+import sys
 import time
 
 import msgspec
 
+from bench.figures import Figure, figure
+from bench.progress import say
 from bench.queues.kai import GPUS_A_NODE, expect, node_of_eight
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Bind
@@ -21,13 +25,27 @@ from gpufleet.model.queue import GPU, Queue, Quota
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 
-NODES = 10_000
-BRANCHES = 10
 LEVELS = 3
-PENDING = 100_000
-ENDING = (1000, 100, 10)
 CORES = (1, 2, 4, 8)
 SEED = 7
+CYCLE_BAR_S = 1.0
+
+
+class Size(msgspec.Struct, frozen=True):
+    """How large: ``branches`` queues below each of three levels; ``ending`` pods end before each cycle."""
+
+    nodes: int = 10_000
+    branches: int = 10
+    pending: int = 100_000
+    ending: tuple[int, ...] = (1000, 100, 10)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.nodes:,} nodes, {self.branches**LEVELS:,} queues, {self.pending:,} waiting"
+
+
+FULL = Size()
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -41,27 +59,31 @@ class Measured(msgspec.Struct, frozen=True):
     peak_rss_mib: float
 
 
-def measure() -> Measured:
+def measure(size: Size = FULL) -> Measured:
     """Fill, queue up, and let some end."""
     chance = random.Random(SEED)
     engine = Engine(find_policy("gpufleet"))
-    leaves = _leaves()
+    leaves = _leaves(size)
     running = [
-        _pod(f"old-{number}", leaves[number % len(leaves)], chance) for number in range(NODES * GPUS_A_NODE)
+        _pod(f"old-{number}", leaves[number % len(leaves)], chance)
+        for number in range(size.nodes * GPUS_A_NODE)
     ]
+    say(f"{size.title}: {len(running):,} pods fill the fleet")
     began = time.perf_counter()
-    _settle(engine, 0, [*_fleet(), *_queues()])
+    _settle(engine, 0, [*_fleet(size), *_queues(size)])
     said = _settle(engine, 1, [event.PodAdded(pod) for pod in running])
     set_up_s = time.perf_counter() - began
     placed = [one.uid for one in said if isinstance(one, Bind)]
     expect(len(running), len(placed))
-    waiting = [_pod(f"new-{number}", chance.choice(leaves), chance) for number in range(PENDING)]
+    waiting = [_pod(f"new-{number}", chance.choice(leaves), chance) for number in range(size.pending)]
+    say(f"{size.title}: more arrive")
     began = time.perf_counter()
     _settle(engine, 2, [event.PodAdded(pod) for pod in waiting])
     submit_s = time.perf_counter() - began
     chance.shuffle(placed)
+    say(f"{size.title}: some end")
     cycle_s, started = {}, {}
-    for number, count in enumerate(ENDING):
+    for number, count in enumerate(size.ending):
         gone, placed = placed[:count], placed[count:]
         began = time.perf_counter()
         said = engine.step((3 + number) * 1_000_000, [event.PodRemoved(uid) for uid in gone])
@@ -74,23 +96,52 @@ def measure() -> Measured:
     return Measured(set_up_s, submit_s, cycle_s, started, idle_s, peak)
 
 
+def figures() -> list[Figure]:
+    """Measured in a process of its own, so that its memory is its own."""
+    command = [sys.executable, "-m", "bench.queues.thousand_queues"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    return figures_of(msgspec.json.decode(done.stdout, type=Measured), FULL)
+
+
+def figures_of(measured: Measured, size: Size) -> list[Figure]:
+    """What is published; the bar is for the cycle that starts the most."""
+    cycles = [
+        figure(
+            f"{size.title}: a cycle that starts {measured.started[count]:,}",
+            1000 * took_s,
+            "ms",
+            "lower",
+            1000 * CYCLE_BAR_S if count == max(measured.cycle_s) else None,
+        )
+        for count, took_s in measured.cycle_s.items()
+    ]
+    return [
+        *cycles,
+        figure(f"{size.title}: a cycle without change", 1000 * measured.idle_s, "ms", "lower"),
+        figure(f"{size.title}: taking the pods in", measured.submit_s, "s", "lower"),
+        figure(f"{size.title}: peak memory", measured.peak_rss_mib, "MiB", "lower"),
+    ]
+
+
 def _settle(engine: Engine, at_s: int, events: list[event.Event]) -> list[AnyInstruction]:
     said = engine.step(at_s * 1_000_000, events)
     engine.step(at_s * 1_000_000, [engine.study()])
     return said
 
 
-def _leaves() -> list[QueueName]:
+def _leaves(size: Size) -> list[QueueName]:
     names = [""]
     for _ in range(LEVELS):
-        names = [f"{name}-{branch}" if name else f"q{branch}" for name in names for branch in range(BRANCHES)]
+        names = [
+            f"{name}-{branch}" if name else f"q{branch}" for name in names for branch in range(size.branches)
+        ]
     return [QueueName(name) for name in names]
 
 
-def _queues() -> list[event.Event]:
+def _queues(size: Size) -> list[event.Event]:
     """A tree of ten by ten by ten: each leaf owns its part of the GPUs and may borrow the rest."""
-    leaves = _leaves()
-    owned = Quota(GPU, NODES * GPUS_A_NODE * 1000 // len(leaves))
+    leaves = _leaves(size)
+    owned = Quota(GPU, size.nodes * GPUS_A_NODE * 1000 // len(leaves))
     events: list[event.Event] = [event.QueueSet(Queue(QueueName("fleet")))]
     known: set[str] = set()
     for leaf in leaves:
@@ -105,8 +156,8 @@ def _queues() -> list[event.Event]:
     return events
 
 
-def _fleet() -> list[event.Event]:
-    return [event.NodeSet(node_of_eight(f"n{number:05d}")) for number in range(NODES)]
+def _fleet(size: Size) -> list[event.Event]:
+    return [event.NodeSet(node_of_eight(f"n{number:05d}")) for number in range(size.nodes)]
 
 
 def _pod(name: str, queue: QueueName, chance: random.Random) -> Pod:

@@ -5,7 +5,10 @@ time of arrival.
 """
 
 import heapq
+import math
 import time
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -26,44 +29,64 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Waits(msgspec.Struct):
-    """How long the work of one class waited for its first start, and how often it was evicted."""
+    """How long the work of one class waited, each for its first start, and from its arrival to the start that
+    it ran to its end from; and how often it was evicted.
+    """
 
-    jobs: int = 0
-    waited_us: int = 0
+    first_us: list[int] = []
+    last_us: list[int] = []
     evictions: int = 0
 
     @property
     def mean_s(self) -> float:
-        """The mean wait in seconds."""
-        return self.waited_us / max(1, self.jobs) / 1e6
+        """The mean wait for the first start in seconds."""
+        return mean_s(self.first_us)
+
+
+class Change(NamedTuple):
+    """A job begins to wait, to run, or not to run any more."""
+
+    at_us: int
+    what: Literal["waits", "runs", "leaves"]
+    uid: PodUid
 
 
 class Course(msgspec.Struct):
-    """What came of a run: virtual time, decision time, waits by class, and work done against capacity."""
+    """What came of a run: virtual time, decision time, waits by class, all changes in their order, and the
+    time of running that evictions cost, in thousandths of a GPU times microseconds.
+    """
 
     makespan_s: float = 0.0
     decision_s: float = 0.0
     slowest_step_s: float = 0.0
     steps: int = 0
     waits: dict[str, Waits] = {}
+    changes: list[Change] = []
+    lost_milli_us: int = 0
 
 
 class Run:
-    """One engine and the work on its way."""
+    """One engine and the work on its way.
 
-    def __init__(self, policy: str, setting: list[event.Event]) -> None:
+    With ``confirmed`` it is told that what it bound runs, so that it counts what an eviction costs.
+    """
+
+    def __init__(self, policy: str, setting: list[event.Event], *, confirmed: bool = False) -> None:
         self.engine = Engine(find_policy(policy))
+        self._confirmed = confirmed
         self.course = Course()
         self._due: list[tuple[int, int, str, PodUid]] = []
         self._jobs: dict[PodUid, Job] = {}
         self._first_start: dict[PodUid, int] = {}
+        self._last_start: dict[PodUid, int] = {}
         self._life: dict[PodUid, int] = {}
         self._sequence = 0
+        self._ended = 0
         self._step(0, setting)
         self.course = Course()
 
-    def play(self, jobs: list[Job]) -> Course:
-        """All jobs from their arrival to their end."""
+    def play(self, jobs: list[Job], ended: Callable[[int], None] | None = None) -> Course:
+        """All jobs from their arrival to their end; ``ended`` hears how many have come to it."""
         for job in jobs:
             self._jobs[job.pod.uid] = job
             self._later(job.pod.created_at_us, "arrive", job.pod.uid)
@@ -73,9 +96,12 @@ class Run:
             events: list[event.Event] = []
             while self._due and self._due[0][0] == at_us:
                 _, _, what, uid = heapq.heappop(self._due)
-                events += self._event(what, uid)
-            while events:
-                events = self._step(at_us, events)
+                events += self._events(at_us, what, uid)
+            follows = self._step(at_us, events)
+            while follows:
+                follows = self._step(at_us, follows)
+            if ended is not None:
+                ended(self._ended)
         self.course.makespan_s = at_us / 1e6
         self._report()
         return self.course
@@ -84,15 +110,19 @@ class Run:
         self._sequence += 1
         heapq.heappush(self._due, (at_us, self._sequence, what, uid))
 
-    def _event(self, what: str, uid: PodUid) -> list[event.Event]:
+    def _events(self, at_us: int, what: str, uid: PodUid) -> list[event.Event]:
         if what == "arrive":
+            self.course.changes.append(Change(at_us, "waits", uid))
             return [event.PodAdded(self._jobs[uid].pod)]
         if what == "wake":
             return []
         name, _, life = uid.rpartition("#")
-        if self._life.get(PodUid(name), 0) != int(life):
+        ends = PodUid(name)
+        if self._life[ends] != int(life):
             return []
-        return [event.PodRemoved(PodUid(name))]
+        self._ended += 1
+        self.course.changes.append(Change(at_us, "leaves", ends))
+        return [event.PodRemoved(ends)]
 
     def _step(self, at_us: int, events: list[event.Event]) -> list[event.Event]:
         """One step; the events that follow from it at once."""
@@ -105,14 +135,12 @@ class Run:
         follows: list[event.Event] = []
         for one in said:
             match one:
-                case Bind(uid):
-                    life = self._life[uid] = self._life.get(uid, 0) + 1
-                    self._first_start.setdefault(uid, at_us)
-                    self._later(at_us + self._jobs[uid].runs_us, "end", PodUid(f"{uid}#{life}"))
+                case Bind(uid, node, devices):
+                    self._start(at_us, uid)
+                    if self._confirmed:
+                        follows.append(event.PodBound(self._jobs[uid].pod, node, devices))
                 case Evict(uid):
-                    self._life[uid] = self._life.get(uid, 0) + 1
-                    self._waits(self._jobs[uid].kind).evictions += 1
-                    follows += [event.PodRemoved(uid), event.PodAdded(self._jobs[uid].pod)]
+                    follows += self._evict(at_us, uid)
                 case Learn():
                     follows.append(self.engine.study())
                 case RequeueAfter(due_us):
@@ -121,11 +149,37 @@ class Run:
                     raise AssertionError(one.problem)
         return follows
 
+    def _start(self, at_us: int, uid: PodUid) -> None:
+        life = self._life[uid] = self._life.get(uid, 0) + 1
+        self._first_start.setdefault(uid, at_us)
+        self._last_start[uid] = at_us
+        self.course.changes.append(Change(at_us, "runs", uid))
+        self._later(at_us + self._jobs[uid].runs_us, "end", PodUid(f"{uid}#{life}"))
+
+    def _evict(self, at_us: int, uid: PodUid) -> list[event.Event]:
+        job = self._jobs[uid]
+        self._life[uid] += 1
+        self._waits(job.kind).evictions += 1
+        self.course.lost_milli_us += job.pod.shape.gpu.total_milli * (at_us - self._last_start[uid])
+        self.course.changes += [Change(at_us, "leaves", uid), Change(at_us, "waits", uid)]
+        return [event.PodRemoved(uid), event.PodAdded(job.pod)]
+
     def _waits(self, kind: str) -> Waits:
         return self.course.waits.setdefault(kind, Waits())
 
     def _report(self) -> None:
         for uid, job in self._jobs.items():
             waits = self._waits(job.kind)
-            waits.jobs += 1
-            waits.waited_us += self._first_start[uid] - job.pod.created_at_us
+            waits.first_us.append(self._first_start[uid] - job.pod.created_at_us)
+            waits.last_us.append(self._last_start[uid] - job.pod.created_at_us)
+
+
+def mean_s(waits_us: list[int]) -> float:
+    """The mean in seconds, 0 of nothing."""
+    return math.fsum(waits_us) / max(1, len(waits_us)) / 1e6
+
+
+def percentile_s(waits_us: list[int], percent: int) -> float:
+    """The smallest wait in seconds that so many percent do not exceed; 0 of nothing."""
+    ordered = sorted(waits_us)
+    return ordered[max(0, -(-percent * len(ordered) // 100) - 1)] / 1e6 if ordered else 0.0

@@ -1,0 +1,207 @@
+"""The production trace in its own time, with teams: what queues are worth against FIFO and best-effort.
+
+The trace names no users, but tasks that ask for exactly the same are runs of one application: its 91
+applications are dealt to teams in turn, in the order in which they first appear, which makes some teams large
+and some small. A few of its nodes are less than it needs in its busy weeks. Each team owns an
+equal part of their GPUs and may use what the others leave; the same engine decides for all.
+
+*queues* is that, *queues, nobody evicted* the same without taking back; *FIFO* has one strict queue,
+*best-effort* none at all. Waits go from a task's arrival to the start from which it ran to its end, so
+that what an eviction cost is in them.
+"""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+
+from bench.figures import Figure, figure
+from bench.progress import Progress, say
+from bench.queues.virtual_time import Course, Job, Run, mean_s, percentile_s
+from gpufleet.engine import event
+from gpufleet.model.identifiers import PodUid, QueueName
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.resources import Resources
+from gpufleet.model.shape import Shape
+from gpufleet.replay.data_files import shipped_node_list, shipped_task_list
+from gpufleet.replay.task_class import task_class
+from gpufleet.replay.trace import read_trace
+
+TEAMS = 8
+MODEL = "G2"
+NODES = 5
+POLICY = "gpufleet"
+PERCENTS = (50, 95, 99)
+CLASSES = ("all", "cpu", "share", "1", "2", "4", "8")
+FLEET = QueueName("fleet")
+LINE = QueueName("line")
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """A small part of the fleet, and all tasks that ran in the record and fit on one of these nodes."""
+
+    nodes: tuple[Node, ...]
+    jobs: tuple[Job, ...]
+    team: dict[PodUid, QueueName]
+
+
+class Way(msgspec.Struct, frozen=True):
+    """A way to share the fleet: its queues, and whether work is told which is its own."""
+
+    name: str
+    queues: tuple[Queue, ...]
+    line: QueueName | None = None
+
+
+def trace(tasks: int | None = None) -> Trace:
+    """The trace; of its tasks only so many if told."""
+    read = read_trace(shipped_node_list(), shipped_task_list())
+    nodes = [node for node in read.nodes if any(device.model == MODEL for device in node.devices)][:NODES]
+    most = nodes[0].allocatable
+    ran = [task for task in read.tasks_by_creation() if task.duration_us and fits(task.shape.resources, most)]
+    teams: dict[Shape, QueueName] = {}
+    jobs = []
+    for task in ran[-tasks:] if tasks else ran:
+        team = teams.setdefault(task.shape, QueueName(f"team-{len(teams) % TEAMS + 1}"))
+        pod = Pod(PodUid(task.name), task.shape, task.name, team, created_at_us=task.created_at_us)
+        jobs.append(Job(task_class(task.shape.gpu), pod, task.duration_us or 0))
+    return Trace(tuple(nodes), tuple(jobs), {job.pod.uid: job.pod.queue for job in jobs})
+
+
+def fits(needs: Resources, has: Resources) -> bool:
+    """Whether cores and memory are enough."""
+    return needs.cpu_milli <= has.cpu_milli and needs.memory_bytes <= has.memory_bytes
+
+
+def ways(gpus: int) -> tuple[Way, ...]:
+    """The four ways to share so many GPUs."""
+    return (
+        Way("queues", teams_of(gpus, Prey.ANY)),
+        Way("queues, nobody evicted", teams_of(gpus, Prey.NEVER)),
+        Way("FIFO", (Queue(LINE, strict=True),), LINE),
+        Way("best-effort", (), LINE),
+    )
+
+
+def teams_of(gpus: int, reclaim: Prey) -> tuple[Queue, ...]:
+    """A queue for each team: equal parts, and all may borrow."""
+    policy = PreemptionPolicy(within_queue=Prey.NEVER, reclaim=reclaim)
+    owned = (Quota(GPU, gpus * 1000 // TEAMS),)
+    teams = [
+        Queue(QueueName(f"team-{number + 1}"), parent=FLEET, quotas=owned, preemption=policy)
+        for number in range(TEAMS)
+    ]
+    return (Queue(FLEET), *teams)
+
+
+def play(way: Way, read: Trace) -> Course:
+    """The whole trace in this way."""
+    events: list[event.Event] = [event.NodeSet(node) for node in read.nodes]
+    events += [event.QueueSet(queue) for queue in way.queues]
+    jobs = list(read.jobs)
+    if way.line is not None:
+        jobs = [
+            msgspec.structs.replace(job, pod=msgspec.structs.replace(job.pod, queue=way.line)) for job in jobs
+        ]
+    progress = Progress(f"openb, {way.name}", len(jobs))
+    return Run(POLICY, events, confirmed=True).play(jobs, progress.at)
+
+
+def jain(shares: Sequence[float]) -> float:
+    """Jain's index: 1 if all are equal, 1/n if one has all; 1 where nobody has anything."""
+    squares = len(shares) * math.fsum(share * share for share in shares)
+    return math.fsum(shares) ** 2 / squares if squares else 1.0
+
+
+def fairness(course: Course, read: Trace) -> list[tuple[float, float]]:
+    """Jain's index of the dominant shares of those teams that wait, whenever at least two do: how long it
+    held (seconds) and how high it was.
+    """
+    held: defaultdict[QueueName, Held] = defaultdict(Held)
+    shapes = {job.pod.uid: job.pod.shape for job in read.jobs}
+    gpus = sum(len(node.devices) for node in read.nodes)
+    host = Resources(
+        sum(node.allocatable.cpu_milli for node in read.nodes),
+        sum(node.allocatable.memory_bytes for node in read.nodes),
+    )
+    found: list[tuple[float, float]] = []
+    since_us, index = 0, None
+    for at_us, changes in itertools.groupby(course.changes, key=lambda change: change.at_us):
+        if index is not None:
+            found.append(((at_us - since_us) / 1e6, index))
+        for change in changes:
+            held[read.team[change.uid]].take(change.what, shapes[change.uid])
+        waiting = [one.dominant(gpus, host) for one in held.values() if one.waiting]
+        since_us, index = at_us, jain(waiting) if len(waiting) > 1 else None
+    return found
+
+
+class Held:
+    """What a team holds at a moment, and how many of its tasks wait."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.gpu_milli = 0
+        self.cpu_milli = 0
+        self.memory_bytes = 0
+
+    def take(self, what: str, shape: Shape) -> None:
+        """A task of the team changes."""
+        if what == "waits":
+            self.waiting += 1
+            return
+        sign = 1 if what == "runs" else -1
+        self.waiting -= what == "runs"
+        self.gpu_milli += sign * shape.gpu.total_milli
+        self.cpu_milli += sign * shape.resources.cpu_milli
+        self.memory_bytes += sign * shape.resources.memory_bytes
+
+    def dominant(self, gpus: int, host: Resources) -> float:
+        """The largest part that it holds of the fleet's GPUs, cores or memory."""
+        return max(
+            self.gpu_milli / (1000 * gpus),
+            self.cpu_milli / host.cpu_milli,
+            self.memory_bytes / host.memory_bytes,
+        )
+
+
+def figures(tasks: int | None = None) -> list[Figure]:
+    """Waits by class, fairness and what evictions cost, of all four ways."""
+    say("the trace with teams, in its own time")
+    read = trace(tasks)
+    gpus = sum(len(node.devices) for node in read.nodes)
+    return [one for way in ways(gpus) for one in of_way(way.name, play(way, read), read)]
+
+
+def of_way(name: str, course: Course, read: Trace) -> list[Figure]:
+    """The figures of one way."""
+    found: list[Figure] = []
+    for kind in CLASSES:
+        taken = [waits for of, waits in course.waits.items() if kind in ("all", of)]
+        waits_us = [wait_us for waits in taken for wait_us in waits.last_us]
+        if waits_us:
+            title = f"openb, {name}: wait, {kind}"
+            found.append(figure(f"{title}, mean", mean_s(waits_us), "s", "lower"))
+            found += [
+                figure(f"{title}, p{percent}", percentile_s(waits_us, percent), "s", "lower")
+                for percent in PERCENTS
+            ]
+    measured = fairness(course, read)
+    lasted_s = math.fsum(held_s for held_s, _ in measured)
+    title = f"openb, {name}"
+    if lasted_s:
+        mean = math.fsum(held_s * index for held_s, index in measured) / lasted_s
+        found.append(figure(f"{title}: Jain's index of teams that wait, mean", mean, "", "higher"))
+    evictions = sum(waits.evictions for waits in course.waits.values())
+    return [
+        *found,
+        figure(f"{title}: two teams or more waited for", lasted_s / 3600, "h", "lower"),
+        figure(f"{title}: evictions", evictions, "", "lower"),
+        figure(f"{title}: GPU time lost to evictions", course.lost_milli_us / 3.6e12, "GPU h", "lower"),
+        figure(f"{title}: makespan", course.makespan_s / 86_400, "days", "lower"),
+        figure(f"{title}: deciding", course.decision_s, "s", "lower"),
+    ]
