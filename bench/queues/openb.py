@@ -31,9 +31,9 @@ from gpufleet.replay.data_files import shipped_node_list, shipped_task_list
 from gpufleet.replay.task_class import task_class
 from gpufleet.replay.trace import read_trace
 
-TEAMS = 8
+TEAMS = 6
 MODEL = "G2"
-NODES = 5
+NODES = 6
 POLICY = "gpufleet"
 PERCENTS = (50, 95, 99)
 CLASSES = ("all", "cpu", "share", "1", "2", "4", "8")

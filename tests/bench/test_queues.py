@@ -1,6 +1,7 @@
 """The benchmarks of queues run, in sizes that take no time, and say what they are asked to say."""
 
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -138,12 +139,15 @@ def test_the_trace_with_teams_in_small() -> None:
         assert {f"openb, {way}: wait, all, mean", f"openb, {way}: evictions"} <= names
 
 
-def test_parts_are_kept_and_published_together(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def one_figure(name: str, value: float) -> list[figures.Figure]:
+    return [figures.figure(name, value, "s", "lower", 1.0)]
+
+
+def test_parts_are_kept_and_published_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "FOLDER", tmp_path)
     monkeypatch.setattr(command, "FOLDER", tmp_path)
     for number, part in enumerate(("kai", "openb")):
-        made = [figures.figure(part, number, "s", "lower", 1.0)]
-        monkeypatch.setitem(command.PARTS, part, lambda made=made: made)
+        monkeypatch.setitem(command.PARTS, part, partial(one_figure, part, number))
     assert CliRunner().invoke(command.main, ["openb"]).exit_code == 0
     assert CliRunner().invoke(command.main, ["--add", "kai"]).exit_code == 0
     written = msgspec.json.decode((tmp_path / "queues.json").read_bytes())
