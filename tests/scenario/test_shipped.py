@@ -1,6 +1,4 @@
-"""The scenarios that ship: all come out as they say, each names its source, and nothing that the format can say
-is left without one.
-"""
+"""The scenarios that ship: all come out as they say, each names its source, and each feature has one."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
