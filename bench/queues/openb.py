@@ -2,8 +2,8 @@
 
 The trace names no users, but tasks that ask for exactly the same are runs of one application: its 91
 applications are dealt to teams in turn, in the order in which they first appear, which makes some teams large
-and some small. A few of its nodes are less than it needs in its busy weeks. Each team owns an
-equal part of their GPUs and may use what the others leave; the same engine decides for all.
+and some small. A few of its nodes are less than it needs in its busy weeks. Each team owns as
+many GPUs as a node has and may use what the others leave; the same engine decides for all.
 
 *queues* is that, *queues, nobody evicted* the same without taking back; *FIFO* has one strict queue,
 *best-effort* none at all. Waits go from a task's arrival to the start from which it ran to its end, so
@@ -14,6 +14,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -117,10 +118,19 @@ def jain(shares: Sequence[float]) -> float:
     return math.fsum(shares) ** 2 / squares if squares else 1.0
 
 
-def fairness(course: Course, read: Trace) -> list[tuple[float, float]]:
-    """Jain's index of the dominant shares of those teams that wait, whenever at least two do: how long it
-    held (seconds) and how high it was.
+class Moment(NamedTuple):
+    """A length of time in which nothing changed: how many teams waited, how many of these with less than an
+    equal part of the fleet, and Jain's index of the dominant shares of those that waited.
     """
+
+    lasted_s: float
+    waiting: int
+    below: int
+    jain_index: float
+
+
+def fairness(course: Course, read: Trace) -> list[Moment]:
+    """The whole course, moment by moment."""
     held: defaultdict[QueueName, Held] = defaultdict(Held)
     shapes = {job.pod.uid: job.pod.shape for job in read.jobs}
     gpus = sum(len(node.devices) for node in read.nodes)
@@ -128,15 +138,14 @@ def fairness(course: Course, read: Trace) -> list[tuple[float, float]]:
         sum(node.allocatable.cpu_milli for node in read.nodes),
         sum(node.allocatable.memory_bytes for node in read.nodes),
     )
-    found: list[tuple[float, float]] = []
-    since_us, index = 0, None
+    found: list[Moment] = []
+    since_us, shares = 0, list[float]()
     for at_us, changes in itertools.groupby(course.changes, key=lambda change: change.at_us):
-        if index is not None:
-            found.append(((at_us - since_us) / 1e6, index))
+        below = sum(share < 1 / TEAMS for share in shares)
+        found.append(Moment((at_us - since_us) / 1e6, len(shares), below, jain(shares)))
         for change in changes:
             held[read.team[change.uid]].take(change.what, shapes[change.uid])
-        waiting = [one.dominant(gpus, host) for one in held.values() if one.waiting]
-        since_us, index = at_us, jain(waiting) if len(waiting) > 1 else None
+        since_us, shares = at_us, [one.dominant(gpus, host) for one in held.values() if one.waiting]
     return found
 
 
@@ -190,16 +199,19 @@ def of_way(name: str, course: Course, read: Trace) -> list[Figure]:
                 figure(f"{title}, p{percent}", percentile_s(waits_us, percent), "s", "lower")
                 for percent in PERCENTS
             ]
-    measured = fairness(course, read)
-    lasted_s = math.fsum(held_s for held_s, _ in measured)
+    moments = fairness(course, read)
+    together = [one for one in moments if one.waiting > 1]
+    lasted_s = math.fsum(one.lasted_s for one in together)
+    below_s = math.fsum(one.lasted_s * one.below for one in moments)
     title = f"openb, {name}"
     if lasted_s:
-        mean = math.fsum(held_s * index for held_s, index in measured) / lasted_s
+        mean = math.fsum(one.lasted_s * one.jain_index for one in together) / lasted_s
         found.append(figure(f"{title}: Jain's index of teams that wait, mean", mean, "", "higher"))
     evictions = sum(waits.evictions for waits in course.waits.values())
     return [
         *found,
         figure(f"{title}: two teams or more waited for", lasted_s / 3600, "h", "lower"),
+        figure(f"{title}: teams waited with less than their part", below_s / 3600, "team h", "lower"),
         figure(f"{title}: evictions", evictions, "", "lower"),
         figure(f"{title}: GPU time lost to evictions", course.lost_milli_us / 3.6e12, "GPU h", "lower"),
         figure(f"{title}: makespan", course.makespan_s / 86_400, "days", "lower"),

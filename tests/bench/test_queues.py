@@ -112,8 +112,8 @@ def test_jains_index() -> None:
     assert openb.jain([0.0, 0.0]) == 1
 
 
-def test_fairness_counts_while_two_teams_wait_and_those_alone() -> None:
-    """By hand: a holds 4 of 40 GPUs, b none; both wait from 2 s to 5 s, so Jain's index is 1/2 for 3 s."""
+def test_fairness_is_of_those_who_wait() -> None:
+    """By hand: a holds a little, b nothing; both wait from 2 s to 5 s, and Jain's index is 1/2 then."""
     read = openb.trace(tasks=4)
     uids = [job.pod.uid for job in read.jobs]
     team = dict(zip(uids, map(QueueName, "aabb"), strict=True))
@@ -130,7 +130,13 @@ def test_fairness_counts_while_two_teams_wait_and_those_alone() -> None:
         Change(9 * SECOND_US, "leaves", uids[0]),
     ]
     course = Course(changes=changes)
-    assert openb.fairness(course, openb.Trace(read.nodes, jobs, team)) == [(3.0, 0.5)]
+    assert openb.fairness(course, openb.Trace(read.nodes, jobs, team)) == [
+        (0, 0, 0, 1),
+        (1, 0, 0, 1),
+        (1, 1, 1, 1),
+        (3, 2, 2, 0.5),
+        (4, 1, 1, 1),
+    ]
 
 
 def test_the_trace_with_teams_in_small() -> None:
