@@ -40,7 +40,7 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.queue import PreemptionPolicy, Queue
 from gpufleet.model.relations import NO_RELATIONS, Relations
 from gpufleet.model.resources import Resources
-from gpufleet.model.shape import ANYWHERE, GpuRequest, Shape
+from gpufleet.model.shape import ANYWHERE, GpuRequest, Shape, Within
 from gpufleet.model.taint import Taint, Toleration
 from gpufleet.model.topology import Topology, TopologyLevel
 from gpufleet.model.volumes import Attachment
@@ -56,6 +56,7 @@ def device(
     model: str = "A100",
     memory_mib: int | None = 40_000,
     link_group: int = 0,
+    numa_node: int | None = None,
     serves: Serves = Serves.ANY,
     healthy: bool = True,
 ) -> Device:
@@ -65,6 +66,7 @@ def device(
         GpuModelName(model),
         memory_mib,
         link_group=link_group,
+        numa_node=numa_node,
         serves=serves,
         healthy=healthy,
     )
@@ -123,11 +125,12 @@ def shape(
     volume_affinities: tuple[NodeAffinity, ...] = (),
     features: tuple[str, ...] = (),
     relations: Relations = NO_RELATIONS,
+    within: Within = Within.NODE,
 ) -> Shape:
     """What a pod needs: one core, one GiB, and whole GPUs unless ``milli`` says less."""
     accepted = tuple(GpuModelName(model) for model in models or sorted(in_order))
     order = tuple((GpuModelName(model),) for model in in_order)
-    gpu = GpuRequest(gpus, milli, memory_mib, accepted, order) if gpus else GpuRequest()
+    gpu = GpuRequest(gpus, milli, memory_mib, accepted, order, within) if gpus else GpuRequest()
     return Shape(
         Resources(cpu_milli, memory_bytes, other=other),
         gpu,

@@ -334,7 +334,7 @@ class Ledger:
             assert place.accepts(pod.shape), f"{one.uid} is not welcome on {one.node}"
             assert place.fits(pod.shape), f"{one.uid} does not fit on {one.node}"
             assert len(set(one.devices)) == len(one.devices) == pod.shape.gpu.count
-            assert set(one.devices) <= set(place.fitting_devices(pod.shape)), one
+            assert any(set(one.devices) <= set(group) for group in place.fitting_together(pod.shape)), one
             self._check_domain(pod, one.node)
             neighbours = self.neighbours()
             against = neighbours.reasons(pod, self.nodes[one.node])

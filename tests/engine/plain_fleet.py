@@ -10,7 +10,7 @@ from gpufleet.model.device import Device, Serves
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.shape import GpuRequest, Shape
+from gpufleet.model.shape import GpuRequest, Shape, Within
 from gpufleet.model.taint import CORDON, untolerated
 
 
@@ -58,6 +58,12 @@ class PlainDevice:
         if Serves.SHARE not in self.device.serves:
             return False
         return request.gpu_milli <= self.idle_milli and self.mib_of(request) <= self.free_mib
+
+
+def near(device: Device, within: Within) -> int | None:
+    """What devices that are near enough to each other have in common."""
+    groups = {Within.NODE: 0, Within.NUMA_NODE: device.numa_node, Within.LINK_GROUP: device.link_group}
+    return groups[within]
 
 
 class PlainNode:
@@ -114,7 +120,16 @@ class PlainNode:
 
     def fits(self, shape: Shape) -> bool:
         """True if the node has room for one pod of the shape, labels aside."""
-        return self.has_host_room(shape) and len(self.fitting_devices(shape)) >= shape.gpu.count
+        groups = self.fitting_together(shape)
+        return self.has_host_room(shape) and any(len(group) >= shape.gpu.count for group in groups)
+
+    def fitting_together(self, shape: Shape) -> list[list[DeviceId]]:
+        """Devices that can serve one of those asked for, in the groups in which they are near enough."""
+        groups: dict[object, list[DeviceId]] = {None: []} if not shape.gpu.count else {}
+        for one in self.devices:
+            if one.fits(shape.gpu):
+                groups.setdefault(near(one.device, shape.gpu.within), []).append(one.device.id)
+        return list(groups.values())
 
     def take(self, shape: Shape, devices: tuple[DeviceId, ...]) -> None:
         """Run a pod here. Devices that the node does not have are nowhere to be booked."""

@@ -7,7 +7,7 @@ import random
 
 from gpufleet.model.device import Serves
 from gpufleet.model.node import Node
-from gpufleet.model.shape import Shape
+from gpufleet.model.shape import Shape, Within
 from tests.engine.fleet_builder import GIB, device, node, shape
 
 MODELS = ("A100", "T4", "V100")
@@ -51,6 +51,7 @@ def odd_node(chance: random.Random, name: str) -> Node:
             model=chance.choice(MODELS),
             memory_mib=chance.choice(MEMORY_MIB),
             link_group=chance.randrange(3),
+            numa_node=chance.choice((None, 0, 1)),
             serves=chance.choice(SERVES),
             healthy=chance.random() < 0.85,
         )
@@ -73,6 +74,7 @@ def odd_shape(chance: random.Random) -> Shape:
     memory_mib = chance.choice((None, 1, 8_000, 20_000, 40_001))
     if milli == 0 and memory_mib is None:
         memory_mib = 4_000
+    within = chance.choice((Within.NODE, *Within)) if gpus > 1 and milli == 1000 else Within.NODE
     return shape(
         gpus,
         milli=milli,
@@ -81,4 +83,5 @@ def odd_shape(chance: random.Random) -> Shape:
         cpu_milli=chance.choice((0, 500, 1000, 3000)),
         memory_bytes=chance.choice((0, 1, 3)) * GIB,
         other=chance.choice(((), (), (("example.com/nic", 1),), (("example.com/unheard-of", 1),))),
+        within=within,
     )

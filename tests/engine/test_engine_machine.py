@@ -17,7 +17,7 @@ from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeNam
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import PreemptionPolicy, Prey, Queue, QueueState, Quota
-from gpufleet.model.shape import Shape
+from gpufleet.model.shape import Shape, Within
 from gpufleet.model.taint import Taint, Toleration
 from gpufleet.model.volumes import Attachment
 from tests.engine.effort import EFFORT
@@ -66,6 +66,7 @@ SHAPES = (
     shape(1, tolerations=(Toleration("gpu", "Exists"),)),
     shape(1, milli=500, selector=(("rack", "a"),)),
     shape(2, milli=400),
+    shape(2, within=Within.LINK_GROUP),
     shape(other=(("example.com/nic", 1),)),
 )
 BOTH = (term("a"), term("a", "b", key="rack"))

@@ -6,7 +6,7 @@ from gpufleet.engine import fit, layout
 from gpufleet.engine.reason import Reason
 from gpufleet.model.device import Serves
 from gpufleet.model.identifiers import PodUid
-from gpufleet.model.shape import Shape
+from gpufleet.model.shape import Shape, Within
 from tests.engine.crowded_fleet import CrowdedFleet
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import Story, device, node, pod, shape, share
@@ -40,7 +40,8 @@ def test_room_is_what_can_be_placed_one_after_the_other(seed: int) -> None:
             placed = 0
             while placed < ROOM_LIMIT and plain.fits(needs):
                 known = plain.device_by_id
-                fullest = sorted(plain.fitting_devices(needs), key=lambda one: known[one].free_milli)
+                together = max(plain.fitting_together(needs), key=len)
+                fullest = sorted(together, key=lambda one: known[one].free_milli)
                 plain.take(needs, tuple(fullest[: needs.gpu.count]))
                 placed += 1
             if needs.gpu.whole or needs.gpu.count <= 1:
@@ -74,6 +75,18 @@ def test_each_node_is_counted_once_under_its_first_reason(needs: Shape, expected
         told.run_on(pod(f"b{index}", share(600)), "busy", f"busy/{index}")
     told.arrive(pod("refused", needs))
     assert told.explain("refused") == expected
+
+
+def test_gpus_that_can_never_be_near_each_other_are_told_apart_from_those_that_are_not_now() -> None:
+    told = Story()
+    told.nodes(node("pairs", 4, link_group_size=2))
+    for index in (0, 2):
+        told.run_on(pod(f"on {index}", shape(1)), "pairs", f"pairs/{index}")
+    told.arrive(pod("four", shape(4, within=Within.LINK_GROUP)), pod("pair", shape(2, within=Within.LINK_GROUP)))
+    assert told.explain("four") == {"gpu-apart": 1}
+    assert told.explain("pair") == {"gpu-fragmented": 1}
+    told.depart("on 2")
+    assert told.binds["pair"][1] == ("pairs/2", "pairs/3")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

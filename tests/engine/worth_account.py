@@ -3,6 +3,8 @@
 From the lesson and the state of a node: its worth before, its worth after a placement, the difference.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpufleet.engine import layout
@@ -59,6 +61,9 @@ class Account:
             )
             for device in range(first, first + count)
         ]
+        devices = dict(zip((gpu.row for gpu in self.gpus), engine.books.fleet.node_at(row).devices, strict=True))
+        self.link = {row: device.link_group for row, device in devices.items()}
+        self.numa = {row: device.numa_node for row, device in devices.items()}
         self.cpu_milli = int(tables.resources_free[row, layout.RESOURCE_CPU_MILLI])
         self.memory_bytes = int(tables.resources_free[row, layout.RESOURCE_MEMORY_BYTES])
         codes = {code: name for name, code in engine.books.fleet.model_codes.items()}
@@ -138,7 +143,21 @@ class Account:
         lost = (self.value(self.gpus, *before) - self.value(gpus, *after)) * price // ONE_PRICE
         lost += self.bonus(self.gpus, *before) - self.bonus(gpus, *after)
         idle = sum(gpu.idle_milli for gpu in self.gpus)
-        return -lost - EMPTY_GPU_COST * idle // 1000
+        return -lost - EMPTY_GPU_COST * idle // 1000 - self.apart(wanted, fitting)
+
+    def apart(self, wanted: Shape, fitting: set[int]) -> int:
+        """What it costs that several whole GPUs would not be together: a GPU's worth for each, half of it where
+        one NUMA node has them.
+        """
+        if not wanted.gpu.whole or wanted.gpu.count == 1:
+            return 0
+
+        def has_enough(group_by_row: Mapping[int, int | None]) -> bool:
+            sizes = Counter(group_by_row[row] for row in fitting)
+            return max(sizes.values()) >= wanted.gpu.count
+
+        halves = 0 if has_enough(self.link) else 1 if has_enough(self.numa) else 2
+        return wanted.gpu.count * ONE_GPU * halves // 2
 
 
 def fitting_devices(engine: Engine, wanted: Shape, row: int) -> set[int]:

@@ -9,7 +9,7 @@ from gpufleet.engine.policy_tables import DEVICES_A_NODE_MAX
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
-from gpufleet.model.shape import GpuRequest, Shape
+from gpufleet.model.shape import GpuRequest, Shape, Within
 
 CPU_MILLI_MAX = 100_000_000
 """100,000 cores: products of two such amounts, times a hundred, stay within 64 bits."""
@@ -37,10 +37,12 @@ def check_node(node: Node) -> None:
 
 
 def check_device(device: Device, owner: str) -> None:
-    """Refuse a device whose memory or link group is no sensible number."""
+    """Refuse a device whose memory, link group or NUMA node is no sensible number."""
     if device.memory_mib is not None:
         check_range(device.memory_mib, 0, MEMORY_MIB_MAX, f"{owner}: devices.memory_mib")
     check_range(device.link_group, -1, LINK_GROUP_MAX, f"{owner}: devices.link_group")
+    if device.numa_node is not None:
+        check_range(device.numa_node, 0, LINK_GROUP_MAX, f"{owner}: devices.numa_node")
 
 
 def check_shape(shape: Shape) -> None:
@@ -80,6 +82,13 @@ def check_gpu(gpu: GpuRequest) -> None:
             field="gpu.model_order",
             value=", ".join(ordered),
             expected="each model that is accepted, once",
+        )
+    if gpu.within is not Within.NODE and not (gpu.whole and gpu.count > 1):
+        raise EventError(
+            "only several whole devices can be near each other",
+            field="gpu.within",
+            value=gpu.within.name.lower(),
+            expected="2 or more whole devices, or devices anywhere on the node",
         )
     if gpu.count == 0:
         return

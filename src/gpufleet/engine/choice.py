@@ -2,11 +2,12 @@
 
 A share goes to the device with the least room that still holds it (or to the one the score likes
 best); whole devices come from one link group if any group has enough, the smallest such group, so
-that large groups stay whole; replicas from as many cards as can be. ``placing`` then books them.
+that large groups stay whole, else from one NUMA node if that has enough; replicas from as many cards as can
+be. Who asks for devices near each other gets them so, whatever the policy. ``placing`` then books them.
 """
 
-from gpufleet.engine import fit, layout, policy_tables
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine import fit, layout, locality, policy_tables
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.scoring.total import best_device
 from gpufleet.engine.scoring.worth import cheapest_device
@@ -45,6 +46,8 @@ def choose(tables: Tables, policy: PolicyTables, shape: int, node: int, chosen: 
         return True
     if fit.is_whole(tables, shape):
         by_group = policy.options[policy_tables.OPTION_WHOLE_CHOICE] == policy_tables.WHOLE_BY_LINK_GROUP
+        if locality.must_be_near(tables, shape):
+            return choose_near(tables, shape, node, count, chosen)
         if by_group and count > 1:
             return choose_by_link_group(tables, shape, node, count, chosen)
         return choose_lowest(tables, shape, node, count, chosen)
@@ -80,8 +83,69 @@ def choose_lowest(tables: Tables, shape: int, node: int, count: int, chosen: Int
 
 
 @kernel
+def choose_near(tables: Tables, shape: int, node: int, count: int, chosen: Int64Array) -> bool:
+    """All from the smallest group that suffices, of the kind that the shape asks for."""
+    column = locality.column_of(tables.shapes[layout.SHAPE_WITHIN, shape])
+    leader = smallest_group(tables, shape, node, count, column, True, chosen)
+    if leader == layout.NOT_SET:
+        leader = smallest_group(tables, shape, node, count, column, False, chosen)
+    if leader == layout.NOT_SET:
+        return False
+    return choose_in_group(tables, shape, node, count, column, leader, chosen)
+
+
+@kernel
 def choose_by_link_group(tables: Tables, shape: int, node: int, count: int, chosen: Int64Array) -> bool:
-    """All from the smallest link group that suffices, else from the largest groups first.
+    """All from the smallest link group that suffices, else from the smallest NUMA node that does, else from
+    the largest link groups first.
+    """
+    column, leader = layout.DEVICE_NUMA_NODE, layout.NOT_SET
+    linked = smallest_group(tables, shape, node, count, layout.DEVICE_LINK_GROUP, True, chosen)
+    if linked == layout.NOT_SET:
+        leader = smallest_group(tables, shape, node, count, column, True, chosen)
+    return choose_in_group(tables, shape, node, count, column, leader, chosen)
+
+
+@kernel
+def smallest_group(
+    tables: Tables, shape: int, node: int, count: int, column: int, of_cards: bool, chosen: Int64Array
+) -> int:
+    """The first device of the smallest group that has enough, NOT_SET if none has.
+
+    Replicas of one card count as one ``of_cards``.
+    """
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    best, smallest = layout.NOT_SET, 0
+    for leader in range(first, last):
+        if not locality.leads(tables, column, first, leader):
+            continue
+        free = 0
+        for device in range(leader, last):
+            if tables.devices[column, device] == tables.devices[column, leader]:
+                if of_cards:
+                    free += is_first_due(tables, shape, device, chosen, 0, 0)
+                else:
+                    free += fit.device_fits(tables, shape, device)
+        if free >= count and (best == layout.NOT_SET or free < smallest):
+            best, smallest = leader, free
+    return best
+
+
+@leaf
+def is_in(tables: Tables, column: int, leader: int, device: int) -> bool:
+    """True if a device is of the leader's group; without a leader every device is."""
+    return leader == layout.NOT_SET or bool(
+        tables.devices[column, device] == tables.devices[column, leader]
+    )
+
+
+@kernel
+def choose_in_group(
+    tables: Tables, shape: int, node: int, count: int, column: int, leader: int, chosen: Int64Array
+) -> bool:
+    """All from the smallest link group that suffices, else from the largest first, and all of them of the
+    leader's group.
 
     Replicas are taken in turns, in each at most one of a card: two of the same card are half of it each, so
     another card is better, whatever lies between.
@@ -90,8 +154,9 @@ def choose_by_link_group(tables: Tables, shape: int, node: int, count: int, chos
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
     found, turn, in_this_turn = 0, 0, 0
     while found < count:
-        missing = count - found
-        group, free = next_link_group(tables, shape, first, last, missing, chosen, found, turn)
+        group, free = next_link_group(
+            tables, shape, first, last, column, leader, count - found, chosen, found, turn
+        )
         if free == 0 and in_this_turn == 0:
             return False
         if free == 0:
@@ -99,7 +164,8 @@ def choose_by_link_group(tables: Tables, shape: int, node: int, count: int, chos
             in_this_turn = 0
             continue
         for device in range(first, last):
-            if found < count and tables.devices[layout.DEVICE_LINK_GROUP, device] == group:
+            of_group = tables.devices[layout.DEVICE_LINK_GROUP, device] == group
+            if found < count and of_group and is_in(tables, column, leader, device):
                 if fit.device_fits(tables, shape, device) and is_due(tables, device, chosen, found, turn):
                     chosen[found] = device
                     found += 1
@@ -113,6 +179,8 @@ def next_link_group(
     shape: int,
     first: int,
     last: int,
+    column: int,
+    leader: int,
     missing: int,
     taken: Int64Array,
     taken_count: int,
@@ -120,16 +188,18 @@ def next_link_group(
 ) -> tuple[int, int]:
     """The link group to take from next, and how many cards it has that are due in this turn.
 
-    The smallest that has all that is missing; if none has, the largest.
+    The smallest that has all that is missing; if none has, the largest. Only devices of the leader's group in
+    ``column`` count.
     """
     best_group, best_free = layout.NOT_SET, 0
-    for leader in range(first, last):
-        group = tables.devices[layout.DEVICE_LINK_GROUP, leader]
-        if leader > first and tables.devices[layout.DEVICE_LINK_GROUP, leader - 1] == group:
+    for start in range(first, last):
+        group = tables.devices[layout.DEVICE_LINK_GROUP, start]
+        if start > first and tables.devices[layout.DEVICE_LINK_GROUP, start - 1] == group:
             continue
         free = 0
         for device in range(first, last):
-            if tables.devices[layout.DEVICE_LINK_GROUP, device] == group:
+            of_group = tables.devices[layout.DEVICE_LINK_GROUP, device] == group
+            if of_group and is_in(tables, column, leader, device):
                 free += is_first_due(tables, shape, device, taken, taken_count, turn)
         if best_free >= missing:
             better = missing <= free < best_free

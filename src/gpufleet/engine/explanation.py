@@ -11,7 +11,7 @@ from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTr
 from gpufleet.engine.quota.words import bar_words, shortage_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.resources import MEBIBYTE
-from gpufleet.model.shape import GpuRequest, Shape
+from gpufleet.model.shape import GpuRequest, Shape, Within
 
 WORDS = {
     "cordoned": "cordoned (unschedulable)",
@@ -41,7 +41,16 @@ WORDS = {
     "pod-affinity": "away from the pods that the pod must be near",
     "pod-anti-affinity": "near pods that the pod must keep away from",
     "others-anti-affinity": "near pods that keep this pod away",
+    "gpu-apart": "without so many GPUs near each other",
 }
+
+
+NEAR = {
+    Within.NODE: "",
+    Within.NUMA_NODE: " on one NUMA node",
+    Within.LINK_GROUP: " on one fast link",
+}
+"""How near to each other the GPUs must be."""
 
 
 def cores(milli: int) -> str:
@@ -83,6 +92,7 @@ CHANGES = {
     "gpu-sick": "enough of their GPUs were healthy",
     "gpu-count": "the pod asked for fewer GPUs (several pods can be a gang)",
     "domain": "the gang's topology domain held them",
+    "gpu-apart": "the pod took GPUs that are apart, or fewer of them",
 }
 """What somebody would have to change before a pod can run."""
 
@@ -119,6 +129,7 @@ def gpus_asked_for(gpu: GpuRequest) -> list[str]:
     else:
         part = f"{gpu.gpu_milli / WHOLE_GPU_MILLI:g} of" if gpu.gpu_milli else "a share of"
         words = f"{part} {gpu.count} GPU{'s' if gpu.count > 1 else ''}"
+    words += NEAR[gpu.within]
     if gpu.memory_mib is not None:
         words += f" with {gpu.memory_mib} MiB"
     if gpu.model_order:

@@ -5,7 +5,7 @@ path, ``reasons_against`` tells every reason of the same question, and a propert
 two together. ``ranking`` asks ``fits`` for every node it scores.
 """
 
-from gpufleet.engine import layout, reason
+from gpufleet.engine import layout, locality, reason
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.tables import Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
@@ -120,8 +120,33 @@ def fits(tables: Tables, shape: int, node: int) -> bool:
         else:
             found += share_fits(tables, shape, device)
         if found >= count:
-            return True
+            return not locality.must_be_near(tables, shape) or near(tables, shape, node) >= count
     return False
+
+
+@leaf
+def near(tables: Tables, shape: int, node: int) -> int:
+    """How many of the node's devices that fit are together, as near as the shape asks for."""
+    return nearest(tables, shape, node, tables.shapes[layout.SHAPE_WITHIN, shape])
+
+
+@leaf
+def nearest(tables: Tables, shape: int, node: int, within: int) -> int:
+    """How many of the node's devices that fit are together, at most; no more is looked for than is asked for."""
+    column, count = locality.column_of(within), tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    most = 0
+    for leader in range(first, last):
+        if most >= count:
+            break
+        if locality.leads(tables, column, first, leader):
+            together = 0
+            for device in range(leader, last):
+                if tables.devices[column, device] == tables.devices[column, leader]:
+                    together += device_fits(tables, shape, device)
+            most = max(most, together)
+    return int(most)
 
 
 @leaf
@@ -185,6 +210,10 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
         return reason.GPU_SHARING
     if healthy < count:
         return reason.GPU_SICK
+    if locality.must_be_near(tables, shape) and near_in_all(tables, shape, node) < count:
+        return reason.GPU_APART
+    if fitting >= count and locality.must_be_near(tables, shape) and near(tables, shape, node) < count:
+        return reason.GPU_FRAGMENTED
     if fitting >= count:
         return 0
     if fitting + lacking_memory >= count:
@@ -192,6 +221,24 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
     if idle_milli >= count * tables.shapes[layout.SHAPE_GPU_MILLI, shape]:
         return reason.GPU_FRAGMENTED
     return reason.GPU_BUSY
+
+
+@leaf
+def near_in_all(tables: Tables, shape: int, node: int) -> int:
+    """How many healthy devices of the shape's model are together, whoever is on them."""
+    column = locality.column_of(tables.shapes[layout.SHAPE_WITHIN, shape])
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    most = 0
+    for leader in range(first, last):
+        together = 0
+        for device in range(leader, last):
+            if tables.devices[column, device] == tables.devices[column, leader]:
+                serves = tables.devices[layout.DEVICE_SERVES, device] & SERVES_WHOLE != 0
+                healthy = tables.devices[layout.DEVICE_HEALTHY, device] == 1
+                together += serves and healthy and accepts_model(tables, shape, device)
+        most = max(most, together)
+    return int(most)
 
 
 @leaf
@@ -224,12 +271,31 @@ def room(tables: Tables, shape: int, node: int, limit: int) -> int:
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     if count == 0 or most == 0:
         return int(most)
+    if locality.must_be_near(tables, shape):
+        return int(min(most, room_near(tables, shape, node)))
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     places = 0
     for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
         if device_fits(tables, shape, device):
             places += places_on_device(tables, shape, device, limit)
     return int(min(most, places // count))
+
+
+@leaf
+def room_near(tables: Tables, shape: int, node: int) -> int:
+    """How many pods whose whole devices must be together find them."""
+    column = locality.column_of(tables.shapes[layout.SHAPE_WITHIN, shape])
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    pods = 0
+    for leader in range(first, last):
+        if locality.leads(tables, column, first, leader):
+            together = 0
+            for device in range(leader, last):
+                if tables.devices[column, device] == tables.devices[column, leader]:
+                    together += device_fits(tables, shape, device)
+            pods += together // tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    return int(pods)
 
 
 @leaf

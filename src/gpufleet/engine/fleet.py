@@ -222,6 +222,7 @@ class Fleet:
         cells[layout.DEVICE_SERVES] = int(device.serves)
         cells[layout.DEVICE_HEALTHY] = int(device.healthy)
         cells[layout.DEVICE_LINK_GROUP] = device.link_group
+        cells[layout.DEVICE_NUMA_NODE] = layout.NOT_SET if device.numa_node is None else device.numa_node
         cells[layout.DEVICE_HARDWARE] = hardware_row
         cells[layout.DEVICE_USERS] = 0
         cells[layout.DEVICE_MEMORY_SHARES] = 0

@@ -29,6 +29,7 @@ HEIGHTS: dict[Reason, int] = {
     Reason.VOLUME_AFFINITY: 8,
     Reason.DOMAIN: 8,
     Reason.GPU_SHARING: 9,
+    Reason.GPU_APART: 10,
     Reason.FEATURE: 12,
     Reason.GPU_MODEL: 14,
     Reason.GPU_COUNT: 20,

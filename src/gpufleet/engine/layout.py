@@ -45,7 +45,8 @@ DEVICE_WHOLE_FREE = 11  # 1 if healthy, serving whole requests, and nobody on it
 DEVICE_HARDWARE = (
     12  # the first row of those that are replicas of one card or instance; its own if none other is
 )
-DEVICE_COLUMNS = 13
+DEVICE_NUMA_NODE = 13  # NOT_SET where the machine does not tell
+DEVICE_COLUMNS = 14
 
 # pods[COLUMN, pod row]
 POD_STATE = 0
@@ -60,7 +61,8 @@ SHAPE_GPU_MILLI = 1
 SHAPE_GPU_MIB = 2  # NOT_SET: in proportion to the milli
 SHAPE_KIND = 3  # NOT_SET without GPUs
 SHAPE_ANY_MODEL = 4
-SHAPE_COLUMNS = 5
+SHAPE_WITHIN = 5  # model.shape.Within
+SHAPE_COLUMNS = 6
 
 # queues[COLUMN, queue row]
 QUEUE_PARENT = 0  # NOT_SET for a root

@@ -38,6 +38,7 @@ class Reason(enum.IntFlag):
     POD_AFFINITY = 1 << 24
     POD_ANTI_AFFINITY = 1 << 25
     OTHERS_ANTI_AFFINITY = 1 << 26
+    GPU_APART = 1 << 27
 
 
 GPU_SHORT = Reason.GPU_BUSY | Reason.GPU_FRAGMENTED | Reason.GPU_MEMORY
@@ -65,6 +66,7 @@ GPU_COUNT = int(Reason.GPU_COUNT)
 GPU_BUSY = int(Reason.GPU_BUSY)
 GPU_FRAGMENTED = int(Reason.GPU_FRAGMENTED)
 GPU_MEMORY = int(Reason.GPU_MEMORY)
+GPU_APART = int(Reason.GPU_APART)
 CPU = int(Reason.CPU)
 MEMORY = int(Reason.MEMORY)
 PODS = int(Reason.PODS)

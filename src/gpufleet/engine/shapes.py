@@ -123,6 +123,7 @@ class ShapeBook:
         tables.shapes[layout.SHAPE_GPU_MIB, row] = layout.NOT_SET if memory is None else memory
         tables.shapes[layout.SHAPE_KIND, row] = kind_of(shape.gpu)
         tables.shapes[layout.SHAPE_ANY_MODEL, row] = int(not models)
+        tables.shapes[layout.SHAPE_WITHIN, row] = int(shape.gpu.within)
         if self.when_new is not None:
             self.when_new(row, shape)
 

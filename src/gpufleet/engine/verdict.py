@@ -6,7 +6,7 @@ in the way (the ``hurdle``) is judged in ``hurdles``, the words for people are m
 
 import numpy as np
 
-from gpufleet.engine import fit, layout
+from gpufleet.engine import fit, layout, locality
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.hurdles import NAMES, REASONS, bits_of, lowest
@@ -42,11 +42,13 @@ COLUMN_NAMES = {
 
 @leaf
 def gpus_missing(tables: Tables, shape: int, node: int) -> int:
-    """How many more fitting devices the node would need."""
+    """How many more fitting devices the node would need, near each other where that is asked for."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     fitting = 0
     for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
         fitting += fit.device_fits(tables, shape, device)
+    if locality.must_be_near(tables, shape):
+        fitting = fit.near(tables, shape, node)
     return int(max(0, tables.shapes[layout.SHAPE_GPU_COUNT, shape] - fitting))
 
 

@@ -17,6 +17,8 @@ GPU_FRACTION = "gpufleet.io/gpu-fraction"
 GPU_MEMORY = "gpufleet.io/gpu-memory"
 # Models of GPU in the order in which they are wanted.
 GPU_MODELS = "gpufleet.io/gpu-models"
+# How near to each other the GPUs of one pod must be: "link-group" or "numa-node".
+GPUS_WITHIN = "gpufleet.io/gpus-within"
 # The kubelet's slot for one share of one GPU (extended resource).
 GPU_SHARE = "gpufleet.io/gpu-share"
 # The taint of pools in which whole GPUs and shares mix.
@@ -45,6 +47,7 @@ VOLCANO_NUMBER = "volcano.sh/vgpu-number"
 VOLCANO_MEMORY = "volcano.sh/vgpu-memory"
 VOLCANO_MEMORY_PERCENT = "volcano.sh/vgpu-memory-percentage"
 VOLCANO_CORES = "volcano.sh/vgpu-cores"
+VOLCANO_NUMA_POLICY = "volcano.sh/numa-topology-policy"
 
 # Resources that describe a share of a GPU and are no devices by themselves.
 SHARE_RESOURCES = (
@@ -150,6 +153,8 @@ POD_ANNOTATIONS = frozenset(
         GPU_FRACTION,
         GPU_MEMORY,
         GPU_MODELS,
+        GPUS_WITHIN,
+        VOLCANO_NUMA_POLICY,
         KAI_FRACTION,
         KAI_MEMORY,
         KAI_DEVICES,

@@ -4,6 +4,8 @@ Pods with equal shapes are interchangeable for placement, so the engine works ou
 and scores once a shape, not once a pod.
 """
 
+import enum
+
 import msgspec
 
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -16,6 +18,16 @@ from gpufleet.model.taint import Toleration
 ANYWHERE = NodeAffinity()
 
 
+class Within(enum.IntEnum):
+    """How near to each other the GPUs of one pod must be: anywhere on the node, on one NUMA node, or on one
+    fast link (``Device.link_group``). What a machine does not tell does not divide it.
+    """
+
+    NODE = 0
+    NUMA_NODE = 1
+    LINK_GROUP = 2
+
+
 class GpuRequest(msgspec.Struct, frozen=True, cache_hash=True):
     """GPUs asked for: ``count`` devices with ``gpu_milli`` of each.
 
@@ -23,7 +35,8 @@ class GpuRequest(msgspec.Struct, frozen=True, cache_hash=True):
     share of ``count`` devices; ``memory_mib`` is the share's memory per device, None meaning
     in proportion to the milli. A share by memory alone has ``gpu_milli`` 0 and a memory.
     ``models`` lists the GPU models accepted, empty meaning any. With ``model_order`` they are tried group
-    by group: a later group only where no earlier one has room, and quota, now.
+    by group: a later group only where no earlier one has room, and quota, now. ``within`` is for several whole
+    devices.
     """
 
     count: int = 0
@@ -31,6 +44,7 @@ class GpuRequest(msgspec.Struct, frozen=True, cache_hash=True):
     memory_mib: int | None = None
     models: tuple[GpuModelName, ...] = ()
     model_order: tuple[tuple[GpuModelName, ...], ...] = ()
+    within: Within = Within.NODE
 
     @property
     def whole(self) -> bool:

@@ -43,12 +43,16 @@ def _node(text: NodesText, name: str, field: str) -> Node:
     linked = text.gpus_linked
     if linked < 1:
         raise ScenarioError("out of range", field=f"{field}.gpusLinked", value=linked, expected="1 or more")
+    if text.numa_nodes < 1:
+        problem, value = "out of range", text.numa_nodes
+        raise ScenarioError(problem, field=f"{field}.numaNodes", value=value, expected="1 or more")
     devices = tuple(
         Device(
             DeviceId(f"{name}/{index}"),
             GpuModelName(text.model),
             memory_mib,
             link_group=index // linked,
+            numa_node=index * text.numa_nodes // text.gpus,
         )
         for index in range(text.gpus)
     )

@@ -5,6 +5,8 @@
 only quota decides. ``docs/scenarios.md`` explains the format to users.
 """
 
+from typing import Literal
+
 import msgspec
 
 Amount = int | float | str
@@ -45,6 +47,7 @@ class NodesText(Text, frozen=True, kw_only=True):
     model: str = ""
     gpu_memory: Amount | None = None
     gpus_linked: int = 8
+    numa_nodes: int = 1
     cpu: Amount | None = None
     memory: Amount | None = None
     pods: int | None = None
@@ -100,6 +103,7 @@ class BudgetText(Text, frozen=True, kw_only=True):
 class NeedsText(Text, frozen=True, kw_only=True):
     """What each pod asks for: whole ``gpus``, or the ``fraction`` or ``gpuMemory`` of so many.
 
+    Whole ones may have to be near each other (``gpusWithin``).
     Any of ``models`` will do; those of ``modelOrder`` are tried one after the other.
     """
 
@@ -108,6 +112,7 @@ class NeedsText(Text, frozen=True, kw_only=True):
     gpu_memory: Amount | None = None
     models: list[str] = []
     model_order: list[str] = []
+    gpus_within: Literal["node", "numa-node", "link-group"] = "node"
     cpu: Amount = 0
     memory: Amount = 0
     resources: dict[str, int] = {}

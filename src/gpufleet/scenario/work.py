@@ -16,7 +16,7 @@ from gpufleet.model.identifiers import (
 from gpufleet.model.pod import Pod
 from gpufleet.model.requests import gpu_request
 from gpufleet.model.resources import Resources
-from gpufleet.model.shape import GpuRequest, Shape
+from gpufleet.model.shape import GpuRequest, Shape, Within
 from gpufleet.model.taint import EXISTS, Toleration
 from gpufleet.scenario.amounts import microseconds, milli, units
 from gpufleet.scenario.errors import ScenarioError
@@ -24,6 +24,7 @@ from gpufleet.scenario.fleet import COUNT_MAX, numbered
 from gpufleet.scenario.text import NeedsText, RoleText, WorkText
 
 NAMESPACE = "scenario"
+WITHIN = {"node": Within.NODE, "numa-node": Within.NUMA_NODE, "link-group": Within.LINK_GROUP}
 """All work is in one namespace."""
 
 
@@ -155,7 +156,12 @@ def _gpus(text: NeedsText, field: str) -> GpuRequest:
     order = tuple((GpuModelName(model),) for model in text.model_order)
     if text.fraction is None and text.gpu_memory is None:
         whole = gpu_request(text.gpus)
+        within = WITHIN[text.gpus_within] if text.gpus > 1 else Within.NODE
+        whole = msgspec.structs.replace(whole, within=within)
         return msgspec.structs.replace(whole, models=models, model_order=order) if text.gpus else whole
+    if text.gpus_within != "node":
+        problem, expected = "no whole GPUs are asked for", "gpus alone beside it"
+        raise ScenarioError(problem, field=f"{field}.gpusWithin", expected=expected)
     share_milli, memory_mib = 0, None
     if text.fraction is not None:
         share_milli = parse_fraction_milli(str(text.fraction), field=f"{field}.fraction")

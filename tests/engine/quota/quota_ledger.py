@@ -161,8 +161,10 @@ class QuotaLedger:
         known = {one.device.id: (one.device.model, one.device.memory_mib) for one in place.devices}
         if any(model in models and not kinds.get((model, mib), True) for model, mib in known.values()):
             return False
-        fitting = [one for one in place.fitting_devices(pod.shape) if kinds[known[one]]]
-        return len(fitting) >= pod.shape.gpu.count
+        return any(
+            sum(kinds[known[one]] for one in together) >= pod.shape.gpu.count
+            for together in place.fitting_together(pod.shape)
+        )
 
 
 def check_usage(books: Books, usage: PlainQuota) -> None:

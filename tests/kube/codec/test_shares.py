@@ -4,7 +4,7 @@ import pytest
 
 from gpufleet.kube.codec.pod import read_placed_pod, read_pod
 from gpufleet.kube.errors import ObjectError
-from gpufleet.model.shape import GpuRequest
+from gpufleet.model.shape import GpuRequest, Within
 from tests.kube.wire_objects import NVIDIA, SLOT, a_pod, limited
 
 ONE_SLOT = {SLOT: "1"}
@@ -202,6 +202,41 @@ def test_models_are_tried_in_the_order_in_which_they_are_listed(
     gpu = read_pod(a_pod(limited("train", {NVIDIA: "1"}), annotations=annotations)).shape.gpu
     assert gpu.model_order == order
     assert set(gpu.models) == {model for group in order for model in group}
+
+
+OURS, VOLCANOS = "gpufleet.io/gpus-within", "volcano.sh/numa-topology-policy"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "gpus", "within"),
+    [
+        ({}, 2, Within.NODE),
+        ({OURS: "link-group"}, 2, Within.LINK_GROUP),
+        ({OURS: "numa-node"}, 8, Within.NUMA_NODE),
+        ({OURS: "link-group"}, 1, Within.NODE),
+        ({VOLCANOS: "single-numa-node"}, 2, Within.NUMA_NODE),
+        ({VOLCANOS: "single-numa-node"}, 0, Within.NODE),
+        ({VOLCANOS: "restricted"}, 2, Within.NODE),
+        ({OURS: "node", VOLCANOS: "single-numa-node"}, 2, Within.NODE),
+    ],
+)
+def test_whole_gpus_may_have_to_be_near_each_other(
+    annotations: dict[str, str], gpus: int, within: Within
+) -> None:
+    resources = {NVIDIA: str(gpus)} if gpus else {"cpu": "1"}
+    assert read_pod(a_pod(limited("train", resources), annotations=annotations)).shape.gpu.within is within
+
+
+@pytest.mark.parametrize(("key", "text"), [(OURS, "rack"), (OURS, ""), (VOLCANOS, "one")])
+def test_a_nearness_that_nobody_knows_is_refused(key: str, text: str) -> None:
+    with pytest.raises(ObjectError, match=key):
+        read_pod(a_pod(limited("train", {NVIDIA: "2"}), annotations={key: text}))
+
+
+def test_parts_of_gpus_have_no_nearness() -> None:
+    annotations = {"gpufleet.io/gpu-fraction": "0.5", OURS: "link-group"}
+    with pytest.raises(ObjectError, match="whole GPUs"):
+        read_pod(a_pod(limited("train", {"gpufleet.io/gpu-share": "2"}), annotations=annotations))
 
 
 @pytest.mark.parametrize("text", ["", "A100,,T4", "\u202eT4", ",".join(["A100"] * 65)])

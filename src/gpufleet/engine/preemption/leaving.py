@@ -7,9 +7,9 @@ one compiled pass and changes nothing.
 
 import numpy as np
 
-from gpufleet.engine import layout
+from gpufleet.engine import layout, locality
 from gpufleet.engine.books import Books
-from gpufleet.engine.compiled import kernel
+from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.placing import SERVES_WHOLE
 from gpufleet.engine.standing import LEAVING
 from gpufleet.engine.tables import Int64Array, Tables
@@ -81,7 +81,9 @@ def lacking(
             continue
         if count > 0 and milli == WHOLE_GPU_MILLI:
             free = tables.nodes[layout.NODE_FREE_WHOLE_GPUS, node]
-            if freed[node, 0] > 0:
+            if locality.must_be_near(tables, shape):
+                free = near_after(tables, shape, node, held)
+            elif freed[node, 0] > 0:
                 free = whole_after(tables, node, held)
             short[node, GPU] = count - free
         elif count > 0:
@@ -116,13 +118,34 @@ def whole_after(tables: Tables, node: int, held: Int64Array) -> int:
     free = 0
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
-        healthy = tables.devices[layout.DEVICE_HEALTHY, device] == 1
-        serves = tables.devices[layout.DEVICE_SERVES, device] & SERVES_WHOLE != 0
-        unused = tables.devices[layout.DEVICE_USERS, device] == held[0, device]
-        milli = tables.devices[layout.DEVICE_FREE_MILLI, device] + held[1, device]
-        if healthy and serves and unused and milli == WHOLE_GPU_MILLI:
-            free += 1
+        free += is_whole_after(tables, device, held)
     return free
+
+
+@kernel
+def near_after(tables: Tables, shape: int, node: int, held: Int64Array) -> int:
+    """The most such devices that are as near each other as the shape asks for."""
+    column = locality.column_of(tables.shapes[layout.SHAPE_WITHIN, shape])
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    most = 0
+    for leader in range(first, last):
+        together = 0
+        for device in range(leader, last):
+            if tables.devices[column, device] == tables.devices[column, leader]:
+                together += is_whole_after(tables, device, held)
+        most = max(most, together)
+    return int(most)
+
+
+@leaf
+def is_whole_after(tables: Tables, device: int, held: Int64Array) -> bool:
+    """True if a device will serve a whole request, with nobody on it."""
+    healthy = tables.devices[layout.DEVICE_HEALTHY, device] == 1
+    serves = tables.devices[layout.DEVICE_SERVES, device] & SERVES_WHOLE != 0
+    unused = tables.devices[layout.DEVICE_USERS, device] == held[0, device]
+    milli = tables.devices[layout.DEVICE_FREE_MILLI, device] + held[1, device]
+    return bool(healthy and serves and unused and milli == WHOLE_GPU_MILLI)
 
 
 @kernel

@@ -4,8 +4,9 @@ For a share, policies that score by device give every device of the node its own
 is worth its best device, and that device is then used. ``ranking`` keeps the scores of all nodes.
 """
 
-from gpufleet.engine import fit, layout, policy_tables
+from gpufleet.engine import fit, layout, locality, policy_tables
 from gpufleet.engine.compiled import kernel, leaf
+from gpufleet.engine.lesson import ONE_GPU
 from gpufleet.engine.policy_tables import PolicyTables
 from gpufleet.engine.scoring import fragmentation, published, worth
 from gpufleet.engine.tables import Tables
@@ -84,4 +85,24 @@ def score(tables: Tables, policy: PolicyTables, shape: int, node: int) -> int:
     if scores_devices(tables, policy, shape):
         best, _ = best_device(tables, policy, shape, node)
         return int(total + best)
-    return int(total + whole_score(tables, policy, shape, node))
+    total += whole_score(tables, policy, shape, node)
+    return int(total - apart_cost(tables, policy, shape, node))
+
+
+@leaf
+def apart_cost(tables: Tables, policy: PolicyTables, shape: int, node: int) -> int:
+    """What it costs that several whole GPUs of this node would not be near each other.
+
+    As much as the GPUs are worth where there is no fast link between them, half of it where they are on one
+    NUMA node at least: work whose GPUs are apart waits for what it sends between them, but a whole machine that
+    larger work needs is worth more.
+    """
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    by_link = policy.options[policy_tables.OPTION_WHOLE_CHOICE] == policy_tables.WHOLE_BY_LINK_GROUP
+    if not by_link or count < 2 or not fit.is_whole(tables, shape):
+        return 0
+    if fit.nearest(tables, shape, node, locality.LINK_GROUP) >= count:
+        return 0
+    if fit.nearest(tables, shape, node, locality.NUMA_NODE) >= count:
+        return int(count * ONE_GPU // 2)
+    return int(count * ONE_GPU)

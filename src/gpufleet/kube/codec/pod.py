@@ -18,6 +18,7 @@ from gpufleet.kube.codec.cuda import needed_features
 from gpufleet.kube.codec.eviction_terms import preempts
 from gpufleet.kube.codec.features import required_features
 from gpufleet.kube.codec.field_path import inside, of_object
+from gpufleet.kube.codec.gpu_locality import near_each_other
 from gpufleet.kube.codec.gpu_models import accepted_models
 from gpufleet.kube.codec.queues import NO_QUEUES, NamespaceQueues, read_queue
 from gpufleet.kube.codec.resizing import held_resources
@@ -157,6 +158,8 @@ _SHAPE_KEYS = (
     keys.KAI_DEVICES,
     keys.KAI_CONTAINER,
     keys.GPU_MODELS,
+    keys.GPUS_WITHIN,
+    keys.VOLCANO_NUMA_POLICY,
     keys.HAMI_USE_MODEL,
     keys.HAMI_AVOID_MODEL,
     keys.CUDA_VERSION,
@@ -250,7 +253,8 @@ def _needs(pod: WirePod) -> tuple[Needs, GpuRequest]:
         gpu = gpu_request(slots, share)
     if accepted.models and gpu.count:
         gpu = msgspec.structs.replace(gpu, models=accepted.models, model_order=accepted.order)
-    return needs, gpu
+    within = near_each_other(pod.metadata.annotations, gpu)
+    return needs, gpu if within is gpu.within else msgspec.structs.replace(gpu, within=within)
 
 
 def _tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
