@@ -40,8 +40,8 @@ def smallest_that_suffices(free: Sequence[Device], count: int, together: Togethe
 
 
 def best_sets(free: list[Device], count: int) -> list[tuple[Device, ...]]:
-    """From the smallest link group that suffices; else over as few link groups as can be, within the smallest NUMA
-    node that suffices, or anywhere.
+    """From the smallest link group that suffices; else over as few link groups as can be, within the
+    smallest NUMA node that suffices, or anywhere.
     """
     linked = smallest_that_suffices(free, count, link_of)
     if linked:

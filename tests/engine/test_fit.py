@@ -82,7 +82,9 @@ def test_gpus_that_can_never_be_near_each_other_are_told_apart_from_those_that_a
     told.nodes(node("pairs", 4, link_group_size=2))
     for index in (0, 2):
         told.run_on(pod(f"on {index}", shape(1)), "pairs", f"pairs/{index}")
-    told.arrive(pod("four", shape(4, within=Within.LINK_GROUP)), pod("pair", shape(2, within=Within.LINK_GROUP)))
+    told.arrive(
+        pod("four", shape(4, within=Within.LINK_GROUP)), pod("pair", shape(2, within=Within.LINK_GROUP))
+    )
     assert told.explain("four") == {"gpu-apart": 1}
     assert told.explain("pair") == {"gpu-fragmented": 1}
     told.depart("on 2")

@@ -61,7 +61,9 @@ class Account:
             )
             for device in range(first, first + count)
         ]
-        devices = dict(zip((gpu.row for gpu in self.gpus), engine.books.fleet.node_at(row).devices, strict=True))
+        devices = dict(
+            zip((gpu.row for gpu in self.gpus), engine.books.fleet.node_at(row).devices, strict=True)
+        )
         self.link = {row: device.link_group for row, device in devices.items()}
         self.numa = {row: device.numa_node for row, device in devices.items()}
         self.cpu_milli = int(tables.resources_free[row, layout.RESOURCE_CPU_MILLI])
@@ -146,8 +148,8 @@ class Account:
         return -lost - EMPTY_GPU_COST * idle // 1000 - self.apart(wanted, fitting)
 
     def apart(self, wanted: Shape, fitting: set[int]) -> int:
-        """What it costs that several whole GPUs would not be together: a GPU's worth for each, half of it where
-        one NUMA node has them.
+        """What it costs that several whole GPUs would not be together: a GPU's worth for each, half of it
+        where one NUMA node has them.
         """
         if not wanted.gpu.whole or wanted.gpu.count == 1:
             return 0

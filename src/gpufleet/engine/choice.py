@@ -135,9 +135,7 @@ def smallest_group(
 @leaf
 def is_in(tables: Tables, column: int, leader: int, device: int) -> bool:
     """True if a device is of the leader's group; without a leader every device is."""
-    return leader == layout.NOT_SET or bool(
-        tables.devices[column, device] == tables.devices[column, leader]
-    )
+    return leader == layout.NOT_SET or bool(tables.devices[column, device] == tables.devices[column, leader])
 
 
 @kernel

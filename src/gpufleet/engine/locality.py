@@ -1,8 +1,8 @@
 """Which GPUs of a node are near each other: on one fast link, or at least on one NUMA node.
 
-A pod of several whole GPUs is slower, often by far, when they are apart. So it gets them near each other where
-that can be had (``choice``), on a node that has them so (``scoring.total``), and where it asks for it,
-nowhere else (``fit``). How near is a column of the devices: those with one number there are together.
+A pod of several whole GPUs is slower, often by far, when they are apart. So it gets them near each other
+where that can be had (``choice``), on a node that has them so (``scoring.total``), and where it asks for
+it, nowhere else (``fit``). How near is a column of the devices: those with one number there are together.
 """
 
 from gpufleet.engine import layout

@@ -35,8 +35,8 @@ class GpuRequest(msgspec.Struct, frozen=True, cache_hash=True):
     share of ``count`` devices; ``memory_mib`` is the share's memory per device, None meaning
     in proportion to the milli. A share by memory alone has ``gpu_milli`` 0 and a memory.
     ``models`` lists the GPU models accepted, empty meaning any. With ``model_order`` they are tried group
-    by group: a later group only where no earlier one has room, and quota, now. ``within`` is for several whole
-    devices.
+    by group: a later group only where no earlier one has room, and quota, now. ``within`` is for several
+    whole devices.
     """
 
     count: int = 0

@@ -10,7 +10,7 @@ from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import PreemptionPolicy, Prey
-from gpufleet.model.shape import Shape
+from gpufleet.model.shape import Shape, Within
 from tests.engine.fleet_builder import (
     SECOND_US,
     Story,
@@ -324,3 +324,24 @@ def test_a_gang_that_needs_whole_nodes_takes_no_victim_that_does_not_help() -> N
     told.run_on(of_team("a", shape(2), priority=1), "n1", "n1/0", "n1/1")
     told.run_on(of_team("b", shape(2), priority=1), "n2", "n2/0", "n2/1")
     assert set(asks_as_gang(told, 2, 2, shape(2))) == {"a", "b"}
+
+
+def test_those_go_whose_gpus_are_near_each_other_where_that_is_needed() -> None:
+    """The two of the lowest priority hold GPUs of two links; one link is free when somebody else goes too."""
+    told = story(nodes=0)
+    told.nodes(node("pairs", 4, link_group_size=2))
+    for index, priority in enumerate((0, 2, 1, 3)):
+        told.run_on(of_team(f"on {index}", priority=priority), "pairs", f"pairs/{index}")
+    said = told.arrive(of_team("needs a link", shape(2, within=Within.LINK_GROUP), priority=9))
+    assert evicted(said) == {"on 0": "needs a link", "on 1": "needs a link"}
+    told.depart("on 0", "on 1")
+    assert told.binds["needs a link"][1] == ("pairs/0", "pairs/1")
+
+
+def test_gpus_that_are_free_but_apart_are_no_room_for_who_needs_a_link() -> None:
+    told = story(nodes=0)
+    told.nodes(node("pairs", 4, link_group_size=2))
+    told.run_on(of_team("first"), "pairs", "pairs/0")
+    told.run_on(of_team("second", priority=1), "pairs", "pairs/2")
+    linked = shape(2, within=Within.LINK_GROUP)
+    assert evicted(told.arrive(of_team("p", linked, priority=9))) == {"first": "p"}

@@ -94,8 +94,8 @@ def apart_cost(tables: Tables, policy: PolicyTables, shape: int, node: int) -> i
     """What it costs that several whole GPUs of this node would not be near each other.
 
     As much as the GPUs are worth where there is no fast link between them, half of it where they are on one
-    NUMA node at least: work whose GPUs are apart waits for what it sends between them, but a whole machine that
-    larger work needs is worth more.
+    NUMA node at least: work whose GPUs are apart waits for what it sends between them, but a whole machine
+    that larger work needs is worth more.
     """
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     by_link = policy.options[policy_tables.OPTION_WHOLE_CHOICE] == policy_tables.WHOLE_BY_LINK_GROUP

@@ -1,8 +1,8 @@
 """How near to each other a pod wants its GPUs, from our annotation and Volcano's.
 
-``gpufleet.io/gpus-within: link-group`` takes all of them from one group of fast links, ``numa-node`` from one NUMA
-node, or waits. Volcano's ``volcano.sh/numa-topology-policy: single-numa-node`` says the latter; its other policies
-ask for what every pod of several GPUs gets anyway: as near as can be. A single GPU is near itself.
+``gpufleet.io/gpus-within: link-group`` takes all of them from one group of fast links, ``numa-node`` from one
+NUMA node, or waits. Volcano's ``volcano.sh/numa-topology-policy: single-numa-node`` says the latter; its other
+policies ask for what every pod of several GPUs gets anyway: as near as can be. A single GPU is near itself.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,9 @@ VOLCANO_WORDS = {
 
 
 def near_each_other(annotations: Mapping[str, str], gpu: GpuRequest) -> Within:
-    """How near the GPUs of this request must be. Raises InputError for what cannot be understood, or is no wish
-    for whole GPUs; ours goes before Volcano's.
+    """How near the GPUs of this request must be; ours goes before Volcano's.
+
+    Raises InputError for what cannot be understood, or is no wish for whole GPUs.
     """
     ours, volcanos = annotations.get(keys.GPUS_WITHIN), annotations.get(keys.VOLCANO_NUMA_POLICY)
     if ours is None:
