@@ -132,7 +132,7 @@ def near(tables: Tables, shape: int, node: int) -> int:
 
 @leaf
 def nearest(tables: Tables, shape: int, node: int, within: int) -> int:
-    """How many of the node's devices that fit are together, at most; looked for only as far as the shape asks."""
+    """How many of the node's devices that fit are together; counted no further than the shape asks for."""
     column, count = locality.column_of(within), tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]

@@ -1,9 +1,43 @@
 """Causes of room: GPUs in use or in pieces, memory of GPUs, CPU, memory, pods, other resources."""
 
+import json
+
 from tests.scheduler.causes.book import cause, report, taken
 from tests.scheduler.world import World
 
 SLOT = {"gpufleet.io/gpu-share": "1"}
+LINKED = {"gpufleet.io/gpus-within": "link-group"}
+
+
+def pairs(world: World, name: str) -> None:
+    """A node with two pairs of linked GPUs."""
+    world.node(name, gpus=4, devices=False)
+    card = {"vendor": "nvidia", "model": "NVIDIA-H100-80GB-HBM3", "sharing": "whole", "health": "healthy"}
+    report(world, name, [{**card, "id": f"GPU-{index}", "linkGroup": index // 2} for index in range(4)])
+
+
+@cause("gpu-apart", why="4 GPUs on one fast link, and no node that would do has more than 2", way="at most 2")
+def a_link_for_more_gpus_than_any_has(world: World) -> None:
+    pairs(world, "a")
+    world.pod("p", gpus=4, annotations=LINKED)
+
+
+@cause("gpu-apart", why="on one NUMA node", way="leave gpufleet.io/gpus-within out")
+def a_numa_node_with_fewer_gpus(world: World) -> None:
+    world.node("a", gpus=2, devices=False)
+    card = {"vendor": "nvidia", "model": "NVIDIA-H100-80GB-HBM3", "sharing": "whole", "health": "healthy"}
+    report(world, "a", [{**card, "id": f"GPU-{index}", "numaNode": index} for index in range(2)])
+    world.pod("p", gpus=2, annotations={"volcano.sh/numa-topology-policy": "single-numa-node"})
+
+
+@cause("gpu-fragmented", why="2 GPUs of a are free, but at most 1 on one fast link", way="fits on a when default/")
+def gpus_that_are_free_but_apart(world: World) -> None:
+    pairs(world, "a")
+    for number in (0, 2):
+        granted = {"main": [{"id": f"GPU-{number}", "kind": "whole"}]}
+        grant = json.dumps({"v": 1, "epoch": 0, "containers": granted})
+        taken(world, "a", 1, f"on-{number}", annotations={"gpufleet.io/grant": grant})
+    world.pod("p", gpus=2, annotations=LINKED)
 
 
 @cause("gpu-busy", why="of the 4 GPUs of the 1 node that would do 1 are free", way="a-user")

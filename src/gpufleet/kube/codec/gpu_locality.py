@@ -1,8 +1,9 @@
 """How near to each other a pod wants its GPUs, from our annotation and Volcano's.
 
 ``gpufleet.io/gpus-within: link-group`` takes all of them from one group of fast links, ``numa-node`` from one
-NUMA node, or waits. Volcano's ``volcano.sh/numa-topology-policy: single-numa-node`` says the latter; its other
-policies ask for what every pod of several GPUs gets anyway: as near as can be. A single GPU is near itself.
+NUMA node, or waits. Volcano's ``volcano.sh/numa-topology-policy: single-numa-node`` says the latter; its
+other policies ask for what every pod of several GPUs gets anyway: as near as can be. A single GPU is near
+itself.
 """
 
 from collections.abc import Mapping

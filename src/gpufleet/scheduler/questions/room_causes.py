@@ -11,9 +11,11 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.resources import Resources
+from gpufleet.model.shape import Within
 from gpufleet.scheduler.places import Entry
 from gpufleet.scheduler.questions.answer import Finding
 from gpufleet.scheduler.questions.case import Case, Explain, counted, end, listed
+from gpufleet.scheduler.questions.locality_causes import free_but_apart
 from gpufleet.scheduler.questions.rooms import Room, gpus_of
 
 Weigh = Callable[[Entry], int]
@@ -95,6 +97,8 @@ def _most_idle(case: Case) -> tuple[Room, Device, int]:
 def in_pieces(case: Case) -> Finding:
     """Enough GPU in sum on a node, but not in one piece."""
     gpu = case.shape.gpu
+    if gpu.within is not Within.NODE and max(room.free_gpus for room in case.near_rooms) >= gpu.count:
+        return free_but_apart(case)
     if gpu.whole:
         why = f"GPUs are shared by others, so that no node has {counted(gpu.count, 'whole GPU')} left"
         best = max(case.near_rooms, key=lambda room: room.free_gpus)
