@@ -1,7 +1,5 @@
 """Causes of room: GPUs in use or in pieces, memory of GPUs, CPU, memory, pods, other resources."""
 
-import json
-
 from tests.scheduler.causes.book import cause, report, taken
 from tests.scheduler.world import World
 
@@ -9,34 +7,35 @@ SLOT = {"gpufleet.io/gpu-share": "1"}
 LINKED = {"gpufleet.io/gpus-within": "link-group"}
 
 
-def pairs(world: World, name: str) -> None:
-    """A node with two pairs of linked GPUs."""
-    world.node(name, gpus=4, devices=False)
+def linked(world: World, name: str, groups: list[int]) -> None:
+    """A node whose GPUs are in these groups of fast links, each on a NUMA node of its own."""
+    world.node(name, gpus=len(groups), devices=False)
     card = {"vendor": "nvidia", "model": "NVIDIA-H100-80GB-HBM3", "sharing": "whole", "health": "healthy"}
-    report(world, name, [{**card, "id": f"GPU-{index}", "linkGroup": index // 2} for index in range(4)])
+    devices = [
+        {**card, "id": f"GPU-{index}", "linkGroup": group, "numaNode": index}
+        for index, group in enumerate(groups)
+    ]
+    report(world, name, devices)
 
 
 @cause("gpu-apart", why="4 GPUs on one fast link, and no node that would do has more than 2", way="at most 2")
 def a_link_for_more_gpus_than_any_has(world: World) -> None:
-    pairs(world, "a")
+    linked(world, "a", [0, 0, 1, 1])
     world.pod("p", gpus=4, annotations=LINKED)
 
 
 @cause("gpu-apart", why="on one NUMA node", way="leave gpufleet.io/gpus-within out")
 def a_numa_node_with_fewer_gpus(world: World) -> None:
-    world.node("a", gpus=2, devices=False)
-    card = {"vendor": "nvidia", "model": "NVIDIA-H100-80GB-HBM3", "sharing": "whole", "health": "healthy"}
-    report(world, "a", [{**card, "id": f"GPU-{index}", "numaNode": index} for index in range(2)])
+    linked(world, "a", [0, 0])
     world.pod("p", gpus=2, annotations={"volcano.sh/numa-topology-policy": "single-numa-node"})
 
 
-@cause("gpu-fragmented", why="2 GPUs of a are free, but at most 1 on one fast link", way="fits on a when default/")
+@cause(
+    "gpu-fragmented", why="2 GPUs of a are free, but at most 1 on one fast link", way="on a when default/user"
+)
 def gpus_that_are_free_but_apart(world: World) -> None:
-    pairs(world, "a")
-    for number in (0, 2):
-        granted = {"main": [{"id": f"GPU-{number}", "kind": "whole"}]}
-        grant = json.dumps({"v": 1, "epoch": 0, "containers": granted})
-        taken(world, "a", 1, f"on-{number}", annotations={"gpufleet.io/grant": grant})
+    linked(world, "a", [0, 1, 0])
+    world.pod("user", gpus=1, priority=9)
     world.pod("p", gpus=2, annotations=LINKED)
 
 

@@ -36,7 +36,8 @@ def free_but_apart(case: Case) -> Finding:
     count, near = case.shape.gpu.count, WORDS[case.shape.gpu.within]
     best = max((one for one in _groups(case) if len(one.devices) >= count), key=lambda one: one.free)
     name = best.room.node.name
-    why = f"{counted(best.room.free_gpus, 'GPU')} of {name} are free, but at most {best.free} {near}; it needs {count}"
+    free = counted(best.room.free_gpus, "GPU")
+    why = f"{free} of {name} are free, but at most {best.free} {near}; it needs {count}"
     ids = {device.id for device in best.devices}
     holders = [entry for entry in best.room.gpu_holders() if ids.intersection(entry.devices)]
     ends = [f"it fits on {name} when {listed(str(one.name) for one in holders)} {end(len(holders))}"]
@@ -52,9 +53,7 @@ def _groups(case: Case) -> list[Together]:
             is_wanted = not case.shape.gpu.models or device.model in case.shape.gpu.models
             if is_wanted and device.healthy and device.serves & Serves.WHOLE:
                 by_place[_place(device, case.shape.gpu.within)].append(device)
-        found += [
-            Together(room, devices, sum(map(room.is_whole, devices))) for devices in by_place.values()
-        ]
+        found += [Together(room, devices, sum(map(room.is_whole, devices))) for devices in by_place.values()]
     return found
 
 
