@@ -29,11 +29,14 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
 from gpufleet.model.relations import NO_RELATIONS
 from gpufleet.model.topology import Topology
+from tests.engine.bad_events import is_bad_event
 from tests.engine.books_check import check_books
+from tests.engine.evictions_check import check_eviction
 from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
 from tests.engine.quota.plain_quota import PlainQuota
-from tests.engine.quota.quota_ledger import QuotaLedger, check_usage, is_bad
+from tests.engine.quota.quota_ledger import QuotaLedger, check_usage
+from tests.engine.reservations.reservation_ledger import ReservationLedger
 from tests.engine.stand_ins import check_amounts_kept, devices_of, held
 
 FIRST_PAUSE_US = 1_000_000
@@ -65,6 +68,8 @@ class Ledger:
         self.arrival: dict[PodUid, int] = {}
         self.told: set[PodUid] = set()
         self.nominated: dict[PodUid, NodeName] = {}
+        self.reservations = ReservationLedger(engine)
+        self.reserved: dict[PodUid, NodeName] = {}
         self.kept: set[PodUid] = set()
         self.changed: set[NodeName] = set()
         self.refused_until_us: dict[PodUid, int] = {}
@@ -75,7 +80,7 @@ class Ledger:
         self.changed.clear()
         bad = []
         for happened in events:
-            if self._is_bad(happened):
+            if is_bad_event(happened, self.nodes):
                 bad.append(type(happened).__name__)
             else:
                 self._apply(happened)
@@ -84,37 +89,23 @@ class Ledger:
         self._end_pauses()
         plain = self._recount()
         self._drop_places_not_kept(said)
+        ran_before, self.reserved = set(self.place), {}
         bound, kept = self._check_decisions(said, plain)
+        self._check_reservations(said, ran_before)
         self._add_kept_places(plain)
         self.told |= {one.uid for one in said if isinstance(one, Unschedulable)}
         self._check_states()
         check_books(self.engine.books, plain)
         check_usage(self.engine.books, self._usage())
         self._check_gangs(bound, plain)
-        self._check_turns([pod for pod in bound if pod.uid not in kept])
+        # Work that ends soon may run where others start later.
+        self._check_turns([pod for pod in bound if pod.uid not in kept and pod.run_time_us is None])
         self._check_neighbours()
         self._check_no_room_is_left_unused(plain)
         self._check_everyone_knows_why(said)
         return said
 
     # What events mean.
-
-    def _is_bad(self, happened: event.Event) -> bool:
-        if isinstance(happened, event.NodeSet):
-            own = happened.node.name
-            others = {one.id for name, node in self.nodes.items() if name != own for one in node.devices}
-            ids = [one.id for one in happened.node.devices]
-            return len(set(ids)) < len(ids) or not others.isdisjoint(ids)
-        if isinstance(happened, event.DeviceSet):
-            node = self.nodes.get(happened.node)
-            return node is None or happened.device.id not in {one.id for one in node.devices}
-        if isinstance(happened, event.GangSet):
-            return happened.gang.min_members < 1
-        if isinstance(happened, event.QueueSet):
-            return is_bad(happened.queue)
-        if isinstance(happened, event.PodAdded):
-            return not 0 <= happened.pod.shape.gpu.gpu_milli <= 1000
-        return False
 
     def _apply(self, happened: event.Event) -> None:
         match happened:
@@ -183,16 +174,10 @@ class Ledger:
         self.told.discard(uid)
 
     def _forget(self, uid: PodUid) -> None:
-        for known in (
-            self.pods,
-            self.place,
-            self.pause_end_us,
-            self.refusals,
-            self.volumes,
-            self.nominated,
-            self.refused_until_us,
-        ):
+        for known in (self.place, self.volumes, self.nominated):
             known.pop(uid, None)
+        for times in (self.pods, self.pause_end_us, self.refusals, self.refused_until_us):
+            times.pop(uid, None)
         self.confirmed.discard(uid)
         self.told.discard(uid)
 
@@ -205,16 +190,17 @@ class Ledger:
 
     def waiting(self) -> list[Pod]:
         """Pods whose turn may come now."""
-        elsewhere = (self.place, self.pause_end_us, self.nominated)
+        elsewhere = (self.place, self.pause_end_us, self.nominated, self.reserved)
         return [pod for uid, pod in self.pods.items() if not any(uid in known for known in elsewhere)]
 
-    def neighbours(self) -> PlainNeighbours:
-        """Who is where as of now, the plain way."""
+    def neighbours(self, *, with_kept: bool = True) -> PlainNeighbours:
+        """Who is where as of now, the plain way, and ``with_kept`` who will be where others still run."""
         placed = [
             Placed(self.pods[uid], name, self.volumes.get(uid, ())) for uid, (name, _) in self.place.items()
         ]
         books = self.engine.books
-        for uid, name in self.nominated.items():
+        kept = (self.nominated | self.reserved) if with_kept else {}
+        for uid, name in kept.items():
             volumes = books.neighbours.volumes_of(books.pods.row_by_uid[uid])
             placed.append(Placed(self.pods[uid], name, volumes))
         return PlainNeighbours(self.nodes, placed, self.namespaces)
@@ -253,7 +239,7 @@ class Ledger:
         """What every pod on a known node is charged, those too for which a place is kept."""
         here = {uid: (name, self._held(uid)) for uid, (name, _) in self.place.items() if name in self.nodes}
         if with_kept:
-            here |= {uid: (name, self._kept(uid)) for uid, name in self.nominated.items()}
+            here |= {uid: (name, self._kept(uid)) for uid, name in (self.nominated | self.reserved).items()}
         pods, nodes = self.pods, self.nodes
         return self.quota.plain(
             (self._queue_of(pods[uid]), self.quota.charge(pods[uid], nodes[name], devices))
@@ -293,21 +279,16 @@ class Ledger:
                 self.nominated.pop(one.uid, None)
         self.nominated = {uid: name for uid, name in self.nominated.items() if uid not in self.place}
 
+    def _check_reservations(self, said: list[AnyInstruction], ran_before: set[PodUid]) -> None:
+        """Who waits holds only what can come true, and what its queue lets it hold."""
+        self.reserved = self.reservations.hear(said)
+        held = {uid: (name, self._held(uid)) for uid, (name, _) in self.place.items() if name in self.nodes}
+        self.reservations.check(self.at_us, self.nodes, self.pods, held, ran_before)
+
     def _add_kept_places(self, plain: dict[NodeName, PlainNode]) -> None:
         """Book the nominated pods in addition to those who still run."""
-        for uid, name in self.nominated.items():
+        for uid, name in (self.nominated | self.reserved).items():
             plain[name].take(self.pods[uid].shape, self._kept(uid))
-
-    def _check_eviction(self, one: Evict) -> None:
-        """Only pods that run are evicted, none that may not be, and none for work of less rank (I12)."""
-        assert one.uid in self.place, f"{one.uid} is evicted, and does not run"
-        pod = self.pods[one.uid]
-        assert pod.preemptible, f"{one.uid} is evicted, and is not preemptible"
-        assert not pod.leaving, f"{one.uid} is evicted, and ends anyway"
-        assert self.refused_until_us.get(one.uid, 0) <= self.at_us, f"{one.uid} is asked again too soon"
-        asking = None if one.beneficiary is None else self.pods.get(PodUid(one.beneficiary))
-        if asking is not None and pod.gang is None and asking.queue == pod.queue:
-            assert pod.priority <= asking.priority, f"{one.uid} is evicted for work of lower priority"
 
     def _check_decisions(
         self, said: list[AnyInstruction], plain: dict[NodeName, PlainNode]
@@ -317,7 +298,8 @@ class Ledger:
         kept: set[PodUid] = set()
         for one in said:
             if isinstance(one, Evict):
-                self._check_eviction(one)
+                may_be_asked = self.refused_until_us.get(one.uid, 0) <= self.at_us
+                check_eviction(one, self.pods, self.place, may_be_asked=may_be_asked)
             if isinstance(one, Nominated):
                 assert one.uid not in self.place, f"{one.uid} is nominated, and has a place"
                 assert all(uid in self.place for uid in one.waits_for), one
@@ -379,7 +361,7 @@ class Ledger:
         pods = self.engine.books.pods
         assert set(pods.row_by_uid) == set(self.pods)
         for uid, row in pods.row_by_uid.items():
-            if uid in self.nominated:
+            if uid in self.nominated or uid in self.reserved:
                 expected = PodState.NOMINATED
             elif uid in self.place:
                 expected = PodState.BOUND if uid in self.confirmed else PodState.ASSUMED
@@ -387,8 +369,9 @@ class Ledger:
                 expected = PodState.BACKOFF if uid in self.pause_end_us else PodState.WAITING
             assert pods.state(row) is expected, uid
             on_node = pods.node_row(row)
-            if uid in self.nominated:
-                assert on_node == self.engine.books.fleet.row_by_name[self.nominated[uid]], uid
+            kept = (self.nominated | self.reserved).get(uid)
+            if kept is not None:
+                assert on_node == self.engine.books.fleet.row_by_name[kept], uid
             elif uid in self.place and self.place[uid][0] in self.nodes:
                 assert on_node == self.engine.books.fleet.row_by_name[self.place[uid][0]], uid
             else:
@@ -417,7 +400,7 @@ class Ledger:
                 self.started.add(name)
             if not running:
                 self.started.discard(name)
-            nominated = [pod for pod in members if pod.uid in self.nominated]
+            nominated = [pod for pod in members if pod.uid in self.nominated or pod.uid in self.reserved]
             if just_bound or gang.role_minimums or nominated:
                 continue
             missing = max(1, min(lacking, len(waiting)) if name in self.started else lacking)
@@ -451,11 +434,12 @@ class Ledger:
 
     def _check_no_room_is_left_unused(self, plain: dict[NodeName, PlainNode]) -> None:
         """A pod waits only if it fits nowhere, or stands behind the head of a strict queue."""
-        neighbours, usage = self.neighbours(), self._usage()
+        # Who is not there yet may be in somebody's way, but opens no place to anybody.
+        seen, usage = (self.neighbours(), self.neighbours(with_kept=False)), self._usage()
         for pod in self.waiting():
             if pod.gang is None and not self._is_behind(pod) and self._is_open(pod):
                 fits = self.quota.could_start(pod, pod.queue, usage, plain)
-                fits = [name for name in fits if not neighbours.reasons(pod, self.nodes[name])]
+                fits = [name for name in fits if not any(one.reasons(pod, self.nodes[name]) for one in seen)]
                 assert not fits, f"{pod.uid} waits and fits on {fits}"
 
     def _check_neighbours(self) -> None:
@@ -474,9 +458,10 @@ class Ledger:
         """True if others of a strict queue may be the reason that a pod waits; of gangs any may."""
         if not self._is_strict(pod.queue):
             return False
+        others = [*self.waiting(), *(self.pods[uid] for uid in self.reserved)]  # they wait too
         ahead = (
             other.gang is None and other.queue == pod.queue and self._turn(other) < self._turn(pod)
-            for other in self.waiting()
+            for other in others
         )
         return any(ahead) or any(gang.queue == pod.queue for gang in self.gangs.values())
 
@@ -494,6 +479,7 @@ class Ledger:
         named = {pod.gang for pod in self.waiting() if pod.gang is not None}
         assert named - set(self.gangs) <= self.told_unknown
         self.told -= set(self.place) | set(self.nominated)
+        assert self.told >= {uid for uid in self.reserved if self.pods[uid].gang is None}
         wakes_us = [one.at_us for one in said if isinstance(one, RequeueAfter)]
         if self.pause_end_us:
             assert wakes_us, "pods pause, and the engine does not ask to be woken"

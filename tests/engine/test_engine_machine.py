@@ -12,32 +12,20 @@ from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
 from gpufleet.engine.policy import POLICIES
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import Device, Serves
-from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import PreemptionPolicy, Prey, Queue, QueueState, Quota
-from gpufleet.model.shape import Shape, Within
-from gpufleet.model.taint import Taint, Toleration
+from gpufleet.model.shape import Shape
+from gpufleet.model.taint import Taint
 from gpufleet.model.volumes import Attachment
 from tests.engine.effort import EFFORT
-from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, share, topology
+from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, topology
 from tests.engine.ledger import Ledger
+from tests.engine.machine_shapes import ALL_SHAPES, SHAPES
 from tests.engine.overtime_ledger import OvertimeLedger
 from tests.engine.quota.queue_builder import queue, quota
-from tests.engine.relation_builder import (
-    app,
-    asking,
-    claim,
-    in_zone,
-    on_node,
-    preferred,
-    prefers_zone,
-    related,
-    spread,
-    term,
-    volume,
-)
+from tests.engine.relation_builder import app
 
 Looks = tuple[str, tuple[tuple[str, str], ...]]
 NODES = ("n0", "n1", "n2", "n3")
@@ -52,54 +40,6 @@ LIMITED = (
 )
 TAINT = Taint("gpu")
 SOFT_TAINT = Taint("slow", effect="PreferNoSchedule")
-SHAPES = (
-    shape(),
-    shape(cpu_milli=3000),
-    share(300),
-    share(500),
-    shape(1, milli=0, memory_mib=30_000),
-    share(200, memory_mib=20_000),
-    shape(1),
-    shape(2),
-    shape(1, models=("T4",)),
-    shape(1, in_order=("T4", "A100")),
-    shape(1, tolerations=(Toleration("gpu", "Exists"),)),
-    shape(1, milli=500, selector=(("rack", "a"),)),
-    shape(2, milli=400),
-    shape(2, within=Within.LINK_GROUP),
-    shape(other=(("example.com/nic", 1),)),
-)
-BOTH = (term("a"), term("a", "b", key="rack"))
-SHARED_CLAIM = claim("c1", volume("p1", on_node("n0")), volume("p2"))
-NAMED = related("a", affinity=(term("a"),))
-RELATED_SHAPES = (
-    asking(ports=(HostPort(80),)),
-    asking(ports=(HostPort(80, address="10.0.0.1"), HostPort(53, "UDP"))),
-    asking("a", affinity=(term("a"),)),
-    asking("a", affinity=(term("b", key="host"),)),
-    asking("a", gpus=1, affinity=BOTH),
-    asking("b", affinity=(term("a", namespace_labels={"team": "x"}, namespaces=()),)),
-    asking("a", anti_affinity=(term("a", key="host"),)),
-    asking("b", gpus=1, anti_affinity=(term("a", namespace_labels={"team": "x"}),)),
-    asking("b", anti_affinity=(term("b", namespaces=("", "other")), term("a", key="rack"))),
-    asking("a", spread=(spread("a"),)),
-    asking("a", spread=(spread("a", "b", key="host", max_skew=2), spread("b"))),
-    asking("b", spread=(spread("b", min_domains=3, honor_taints=True, honor_affinity=False),)),
-    asking("b", spread=(spread("a", required=False),), preferred=(preferred(-5, term("a")),)),
-    shape(affinity=prefers_zone("x"), features=("fast",)),
-    asking(attachments=(Attachment("disk", "v1"), Attachment("disk", "v2"))),
-    asking(attachments=(Attachment("disk", "v2"), Attachment("net", "v3"))),
-    asking(exclusive=("only",)),
-    asking(unbound=(SHARED_CLAIM,)),
-    asking(unbound=(SHARED_CLAIM, claim("c2", volume("p1"), volume("p2")))),
-    asking(
-        unbound=(
-            claim("c3", volume("p1"), provision=(in_zone("x"),)),
-            claim("c4", volume("p3", in_zone("y")), volume("p1"), provision=()),
-        )
-    ),
-    shape(volume_affinities=(in_zone("x"),), relations=NAMED),
-)
 LOOKS = tuple((space, labels) for space in ("", "other") for labels in ((), *map(app, "ab")))
 # Features, limits of volumes, and volumes that are attached.
 DESCRIBED = (
@@ -147,7 +87,6 @@ nodes = st.builds(
     st.sampled_from(((), (("example.com/nic", 1),))),
     st.sampled_from(DESCRIBED),
 )
-ALL_SHAPES = (*SHAPES, *RELATED_SHAPES, *RELATED_SHAPES)
 # By number: what Hypothesis would print of the shapes themselves is too long for it.
 shapes = st.integers(0, len(ALL_SHAPES) - 1).map(ALL_SHAPES.__getitem__)
 looks = st.sampled_from(LOOKS)
@@ -283,10 +222,20 @@ class EngineMachine(RuleBasedStateMachine):
         queue=st.sampled_from(QUEUES),
         priority=st.integers(0, 2),
         looks=st.lists(looks, min_size=6, max_size=6),
+        run_time_us=st.sampled_from((None, None, SECOND_US, 30 * SECOND_US, 120 * SECOND_US)),
     )
-    def pods_arrive(self, needs: Shape, count: int, queue: str, priority: int, looks: list[Looks]) -> None:
+    def pods_arrive(
+        self,
+        needs: Shape,
+        count: int,
+        queue: str,
+        priority: int,
+        looks: list[Looks],
+        run_time_us: int | None,
+    ) -> None:
         pods = [self.new_pod(needs, queue, priority, None, looks[number]) for number in range(count)]
-        self.happen(*(event.PodAdded(one) for one in pods))
+        said = [msgspec.structs.replace(one, run_time_us=run_time_us) for one in pods]
+        self.happen(*(event.PodAdded(one) for one in said))
 
     @rule(
         needs=st.lists(
@@ -407,10 +356,14 @@ class EngineMachine(RuleBasedStateMachine):
         strict=st.booleans(),
         prey=st.sampled_from(Prey),
         after_s=st.sampled_from((0, 0, 60)),
+        reserve_after_s=st.sampled_from((0, 0, 2)),
     )
-    def queue_set(self, name: str, priority: int, strict: bool, prey: Prey, after_s: int) -> None:
+    def queue_set(
+        self, name: str, priority: int, strict: bool, prey: Prey, after_s: int, reserve_after_s: int
+    ) -> None:
         policy = PreemptionPolicy(within_queue=prey, preempt_after_us=after_s * SECOND_US)
-        self.happen(event.QueueSet(Queue(QueueName(name), priority, strict, preemption=policy)))
+        one = queue(name, strict=strict, priority=priority, reserve_after_s=reserve_after_s)
+        self.happen(event.QueueSet(msgspec.structs.replace(one, preemption=policy)))
 
     @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4), seconds=st.integers(1, 60))
     def evictions_refused(self, indexes: list[int], seconds: int) -> None:
@@ -435,11 +388,18 @@ class EngineMachine(RuleBasedStateMachine):
         stated=st.lists(quotas, max_size=2, unique_by=lambda one: one.resource),
         state=st.sampled_from((*[QueueState.OPEN] * 7, *QueueState)),
         strict=st.sampled_from((False, False, True)),
+        reserve_after_s=st.sampled_from((0, 300)),
     )
     def queue_is_limited(
-        self, name: str, parent: str | None, stated: list[Quota], state: QueueState, strict: bool
+        self,
+        name: str,
+        parent: str | None,
+        stated: list[Quota],
+        state: QueueState,
+        strict: bool,
+        reserve_after_s: int,
     ) -> None:
-        one = queue(name, *stated, parent=parent, state=state, strict=strict)
+        one = queue(name, *stated, parent=parent, state=state, strict=strict, reserve_after_s=reserve_after_s)
         self.happen(event.QueueSet(one))
 
     @rule(name=st.sampled_from(TREE), limit_s=st.sampled_from((None, 1, 30, 60)))

@@ -10,6 +10,7 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.event_log import header_line, rerun, step_line
 from gpufleet.engine.instruction import Bind
+from gpufleet.engine.layout import PodState
 from gpufleet.engine.preemption.by_name import BY_QUEUES
 from gpufleet.engine.quota.fair_shares import FairShare, OwedAmount
 from gpufleet.engine.quota.shares import QueueShares
@@ -38,11 +39,11 @@ class Shared(Story):
     """A fleet shared by queues."""
 
     def running(self) -> Counter[str]:
-        """How many GPUs each queue has, by what is booked."""
+        """How many GPUs each queue has, by what is booked; what is reserved does not run."""
         books = self.engine.books
         counts: Counter[str] = Counter()
         for row, one in enumerate(books.pods.pods):
-            if one is not None and books.pods.node_row(row) is not None:
+            if one is not None and books.pods.state(row) in {PodState.ASSUMED, PodState.BOUND}:
                 counts[books.queue_of(row)] += one.shape.gpu.count
         return counts
 
@@ -231,11 +232,12 @@ def restarted(told: Shared) -> Shared:
     for row in rows:
         node_row = books.pods.node_row(row)
         one = books.pods.pod_at(row)
-        if node_row is None:
+        if node_row is None or books.pods.state(row) is PodState.NOMINATED:
             pods.append(event.PodAdded(one))
         else:
             pods.append(event.PodBound(one, books.fleet.node_at(node_row).name, books.pods.device_ids(row)))
-    again.happen(recalled, *queues, *nodes, *gangs, *pods)
+    reserved = event.ReservationsRecalled(told.engine.reservations())
+    again.happen(recalled, *queues, *nodes, *gangs, *pods, reserved)
     return again
 
 

@@ -321,3 +321,17 @@ def test_names_in_the_answer_cannot_move_a_cursor(capsys: pytest.CaptureFixture[
     path = fleet.write(tmp_path / "fleet")
     assert main(["whatif", "--snapshot", str(path), "--remove-node", "a\x1b[2J"]) == 2
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_work_that_says_how_long_it_runs_makes_room_when_it_ends() -> None:
+    fleet = Fleet()
+    fleet.node("gpu-1")
+    fleet.queue("team", gpu=8)
+    fleet.pod("half-an-hour", gpus=4, queue="team", node="gpu-1", activeDeadlineSeconds=1800)
+    hour = a_job("hour", pods=1, gpus=4, queue="team", activeDeadlineSeconds=3600)
+    last = a_job("last", pods=1, gpus=4, queue="team")
+    found = answer(fleet, submit=files(hour, last))
+    starts = {work.name: work.start.in_s for work in found.starts if work.start is not None}
+    assert starts == {"hour": 1800, "last": 5400}
+    assert found.waits == ()
+    assert found.waiting_pods_after == 0

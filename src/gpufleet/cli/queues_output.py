@@ -17,7 +17,7 @@ from gpufleet.cli.queues_table import Column, Glyphs, Line, laid_out, tree_names
 from gpufleet.model.errors import InputError
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.quantity import Quantity, parse_quantity
-from gpufleet.scheduler.questions.queue_answer import QueueRow, QueuesAnswer, ResourceRow
+from gpufleet.scheduler.questions.queue_answer import QueueRow, QueuesAnswer, ReservationRow, ResourceRow
 
 GPU = "gpu"
 NONE = "-"
@@ -31,6 +31,7 @@ REASONS = {
     "turn": "behind others",
     "backoff": "pause",
     "nominated": "room coming free",
+    "reserved": "place reserved",
     "incomplete-gang": "members to come",
     "starts": "about to start",
     "unknown": "unknown queue",
@@ -209,11 +210,20 @@ def _one(row: QueueRow) -> Iterator[Line]:
     for words, time in further:
         if time is not None:
             yield Line(f"  {words}: {time}")
+    if row.reservation is not None:
+        yield _reservation(row.reservation)
     if policy.namespaces:
         yield Line(f"  namespaces: {', '.join(policy.namespaces)}")
     if row.dominant_resource is not None and row.share is not None:
         yield Line(f"  dominant share: {plain(row.share)} of {row.dominant_resource}, by its weight")
     yield Line("")
+
+
+def _reservation(held: ReservationRow) -> Line:
+    start = f"expected to start {held.expected_start}" if held.expected_start else "nobody knows its start"
+    nodes = f"{held.nodes} node{'' if held.nodes == 1 else 's'}" if held.nodes else "nodes"
+    whose = f"{held.kind} {held.namespace}/{held.name}"
+    return Line(f"  reservation: {whose} holds {nodes} since {held.since}, {start}")
 
 
 def _waiting(row: QueueRow) -> Iterator[Line]:
@@ -236,7 +246,7 @@ def _waiting(row: QueueRow) -> Iterator[Line]:
                 f"{one.kind} {one.namespace}/{one.name}",
                 str(one.pods),
                 str(one.priority),
-                REASONS.get(one.reason, one.reason),
+                REASONS.get(one.reason, one.reason) + (f": {one.why}" if one.why else ""),
                 one.created,
             ],
             "",

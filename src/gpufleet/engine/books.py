@@ -30,7 +30,7 @@ from gpufleet.engine.standing import PLACED_IN_STEP, Marks
 from gpufleet.engine.tables import TableStore
 from gpufleet.engine.takings import Takings
 from gpufleet.engine.trial import Trial
-from gpufleet.engine.waiting import Line, LineKey, WaitingRoom
+from gpufleet.engine.waiting import Line, LineKey, WaitingRoom, run_time_class
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
@@ -145,6 +145,8 @@ class Books:
         pod = self.pods.pod_at(row)
         shape = int(self.store.tables.pods[layout.POD_SHAPE, row])
         key = LineKey(pod.queue, pod.priority, shape, preempts=pod.preempts)
+        if pod.run_time_us is not None:
+            key = key._replace(run_time_class=run_time_class(pod.run_time_us))
         if self.neighbours.is_active:
             apart = key._replace(apart=self.neighbours.looks(row))
             if apart in self.waiting.lines:

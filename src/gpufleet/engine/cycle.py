@@ -3,7 +3,7 @@
 Queues are taken by their turns (``quota.turns``), inside a queue the heads of its lines. What
 fits is booked at once and bound; what does not is parked with its line, or, if the victim search
 finds a way, causes evictions. The cycle ends when every line is empty, parked, or behind the
-parked head of a strict queue.
+parked head of a strict queue. Who has waited for long holds a reservation (``reservations``).
 """
 
 from gpufleet.engine import layout
@@ -24,12 +24,15 @@ from gpufleet.engine.instruction import (
 from gpufleet.engine.members import Members
 from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.overtime import Overtime
+from gpufleet.engine.reservations.backfill import Backfill
+from gpufleet.engine.reservations.book import Reservations
+from gpufleet.engine.reservations.telling import ReservationTelling
 from gpufleet.engine.search import NO_NODES
 from gpufleet.engine.second_looks import SecondLooks
 from gpufleet.engine.stopping import closed_nominations, running_in_stopped_queues
 from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.verdict import judge_each
-from gpufleet.engine.victims import Asking, NoVictims, Plan, VictimSearch
+from gpufleet.engine.victims import Asking, NoPlan, NoVictims, Plan, VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName
@@ -40,19 +43,28 @@ class Cycle:
     """Makes the decisions of one step."""
 
     def __init__(
-        self, books: Books, nominations: Nominations, victims: VictimSearch, overtime: Overtime
+        self,
+        books: Books,
+        nominations: Nominations,
+        victims: VictimSearch,
+        overtime: Overtime,
+        reservations: Reservations,
     ) -> None:
         self.books = books
         self.nominations = nominations
         self.victims = victims
         self.evicts = not isinstance(victims, NoVictims)
         self.overtime = overtime
+        self.reservations = reservations
+        self.backfill = Backfill(books, reservations)
+        self.telling = ReservationTelling(books, reservations)
         self.second_looks = SecondLooks(books)
         self.at_us = 0
         self.instructions: list[AnyInstruction] = []
         self._verdicts: dict[tuple[int, Looks, int, bool], tuple[Shape, Verdict]] = {}
         self._verdicts_at = (layout.NOT_SET, layout.NOT_SET, layout.NOT_SET)
         self._hopeful_gangs: dict[int, dict[LineKey, None]] = {}
+        self._again_at_us: int | None = None
 
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Decide everything that can be decided now."""
@@ -65,6 +77,7 @@ class Cycle:
             self.overtime.settle()
             for nomination in closed_nominations(self.books):
                 self.nominations.cancel(nomination)
+        self.reservations.put_aside(at_us)
         self._serve_nominated()
         if self.books.room_freed:
             self.books.room_freed = False
@@ -80,7 +93,12 @@ class Cycle:
         for row, limit in self.overtime.take(at_us):
             self._evict(row, None, WhyEvicted.OVERTIME, limit)
         self._serve_queues(at_us)
+        if self.reservations.end_round():
+            self._wake_who_may_fit()
+            self._wake_kept_out(everybody=False)
+            self._serve_queues(at_us)
         self.instructions += self.nominations.take_withdrawn()
+        self.instructions += self.telling.news(at_us)
         self._tell_who_waits()
         return self.instructions
 
@@ -111,7 +129,8 @@ class Cycle:
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
-        dues = (self.books.next_backoff_us(), self.second_looks.next_due_us(), self.overtime.next_due_us())
+        others = (self.overtime.next_due_us(), self.reservations.next_due_us())
+        dues = (self.books.next_backoff_us(), self.second_looks.next_due_us(), *others)
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
     def _wake_who_may_fit(self) -> None:
@@ -185,7 +204,7 @@ class Cycle:
                 books.set_apart_late(line)
                 return True
             if books.gate.keeps_out(row):
-                if books.gate.bar(row) is None and self._seek_for_pod(line, row):
+                if books.gate.bar(row) is None and self._find_other_ways(line, row, lacks_quota=True):
                     return True
                 return self._keep_out(line, row)
         if books.neighbours.is_watchful and books.neighbours.concerns(row):
@@ -230,10 +249,37 @@ class Cycle:
 
     def _seek_or_park(self, line: Line, row: int) -> bool:
         """A pod fits nowhere: it is nominated if others' end makes room, otherwise its line is parked."""
-        if self._seek_for_pod(line, row):
+        if self._find_other_ways(line, row):
             return True
         self._park(line, row)
         return False
+
+    def _find_other_ways(self, line: Line, row: int, *, lacks_quota: bool = False) -> bool:
+        """The first pod of a line cannot run where nobody is: it may run where others start later, or once
+        others are evicted, or it holds the place where it will start.
+        """
+        for behind in self.backfill.place(Asking(row, None, self.at_us)):
+            self._bind(behind)
+            self.books.waiting.advance(line)
+            return True
+        return self._seek_for_pod(line, row) or self._reserve_for_pod(line, row, lacks_quota=lacks_quota)
+
+    def _reserve_for_pod(self, line: Line, row: int, *, lacks_quota: bool) -> bool:
+        """The first pod of a line holds the place where it will start first; False if it holds none."""
+        asking = Asking(row, None, self.at_us)
+        if self.reservations.hold(line, asking, self._again_at_us, own_queue_only=lacks_quota) is None:
+            return False
+        if line.untold.pop((self.books.sequence_by_row[row], row), 0) is None:
+            self.instructions.append(Unschedulable(self.books.pods.pod_at(row).uid, self.verdict(row)))
+        self.books.waiting.advance(line)
+        return True
+
+    def _reserve_for_gang(self, line: Line, members: Members, *, lacks_quota: bool) -> bool:
+        """The same for a gang that lacks its minimum."""
+        if not members.waiting or not members.missing:
+            return False
+        asking = Asking(next(iter(members.waiting)), members, self.at_us)
+        return self.reservations.hold(line, asking, self._again_at_us, own_queue_only=lacks_quota) is not None
 
     def _seek_for_pod(self, line: Line, row: int) -> bool:
         """Look for pods whose end makes room, or frees quota, for the first pod of a line."""
@@ -255,6 +301,7 @@ class Cycle:
     def _seek(self, key: LineKey, asking: Asking, beneficiary: PodUid | GangName) -> bool:
         """Look for pods whose end makes room for a workload; False if there are none."""
         found = self.victims.find(asking, self.books)
+        self._again_at_us = found.again_at_us if isinstance(found, NoPlan) else None
         if not isinstance(found, Plan):
             if found is not None:
                 self.second_looks.note(key, found)
@@ -314,20 +361,25 @@ class Cycle:
         if books.gate.is_active and self._gang_is_kept_out(line, members):
             if self._seek_for_gang(line, members, line.key.gang):
                 return True
+            if self._reserve_for_gang(line, members, lacks_quota=True):
+                return True
             return books.gate.is_late(next(iter(members.waiting)))
         only_minimum = members.missing > 0 and members.may_grow_later and books.waiting.others_wait(line)
         attempt = books.gangs.attempt(members, books.trial(), surplus=not only_minimum)
-        for row in attempt.placed:
+        first = next(iter(members.waiting), layout.NOT_SET)
+        placed = attempt.placed or self.backfill.place(Asking(first, members, self.at_us))
+        for row in placed:
             self._bind(row)
-        if members.waiting and attempt.placed:
+        if members.waiting and placed:
             books.give_turn(members, line)
-            if only_minimum:
-                # The others' turn comes first; what is left after them is for growth.
+            if only_minimum:  # The others' turn comes first; what is left after them is for growth.
                 return True
-        if not attempt.placed and self._seek_for_gang(line, members, line.key.gang):
+        if not placed and self._seek_for_gang(line, members, line.key.gang):
             return True
-        if members.waiting and not members.told and not attempt.placed:
+        if members.waiting and not members.told and not placed:
             self._tell_gang(members, attempt.placeable, attempt.verdict, attempt.role)
+        if not placed and self._reserve_for_gang(line, members, lacks_quota=False):
+            return True
         if members.waiting:
             self._note_hopes(line.key, members)
             if books.gate.is_active:
@@ -366,6 +418,7 @@ class Cycle:
         if node_row is None:
             raise BrokenInvariantError(f"pod {uid} was placed on no node")
         books.placed_in_step.add(row)
+        books.pods.assumed_at_us[row] = self.at_us
         ids = books.pods.device_ids(row)
         devices = tuple([device for device in ids if device is not None])
         if len(devices) != len(ids):
@@ -378,24 +431,8 @@ class Cycle:
             return
         members.told = members.told or verdict is not None
         members.told_short = members.told_short or verdict is None
+        verdict = self.telling.complete_gang(verdict, members, self.at_us)
         self.instructions.append(refusal(members, members.gang, placeable, verdict, role))
-
-    def explain_gang(self, name: GangName) -> GangUnschedulable | None:
-        """Why a gang cannot start as of now: it is tried, and whatever came of that taken back."""
-        members = self.books.gangs.by_name.get(name)
-        if members is None or members.gang is None or not members.waiting:
-            return None
-        if not members.ready:
-            return refusal(members, members.gang, len(members.placed), None, members.short_role)
-        first = next(iter(members.waiting))
-        if self.books.gate.is_active and self.books.gate.bar(first) is not None:
-            return refusal(members, members.gang, len(members.placed), self.verdict(first), "")
-        trial = self.books.trial()
-        attempt = self.books.gangs.attempt(members, trial, asked=True)
-        trial.undo()
-        if attempt.placed:
-            return None
-        return refusal(members, members.gang, attempt.placeable, attempt.verdict, attempt.role)
 
     def _tell_who_waits(self) -> None:
         for members in self.books.take_short_gangs():
@@ -420,6 +457,17 @@ class Cycle:
 
     def verdict(self, row: int) -> Verdict:
         """Why a waiting pod fits nowhere as of now."""
+        own = self.reservations.of_row(row)
+        if own is None:
+            found = self._verdict_of_others(row)
+        else:
+            with self.books.trial() as without:
+                without.release_all(list(own.nomination.rows))
+                found = self._verdict_of_others(row)
+        return self.telling.complete(found, row, self.at_us)
+
+    def _verdict_of_others(self, row: int) -> Verdict:
+        """The same without a word of reservations."""
         tables, neighbours = self.books.store.tables, self.books.neighbours
         shape_row = int(tables.pods[layout.POD_SHAPE, row])
         at = (int(tables.counters[layout.COUNTER_CHANGES]), neighbours.changes, self.books.queues.changes)

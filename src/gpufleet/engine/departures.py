@@ -22,7 +22,8 @@ class Nomination:
 
     ``rows`` are its pods, ``waits_for`` the departing pods without whom it fits. ``elsewhere`` are those
     among them that hold nothing where it was placed, but something else that it needs, such as quota.
-    ``alike`` is what it shares with single pods of the same needs, None for a gang.
+    ``alike`` is what it shares with single pods of the same needs, None for a gang. ``reserved``: those it
+    waits for were not told to end (``reservations``).
     """
 
     number: int
@@ -31,6 +32,7 @@ class Nomination:
     alike: int | None
     waits_for: dict[PodUid, None]
     elsewhere: dict[PodUid, None]
+    reserved: bool = False
 
 
 class Departures:
@@ -99,11 +101,15 @@ class Departures:
         alike: int | None,
         waits_for: tuple[PodUid, ...],
         elsewhere: tuple[PodUid, ...],
+        *,
+        reserved: bool = False,
     ) -> Nomination:
         """A workload waits for these pods to go."""
         self._number += 1
         number = self._number
-        nomination = Nomination(number, rows, gang, alike, dict.fromkeys(waits_for), dict.fromkeys(elsewhere))
+        nomination = Nomination(
+            number, rows, gang, alike, dict.fromkeys(waits_for), dict.fromkeys(elsewhere), reserved
+        )
         self.nominations[number] = nomination
         self.by_row.update(dict.fromkeys(rows, nomination))
         if alike is not None:
@@ -127,6 +133,12 @@ class Departures:
         for uid in nomination.waits_for:
             _take_out(self._by_departing, uid, nomination.number)
             self._note_who_waits(uid)
+
+    def wait_also(self, nomination: Nomination, uid: PodUid) -> None:
+        """A nomination waits for one more pod."""
+        nomination.waits_for[uid] = None
+        self._by_departing.setdefault(uid, {})[nomination.number] = None
+        self._note_who_waits(uid)
 
     def waiting_for(self, uid: PodUid) -> list[Nomination]:
         """The nominations that wait for a pod."""

@@ -6,6 +6,7 @@ stores, so each is a tagged struct that survives a trip through JSON unchanged.
 
 import msgspec
 
+from gpufleet.engine.instruction import Reservation
 from gpufleet.engine.lesson import Lesson
 from gpufleet.model.device import Device
 from gpufleet.model.disruption_budget import DisruptionBudget
@@ -195,6 +196,12 @@ class PastUseRecalled(Event, frozen=True, tag="past-use-recalled"):
     uses: tuple[PastUseOf, ...]
 
 
+class ReservationsRecalled(Event, frozen=True, tag="reservations-recalled"):
+    """Who held which places before a restart: they hold them on, as far as nothing speaks against it."""
+
+    reservations: tuple[Reservation, ...]
+
+
 AnyEvent = (
     NodeSet
     | NodeRemoved
@@ -218,4 +225,5 @@ AnyEvent = (
     | TargetWorkloadSet
     | LessonLearned
     | PastUseRecalled
+    | ReservationsRecalled
 )

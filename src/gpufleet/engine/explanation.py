@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTried, Verdict
 from gpufleet.engine.quota.words import bar_words, shortage_words
+from gpufleet.engine.reservations.words import reservation_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import GpuRequest, Shape, Within
@@ -142,7 +143,9 @@ def gpus_asked_for(gpu: GpuRequest) -> list[str]:
 def explain(verdict: Verdict, shape: Shape) -> str:
     """Why a pod of the shape fits nowhere, in one paragraph."""
     models = [by_models(verdict)] if verdict.models_tried else []
-    return "; ".join([f"needs {asked_for(shape)}", *by_queue(verdict), by_nodes(verdict), *models])
+    reserved = reservation_words(verdict)
+    said = [f"needs {asked_for(shape)}", *reserved, *by_queue(verdict), by_nodes(verdict), *models]
+    return "; ".join(said)
 
 
 def by_models(verdict: Verdict) -> str:

@@ -173,6 +173,41 @@ class ModelsTried(msgspec.Struct, frozen=True, omit_defaults=True):
     placeable: int | None = None
 
 
+class ReservedPlace(msgspec.Struct, frozen=True):
+    """The place that is reserved for one pod, and its devices as far as they are known."""
+
+    uid: PodUid
+    node: NodeName
+    devices: tuple[DeviceId | None, ...] = ()
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """Who holds which places until it can start there.
+
+    ``name`` is the holder's for people. ``start_us`` is the engine time at which the work that runs there
+    is expected to have ended, None where somebody's end is not known. ``since_us`` is when it was made.
+    ``waits_for`` are those whose work must end first.
+    """
+
+    holder: PodUid | GangName
+    name: str
+    queue: QueueName
+    since_us: int
+    start_us: int | None
+    places: tuple[ReservedPlace, ...]
+    waits_for: tuple[PodUid, ...]
+
+
+class ReservationHint(msgspec.Struct, frozen=True):
+    """A reservation as a verdict names it: whose it is, on how many nodes, until when."""
+
+    holder: PodUid | GangName
+    name: str
+    queue: QueueName
+    nodes: int
+    start_us: int | None
+
+
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a shape fits nowhere now.
 
@@ -180,6 +215,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     under each. ``nearest`` is None where no amount of room would help. ``hurdle`` is None where no
     node refuses the shape. ``bar`` and ``quota`` say what its queue has against it, before any node.
     ``models_tried`` says the same of each group of models in the order in which they were tried.
+    ``reserved`` is its own reservation, ``kept_off_by`` that of others without which it would run.
     """
 
     nodes: int
@@ -190,6 +226,23 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     bar: QueueBar | None = None
     quota: QuotaShortage | None = None
     models_tried: tuple[ModelsTried, ...] = ()
+    reserved: ReservationHint | None = None
+    kept_off_by: ReservationHint | None = None
+
+
+class Reserved(Instruction, frozen=True, tag="reserved"):
+    """A workload that waits holds these places from now on, in place of any it held before.
+
+    That it waits for others' end by now is not told again.
+    """
+
+    reservation: Reservation
+
+
+class ReservationEnded(Instruction, frozen=True, tag="reservation-ended"):
+    """A workload holds no reservation any more: it has its place, or others had a better right."""
+
+    holder: PodUid | GangName
 
 
 class Unschedulable(Instruction, frozen=True, tag="unschedulable"):
@@ -245,6 +298,8 @@ AnyInstruction = (
     | Evict
     | Nominated
     | NominationWithdrawn
+    | Reserved
+    | ReservationEnded
     | Unschedulable
     | GangUnschedulable
     | GangUnknown

@@ -18,6 +18,7 @@ from gpufleet.engine.members import Members
 from gpufleet.engine.nominations import Nominations
 from gpufleet.engine.overtime import Overtime
 from gpufleet.engine.quota.resources import PRICE_MILLI_MAX
+from gpufleet.engine.reservations.book import Reservations
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
@@ -30,10 +31,13 @@ ENTRY_COUNT_MAX = 1_000_000_000
 class Intake:
     """Applies events to the books."""
 
-    def __init__(self, books: Books, nominations: Nominations, overtime: Overtime) -> None:
+    def __init__(
+        self, books: Books, nominations: Nominations, overtime: Overtime, reservations: Reservations
+    ) -> None:
         self.books = books
         self.nominations = nominations
         self.overtime = overtime
+        self.reservations = reservations
         self.at_us = 0
         self._handlers: dict[type[event.Event], Callable[..., None]] = {
             event.NodeSet: self._node_set,
@@ -58,6 +62,7 @@ class Intake:
             event.TargetWorkloadSet: self._target_workload_set,
             event.LessonLearned: self._lesson_learned,
             event.PastUseRecalled: self._past_use_recalled,
+            event.ReservationsRecalled: self.reservations.recall,
         }
 
     def take(self, happened: event.Event, at_us: int) -> None:

@@ -52,8 +52,14 @@ class Nominations:
         self.departures = books.departures
         self.withdrawn: dict[PodUid, None] = {}
 
-    def nominate(self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...]) -> Nomination:
-        """Keep these places for a workload until these pods are gone."""
+    def nominate(
+        self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...], *, reserved: bool = False
+    ) -> Nomination:
+        """Keep these places for a workload until these pods are gone.
+
+        ``reserved``: nobody told these pods to end, and ``reservations`` sees to it that the workload is
+        tried again in its turn.
+        """
         books = self.books
         for one in placements:
             self._book(one)
@@ -63,11 +69,13 @@ class Nominations:
         elsewhere = tuple(uid for uid in waits_for if pods.node_row(pods.row_by_uid[uid]) not in nodes)
         gang = pods.pod_at(rows[0]).gang
         alike = None
-        if gang is None:
+        if reserved:
+            elsewhere = ()
+        elif gang is None:
             alike = int(books.store.tables.pods[layout.POD_SHAPE, rows[0]])
         for row in rows:
             books.nominated(row)
-        nomination = self.departures.nominate(rows, gang, alike, waits_for, elsewhere)
+        nomination = self.departures.nominate(rows, gang, alike, waits_for, elsewhere, reserved=reserved)
         if gang is not None:
             books.regard_gang(gang)
         return nomination
@@ -93,15 +101,21 @@ class Nominations:
 
     def cancel(self, nomination: Nomination) -> None:
         """The places are not kept any more: the workload waits as before."""
+        self.take_back(nomination)
+        if not nomination.reserved:
+            for row in nomination.rows:
+                self.withdrawn[self.books.pods.pod_at(row).uid] = None
+        self.books.room_freed = True
+
+    def take_back(self, nomination: Nomination) -> None:
+        """The same, and nobody is told."""
         books = self.books
         self.departures.end(nomination)
         for row in nomination.rows:
             books.pods.unbook(row, PodState.WAITING)
-            self.withdrawn[books.pods.pod_at(row).uid] = None
         books.neighbours.follow_moves()
         for row in nomination.rows:
             books.lost_nomination(row)
-        books.room_freed = True
 
     def cancel_of(self, row: int) -> None:
         """A pod is about to be described anew, to be bound by somebody, or to be forgotten."""
@@ -125,15 +139,19 @@ class Nominations:
         """Pods that lost the place that was kept for them since this was last asked."""
         if not self.withdrawn:
             return []
-        pods = self.books.pods
-        without = {PodState.WAITING, PodState.BACKOFF}
-        said = [
-            NominationWithdrawn(uid)
-            for uid in self.withdrawn
-            if uid in pods.row_by_uid and pods.state(pods.row_by_uid[uid]) in without
-        ]
+        said = [NominationWithdrawn(uid) for uid in self.withdrawn if self._has_no_place(uid)]
         self.withdrawn.clear()
         return said
+
+    def _has_no_place(self, uid: PodUid) -> bool:
+        """True for a pod that waits; a reservation is no place that others leave for it."""
+        row = self.books.pods.row_by_uid.get(uid)
+        if row is None:
+            return False
+        nomination = self.departures.by_row.get(row)
+        if nomination is not None:
+            return nomination.reserved
+        return self.books.pods.state(row) in {PodState.WAITING, PodState.BACKOFF}
 
     def settle(self) -> list[int]:
         """The rows of nominated pods that can be bound now, in the order of their nomination.
@@ -150,6 +168,8 @@ class Nominations:
         ready: list[int] = []
         for number in sorted(numbers):
             nomination = self.departures.nominations[number]
+            if nomination.reserved:
+                continue
             if self.is_ready(nomination):
                 ready += self.take(nomination)
             elif not nomination.waits_for:
@@ -208,11 +228,12 @@ class Nominations:
         pods.make_journal_room(len(aside) + len(rows), store.tables.pod_devices.shape[1])
         gone = np.array(aside, np.int64)
         release_all_by_handle(store.handle, gone, int(PodState.WAITING), pods.standing.cells, 0)
-        has_room = all(map(self._fits_and_is_placed, kept))
+        has_room = all(map(self.fits_and_is_placed, kept))
         undo_by_handle(store.handle, mark)
         return has_room
 
-    def _fits_and_is_placed(self, one: Placement) -> bool:
+    def fits_and_is_placed(self, one: Placement) -> bool:
+        """Book a pod where it is to go, inside a trial, if that is really free."""
         tables = self.books.store.tables
         shape = int(tables.pods[layout.POD_SHAPE, one.row])
         if layout.NOT_SET in one.devices or not fit.host_fits(tables, shape, one.node):
@@ -236,7 +257,7 @@ class Nominations:
                 if not placed and not self.books.neighbours.is_watchful:
                     break
         for nomination in list(self.departures.nominations.values()):
-            if nomination.gang is not None:
+            if nomination.gang is not None and not nomination.reserved:
                 moved += self._place_anew(nomination)
         return moved
 

@@ -39,6 +39,7 @@ class PodBook:
         self._stated_ids: dict[int, tuple[DeviceId | None, ...]] = {}
         self.standing = Standing()
         self.started_at_us = Moments(self.standing, STARTED_AT_US)
+        self.assumed_at_us: dict[int, int] = {}
         self.checkpointed_at_us = Moments(self.standing, CHECKPOINTED_AT_US)
         self.left_nodes: dict[int, None] = {}
         self.notes_moves = False
@@ -101,6 +102,7 @@ class PodBook:
         self.leave_lost_node(uid)
         self._count_priority(self.pod_at(row).priority, -1)
         self.standing.drop(row)
+        self.assumed_at_us.pop(row, None)
         tables = self.store.tables
         tables.pods[layout.POD_STATE, row] = PodState.ABSENT
         self.shapes.drop(int(tables.pods[layout.POD_SHAPE, row]))

@@ -9,7 +9,7 @@ draws no random number that is not derived from its seed and its events, so a sa
 from collections.abc import Iterable
 
 from gpufleet.engine.books import Books
-from gpufleet.engine.cycle import Cycle
+from gpufleet.engine.cycle import Cycle, refusal
 from gpufleet.engine.defragmentation.consolidation import Consolidation, Defragmentation
 from gpufleet.engine.defragmentation.for_workload import moves_for
 from gpufleet.engine.defragmentation.moves import Move
@@ -21,6 +21,7 @@ from gpufleet.engine.instruction import (
     Learn,
     Rejected,
     RequeueAfter,
+    Reservation,
     Verdict,
 )
 from gpufleet.engine.intake import Intake
@@ -32,6 +33,7 @@ from gpufleet.engine.preemption.search import PreemptionSearch
 from gpufleet.engine.quota.fair_shares import FairShare, fair_shares
 from gpufleet.engine.quota.line_up import Queued, line_up
 from gpufleet.engine.quota.report import QueueUse, queue_report
+from gpufleet.engine.reservations.book import Reservations
 from gpufleet.engine.victims import Asking, NoVictims, VictimSearch
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
@@ -51,8 +53,9 @@ class Engine:
         self.nominations = Nominations(self.books)
         search = victims or PreemptionSearch()
         overtime = Overtime(self.books, evicts=not isinstance(search, NoVictims))
-        self._intake = Intake(self.books, self.nominations, overtime)
-        self._cycle = Cycle(self.books, self.nominations, search, overtime)
+        self._reservations = Reservations(self.books, self.nominations)
+        self._intake = Intake(self.books, self.nominations, overtime, self._reservations)
+        self._cycle = Cycle(self.books, self.nominations, search, overtime, self._reservations)
         self.at_us = 0
 
     def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:
@@ -74,7 +77,8 @@ class Engine:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
             self.books.store.keep()
         instructions = rejected + self._cycle.run(at_us)
-        self.books.past_use.follow(at_us)
+        with self._reservations.left_out():
+            self.books.past_use.follow(at_us)
         due_us = self._cycle.next_due_us()
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
@@ -97,16 +101,36 @@ class Engine:
     def fair_shares(self) -> tuple[FairShare, ...]:
         """What each queue is owed of each resource, and its dominant share; none while no queue is described.
 
-        Costs the whole tree.
+        What is reserved is wanted and not yet had. Costs the whole tree.
         """
-        return fair_shares(self.books.queues, self.books.turns, self.at_us)
+        with self._reservations.left_out():
+            return fair_shares(self.books.queues, self.books.turns, self.at_us)
 
     def explain_gang(self, name: GangName) -> GangUnschedulable | None:
         """Why a gang cannot start now; None if nobody of it waits, or nothing stands in its way.
 
         Costs as much as trying to place it, which is taken back.
         """
-        return self._cycle.explain_gang(name)
+        members, verdict = self.books.gangs.by_name.get(name), self._cycle.verdict
+        if members is None or members.gang is None:
+            return None
+        kept = next(iter(members.nominated), None)
+        if kept is not None and self._reservations.of_row(kept) is not None:
+            return refusal(members, members.gang, len(members.placed), verdict(kept), "")
+        if not members.waiting:
+            return None
+        if not members.ready:
+            return refusal(members, members.gang, len(members.placed), None, members.short_role)
+        first = next(iter(members.waiting))
+        if self.books.gate.is_active and self.books.gate.bar(first) is not None:
+            return refusal(members, members.gang, len(members.placed), verdict(first), "")
+        trial = self.books.trial()
+        attempt = self.books.gangs.attempt(members, trial, asked=True)
+        trial.undo()
+        if attempt.placed:
+            return None
+        why = self._cycle.telling.complete_gang(attempt.verdict, members, self.at_us)
+        return refusal(members, members.gang, attempt.placeable, why, attempt.role)
 
     def queue_report(self) -> tuple[QueueUse, ...]:
         """What each queue may have, has, and why its work waits; empty while no queue is described."""
@@ -137,9 +161,13 @@ class Engine:
         if members is not None and members.waiting and members.missing:
             return Asking(next(iter(members.waiting)), members, self.at_us)
         row = self._row_without_place(PodUid(workload))
-        if row is None or self.books.pods.pod_at(row).gang is not None:
+        if row is None or self.books.pods.pod_at(row).gang is not None or self._reservations.of_row(row):
             return None
         return Asking(row, None, self.at_us)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Who holds which places, and when each is expected to start; those of the best right first."""
+        return self._reservations.values(self.at_us)
 
     def explain(self, uid: PodUid) -> Verdict | None:
         """Why a waiting pod fits nowhere now; None if it is unknown or has a place."""
@@ -156,6 +184,6 @@ class Engine:
 
     def _row_without_place(self, uid: PodUid) -> int | None:
         row = self.books.pods.row_by_uid.get(uid)
-        if row is None or self.books.pods.state(row) not in {PodState.WAITING, PodState.BACKOFF}:
-            return None
-        return row
+        if row is None or self._reservations.of_row(row) is not None:
+            return row
+        return row if self.books.pods.state(row) in {PodState.WAITING, PodState.BACKOFF} else None

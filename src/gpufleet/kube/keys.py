@@ -38,6 +38,8 @@ HAMI_AVOID_MODEL = "nvidia.com/nouse-gputype"
 
 # Which CUDA the containers need: "12.4", or "any" where the name of an image is not to be believed.
 CUDA_VERSION = "gpufleet.io/cuda-version"
+# How long a pod says that it runs at most, as in 1h30m.
+RUN_TIME = "gpufleet.io/run-time"
 # Variables of NVIDIA's container toolkit.
 REQUIRE_CUDA = "NVIDIA_REQUIRE_CUDA"
 DISABLE_REQUIRE = "NVIDIA_DISABLE_REQUIRE"
@@ -162,6 +164,7 @@ POD_ANNOTATIONS = frozenset(
         HAMI_USE_MODEL,
         HAMI_AVOID_MODEL,
         CUDA_VERSION,
+        RUN_TIME,
         *QUEUE_KEYS,
         RUN_TIME_MAX,
         CHECKPOINTED_AT,

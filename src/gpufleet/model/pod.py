@@ -15,7 +15,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     ``role`` is the pod's part in its gang, "" where the gang knows no roles. ``leaving`` is a pod that
     was told to end: it holds what it has until it is gone, but topology spread no longer counts it.
     A pod that is not ``preemptible`` is never evicted for another's sake; one that is ``replaceable`` is made
-    anew by a controller when it ends, so it may be moved. One that has run for ``run_time_max_us`` is ended;
+    anew by a controller when it ends, so it may be moved. ``run_time_us`` is how long it says that it runs at
+    most, None where nobody said. One that has run for ``run_time_max_us`` is ended;
     None: unless its queue says so. A ``foreign`` one was placed by another scheduler: no limit of ours on how
     long work runs is its limit. ``preempts`` is False for a pod for whose sake nobody is evicted, and nobody
     for that of its gang.
@@ -37,6 +38,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     run_time_max_us: int | None = None
     foreign: bool = False
     preempts: bool = True
+    run_time_us: int | None = None
 
     @property
     def is_service(self) -> bool:

@@ -26,6 +26,8 @@ GPU_MODEL_PREFIX = "gpu/"
 """Before the name of a model: GPUs of that model, in thousandths."""
 
 WEIGHT_ONE_MILLI = 1000
+RESERVE_AFTER_US = 300_000_000
+"""Five minutes: what starts by itself in less keeps nobody off."""
 
 
 class QueueState(enum.StrEnum):
@@ -93,7 +95,8 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     ``run_time_max_us`` is ended. ``half_life_us`` lets past usage count in the comparison with its
     siblings, half as much after each such time; 0 looks at the present only. What was made after
     ``draining_since_us`` came too late for a draining queue; where that is None, what the engine hears of
-    after it heard that the queue drains.
+    after it heard that the queue drains. Work that has waited for ``reserve_after_us`` may hold a
+    reservation of the place where it will start first; None: never.
     """
 
     name: QueueName
@@ -107,3 +110,4 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     run_time_max_us: int | None = None
     half_life_us: int = 0
     draining_since_us: int | None = None
+    reserve_after_us: int | None = RESERVE_AFTER_US

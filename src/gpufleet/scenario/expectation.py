@@ -8,10 +8,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gpufleet.scenario.amounts import microseconds
 from gpufleet.scenario.errors import ScenarioError
 from gpufleet.scenario.reasons import why_waiting
 from gpufleet.scenario.stage import Decision, Stage
-from gpufleet.scenario.text import ExpectText
+from gpufleet.scenario.text import ExpectText, ReservedText
+
+UNKNOWN = "unknown"
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -38,6 +41,8 @@ def differences(
     if expected.evicted is not None:
         evicted = dict(Counter(_work_of(stage, one.evicted) for one in decided if one.evicted))
         found += _differ(f"{field}.evicted", expected.evicted, evicted)
+    if expected.reserved is not None:
+        found += _reserved(expected.reserved, stage, f"{field}.reserved")
     if expected.rejected is not None:
         rejected = [one for one in decided if one.rejected]
         found += _rejected(expected.rejected, rejected, f"{field}.rejected")
@@ -97,6 +102,22 @@ def _domains(expected: ExpectText, stage: Stage, field: str, levels: list[str]) 
             above = levels[: levels.index(level) + 1]
             paths = {tuple(stage.nodes[node].labels.get(one) for one in above) for node in nodes}
             yield from _differ(place, count, len(paths))
+
+
+def _reserved(expected: dict[str, ReservedText], stage: Stage, field: str) -> Iterator[Difference]:
+    found = {one.name: one for one in stage.engine.reservations()}
+    for name in expected:
+        _known(stage, name, f"{field}.{name}")
+    yield from _differ(field, sorted(expected), sorted(found))
+    for name in sorted(set(expected) & set(found)):
+        wanted, one = expected[name], found[name]
+        start_us = None if wanted.start == UNKNOWN else microseconds(wanted.start, f"{field}.{name}.start")
+        if start_us != one.start_us:
+            start = UNKNOWN if one.start_us is None else f"{one.start_us / 1e6:g}s"
+            yield Difference(f"{field}.{name}.start", wanted.start, start)
+        if wanted.nodes is not None:
+            nodes = sorted({str(place.node) for place in one.places})
+            yield from _differ(f"{field}.{name}.nodes", sorted(wanted.nodes), nodes)
 
 
 def _rejected(expected: list[str], found: list[Decision], field: str) -> Iterator[Difference]:

@@ -22,6 +22,7 @@ AMPLE_CPU_MILLI = 10_000_000
 AMPLE_BYTES = 1 << 50
 AMPLE_PODS = 100_000
 COUNT_MAX = 20_000
+NEVER = "never"
 
 
 def numbered(name: str, count: int | None, field: str) -> list[str]:
@@ -93,6 +94,9 @@ def queue_of(text: QueueText, field: str) -> Queue:
         _preemption(text.preemption, f"{field}.preemption"),
         None if run_time_max is None else microseconds(run_time_max, f"{field}.runTimeMax"),
         microseconds(text.half_life, f"{field}.halfLife"),
+        reserve_after_us=None
+        if text.reserve_after == NEVER
+        else microseconds(text.reserve_after, f"{field}.reserveAfter"),
     )
 
 

@@ -90,6 +90,7 @@ class QueueText(Text, frozen=True, kw_only=True):
     preemption: PreemptionText = PreemptionText()
     run_time_max: str | None = None
     half_life: str = "0s"
+    reserve_after: str = "5m"
 
 
 class BudgetText(Text, frozen=True, kw_only=True):
@@ -139,7 +140,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     ``runsOn`` names the node, or a node for each pod, where it runs already, for as long as ``runsFor``
     says; ``checkpointed`` is how long ago it saved its work. What is not ``preemptible`` is never evicted
     for others, and for what not ``preempts`` nobody is; what has run for ``runTimeMax`` is evicted for
-    nobody's sake.
+    nobody's sake. ``runTime`` is how long each of its pods says that it runs; the story ends them.
     """
 
     name: str
@@ -163,6 +164,14 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     run_time_max: str | None = None
     preempts: bool = True
     labels: dict[str, str] = {}
+    run_time: str | None = None
+
+
+class ReservedText(Text, frozen=True, kw_only=True):
+    """A reservation: the time at which its holder is expected to start, and the nodes, sorted."""
+
+    start: str = "unknown"
+    nodes: list[str] | None = None
 
 
 class ExpectText(Text, frozen=True, kw_only=True):
@@ -172,6 +181,7 @@ class ExpectText(Text, frozen=True, kw_only=True):
     ``waiting``: words that the reason why it waits contains; "" for any reason. ``started``: the
     work that got a place since the last moment, in this order, and no other. ``evicted``: the same for
     work that lost pods, with their number; ``domains``: over how many domains of a level it is spread.
+    ``reserved``: who holds a reservation, and no other.
     """
 
     running: dict[str, int | str | list[str]] = {}
@@ -179,6 +189,7 @@ class ExpectText(Text, frozen=True, kw_only=True):
     started: list[str] | None = None
     evicted: dict[str, int] | None = None
     domains: dict[str, dict[str, int]] = {}
+    reserved: dict[str, ReservedText] | None = None
     rejected: list[str] | None = None
 
 

@@ -44,6 +44,7 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
     created_at_us = now_us - microseconds(text.age, f"{field}.age")
     queue = QueueName(text.queue) if text.queue else DEFAULT_QUEUE
     longest_us = None if text.run_time_max is None else microseconds(text.run_time_max, f"{field}.runTimeMax")
+    run_time_us = None if text.run_time is None else microseconds(text.run_time, f"{field}.runTime")
     gang = _gang(text, queue, created_at_us, field)
     pods = tuple(
         Pod(
@@ -60,6 +61,7 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
             preemptible=text.preemptible,
             run_time_max_us=longest_us,
             preempts=text.preempts,
+            run_time_us=run_time_us,
         )
         for name, role, needs in _pods(text, field)
     )

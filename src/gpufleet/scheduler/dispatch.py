@@ -18,6 +18,8 @@ from gpufleet.engine.instruction import (
     Nominated,
     NominationWithdrawn,
     Rejected,
+    ReservationEnded,
+    Reserved,
     Unschedulable,
 )
 from gpufleet.kube.clock import Clock
@@ -90,6 +92,9 @@ class Dispatch:
                 self.taking_back.nominate(instruction)
             case NominationWithdrawn(uid):
                 self.taking_back.withdraw(uid)
+            case Reserved() | ReservationEnded():
+                # The status of the queue tells of it, and the conditions of the pods that it concerns.
+                pass
             case _:
                 raise InternalError(f"an instruction nobody carries out: {type(instruction).__name__}")
 

@@ -15,7 +15,7 @@ from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodChe
 from gpufleet.kube.codec.eviction_terms import checkpointed_at_us
 from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.kube.codec.times import microseconds
-from gpufleet.kube.objects.pod import RESIZE_PENDING, Pod
+from gpufleet.kube.objects.pod import POD_SCHEDULED, RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -279,9 +279,11 @@ def as_meant(entry: Entry, pod: Pod) -> bool:
 
 
 def started_at_us(pod: Pod) -> int | None:
-    """When a pod's kubelet took it on, None where that is not known yet."""
+    """When a pod's kubelet took it on, else when it was bound; None where neither is known yet."""
+    scheduled = pod.condition(POD_SCHEDULED)
+    since = scheduled.last_transition_time if scheduled is not None and scheduled.status == "True" else None
     try:
-        return microseconds(pod.status.start_time) or None
+        return microseconds(pod.status.start_time) or microseconds(since) or None
     except InputError:
         return None
 

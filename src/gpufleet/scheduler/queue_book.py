@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from gpufleet.engine.event import Event, PastUseOf, PastUseRecalled, PricesSet, QueueRemoved, QueueSet
+from gpufleet.engine.event import (
+    Event,
+    PastUseOf,
+    PastUseRecalled,
+    PricesSet,
+    QueueRemoved,
+    QueueSet,
+    ReservationsRecalled,
+)
+from gpufleet.engine.instruction import Reservation
 from gpufleet.kube import resources
 from gpufleet.kube.codec.fleet_queues import QueueTerms, read_fleet_queue
 from gpufleet.kube.codec.lookup import Lookup
@@ -21,6 +30,7 @@ from gpufleet.kube.objects.fleet_queues import FleetQueue, status_of
 from gpufleet.model.errors import InputError, printable
 from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
 from gpufleet.model.queue import QueueState
+from gpufleet.scheduler.reservation_records import read
 
 LOG = logging.getLogger(__name__)
 
@@ -88,6 +98,16 @@ class QueueBook:
             if uses and name in self.known:
                 found.append(PastUseRecalled(uses))
         return found
+
+    def reserved_before(self) -> list[Event]:
+        """What an earlier leader wrote down of reservations."""
+        found: list[Reservation] = []
+        for queue in self.cluster.all(resources.FLEET_QUEUES):
+            name, status = QueueName(queue.metadata.name), status_of(queue).reservation
+            one = None if status is None or name not in self.known else read(status, name)
+            if one is not None:
+                found.append(one)
+        return [ReservationsRecalled(tuple(found))] if found else []
 
     def of_namespace(self, namespace: str) -> NamespaceQueues:
         """What the queues say of a namespace."""

@@ -8,8 +8,9 @@ from gpufleet.engine.quota.decay import FRACTION_BITS
 from gpufleet.engine.quota.fair_shares import FairShare
 from gpufleet.engine.quota.report import QueueUse
 from gpufleet.engine.scheduler import Engine
-from gpufleet.kube.objects.fleet_queues import PastUseStatus
+from gpufleet.kube.objects.fleet_queues import PastUseStatus, ReservationStatus
 from gpufleet.model.identifiers import QueueName, QuotaResource
+from gpufleet.scheduler.reservation_records import written
 
 
 class ResourceFigures(msgspec.Struct, frozen=True):
@@ -34,6 +35,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
     share_milli: int | None = None
     dominant: QuotaResource | None = None
     past_use: tuple[PastUseStatus, ...] = ()
+    reservation: ReservationStatus | None = None
 
 
 def figures_of(engine: Engine) -> list[QueueFigures]:
@@ -42,14 +44,20 @@ def figures_of(engine: Engine) -> list[QueueFigures]:
     past: dict[QueueName, dict[QuotaResource, PastUseOf]] = {}
     for one in engine.past_use().uses:
         past.setdefault(one.queue, {})[one.resource] = one
+    reserved = {one.queue: written(one) for one in engine.reservations()}
     return [
-        _figures(use, shares.get(use.queue), past.get(use.queue, {}))
+        _figures(use, shares.get(use.queue), past.get(use.queue, {}), reserved.get(use.queue))
         for use in engine.queue_report()
         if use.is_described
     ]
 
 
-def _figures(use: QueueUse, share: FairShare | None, past: dict[QuotaResource, PastUseOf]) -> QueueFigures:
+def _figures(
+    use: QueueUse,
+    share: FairShare | None,
+    past: dict[QuotaResource, PastUseOf],
+    reservation: ReservationStatus | None,
+) -> QueueFigures:
     owed = {} if share is None else {one.resource: one.owed for one in share.amounts}
     resources = tuple(
         ResourceFigures(
@@ -71,6 +79,7 @@ def _figures(use: QueueUse, share: FairShare | None, past: dict[QuotaResource, P
         None if share is None else share.share_milli,
         None if share is None else share.dominant,
         tuple(PastUseStatus(one.resource, one.at_us, one.used, one.value, one.area) for one in past.values()),
+        reservation,
     )
 
 

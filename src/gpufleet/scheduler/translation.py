@@ -291,12 +291,15 @@ class Translation:
             return events
         self._filled = True
         urgent = {half.gang for half in self.gangs.half_bound()}
+        # Who holds a reservation must be known as waiting by then.
+        reserved = self.queues.reserved_before()
         if not urgent:
-            return events
+            return [*events, *reserved]
         now: list[Event] = []
         for event in events:
             waits = isinstance(event, PodAdded) and event.pod.gang not in urgent
             (self._later if waits else now).append(event)
+        (self._later or now).extend(reserved)
         return now
 
 

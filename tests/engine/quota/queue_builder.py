@@ -27,8 +27,10 @@ def queue(
     strict: bool = False,
     priority: int = 0,
     draining_since_us: int | None = None,
+    reserve_after_s: int | None = 300,
 ) -> Queue:
     """An open queue, a root unless it has a parent."""
+    reserve_after_us = None if reserve_after_s is None else reserve_after_s * 1_000_000
     return Queue(
         QueueName(name),
         priority,
@@ -37,6 +39,7 @@ def queue(
         quotas=quotas,
         state=state,
         draining_since_us=draining_since_us,
+        reserve_after_us=reserve_after_us,
     )
 
 

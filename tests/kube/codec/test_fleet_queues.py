@@ -86,6 +86,7 @@ def test_a_whole_queue() -> None:
             },
             "runTimeMax": "24h",
             "halfLife": "7d",
+            "reserveAfter": "10m",
             "namespaces": ["team-a", "team-a-dev"],
             "namespaceSelector": {"matchLabels": {"team": "a"}},
             "localQueues": [{"namespace": "team-a", "name": "user-queue"}],
@@ -108,6 +109,7 @@ def test_a_whole_queue() -> None:
         3600 * 10**6,
     )
     assert (queue.run_time_max_us, queue.half_life_us) == (86_400 * 10**6, 7 * 86_400 * 10**6)
+    assert queue.reserve_after_us == 600 * 10**6
     assert terms.namespaces == ("team-a", "team-a-dev")
     assert terms.local_names == (("team-a", "user-queue"),)
     assert terms.selector is not None
@@ -181,6 +183,7 @@ SPECS = st.fixed_dictionaries(
         "prices": st.lists(st.fixed_dictionaries({"model": TEXT, "price": AMOUNT}), max_size=2),
         "preemption": st.dictionaries(st.sampled_from(["withinQueue", "reclaim", "preemptAfter"]), TEXT),
         "halfLife": TEXT,
+        "reserveAfter": TEXT,
         "namespaces": st.lists(TEXT, max_size=3),
         "namespaceSelector": st.fixed_dictionaries(
             {"matchLabels": st.dictionaries(TEXT | st.text(string.ascii_letters), TEXT, max_size=2)}
@@ -205,3 +208,10 @@ def test_a_value_in_bounds_or_a_harmless_line(spec: dict[str, Any], name: str) -
         assert all(0 <= amount <= 2**56 for amount in (quota.nominal, *limits) if amount is not None)
         assert quota.lending_limit is None or quota.lending_limit <= quota.nominal
     assert 0 <= queue.weight_milli < 10**9
+
+
+@pytest.mark.parametrize(
+    ("spec", "after_us"), [({}, 300 * 10**6), ({"reserveAfter": "Never"}, None), ({"reserveAfter": "0s"}, 0)]
+)
+def test_when_work_holds_a_reservation(spec: dict[str, str], after_us: int | None) -> None:
+    assert read(spec).queue.reserve_after_us == after_us

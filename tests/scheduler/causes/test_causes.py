@@ -7,11 +7,11 @@ from gpufleet.kube.client import Client
 from gpufleet.scheduler.questions.answer import Answer, State
 from gpufleet.scheduler.questions.inquiry import ask
 from gpufleet.scheduler.settings import Settings
-from tests.scheduler.causes import gangs, held, neighbours, nodes, queues, room, taking_back
+from tests.scheduler.causes import gangs, held, neighbours, nodes, queues, reservations, room, taking_back
 from tests.scheduler.causes.book import CAUSES, Cause
 from tests.scheduler.world import World, in_world
 
-MODULES = (gangs, held, neighbours, nodes, queues, room, taking_back)
+MODULES = (gangs, held, neighbours, nodes, queues, reservations, room, taking_back)
 SETTINGS = Settings(identity="explain")
 
 

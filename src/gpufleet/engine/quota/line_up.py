@@ -15,7 +15,7 @@ from gpufleet.engine import layout
 from gpufleet.engine.books import Books, gang_key, turn_us
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.members import Members
-from gpufleet.engine.quota.report import BACKOFF, INCOMPLETE, NOMINATED, reason_of, rows_of
+from gpufleet.engine.quota.report import BACKOFF, INCOMPLETE, kept_for, reason_of, rows_of
 from gpufleet.engine.waiting import Head
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
@@ -102,7 +102,8 @@ def _out_of_line(books: Books) -> Iterator[tuple[_Turn, Queued]]:
     for nomination in books.departures.nominations.values():
         rows = list(nomination.rows)
         queue = books.queue_of(rows[0])
-        yield _Turn(KEPT, _head(books, rows[0])), _queued(books, queue, rows, nomination.gang, NOMINATED)
+        reason = kept_for(nomination)
+        yield _Turn(KEPT, _head(books, rows[0])), _queued(books, queue, rows, nomination.gang, reason)
 
 
 def _head(books: Books, row: int) -> Head:

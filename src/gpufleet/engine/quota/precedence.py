@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.quota.line_up import Queued
+from gpufleet.engine.quota.report import NOMINATED, RESERVED
 from gpufleet.engine.quota.turns import (
     BEYOND_WHAT_IS_OWED,
     TOP,
@@ -19,6 +20,8 @@ from gpufleet.engine.quota.turns import (
 from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.waiting import Head
 from gpufleet.model.identifiers import QueueName
+
+HAVE_PLACES = (NOMINATED, RESERVED)
 
 
 class Contestant(NamedTuple):
@@ -79,7 +82,7 @@ def _first_of_each(books: Books, line: tuple[Queued, ...]) -> dict[int, Contesta
     found: dict[int, Contestant] = {}
     for queued in line:
         row = books.queues.tree.row_by_name.get(queued.queue)
-        if row is None or row in found or queued.position is None or queued.reason == "nominated":
+        if row is None or row in found or queued.position is None or queued.reason in HAVE_PLACES:
             continue
         pod_row = books.pods.row_by_uid[queued.uid]
         pod = books.pods.pod_at(pod_row)

@@ -7,6 +7,7 @@ import numpy as np
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books, gang_key
+from gpufleet.engine.departures import Nomination
 from gpufleet.engine.instruction import QueueBar
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.quota.available import binding_limit
@@ -15,12 +16,14 @@ from gpufleet.model.identifiers import QueueName, QuotaResource
 
 BACKOFF = "backoff"
 NOMINATED = "nominated"
+RESERVED = "reserved"
 INCOMPLETE = "incomplete-gang"
 QUOTA = "quota"
 NODES = "nodes"
 TURN = "turn"
-"""Why pods wait: a pause after a refused bind, pods that end first where a place is kept, members that have
-not come, quota, no node with room, or work before them in a strict queue. Besides, each ``WhyBarred``.
+"""Why pods wait: a pause after a refused bind, pods that end first where a place is kept, work that is to end
+some day where one is reserved, members that have not come, quota, no node with room, or work before them in
+a strict queue. Besides, each ``WhyBarred``.
 """
 
 
@@ -191,10 +194,17 @@ def _pending(books: Books) -> dict[QueueName, Counter[str]]:
             for row in members.waiting:
                 counts[books.queue_of(row)][INCOMPLETE] += 1
     states = books.store.tables.pods[layout.POD_STATE, : len(books.pods.pods)]
-    for state, reason in ((PodState.BACKOFF, BACKOFF), (PodState.NOMINATED, NOMINATED)):
-        for row in np.flatnonzero(states == state).tolist():
-            counts[books.queue_of(row)][reason] += 1
+    for row in np.flatnonzero(states == PodState.BACKOFF).tolist():
+        counts[books.queue_of(row)][BACKOFF] += 1
+    for nomination in books.departures.nominations.values():
+        for row in nomination.rows:
+            counts[books.queue_of(row)][kept_for(nomination)] += 1
     return counts
+
+
+def kept_for(nomination: Nomination) -> str:
+    """Why those wait for whom a place is kept."""
+    return RESERVED if nomination.reserved else NOMINATED
 
 
 def rows_of(books: Books, line: Line) -> list[int]:

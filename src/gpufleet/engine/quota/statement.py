@@ -22,6 +22,8 @@ def check_queue(queue: Queue) -> None:
     check_range(queue.weight_milli, 0, WEIGHT_MILLI_MAX, f"{owner}: weight_milli")
     check_range(queue.priority, -PRIORITY_MAX - 1, PRIORITY_MAX, f"{owner}: priority")
     check_range(queue.half_life_us, 0, AMOUNT_MAX, f"{owner}: half_life_us")
+    if queue.reserve_after_us is not None:
+        check_range(queue.reserve_after_us, 0, AMOUNT_MAX, f"{owner}: reserve_after_us")
     seen = set()
     for quota in queue.quotas:
         field = f"{owner}: quotas: {quota.resource}"

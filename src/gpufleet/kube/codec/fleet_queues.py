@@ -20,11 +20,12 @@ from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.quantity import parse_quantity
-from gpufleet.model.queue import PreemptionPolicy, Prey, Queue, QueueState, Quota
+from gpufleet.model.queue import RESERVE_AFTER_US, PreemptionPolicy, Prey, Queue, QueueState, Quota
 
 MAXIMUM_QUOTAS = 64
 MAXIMUM_PRICES = 256
 MAXIMUM_NAMESPACES = 1000
+NEVER = "Never"
 STATES = {
     "Open": QueueState.OPEN,
     "Held": QueueState.HELD,
@@ -91,7 +92,14 @@ def _queue(name: QueueName, spec: wire.FleetQueueSpec) -> Queue:
         preemption=_preemption(spec.preemption),
         run_time_max_us=None if spec.run_time_max is None else read_duration(spec.run_time_max, "runTimeMax"),
         half_life_us=0 if spec.half_life is None else read_duration(spec.half_life, "halfLife"),
+        reserve_after_us=_reserve_after_us(spec.reserve_after),
     )
+
+
+def _reserve_after_us(written: str | None) -> int | None:
+    if written is None:
+        return RESERVE_AFTER_US
+    return None if written == NEVER else read_duration(written, "reserveAfter")
 
 
 def _parent(name: QueueName, parent: str | None) -> QueueName | None:

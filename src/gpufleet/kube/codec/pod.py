@@ -23,6 +23,7 @@ from gpufleet.kube.codec.gpu_models import accepted_models
 from gpufleet.kube.codec.queues import NO_QUEUES, NamespaceQueues, read_queue
 from gpufleet.kube.codec.resizing import held_resources
 from gpufleet.kube.codec.run_time_limits import read_run_time_max_us
+from gpufleet.kube.codec.run_times import read_run_time_us
 from gpufleet.kube.codec.shares import read_share
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.errors import ObjectError
@@ -83,8 +84,10 @@ def read_pod(
         shape = _with_volumes(read_shape(pod), volumes)
         queue = read_queue(metadata.labels, metadata.annotations, namespace_labels, queues)
         found = _pod(pod, shape, gang, queue, preemptible=preemptible)
-        longest_us = read_run_time_max_us(pod)
-        return found if longest_us is None else msgspec.structs.replace(found, run_time_max_us=longest_us)
+        longest_us, said_us = read_run_time_max_us(pod), read_run_time_us(pod)
+        if longest_us is None and said_us is None:
+            return found
+        return msgspec.structs.replace(found, run_time_max_us=longest_us, run_time_us=said_us)
 
 
 def read_placed_pod(

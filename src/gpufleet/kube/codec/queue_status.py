@@ -18,6 +18,7 @@ from gpufleet.kube.objects.fleet_queues import (
     PastUseStatus,
     PendingReason,
     PendingStatus,
+    ReservationStatus,
     ResourceStatus,
 )
 from gpufleet.model.identifiers import QuotaResource
@@ -89,6 +90,11 @@ class QueueFigures(Protocol):
         """What is remembered of its past usage."""
         ...
 
+    @property
+    def reservation(self) -> ReservationStatus | None:
+        """What work of it holds until it can start."""
+        ...
+
 
 class Standing(msgspec.Struct, frozen=True):
     """Whether something holds of a queue: a condition without its times."""
@@ -118,6 +124,7 @@ def queue_status(
             sum(figures.pending.values()),
             tuple(PendingReason(reason, pods) for reason, pods in sorted(figures.pending.items())),
         ),
+        reservation=figures.reservation,
     )
 
 

@@ -68,6 +68,7 @@ class FleetQueueSpec(Structure, frozen=True):
     preemption: PreemptionSpec = PreemptionSpec()
     run_time_max: str | None = None
     half_life: str | None = None
+    reserve_after: str | None = None
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
     local_queues: tuple[LocalQueueSpec, ...] = ()
@@ -105,6 +106,29 @@ class PastUseStatus(Structure, frozen=True):
     area: str
 
 
+class ReservedPlaceStatus(Structure, frozen=True):
+    """The node and the devices that are reserved for one pod, by its uid."""
+
+    pod: str
+    node: str
+    devices: tuple[str, ...] = ()
+
+
+class ReservationStatus(Structure, frozen=True, omit_defaults=False):
+    """Which work of a queue holds which places until it can start there.
+
+    ``holder`` is the uid of a pod, or a gang as the scheduler names it. Nothing is left out, since a merge of
+    two of them would keep what the newer one does not say.
+    """
+
+    holder: str
+    name: str = ""
+    since: str | None = None
+    expected_start: str | None = None
+    places: tuple[ReservedPlaceStatus, ...] = ()
+    waits_for: tuple[str, ...] = ()
+
+
 class PendingReason(Structure, frozen=True):
     """How many pods wait for one reason."""
 
@@ -130,6 +154,7 @@ class FleetQueueStatus(Structure, frozen=True):
     past_use: tuple[PastUseStatus, ...] = ()
     pending: PendingStatus | None = None
     draining_since: str | None = None
+    reservation: ReservationStatus | None = None
 
 
 class FleetQueue(Structure, frozen=True):

@@ -269,6 +269,7 @@ class PodSpec(Structure, frozen=True):
     host_users: bool | None = None
     os: PodOperatingSystem | None = None
     resources: ContainerResources | None = None
+    active_deadline_seconds: int | None = None
 
     def __post_init__(self) -> None:
         keep = msgspec.structs.force_setattr

@@ -32,6 +32,7 @@ from gpufleet.scheduler.questions.gang_words import (
 )
 from gpufleet.scheduler.questions.judgement import Judgement
 from gpufleet.scheduler.questions.leading import Leading
+from gpufleet.scheduler.questions.reservation_causes import holds, kept_off
 
 if TYPE_CHECKING:
     from gpufleet.scheduler.questions.court import Court
@@ -138,10 +139,12 @@ class Answering:
             return self._answer(asked, State.WAITS, needs, short_of_members(row), row)
         case = Case(self.facts, entry, meaning, said.verdict or NO_VERDICT, said.by_node)
         queues = self._queues(meaning)
-        found = self._behind(said, meaning) or _no_domain(gang, said) or self._cause(case, queues)
+        found = self._behind(said, meaning) or kept_off(case.verdict) or _no_domain(gang, said)
+        found = found or self._cause(case, queues)
+        found = holds(case.verdict, found, self._named(said.waits_for)) or found
         if row is not None and said.placeable is not None and found.cause != "behind-others":
             found = does_not_fit(row, said.placeable, said.short_role, found)
-        rows = () if found.cause == "behind-others" else reason_rows(case)
+        rows = () if found.cause in {"behind-others", "reservation"} else reason_rows(case)
         notes = self._ahead(entry, meaning) if case.verdict.nearest is not None and not queues else []
         notes += queues.notes() if queues else []
         notes += self._kept_by_budgets(said)

@@ -34,6 +34,7 @@ class Court:
         self.binds = {one.uid: one.node for one in said if isinstance(one, Bind)}
         self.nominated = {one.uid: one for one in said if isinstance(one, Nominated)}
         self.evicted = [one for one in said if isinstance(one, Evict)]
+        self.reserved = {place.uid: one for one in self.engine.reservations() for place in one.places}
         self.gangs = {one.gang: one for one in said if isinstance(one, GangUnschedulable)}
 
     def judge(self, pod: Pod, gang: Gang | None) -> Judgement:
@@ -45,12 +46,16 @@ class Court:
             victims = _victims(self.evicted, pod, gang)
             return Judgement(kept=kept.node, waits_for=kept.waits_for, victims=victims)
         said = None if gang is None else self.gangs.get(gang.name)
-        if gang is not None and said is not None:
+        held = self.reserved.get(pod.uid)
+        if gang is not None and said is not None and held is None:
             return self._of_gang(pod, gang, said)
         verdict, by_node = self.engine.explain(pod.uid), self.engine.reasons_by_node(pod.uid) or {}
         ahead = self._ahead(pod, gang, by_node)
         protected = self._protected(pod, gang)
-        return Judgement(verdict=verdict, by_node=by_node, ahead=ahead, protected=protected)
+        waits_for = () if held is None else held.waits_for
+        return Judgement(
+            verdict=verdict, by_node=by_node, ahead=ahead, protected=protected, waits_for=waits_for
+        )
 
     def _of_gang(self, pod: Pod, gang: Gang, said: GangUnschedulable) -> Judgement:
         if said.verdict is None:

@@ -10,6 +10,9 @@ import enum
 import msgspec
 
 SCHEMA = "gpufleet.io/queues/v1"
+WORDS_MAX = 20
+"""Of so many waiting workloads of a queue more than a reason is said: it costs a decision each."""
+
 MALFORMED = "Malformed"
 """The reason of a queue that cannot be understood; its problem names the field."""
 
@@ -49,7 +52,10 @@ class PendingRow(msgspec.Struct, frozen=True):
 
 
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A workload that waits, by its place in the queue; none for a gang of which members have not come."""
+    """A workload that waits, by its place in the queue; none for a gang of which members have not come.
+
+    ``why`` is said of the first ``WORDS_MAX`` of a queue where others' reservations keep them off.
+    """
 
     kind: str
     namespace: str
@@ -86,6 +92,17 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
 
 
+class ReservationRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Work that holds so many nodes until it can start; ``expected_start`` is absent where it is unknown."""
+
+    kind: str
+    namespace: str
+    name: str
+    nodes: int
+    since: str = ""
+    expected_start: str | None = None
+
+
 class QueueRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One queue. ``policy`` is None where no FleetQueue of that name can be read.
 
@@ -104,6 +121,7 @@ class QueueRow(msgspec.Struct, frozen=True, omit_defaults=True):
     resources: tuple[ResourceRow, ...] = ()
     pending: tuple[PendingRow, ...] = ()
     waiting: tuple[WaitingRow, ...] | None = None
+    reservation: ReservationRow | None = None
 
     @property
     def pods_waiting(self) -> int:

@@ -6,7 +6,7 @@ so that it says what keeps each of them waiting. What it would start now is not 
 
 import msgspec
 
-from gpufleet.engine.event import Event, PodAdded
+from gpufleet.engine.event import Event, PodAdded, ReservationsRecalled
 from gpufleet.engine.instruction import Bind
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preemption.by_name import BY_QUEUES, find_search
@@ -20,6 +20,9 @@ from gpufleet.scheduler.questions.facts import Facts
 
 STARTS = "starts"
 """Beside the reasons of ``engine.quota.report``: nothing keeps it from starting."""
+
+
+OF_WAITING_WORK = (PodAdded, ReservationsRecalled)
 
 
 class Census(msgspec.Struct, frozen=True):
@@ -38,7 +41,7 @@ def take_census(facts: Facts) -> Census:
     engine = Engine(find_policy(facts.settings.policy), victims=find_search(BY_QUEUES))
     at_us = EngineTime(facts.clock).now_us()
     first, *later = facts.waves
-    engine.step(at_us, [event for event in first if not isinstance(event, PodAdded)])
+    engine.step(at_us, [event for event in first if not isinstance(event, OF_WAITING_WORK)])
     used = {one.queue: one for one in engine.queue_report()}
     bound: list[PodUid] = []
     for number, wave in enumerate([_arrivals(first), *later], 1):
@@ -60,7 +63,7 @@ def take_census(facts: Facts) -> Census:
 
 
 def _arrivals(events: list[Event]) -> list[Event]:
-    return [event for event in events if isinstance(event, PodAdded)]
+    return [event for event in events if isinstance(event, OF_WAITING_WORK)]
 
 
 def _by_queue(engine: Engine, bound: list[PodUid]) -> dict[QueueName, list[PodUid]]:

@@ -10,11 +10,20 @@ from gpufleet.engine.quota.report import QueueUse, ResourceUse
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.quota_amounts import written_amount
+from gpufleet.model.identifiers import PodUid
 from gpufleet.model.quantity import NANO_PER_MILLI, Quantity
 from gpufleet.scheduler.places import Entry
 from gpufleet.scheduler.questions.facts import Facts
-from gpufleet.scheduler.questions.queue_answer import MALFORMED, Problem, QueueRow, ResourceRow, WaitingRow
+from gpufleet.scheduler.questions.queue_answer import (
+    MALFORMED,
+    WORDS_MAX,
+    Problem,
+    QueueRow,
+    ResourceRow,
+    WaitingRow,
+)
 from gpufleet.scheduler.questions.queue_census import STARTS, Census
+from gpufleet.scheduler.questions.queue_reservations import row_of, why_kept_off
 from gpufleet.scheduler.questions.queue_words import pending_rows, policy_row, unread_row
 from gpufleet.scheduler.queue_telling import BARS
 from gpufleet.scheduler.wire_text import whole_time
@@ -26,11 +35,12 @@ LISTED_TWICE = "ListedTwice"
 def rows_by_engine(facts: Facts, census: Census) -> list[QueueRow]:
     """What the engine says, and the queues that it was never told of because nobody can read them."""
     entries = facts.pods.entries
+    reserved = {one.queue: row_of(one) for one in census.engine.reservations()}
     found = []
     for name, use in census.uses.items():
         share = census.shares.get(name)
         owed = {} if share is None else {one.resource: one.owed for one in share.amounts}
-        waiting = [_waiting(one, entries.get(one.uid)) for one in census.waiting.get(name, [])]
+        waiting = _all_waiting(census, census.waiting.get(name, []), entries)
         waiting += [_starting(entries[uid]) for uid in census.starting.get(name, []) if uid in entries]
         problems = _problems(facts, use)
         found.append(
@@ -45,6 +55,7 @@ def rows_by_engine(facts: Facts, census: Census) -> list[QueueRow]:
                 resources=tuple(_resource(one, owed.get(one.resource)) for one in use.resources),
                 pending=pending_rows(census.pending[name]),
                 waiting=tuple(waiting),
+                reservation=reserved.get(name),
             )
         )
     unread = facts.pods.reader.queues.problems
@@ -96,7 +107,15 @@ def _resource(use: ResourceUse, owed: int | None) -> ResourceRow:
     )
 
 
-def _waiting(queued: Queued, entry: Entry | None) -> WaitingRow:
+def _all_waiting(census: Census, line: list[Queued], entries: dict[PodUid, Entry]) -> list[WaitingRow]:
+    """All of a queue; of the first of them whose reservation keeps them off."""
+    engine = census.engine
+    spoken = line[:WORDS_MAX] if engine.reservations() else []
+    why = [why_kept_off(engine, one) for one in spoken] + [""] * (len(line) - len(spoken))
+    return [_waiting(one, entries.get(one.uid), words) for one, words in zip(line, why, strict=True)]
+
+
+def _waiting(queued: Queued, entry: Entry | None, why: str) -> WaitingRow:
     namespace, name = ("", "") if entry is None else (entry.name.namespace, entry.name.name)
     if queued.gang is not None:
         namespace, name = queued.gang.split("/")[1], queued.gang.rpartition("/")[2]
@@ -109,6 +128,7 @@ def _waiting(queued: Queued, entry: Entry | None) -> WaitingRow:
         queued.reason,
         queued.position,
         _created(entry),
+        why,
     )
 
 

@@ -15,7 +15,7 @@ from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.queue import Quota
 from gpufleet.scheduler.picture import Picture
 from gpufleet.scheduler.questions.queue_answer import MALFORMED, PendingRow, Problem, QueueRow, ResourceRow
-from gpufleet.scheduler.questions.queue_words import policy_row, unread_row
+from gpufleet.scheduler.questions.queue_words import policy_row, reservation_row, unread_row
 
 NOT_TOLD = Problem("NotTold", "no scheduler has written its status yet")
 
@@ -57,6 +57,7 @@ def _row(queue: FleetQueue) -> QueueRow:
             PendingRow(one.reason, one.pods)
             for one in (() if status.pending is None else status.pending.reasons)
         ),
+        reservation=None if status.reservation is None else reservation_row(status.reservation),
     )
 
 

@@ -1,9 +1,16 @@
-"""What an answer about queues takes from the FleetQueues themselves: policies and reasons."""
+"""What an answer about queues takes from the FleetQueues themselves: policies, reasons, reservations."""
 
 from collections.abc import Mapping
 
-from gpufleet.kube.objects.fleet_queues import FleetQueue
-from gpufleet.scheduler.questions.queue_answer import MALFORMED, PendingRow, PolicyRow, Problem, QueueRow
+from gpufleet.kube.objects.fleet_queues import FleetQueue, ReservationStatus
+from gpufleet.scheduler.questions.queue_answer import (
+    MALFORMED,
+    PendingRow,
+    PolicyRow,
+    Problem,
+    QueueRow,
+    ReservationRow,
+)
 
 
 def pending_rows(counts: Mapping[str, int]) -> tuple[PendingRow, ...]:
@@ -38,3 +45,18 @@ def unread_row(name: str, problem: str, queue: FleetQueue | None = None) -> Queu
     parent = None if queue is None else queue.spec.parent
     problems = (Problem(MALFORMED, problem),)
     return QueueRow(name, parent, active=False, problems=problems, policy=policy_row(queue))
+
+
+def reservation_row(status: ReservationStatus) -> ReservationRow:
+    """One as it is written into a status; its nodes are not counted where it is too large for that."""
+    kind = "gang" if status.holder == status.name else "pod"
+    # A pod is "namespace/name"; a gang has the kind of its group before that.
+    path, _, name = status.name.rpartition("/")
+    nodes = len({place.node for place in status.places})
+    since, start = _whole(status.since) or "", _whole(status.expected_start)
+    return ReservationRow(kind, path.rpartition("/")[2], name, nodes, since, start)
+
+
+def _whole(moment: str | None) -> str | None:
+    """A moment as people read it, in whole seconds."""
+    return None if moment is None else moment.partition(".")[0].removesuffix("Z") + "Z"

@@ -70,8 +70,9 @@ def spared(found: Any) -> Any:
     kept = msgspec.structs.replace(metadata, annotations=annotations, resource_version="", generation=0)
     found = msgspec.structs.replace(found, metadata=kept)
     if isinstance(found, FleetQueue):
-        past = FleetQueueStatus(past_use=status_of(found).past_use)
-        return msgspec.structs.replace(found, status=msgspec.Raw(_ENCODE(past)))
+        told = status_of(found)
+        kept_status = FleetQueueStatus(past_use=told.past_use, reservation=told.reservation)
+        return msgspec.structs.replace(found, status=msgspec.Raw(_ENCODE(kept_status)))
     if isinstance(found, Pod) and found.status.conditions:
         silent = tuple(msgspec.structs.replace(one, message="") for one in found.status.conditions)
         return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=silent))

@@ -1,8 +1,9 @@
 """What follows from a picture of a cluster: the engine decides, everything it says comes true, time passes.
 
 Binds are confirmed at once; whoever is evicted has ended at once and waits again if a controller makes it
-anew. Then time goes from one thing that is due to the next: pods that are being deleted end, and the engine
-is asked again when it wants to be. The engine is that of the live scheduler, with its search for victims.
+anew. Then time goes from one thing that is due to the next: pods that are being deleted end, those that say
+how long they run end then, and the engine is asked again when it wants to be. The engine is that of the live
+scheduler, with its search for victims.
 """
 
 import enum
@@ -20,6 +21,7 @@ from gpufleet.model.errors import InputError, InternalError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.scheduler.places import Entry, Place
+from gpufleet.scheduler.pods import started_at_us
 from gpufleet.scheduler.questions.facts import Facts
 from gpufleet.scheduler.verdict_words import words_for_gang, words_for_pod
 
@@ -65,6 +67,7 @@ class Course:
         self.engine = Engine(find_policy(facts.settings.policy))
         self.meanings: dict[PodUid, Pod] = {}
         self.running: dict[PodUid, Running] = {}
+        self.finished: dict[PodUid, Running] = {}
         self.evicted: dict[PodUid, Eviction] = {}
         self.rejected: list[str] = []
         self.cut = False
@@ -83,9 +86,18 @@ class Course:
             self.meanings[uid] = entry.meaning
             if entry.place is Place.PLACED:
                 self.running[uid] = Running(entry.node)
-                end_us = leaves_at_us(entry)
-                if end_us is not None:
-                    heapq.heappush(self._ends, (max(end_us, self.now_us), uid))
+                self._ends_at(uid, leaves_at_us(entry))
+                self._finishes(uid, entry.meaning, started_at_us(entry.object))
+
+    def _ends_at(self, uid: PodUid, end_us: int | None) -> None:
+        if end_us is not None:
+            heapq.heappush(self._ends, (max(end_us, self.now_us), uid))
+
+    def _finishes(self, uid: PodUid, pod: Pod, started_at_us: int | None) -> None:
+        """A pod that says how long it runs ends then; of one that runs longer nobody knows when."""
+        if pod.run_time_us is not None:
+            end_us = (self.at_us if started_at_us is None else started_at_us) + pod.run_time_us
+            self._ends_at(uid, end_us if end_us > self.now_us else None)
 
     def _happen(self, events: list[Event]) -> None:
         """These events, now, and all that follows from them at this moment."""
@@ -100,6 +112,7 @@ class Course:
         match said:
             case Bind(uid, node, devices):
                 self.running[uid] = Running(node, self.at_us)
+                self._finishes(uid, self.meanings[uid], self.at_us)
                 return [PodBound(self.meanings[uid], node, devices, self.at_us)]
             case Evict(uid, beneficiary, reason):
                 return self._evict(uid, str(beneficiary or ""), reason)
@@ -146,30 +159,44 @@ class Course:
         events: list[Event] = []
         while self._ends and self._ends[0][0] <= self.at_us:
             uid = heapq.heappop(self._ends)[1]
-            if self.running.pop(uid, None) is not None:
+            running = self.running.pop(uid, None)
+            if running is None:
+                continue
+            if self._is_deleted(uid):
                 del self.meanings[uid]
-                events.append(PodRemoved(uid))
+            else:
+                self.finished[uid] = running
+            events.append(PodRemoved(uid))
         return events
+
+    def _is_deleted(self, uid: PodUid) -> bool:
+        entry = self.facts.pods.entries.get(uid)
+        return entry is not None and leaves_at_us(entry) is not None
 
     def state(self, uid: PodUid) -> State:
         """How a pod of the picture ends up."""
         if uid in self.evicted:
             return State.EVICTED
-        running = self.running.get(uid)
+        running = self._place(uid)
         if running is not None:
             return State.RUNS if running.since_us is None else State.STARTS
         entry = self.facts.pods.entries.get(uid)
         waits = uid in self.meanings or (entry is not None and entry.place in {Place.HELD, Place.GATED})
         return State.WAITS if waits else State.ABSENT
 
+    def _place(self, uid: PodUid) -> Running | None:
+        """Where a pod runs, or ran until it was done."""
+        return self.running.get(uid) or self.finished.get(uid)
+
     def started(self, uid: PodUid | None) -> Running | None:
         """Where and when a pod started after the picture; None if it did not."""
-        running = None if uid is None else self.running.get(uid)
+        running = None if uid is None else self._place(uid)
         return None if running is None or running.since_us is None else running
 
     def waiting(self) -> list[PodUid]:
         """All pods that wait in the end, those held back before the engine hears of them too."""
-        known = [uid for uid in self.meanings if uid not in self.running and uid not in self.evicted]
+        elsewhere = (self.running, self.finished, self.evicted)
+        known = [uid for uid in self.meanings if not any(uid in one for one in elsewhere)]
         aside = (Place.HELD, Place.GATED)
         return known + [uid for uid, one in self.facts.pods.entries.items() if one.place in aside]
 

@@ -1,0 +1,21 @@
+"""Whom the engine may evict, by an account of its own."""
+
+from collections.abc import Container, Mapping
+
+from gpufleet.engine.instruction import Evict
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.pod import Pod
+
+
+def check_eviction(
+    one: Evict, pods: Mapping[PodUid, Pod], place: Container[PodUid], *, may_be_asked: bool
+) -> None:
+    """Only pods that run are evicted, none that may not be, and none for work of less rank (I12)."""
+    assert one.uid in place, f"{one.uid} is evicted, and does not run"
+    pod = pods[one.uid]
+    assert pod.preemptible, f"{one.uid} is evicted, and is not preemptible"
+    assert not pod.leaving, f"{one.uid} is evicted, and ends anyway"
+    assert may_be_asked, f"{one.uid} is asked again too soon"
+    asking = None if one.beneficiary is None else pods.get(PodUid(one.beneficiary))
+    if asking is not None and pod.gang is None and asking.queue == pod.queue:
+        assert pod.priority <= asking.priority, f"{one.uid} is evicted for work of lower priority"

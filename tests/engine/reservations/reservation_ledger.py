@@ -1,0 +1,86 @@
+"""An independent account of reservations: who was told to hold what, and whether that can come true."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gpufleet.engine.instruction import AnyInstruction, Reservation, ReservationEnded, Reserved
+from gpufleet.engine.scheduler import Engine
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+from tests.engine.plain_fleet import PlainNode
+
+Held = Mapping[PodUid, tuple[NodeName, tuple[DeviceId, ...]]]
+
+
+class ReservationLedger:
+    """What was told of reservations so far."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.by_holder: dict[str, Reservation] = {}
+        self._before: dict[str, Reservation] = {}
+
+    def hear(self, said: list[AnyInstruction]) -> dict[PodUid, NodeName]:
+        """Who holds which place by now."""
+        self._before = dict(self.by_holder)
+        for one in said:
+            if isinstance(one, ReservationEnded):
+                assert one.holder in self.by_holder, f"{one.holder} loses what it did not have"
+                del self.by_holder[one.holder]
+            elif isinstance(one, Reserved):
+                assert self.by_holder.get(one.reservation.holder) != one.reservation, "said twice"
+                self.by_holder[one.reservation.holder] = one.reservation
+        places = [place for one in self.by_holder.values() for place in one.places]
+        assert len({place.uid for place in places}) == len(places)
+        told = sorted(map(whoever_ends, self.by_holder.values()), key=lambda one: one.holder)
+        held = map(whoever_ends, self.engine.reservations())
+        assert told == sorted(held, key=lambda one: one.holder)
+        return {place.uid: place.node for place in places}
+
+    def check(
+        self,
+        at_us: int,
+        nodes: Mapping[NodeName, Node],
+        pods: Mapping[PodUid, Pod],
+        held: Held,
+        ran_before: set[PodUid],
+    ) -> None:
+        """Nothing was started on reserved places that may still be there when their holders start.
+
+        Where the start is known, what is not expected to have ended by then leaves the places free; where
+        it is not, nothing without a known end has come to them since the step before. One that was made
+        at this very moment may have been made anew, after work with a better right.
+        """
+        for holder, one in self.by_holder.items():
+            if one.start_us is not None:
+                stays = [uid for uid in held if not self._ends_by(pods[uid], at_us, one.start_us)]
+            elif self._before.get(holder) == one and one.since_us < at_us:
+                stays = [uid for uid in held if uid not in ran_before and pods[uid].run_time_us is None]
+            else:
+                continue
+            plain = {name: PlainNode(node) for name, node in nodes.items()}
+            for uid in stays:
+                plain[held[uid][0]].take(pods[uid].shape, held[uid][1])
+            for place in one.places:
+                needs, devices = pods[place.uid].shape, tuple(one for one in place.devices if one is not None)
+                assert plain[place.node].fits(needs), f"{place.uid} will not fit on {place.node}"
+                assert set(devices) <= set(plain[place.node].fitting_devices(needs)), place
+                plain[place.node].take(needs, devices)
+
+    def _ends_by(self, pod: Pod, at_us: int, by_us: int) -> bool:
+        """True for work that ends by then as it said, or was told to end."""
+        books = self.engine.books
+        if books.departures.is_departing(pod.uid):
+            return True
+        row = books.pods.row_by_uid[pod.uid]
+        assumed_at_us = books.pods.assumed_at_us.get(row, at_us)
+        if pod.run_time_us is None:
+            return False
+        return at_us < books.pods.started_at_us.get(row, assumed_at_us) + pod.run_time_us <= by_us
+
+
+def whoever_ends(one: Reservation) -> Reservation:
+    """The reservation but for whose end it waits, of which nobody is told anew."""
+    return msgspec.structs.replace(one, waits_for=())
