@@ -3,6 +3,8 @@
 import pytest
 
 from gpufleet.engine.instruction import Bind
+from gpufleet.engine.relations.unbound_claims import Choice
+from gpufleet.model.identifiers import NodeName
 from gpufleet.model.volumes import Attachment
 from tests.engine.fleet_builder import Story, node, placed, pod, refused, shape
 from tests.engine.relation_builder import (
@@ -163,3 +165,18 @@ def test_a_pod_goes_where_its_volumes_can_be_used_and_its_features_are_declared(
     assert refused(told.arrive(pod("r", shape(features=("fast", "new"))))) == ["r"]
     assert told.explain("r") == {"feature": 2}
     assert placed(told.nodes(node("n2", features=("fast", "new", "other")))) == ["r"]
+
+
+def test_what_was_chosen_for_a_pod_that_runs_goes_before_what_one_waits_for_that_is_nominated() -> None:
+    """Rows 0 and 1 share a claim: one was nominated when it seemed free, the other still runs with it."""
+    told = Story()
+    told.nodes(node("n0"), node("n1"))
+    claims = told.engine.books.neighbours.claims
+    claims.is_nominated = lambda row: row == 0
+    claims.keep(0, Choice(NodeName("n1"), (("c", "far"),)))
+    claims.keep(1, Choice(NodeName("n0"), (("c", "near"),)))
+    shared = (claim("c", volume("near", on_node("n0")), volume("far")),)
+    assert [bool(reason) for reason in claims.reasons(shared)[:2]] == [False, True]
+    assert claims.choose(shared, 0) == (("c", "near"),)
+    claims.drop(1)
+    assert [bool(reason) for reason in claims.reasons(shared)[:2]] == [False, False]

@@ -203,13 +203,21 @@ class Nominations:
         return not is_tied or self._neighbours_agree(nomination)
 
     def _neighbours_agree(self, nomination: Nomination) -> bool:
-        """True unless a pod that came since keeps one of these out, on another node of a domain perhaps."""
+        """True unless a pod that came since keeps one of these out, on another node of a domain perhaps.
+
+        Volumes are chosen anew: who shares a claim with them may have had another chosen since.
+        """
         nodes = {row: int(self.books.store.tables.pods[layout.POD_NODE, row]) for row in nomination.rows}
         with self.books.trial() as trial:
             trial.release_all(self._not_before(nomination, list(self.departures.by_row)))
             future = self.books.future_quota
             future.change(future.charges(nomination.number).awaited, -1)
-            return all(trial.place_related(row, np.array([node], np.int64)) for row, node in nodes.items())
+            agree = all(trial.place_related(row, np.array([node], np.int64)) for row, node in nodes.items())
+            choices = {row: self.books.neighbours.choice_of(row) for row in nodes}
+        if agree:
+            for row, choice in choices.items():
+                self.books.neighbours.choose_again(row, choice)
+        return agree
 
     def _not_before(self, nomination: Nomination, rows: list[int]) -> list[int]:
         """Those of the nominated pods that came with this nomination or after it.

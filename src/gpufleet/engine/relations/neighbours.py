@@ -14,6 +14,7 @@ import numpy as np
 
 from gpufleet.engine import layout
 from gpufleet.engine.fleet import Fleet
+from gpufleet.engine.layout import PodState
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.reason import Reason
 from gpufleet.engine.relations.affinity import affinity_reasons, anti_affinity_reasons, others_reasons
@@ -60,6 +61,7 @@ class Neighbours:
         self.attachments = Attachments()
         self.exclusive = ExclusiveClaims()
         self.claims = UnboundClaims(fleet)
+        self.claims.is_nominated = lambda row: pods.state(row) is PodState.NOMINATED
         self.is_active = False
         self.changes = 0
         self._asks_by_shape: dict[int, Asks] = {}

@@ -5,6 +5,7 @@ chosen for a pod is out of reach for others as long as that pod has its place; a
 same claim must go where its volume can be used.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ class UnboundClaims:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.choice_by_row: dict[int, Choice] = {}
+        self.is_nominated: Callable[[int], bool] = lambda _row: False
         self._rows_by_volume: dict[str, dict[int, None]] = {}
         self._rows_by_claim: dict[str, dict[int, None]] = {}
         self._reach: dict[NodeAffinity, BoolArray] = {}
@@ -69,11 +71,15 @@ class UnboundClaims:
         return reach
 
     def _chosen(self, claim: str) -> tuple[str, NodeName] | None:
-        """The volume and the node chosen for this claim with another pod."""
+        """The volume and the node chosen for this claim with another pod.
+
+        What was chosen for a pod that runs holds; a nominated one may have to be given another volume.
+        """
         rows = self._rows_by_claim.get(claim)
         if not rows:
             return None
-        choice = self.choice_by_row[next(iter(rows))]
+        runs = (row for row in rows if not self.is_nominated(row))
+        choice = self.choice_by_row[next(runs, next(iter(rows)))]
         return dict(choice.volumes)[claim], choice.node
 
     def _options(self, claim: UnboundClaim) -> tuple[list[tuple[str, BoolArray]], BoolArray]:
