@@ -55,6 +55,10 @@ class Takings:
         for held in list(self.held_from(queue)):
             self._set(held, self._against[held] - {queue})
 
+    def stays(self, uid: PodUid) -> None:
+        """A pod was not evicted after all: if it ends now, it does so by itself."""
+        self._evicted.pop(uid, None)
+
     def begin_anew(self) -> None:
         """A queue has other rights now, so every claim may be a new one."""
         self._against.clear()

@@ -21,12 +21,20 @@ def queue(
     parent: str | None = "all",
     preemption: PreemptionPolicy = RECLAIMS,
     weight_milli: int = 1000,
+    priority: int = 0,
 ) -> event.QueueSet:
     """A queue that owns so many GPUs."""
     quotas = () if gpus is None else (Quota(GPU, gpus * 1000),)
     above = None if parent is None else QueueName(parent)
     return event.QueueSet(
-        Queue(QueueName(name), parent=above, quotas=quotas, preemption=preemption, weight_milli=weight_milli)
+        Queue(
+            QueueName(name),
+            priority,
+            parent=above,
+            quotas=quotas,
+            preemption=preemption,
+            weight_milli=weight_milli,
+        )
     )
 
 
@@ -267,3 +275,34 @@ def test_a_place_is_not_given_out_while_more_than_the_quota_runs() -> None:
     assert placed(told.depart(both[0])) == []
     assert placed(told.depart(*waits_for["a1"])) == ["a1"]
     assert placed(told.depart(*both[1:])) == ["a0"]
+
+
+@pytest.mark.parametrize(("priority", "taken"), [(0, 4), (1, 8), (-1, 0)])
+def test_what_is_left_over_goes_by_the_priority_of_queues_first(priority: int, taken: int) -> None:
+    """By hand, as water is filled: 8 GPUs of the root, of which b has all. Of equals each gets 4."""
+    told = Story()
+    told.happen(
+        queue("all", 8, parent=None),
+        queue("a", preemption=SHARES, priority=priority),
+        queue("b", preemption=SHARES),
+    )
+    told.nodes(node("n0", 8))
+    told.arrive(*work("b", 8))
+    told.wait_s(1)
+    assert len(evicted(told.arrive(*work("a", 8)))) == taken
+    told.depart(*evicted(told.said))
+    assert {whom[0] for whom in evicted(told.wait_s(1)).values() if whom} <= set()
+    assert not [uid for uid in evicted(told.arrive(*work("b", 8, first=20))) if uid.startswith("a")]
+
+
+def test_work_of_the_queue_of_lowest_priority_goes_first_although_another_borrows_more() -> None:
+    told = Story()
+    told.happen(
+        queue("all", 0, parent=None), queue("a", 6), queue("b", 0, priority=1), queue("c", 0, priority=0)
+    )
+    told.nodes(node("n0", 6))
+    told.arrive(*work("b", 4), *work("c", 2))
+    told.wait_s(1)
+    assert set(evicted(told.arrive(*work("a", 2)))) == {"c0", "c1"}
+    told.wait_s(1)
+    assert set(evicted(told.arrive(*work("a", 1, first=2)))) <= {"b0", "b1", "b2", "b3"}

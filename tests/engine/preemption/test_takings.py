@@ -54,6 +54,32 @@ def test_work_that_never_ran_is_no_reason(takings: Takings) -> None:
     assert takings.against(NEW) == {A}
 
 
+def test_a_victim_that_stayed_and_ends_later_ends_by_itself(takings: Takings) -> None:
+    takings.stays(OLD)
+    takings.leave(OLD, A, ran=True)
+    assert takings.against(NEW) == set()
+
+
+def test_a_refused_eviction_is_none() -> None:
+    story = Story()
+    story.nodes(node("n", 1))
+    tree = QueueName("all")
+    story.queues(
+        Queue(tree, quotas=(Quota(GPU, 1000),)),
+        Queue(A, parent=tree),
+        Queue(B, parent=tree, quotas=(Quota(GPU, 1000),)),
+    )
+    story.arrive(pod("old", shape(1), queue="a"))
+    story.wait_s(1)
+    said = story.arrive(pod("new", shape(1), queue="b"))
+    assert [one.uid for one in said if isinstance(one, Evict)] == ["old"]
+    story.refuse_eviction("old", for_s=3600)
+    takings = story.engine.books.takings
+    takings.take(B, [PodUid("kept")], {PodUid("other"): A})
+    story.depart("old")
+    assert takings.against(PodUid("kept")) == set(), "work of a ended by itself: its claims are new ones"
+
+
 def test_when_quotas_are_exchanged_places_are_too() -> None:
     """By hand: b owns both GPUs and takes them from a. When a owns them instead, it takes them back."""
     story = Story()

@@ -5,7 +5,8 @@ borrowed there: before the last victim goes, the victim's side is beyond its nom
 that the beneficiary needs. And the beneficiary's side must end within its nominal amounts, or, where its
 policy lets it evict while it borrows, with a dominant share not above the one that the victim's side
 keeps. So every reclaim strictly lowers the larger of two shares, and no two queues can answer each other
-in kind.
+in kind. What is left over goes by the queues' priority first (``quota.water_filling``): while it borrows,
+a side takes from one of lower priority whatever their shares, and never from one of higher priority.
 
 Work of a queue that nobody described is owed nothing: it goes first, whoever is within its quota.
 """
@@ -24,7 +25,7 @@ from gpufleet.engine.tables import BoolArray
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Prey, Queue
 
-Right = tuple[bool, bool, int]
+Right = tuple[bool, bool, int, int]
 
 
 class Lender(NamedTuple):
@@ -79,20 +80,22 @@ class Reclaim:
     def _lenders(self) -> dict[QueueName, Lender]:
         """Other queues with work that may have to go.
 
-        The least right is none at all; then those go first whose side has the largest share.
+        The least right is none at all; then those go first whose side has the lowest priority, and of equal
+        ones the largest share.
         """
         found: dict[QueueName, Lender] = {}
         default = self.tree.row_by_name.get(DEFAULT_QUEUE)
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
-            found[DEFAULT_QUEUE] = Lender((False, False, 0), 0)
+            found[DEFAULT_QUEUE] = Lender((False, False, 0, 0), 0)
         sides = self.shares.sides(self.row)
         counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
         beyond = counted[:, self.columns] > subtree[:, self.columns]
         borrows: BoolArray = np.asarray(beyond.any(axis=1), np.bool_)
         for row in np.flatnonzero((sides != layout.NOT_SET) & borrows[sides]).tolist():
             endless, share = self.shares.order_key(int(sides[row]))
-            queue = self.tree.queue_at(row)
-            found[queue.name] = Lender((True, not endless, -share), queue.preemption.reclaim_after_us)
+            queue, priority = self.tree.queue_at(row), self.tree.queue_at(int(sides[row])).priority
+            right = (True, not endless, priority, -share)
+            found[queue.name] = Lender(right, queue.preemption.reclaim_after_us)
         return found
 
     def _queue_row(self, row: int) -> int:
@@ -124,9 +127,21 @@ class Reclaim:
                 continue
             if not self._all_are_in(self.borrowing, rows):
                 return False
-            if self.shares.by_resource(mine) > self.shares.by_resource(theirs):
+            if not self._goes_before(mine, theirs):
                 return False
         return True
+
+    def _goes_before(self, mine: int, theirs: int) -> bool:
+        """True if what is left over is owed to one side rather than to the other."""
+        first, second = self._turn(mine), self._turn(theirs)
+        if first != second:
+            return first < second
+        return self.shares.by_resource(mine) <= self.shares.by_resource(theirs)
+
+    def _turn(self, row: int) -> tuple[bool, int]:
+        """When a queue gets of what is left over; smaller goes first."""
+        queue = self.tree.queue_at(row)
+        return queue.weight_milli == 0, -queue.priority
 
     def _give_what_is_borrowed(self, theirs: int, rows: list[int]) -> bool:
         """True if a side gives something of which it has more than its own until the last of these goes."""
