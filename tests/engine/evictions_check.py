@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping
 
-from gpufleet.engine.instruction import Evict
+from gpufleet.engine.instruction import Evict, WhyEvicted
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 
@@ -16,6 +16,15 @@ def check_eviction(
     assert pod.preemptible, f"{one.uid} is evicted, and is not preemptible"
     assert not pod.leaving, f"{one.uid} is evicted, and ends anyway"
     assert may_be_asked, f"{one.uid} is asked again too soon"
+    if one.reason == WhyEvicted.MOVED:
+        assert pod.replaceable, f"{one.uid} is moved, and nobody makes it anew"
+        assert pod.gang is None, f"{one.uid} is moved, and its gang is not"
+        return
     asking = None if one.beneficiary is None else pods.get(PodUid(one.beneficiary))
     if asking is not None and pod.gang is None and asking.queue == pod.queue:
         assert pod.priority <= asking.priority, f"{one.uid} is evicted for work of lower priority"
+
+
+def is_stand_in(uid: PodUid) -> bool:
+    """True for what the engine calls the pod that a controller is to make for a moved one."""
+    return uid.endswith("/moved")

@@ -31,7 +31,7 @@ from gpufleet.model.relations import NO_RELATIONS
 from gpufleet.model.topology import Topology
 from tests.engine.bad_events import is_bad_event
 from tests.engine.books_check import check_books
-from tests.engine.evictions_check import check_eviction
+from tests.engine.evictions_check import check_eviction, is_stand_in
 from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
 from tests.engine.quota.plain_quota import PlainQuota
@@ -92,6 +92,7 @@ class Ledger:
         ran_before, self.reserved = set(self.place), {}
         bound, kept = self._check_decisions(said, plain)
         self._check_reservations(said, ran_before)
+        self._follow_stand_ins()
         self._add_kept_places(plain)
         self.told |= {one.uid for one in said if isinstance(one, Unschedulable)}
         self._check_states()
@@ -104,6 +105,18 @@ class Ledger:
         self._check_no_room_is_left_unused(plain)
         self._check_everyone_knows_why(said)
         return said
+
+    def _follow_stand_ins(self) -> None:
+        """Places kept for pods that controllers are to make, like those of pods that are there."""
+        books = self.engine.books
+        for uid in [uid for uid in self.pods if is_stand_in(uid)]:
+            del self.pods[uid], self.arrival[uid]
+        for row in books.stand_ins:
+            pod, node = books.pods.pod_at(row), books.pods.node_row(row)
+            assert node is not None, f"{pod.uid} stands in for nobody"
+            self.pods[pod.uid] = pod
+            self.arrival[pod.uid] = 0
+            self.reserved[pod.uid] = books.fleet.node_at(node).name
 
     # What events mean.
 
@@ -306,7 +319,7 @@ class Ledger:
                 self.nominated[one.uid] = one.node
             if not isinstance(one, Bind):
                 continue
-            was_kept = one.uid in self.kept or one.uid in self.nominated
+            was_kept = one.uid in self.kept or one.uid in self.nominated or one.instead_of is not None
             self.nominated.pop(one.uid, None)
             kept |= {one.uid} if was_kept else set()
             assert one.uid in self.pods, f"{one.uid} is bound, and nobody knows it"

@@ -11,6 +11,7 @@ from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
 from gpufleet.engine.policy import POLICIES
 from gpufleet.engine.scheduler import Engine
+from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
@@ -20,6 +21,7 @@ from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint
 from gpufleet.model.volumes import Attachment
 from tests.engine.effort import EFFORT
+from tests.engine.evictions_check import is_stand_in
 from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, topology
 from tests.engine.ledger import Ledger
 from tests.engine.machine_shapes import ALL_SHAPES, SHAPES
@@ -180,7 +182,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def known(self, index: int) -> PodUid:
         """Some pod that is there, or nobody."""
-        uids = list(self.ledger.pods)
+        uids = [uid for uid in self.ledger.pods if not is_stand_in(uid)]
         return uids[index % len(uids)] if uids else PodUid("nobody")
 
     def running(self, index: int) -> PodUid:
@@ -191,6 +193,30 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(one=nodes)
     def node_set(self, one: Node) -> None:
         self.happen(event.NodeSet(one))
+
+    @rule(
+        start_after_s=st.sampled_from((0, 0, 60, None)),
+        every_s=st.sampled_from((None, 60)),
+        moves_a_day=st.sampled_from((1, 100)),
+        queues=st.sampled_from(((), (QueueName("late"),))),
+    )
+    def pods_are_moved_by_rules(
+        self, start_after_s: int | None, every_s: int | None, moves_a_day: int, queues: tuple[QueueName, ...]
+    ) -> None:
+        start_us = None if start_after_s is None else start_after_s * SECOND_US
+        every_us = None if every_s is None else every_s * SECOND_US
+        rules = DefragmentationRules(start_us, every_us, None, 10, moves_a_day, None, queues)
+        self.happen(event.DefragmentationSet(rules))
+
+    @rule(index=st.integers(0, 400))
+    def a_controller_makes_a_moved_pod_anew(self, index: int) -> None:
+        books = self.engine.books
+        rows = list(books.stand_ins)
+        if rows:
+            like = books.pods.pod_at(rows[index % len(rows)])
+            self.pods_made += 1
+            anew = msgspec.structs.replace(like, uid=PodUid(f"p{self.pods_made}"))
+            self.happen(event.PodAdded(anew))
 
     @rule(name=st.sampled_from(NODES))
     def node_removed(self, name: str) -> None:

@@ -17,11 +17,11 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 @contextmanager
-def scheduler_at_work(cluster: LocalCluster) -> Iterator[None]:
-    """Run it for the length of the block, from the moment when it leads."""
+def scheduler_at_work(cluster: LocalCluster, *more: str) -> Iterator[None]:
+    """Run it, with these options too, for the length of the block, from the moment when it leads."""
     kubeconfig = cluster.kubeconfig_for(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
     # Nobody starts it again here, and a busy machine may keep it from renewing a short Lease.
-    options = (f"--kubeconfig={kubeconfig}", "--lease-seconds=60")
+    options = (f"--kubeconfig={kubeconfig}", "--lease-seconds=60", *more)
     command = (sys.executable, "-m", "gpufleet", "scheduler", *options)
     scheduler = child.start("scheduler", command, cluster.folder / "logs" / "gpufleet.log")
     try:

@@ -51,6 +51,44 @@ import click
     help="Evict pods that go on using more GPU memory than their share; else they are only warned.",
 )
 @click.option(
+    "--defragment-to-start",
+    metavar="DURATION",
+    help="Start work that has waited for so long (5m) by moving others, each to a place that is kept for it.",
+)
+@click.option(
+    "--defragment-every",
+    metavar="DURATION",
+    help="Move pods so that what is free lies together, so often (1h).",
+)
+@click.option(
+    "--defragment-window", metavar="HH:MM-HH:MM", help="Only at this time of the day (UTC).  [default: any]"
+)
+@click.option(
+    "--defragment-moves-a-run",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Pods to move at once at most.",
+)
+@click.option(
+    "--defragment-moves-a-day",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Pods to move within any 24 hours at most.",
+)
+@click.option(
+    "--defragment-gpu-minutes-a-day",
+    type=click.IntRange(0),
+    help="Work that may end with pods that are moved within any 24 hours.  [default: any]",
+)
+@click.option(
+    "--defragment-queue",
+    multiple=True,
+    metavar="QUEUE",
+    help="Move only work of these queues, and start only their work so; may be repeated.  [default: all]",
+)
+@click.option(
     "--listen",
     default="127.0.0.1:0",
     show_default=True,

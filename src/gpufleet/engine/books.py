@@ -69,6 +69,7 @@ class Books:
         self.departures = Departures(self.pods)
         self.budgets = Budgets()
         self.takings = Takings()
+        self.stand_ins: dict[int, None] = {}
         self.room_freed = False
         self.prospects = 0
         self.placed_in_step = Marks(self.pods.standing, PLACED_IN_STEP)
@@ -240,6 +241,8 @@ class Books:
 
     def lost_nomination(self, row: int) -> None:
         """No place is kept for a pod any more."""
+        if row in self.stand_ins:
+            return
         gang = self.pods.pod_at(row).gang
         if gang is not None:
             self.gangs.members(gang).nominated.pop(row, None)

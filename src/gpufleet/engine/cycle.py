@@ -8,14 +8,15 @@ parked head of a strict queue. Who has waited for long holds a reservation (``re
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
+from gpufleet.engine.defragmentation.automatic import Automatic
 from gpufleet.engine.errors import BrokenInvariantError
+from gpufleet.engine.gang_refusal import refusal
 from gpufleet.engine.hot_kernels import best_node_by_handle, place_pod_by_handle
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
     Evict,
     GangUnknown,
-    GangUnschedulable,
     RunTimeLimit,
     Unschedulable,
     Verdict,
@@ -34,7 +35,6 @@ from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.verdict import judge_each
 from gpufleet.engine.victims import Asking, NoPlan, NoVictims, Plan, VictimSearch
 from gpufleet.engine.waiting import Line, LineKey, Looks
-from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName
 from gpufleet.model.shape import Shape
 
@@ -49,6 +49,7 @@ class Cycle:
         victims: VictimSearch,
         overtime: Overtime,
         reservations: Reservations,
+        moving: Automatic,
     ) -> None:
         self.books = books
         self.nominations = nominations
@@ -56,6 +57,7 @@ class Cycle:
         self.evicts = not isinstance(victims, NoVictims)
         self.overtime = overtime
         self.reservations = reservations
+        self.moving = moving
         self.backfill = Backfill(books, reservations)
         self.telling = ReservationTelling(books, reservations)
         self.second_looks = SecondLooks(books)
@@ -77,6 +79,7 @@ class Cycle:
             self.overtime.settle()
             for nomination in closed_nominations(self.books):
                 self.nominations.cancel(nomination)
+        self.moving.stand_ins.tend(at_us)
         self.reservations.put_aside(at_us)
         self._serve_nominated()
         if self.books.room_freed:
@@ -97,6 +100,7 @@ class Cycle:
             self._wake_who_may_fit()
             self._wake_kept_out(everybody=False)
             self._serve_queues(at_us)
+        self.instructions += self.moving.run(at_us)
         self.instructions += self.nominations.take_withdrawn()
         self.instructions += self.telling.news(at_us)
         self._tell_who_waits()
@@ -129,7 +133,8 @@ class Cycle:
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
-        others = (self.overtime.next_due_us(), self.reservations.next_due_us())
+        parts = (self.overtime, self.reservations, self.moving)
+        others = [one.next_due_us() for one in parts]
         dues = (self.books.next_backoff_us(), self.second_looks.next_due_us(), *others)
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
@@ -424,7 +429,8 @@ class Cycle:
         if len(devices) != len(ids):
             raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = books.fleet.node_at(node_row)
-        self.instructions.append(Bind(uid, node.name, devices, books.neighbours.volumes_of(row)))
+        volumes, origin = books.neighbours.volumes_of(row), self.moving.stand_ins.origin(uid)
+        self.instructions.append(Bind(uid, node.name, devices, volumes, origin))
 
     def _tell_gang(self, members: Members, placeable: int, verdict: Verdict | None, role: str) -> None:
         if members.gang is None:
@@ -491,10 +497,3 @@ class Cycle:
         slot = books.shapes.slot(int(books.store.tables.pods[layout.POD_SHAPE, row]))
         reasons = books.neighbours.reasons_beyond_room(row)
         return judge_each(books.store.tables, books.shapes.rankings, books.fleet, slot, reasons)
-
-
-def refusal(
-    members: Members, gang: Gang, placeable: int, verdict: Verdict | None, role: str
-) -> GangUnschedulable:
-    """What is said of a gang that cannot start."""
-    return GangUnschedulable(gang.name, gang.min_members, members.arrived, placeable, verdict, role)

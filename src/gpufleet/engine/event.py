@@ -8,6 +8,7 @@ import msgspec
 
 from gpufleet.engine.instruction import Reservation
 from gpufleet.engine.lesson import Lesson
+from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.device import Device
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.gang import Gang
@@ -202,6 +203,16 @@ class ReservationsRecalled(Event, frozen=True, tag="reservations-recalled"):
     reservations: tuple[Reservation, ...]
 
 
+class DefragmentationSet(Event, frozen=True, tag="defragmentation-set", omit_defaults=True):
+    """When running pods are moved without anybody asking; None: never.
+
+    ``spent`` are moves that were made before a restart, as (when, GPU-milliseconds of work that ended).
+    """
+
+    rules: DefragmentationRules | None
+    spent: tuple[tuple[int, int], ...] = ()
+
+
 AnyEvent = (
     NodeSet
     | NodeRemoved
@@ -226,4 +237,5 @@ AnyEvent = (
     | LessonLearned
     | PastUseRecalled
     | ReservationsRecalled
+    | DefragmentationSet
 )

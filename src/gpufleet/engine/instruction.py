@@ -22,17 +22,31 @@ class Instruction(msgspec.Struct, frozen=True, gc=False, tag_field="instruction"
     """Anything the engine can ask of its shell."""
 
 
+class MovedFrom(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Whose place was kept for a pod, elsewhere than it was: a pod of that name had to leave ``node`` at that
+    moment, for ``beneficiary`` (None: to put room together), and lost so much work (GPU-milliseconds).
+    """
+
+    pod: str
+    node: NodeName
+    beneficiary: str | None
+    at_us: int
+    lost: int
+
+
 class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
     """Put this pod on this node, on these devices.
 
     ``volumes`` says for each claim that is bound with the pod which volume it gets, "" for one that
-    is to be provisioned on this node.
+    is to be provisioned on this node. ``instead_of`` is set for a pod that takes over the place of one that
+    was moved.
     """
 
     uid: PodUid
     node: NodeName
     devices: tuple[DeviceId, ...] = ()
     volumes: tuple[tuple[str, str], ...] = ()
+    instead_of: MovedFrom | None = None
 
 
 class WhyEvicted(enum.StrEnum):
@@ -40,13 +54,15 @@ class WhyEvicted(enum.StrEnum):
 
     ``PREEMPTED``: for work of its own queue that goes before it. ``RECLAIMED``: for work of another queue,
     which takes back what this one borrowed. ``STOPPED``: its queue, or one above that, is stopped.
-    ``OVERTIME``: it, or another of its gang, has run for as long as it may.
+    ``OVERTIME``: it, or another of its gang, has run for as long as it may. ``MOVED``: a place
+    elsewhere is kept for the pod that its controller makes instead.
     """
 
     PREEMPTED = "preempted"
     RECLAIMED = "reclaimed"
     STOPPED = "stopped"
     OVERTIME = "overtime"
+    MOVED = "moved"
 
 
 class RunTimeLimit(msgspec.Struct, frozen=True, gc=False):
@@ -56,17 +72,25 @@ class RunTimeLimit(msgspec.Struct, frozen=True, gc=False):
     queue: QueueName | None
 
 
+class MovedTo(msgspec.Struct, frozen=True, gc=False):
+    """The node on which a place is kept for moved work, and the work that ends (GPU-milliseconds)."""
+
+    node: NodeName
+    lost: int
+
+
 class Evict(Instruction, frozen=True, tag="evict", omit_defaults=True):
     """End this pod, so that ``beneficiary`` can run; None where it ends for nobody's sake.
 
     ``reason`` is one of ``WhyEvicted``; logs of older versions have words there. ``limit`` is what work has
-    reached that ends after its time.
+    reached that ends after its time; ``moved`` is set for work that is moved.
     """
 
     uid: PodUid
     beneficiary: PodUid | GangName | None
     reason: str
     limit: RunTimeLimit | None = None
+    moved: MovedTo | None = None
 
 
 class Nominated(Instruction, frozen=True, tag="nominated"):

@@ -12,6 +12,7 @@ import msgspec
 from gpufleet.engine import event, journal
 from gpufleet.engine.books import Books
 from gpufleet.engine.bounds import check_range, check_shape
+from gpufleet.engine.defragmentation.automatic import Automatic
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.members import Members
@@ -32,12 +33,18 @@ class Intake:
     """Applies events to the books."""
 
     def __init__(
-        self, books: Books, nominations: Nominations, overtime: Overtime, reservations: Reservations
+        self,
+        books: Books,
+        nominations: Nominations,
+        overtime: Overtime,
+        reservations: Reservations,
+        moving: Automatic,
     ) -> None:
         self.books = books
         self.nominations = nominations
         self.overtime = overtime
         self.reservations = reservations
+        self.moving = moving
         self.at_us = 0
         self._handlers: dict[type[event.Event], Callable[..., None]] = {
             event.NodeSet: self._node_set,
@@ -63,6 +70,7 @@ class Intake:
             event.LessonLearned: self._lesson_learned,
             event.PastUseRecalled: self._past_use_recalled,
             event.ReservationsRecalled: self.reservations.recall,
+            event.DefragmentationSet: self._defragmentation_set,
         }
 
     def take(self, happened: event.Event, at_us: int) -> None:
@@ -133,6 +141,7 @@ class Intake:
         row = self._new_pod(pod)
         books.policy.arrived(pod.shape)
         books.enqueue(row)
+        self.moving.stand_ins.take_over(row)
 
     def _new_pod(self, pod: Pod) -> int:
         books = self.books
@@ -252,6 +261,7 @@ class Intake:
         if happened.uid in self.books.departures.evicted:
             self.nominations.cancel_waiting_for(happened.uid)
             self.books.departures.refuse(happened.uid, happened.until_us)
+            self.books.takings.stays(happened.uid)
             row = self.books.pods.row_by_uid[happened.uid]
             self.books.budgets.refund(self.books.pods.pod_at(row))
             self.overtime.regard(row)
@@ -333,6 +343,9 @@ class Intake:
         self.books.queues.remove(happened.name)
         self.books.waiting.queues.pop(happened.name, None)
         self.books.takings.begin_anew()
+
+    def _defragmentation_set(self, happened: event.DefragmentationSet) -> None:
+        self.moving.set_rules(happened, self.at_us)
 
     def _prices_set(self, happened: event.PricesSet) -> None:
         for model, price_milli in happened.prices:

@@ -9,12 +9,15 @@ draws no random number that is not derived from its seed and its events, so a sa
 from collections.abc import Iterable
 
 from gpufleet.engine.books import Books
-from gpufleet.engine.cycle import Cycle, refusal
-from gpufleet.engine.defragmentation.consolidation import Consolidation, Defragmentation
+from gpufleet.engine.cycle import Cycle
+from gpufleet.engine.defragmentation.automatic import Automatic
+from gpufleet.engine.defragmentation.consolidation import Consolidation, Defragmentation, Limits
 from gpufleet.engine.defragmentation.for_workload import moves_for
-from gpufleet.engine.defragmentation.moves import Move
+from gpufleet.engine.defragmentation.movable import movable
+from gpufleet.engine.defragmentation.moves import Move, told
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.event import Event, LessonLearned, PastUseRecalled
+from gpufleet.engine.gang_refusal import refusal
 from gpufleet.engine.instruction import (
     AnyInstruction,
     GangUnschedulable,
@@ -54,8 +57,9 @@ class Engine:
         search = victims or PreemptionSearch()
         overtime = Overtime(self.books, evicts=not isinstance(search, NoVictims))
         self._reservations = Reservations(self.books, self.nominations)
-        self._intake = Intake(self.books, self.nominations, overtime, self._reservations)
-        self._cycle = Cycle(self.books, self.nominations, search, overtime, self._reservations)
+        moving = Automatic(self.books, self.nominations)
+        self._intake = Intake(self.books, self.nominations, overtime, self._reservations, moving)
+        self._cycle = Cycle(self.books, self.nominations, search, overtime, self._reservations, moving)
         self.at_us = 0
 
     def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:
@@ -145,7 +149,7 @@ class Engine:
 
         Costs a trial a pod with GPUs.
         """
-        return Consolidation(self.books, self.at_us, moves_max).plan()
+        return Consolidation(self.books, self.at_us, Limits(moves_max)).plan()
 
     def moves_for(self, workload: PodUid | GangName, moves_max: int) -> tuple[Move, ...] | None:
         """Moves of running pods after which this waiting pod or gang can start; None if none are found.
@@ -153,8 +157,10 @@ class Engine:
         None also for what has a place or is unknown. Nothing is moved.
         """
         asking = self._asking(workload)
-        found = None if asking is None else moves_for(asking, self.books, moves_max)
-        return None if found is None else found[0]
+        if asking is None:
+            return None
+        found = moves_for(asking, self.books, movable(self.books, self.at_us), moves_max)
+        return None if found is None else told(self.books, found.relocations)
 
     def _asking(self, workload: PodUid | GangName) -> Asking | None:
         members = self.books.gangs.by_name.get(GangName(workload))

@@ -10,6 +10,9 @@ SCHEDULER_NAME = "gpufleet"
 # Written by our scheduler alone; an admission policy keeps everybody else away.
 GRANT = "gpufleet.io/grant"
 
+# What a placed pod stands in for that was moved. Written by our scheduler with the grant.
+MOVED = "gpufleet.io/moved"
+
 # Part of a namespace's labels: our admission policy completes pods there, and where its work queues.
 MANAGED = "gpufleet.io/managed"
 
@@ -152,6 +155,7 @@ BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 POD_ANNOTATIONS = frozenset(
     {
         GRANT,
+        MOVED,
         GPU_FRACTION,
         GPU_MEMORY,
         GPU_MODELS,

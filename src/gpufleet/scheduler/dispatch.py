@@ -15,6 +15,7 @@ from gpufleet.engine.instruction import (
     Evict,
     GangUnknown,
     GangUnschedulable,
+    MovedFrom,
     Nominated,
     NominationWithdrawn,
     Rejected,
@@ -22,7 +23,9 @@ from gpufleet.engine.instruction import (
     Reserved,
     Unschedulable,
 )
+from gpufleet.kube import keys
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.moved import Moved, write_moved
 from gpufleet.model.errors import InternalError
 from gpufleet.model.identifiers import GangName, NodeName
 from gpufleet.scheduler.binder import Binder, BindTask
@@ -124,6 +127,8 @@ class Dispatch:
             raise InternalError(f"the engine bound pod {bind.uid}, which does not wait")
         devices = self.translation.nodes.devices(bind.node, bind.devices)
         annotations = self.delivery.annotations(entry.object, entry.meaning.shape.gpu, devices, self.epoch)
+        if bind.instead_of is not None:
+            annotations[keys.MOVED] = write_moved(_moved(bind.instead_of))
         entry.intent = Intent(bind.node, bind.devices, annotations)
         volumes = tuple(VolumeTask(claim, volume) for claim, volume in bind.volumes)
         self.reporter.withdraw(bind.uid)
@@ -137,6 +142,10 @@ class Dispatch:
 def scheduled_note(pod: PodName, node: NodeName) -> str:
     """What the Event of a bind says."""
     return f"Successfully assigned {pod} to {node}"
+
+
+def _moved(origin: MovedFrom) -> Moved:
+    return Moved(origin.pod, origin.node, origin.at_us, origin.lost / 1000, origin.beneficiary or "")
 
 
 def _gang_words(said: GangUnschedulable, entry: Entry) -> str:

@@ -33,6 +33,7 @@ from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.lease import LeadershipLost
+from gpufleet.scheduler.defragment.rules import rules_of
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.garbage import Garbage
 from gpufleet.scheduler.metrics import Metrics
@@ -62,6 +63,13 @@ class ProcessOptions(msgspec.Struct, frozen=True):
     binds_at_once: int
     fence: bool
     evict_memory_offenders: bool
+    defragment_to_start: str | None
+    defragment_every: str | None
+    defragment_window: str | None
+    defragment_moves_a_run: int
+    defragment_moves_a_day: int
+    defragment_gpu_minutes_a_day: int | None
+    defragment_queue: tuple[str, ...]
     listen: str
     event_log: Path | None
     log_level: str
@@ -157,6 +165,15 @@ def settings_of(options: ProcessOptions) -> Settings:
         silent_watch_s=options.silent_watch,
         require_fence=options.fence,
         evict_memory_offenders=options.evict_memory_offenders,
+        defragmentation=rules_of(
+            options.defragment_to_start,
+            options.defragment_every,
+            options.defragment_window,
+            options.defragment_moves_a_run,
+            options.defragment_moves_a_day,
+            options.defragment_gpu_minutes_a_day,
+            options.defragment_queue,
+        ),
     )
 
 

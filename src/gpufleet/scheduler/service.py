@@ -165,6 +165,7 @@ class Service:
         pods = PodBook(settings.scheduler_name, reader, gangs)
         nodes = NodeBook(cluster)
         translation = Translation(cluster, desk, dependencies, nodes, pods, gangs, clock, metrics)
+        translation.defragmentation = settings.defragmentation
 
         def tell(result: BindResult) -> None:
             if result.outcome is Outcome.BOUND:

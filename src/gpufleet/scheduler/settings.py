@@ -2,6 +2,8 @@
 
 import msgspec
 
+from gpufleet.model.defragmentation import DefragmentationRules
+
 SCHEDULER_NAME = "gpufleet"
 LEASE_NAMESPACE = "gpufleet-system"
 LEASE_NAME = "gpufleet-scheduler"
@@ -28,7 +30,8 @@ class Settings(msgspec.Struct, frozen=True):
     ``require_fence`` makes a leader wait until the API server refuses an older leader's Bindings;
     without it two leaders at once are only kept apart by the Lease's clock. ``evict_memory_offenders``
     ends pods that go on using more GPU memory than their share; without it they are only warned. ``victims``
-    names the engine's search for victims (``engine.preemption.by_name``).
+    names the engine's search for victims (``engine.preemption.by_name``). ``defragmentation`` says when pods
+    are moved without anybody asking; None: never.
     """
 
     identity: str
@@ -47,3 +50,4 @@ class Settings(msgspec.Struct, frozen=True):
     request_timeout_s: float = 30.0
     require_fence: bool = True
     evict_memory_offenders: bool = False
+    defragmentation: DefragmentationRules | None = None

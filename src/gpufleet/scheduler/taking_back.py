@@ -8,7 +8,7 @@ and whom it waits for. What is refused goes back to the engine, which then looks
 from collections.abc import Iterable
 
 from gpufleet.engine.event import EvictionRefused
-from gpufleet.engine.instruction import Evict, Nominated, RunTimeLimit, WhyEvicted
+from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
 from gpufleet.kube.codec.durations import written_duration
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.scheduler.budget_book import BudgetBook
@@ -26,6 +26,7 @@ EVENT_REASONS = {
     WhyEvicted.RECLAIMED: "Reclaimed",
     WhyEvicted.STOPPED: "QueueStopped",
     WhyEvicted.OVERTIME: "RunTimeExceeded",
+    WhyEvicted.MOVED: "Moved",
 }
 NOT_KEPT = "no place is kept for it any more; it waits as before"
 
@@ -77,8 +78,19 @@ class TakingBack:
         entry = self.pods.waiting(said.uid)
         if entry is not None:
             names = _some(self._name(uid) for uid in said.waits_for)
-            message = f"node {said.node} is kept for it until {names} ended"
+            message = f"node {said.node} is kept for it until {names} ended{self._moves(said)}"
             self.reporter.nominated(entry.name, said.node, message)
+
+    def _moves(self, said: Nominated) -> str:
+        """What is moved for its sake in this step, and what that costs."""
+        evicts = (one for together in self._asked.values() for one in together)
+        moved = [(one.uid, one.moved) for one in evicts if one.moved and one.uid in said.waits_for]
+        if not moved:
+            return ""
+        lost = lost_words(sum(to.lost for _, to in moved))
+        ways = [f"{self._name(uid)} to {to.node}" for uid, to in moved[:NAMED_MAX]]
+        more = f" and {len(moved) - NAMED_MAX} more" if len(moved) > NAMED_MAX else ""
+        return f"; moved for it: {', '.join(ways)}{more}, which costs {lost} of work"
 
     def withdraw(self, uid: PodUid) -> None:
         """No place is kept for a pod any more."""
@@ -105,12 +117,21 @@ class TakingBack:
         queue = "" if entry.meaning is None else entry.meaning.queue
         if evict.limit is not None:
             return _overtime(evict.limit, in_gang=self._gang_of(evict.uid) is not None)
+        if evict.moved is not None:
+            return self._moved(evict, evict.moved)
         if evict.beneficiary is None:
             return f"it ends because queue {queue}, or one above it, is stopped"
         whom, other = self._beneficiary(evict.beneficiary)
         if evict.reason == WhyEvicted.PREEMPTED:
             return f"it makes room for {whom}, which goes before it in queue {queue}"
         return f"it makes room for {whom}: queue {other} takes back what queue {queue} borrowed"
+
+    def _moved(self, evict: Evict, to: MovedTo) -> str:
+        what_for = "so that what is free lies together"
+        if evict.beneficiary is not None:
+            what_for = f"so that {self._beneficiary(evict.beneficiary)[0]} can start"
+        kept = f"node {to.node} keeps a place for the pod that its controller makes instead"
+        return f"it is moved {what_for}: {kept}; {lost_words(to.lost)} of work end with it"
 
     def _beneficiary(self, beneficiary: PodUid | GangName) -> tuple[str, str]:
         """Its name, and its queue."""
@@ -153,6 +174,11 @@ def _overtime(limit: RunTimeLimit, *, in_gang: bool) -> str:
     if limit.queue is None:
         return f"{who} has run for {length}, as long as it may by its own word"
     return f"{who} has run for {length}, the runTimeMax of queue {limit.queue}"
+
+
+def lost_words(lost: int) -> str:
+    """GPU-milliseconds for people."""
+    return f"{lost / 60_000:.1f} GPU-minutes"
 
 
 def _some(names: Iterable[str]) -> str:

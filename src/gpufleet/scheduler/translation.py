@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any
 
 from gpufleet.engine.event import (
+    DefragmentationSet,
     Event,
     EvictionRefused,
     NamespaceRemoved,
@@ -26,8 +27,10 @@ from gpufleet.kube import resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.moved import moves_before
 from gpufleet.kube.codec.salvage import salvage_pod
 from gpufleet.kube.resources import Kind
+from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName, TopologyLevelName
 from gpufleet.model.topology import Topology, TopologyLevel
 from gpufleet.scheduler.binder import BindResult, Outcome
@@ -79,6 +82,7 @@ class Translation:
         self.gangs = gangs
         self.clock = clock
         self.metrics = metrics
+        self.defragmentation: DefragmentationRules | None = None
         self._results: deque[BindResult] = deque()
         self._refusals: list[EvictionRefused] = []
         self._filled = False
@@ -130,6 +134,9 @@ class Translation:
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
         if not self._filled:
             first += self.queues.recalled()
+            if self.defragmentation is not None:
+                spent = moves_before(self.cluster.all(resources.PODS))
+                first.append(DefragmentationSet(self.defragmentation, spent))
         moved = self.queues.take_moved(relabelled)
         for namespace in moved:
             key = ObjectKey(resources.NAMESPACES, "", namespace)

@@ -13,10 +13,12 @@ import msgspec
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.defragmentation.movable import movable, together
-from gpufleet.engine.defragmentation.moves import Move, move_each
+from gpufleet.engine.defragmentation.moves import Move, Relocation, move_each
 from gpufleet.engine.defragmentation.room import Room, free_whole_gpus, room, worth
+from gpufleet.engine.nominations import placement_of
 from gpufleet.engine.preemption.candidates import Unit
 from gpufleet.engine.trial import Trial
+from gpufleet.model.identifiers import QueueName
 
 LOOKS_A_ROUND = 16
 """How many promising units are tried in full before the best of them is kept."""
@@ -36,6 +38,17 @@ class Defragmentation(msgspec.Struct, frozen=True):
     cut: bool
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """How many pods are moved at most, how much work may end with them (GPU-milliseconds), how many units are
+    tried in full, and whose pods are moved (all queues' where none are named).
+    """
+
+    moves_max: int
+    lost_max: int | None = None
+    looks_max: int = LOOKS_MAX
+    queues: tuple[QueueName, ...] = ()
+
+
 class Found(msgspec.Struct, frozen=True):
     """A unit that gains, and where its pods go."""
 
@@ -45,13 +58,15 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Consolidation:
-    """One search. ``moves_max`` pods at most are moved."""
+    """One search. ``relocations`` are what it found, unit by unit, in the order in which they can be made."""
 
-    def __init__(self, books: Books, at_us: int, moves_max: int) -> None:
+    def __init__(self, books: Books, at_us: int, limits: Limits) -> None:
         self.books = books
-        self.moves_max = moves_max
+        self.limits = limits
         self.looks = 0
-        self.units = together(books, movable(books, at_us))
+        self.lost = 0
+        self.units = together(books, movable(books, at_us, limits.queues))
+        self.relocations: list[tuple[Relocation, ...]] = []
         self.promises: dict[tuple[int, ...], int] = {}
         self.moved: dict[int, None] = {}
         self.moves: list[Move] = []
@@ -60,17 +75,17 @@ class Consolidation:
         """The moves, none of them made."""
         before = room(self.books.store.tables)
         with self.books.trial() as trial:
-            while self.looks < LOOKS_MAX:
+            while self.looks < self.limits.looks_max:
                 found = self._best()
                 if found is None:
                     break
                 self._make(found, trial)
             after = room(self.books.store.tables)
-        return Defragmentation(tuple(self.moves), before, after, self.looks >= LOOKS_MAX)
+        return Defragmentation(tuple(self.moves), before, after, self.looks >= self.limits.looks_max)
 
     def _best(self) -> Found | None:
         """The best of the most promising units; those that turn out to gain nothing are dropped."""
-        while self.looks < LOOKS_MAX:
+        while self.looks < self.limits.looks_max:
             self.units = [unit for unit in self.units if self._is_open(unit)]
             promising = nsmallest(LOOKS_A_ROUND, self.units, key=self._rank)
             if not promising:
@@ -85,7 +100,10 @@ class Consolidation:
 
     def _is_open(self, unit: Unit) -> bool:
         """True if the unit is within the budgets, none of it was moved, and its end would gain something."""
-        if len(self.moved) + len(unit.rows) > self.moves_max:
+        limits = self.limits
+        if len(self.moved) + len(unit.rows) > limits.moves_max:
+            return False
+        if limits.lost_max is not None and self.lost + unit.lost > limits.lost_max:
             return False
         if any(row in self.moved for row in unit.rows):
             return False
@@ -133,6 +151,10 @@ class Consolidation:
             targets = move_each(self.books, attempt, found.unit.rows) or {}
             attempt.keep_within(trial)
         lost = found.unit.lost // len(found.unit.rows)
+        self.lost += found.unit.lost
+        self.relocations.append(
+            tuple(Relocation(row, placement_of(self.books, row), lost) for row in targets)
+        )
         for row in targets:
             self.moved[row] = None
             source_name, target_name = fleet.node_at(source).name, fleet.node_at(targets[row]).name

@@ -4,12 +4,14 @@ The search for victims, with another question about what is just: with the workl
 left must fit somewhere too, at the same moment. Nobody is sent back to wait, so priorities do not matter.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
-from gpufleet.engine.defragmentation.movable import movable
-from gpufleet.engine.defragmentation.moves import Move, place_elsewhere
+from gpufleet.engine.defragmentation.moves import Relocation, place_elsewhere
+from gpufleet.engine.nominations import Placement, placement_of
 from gpufleet.engine.preemption.by_node import ByNode
 from gpufleet.engine.preemption.candidates import Singles, Unit
 from gpufleet.engine.preemption.leaving import Leaving
@@ -18,26 +20,35 @@ from gpufleet.engine.preemption.proof import Placements, Proof
 from gpufleet.engine.victims import Asking
 
 
+class MovesFor(NamedTuple):
+    """Who moves where, and where the workload goes then, once those who ``leave`` anyway have left too."""
+
+    relocations: tuple[Relocation, ...]
+    placements: Placements
+    leave: tuple[int, ...]
+
+
 class Elsewhere:
-    """Asks whether all who left fit somewhere, and remembers on which node rows."""
+    """Asks whether all who left fit somewhere, and remembers where."""
 
     def __init__(self, books: Books) -> None:
         self.books = books
-        self.targets: dict[int, int] = {}
+        self.places: dict[int, Placement] = {}
 
     def has_room(self, rows: list[int]) -> bool:
         """True if these pods, which a trial released, have a place each in what that trial left free."""
         with self.books.trial() as trial:
-            self.targets = place_elsewhere(self.books, trial, rows) or {}
-        return len(self.targets) == len(rows)
+            targets = place_elsewhere(self.books, trial, rows) or {}
+            self.places = {row: placement_of(self.books, row) for row in targets}
+        return len(self.places) == len(rows)
 
 
-def moves_for(asking: Asking, books: Books, moves_max: int) -> tuple[tuple[Move, ...], Placements] | None:
-    """Few moves that let the workload start, and its places; None if none are found.
+def moves_for(asking: Asking, books: Books, units: list[Unit], moves_max: int) -> MovesFor | None:
+    """Few moves among these units that let the workload start; None if none are found.
 
     No move of them can be left out. Changes nothing.
     """
-    units, leaving, elsewhere = movable(books, asking.at_us), Leaving(books), Elsewhere(books)
+    leaving, elsewhere = Leaving(books), Elsewhere(books)
     proof = Proof(asking, books, leaving)
     proof.is_just = elsewhere.has_room
     rows: tuple[int, ...] | None = None
@@ -51,8 +62,13 @@ def moves_for(asking: Asking, books: Books, moves_max: int) -> tuple[tuple[Move,
         rows = None if over_fleet is None else tuple(row for unit in over_fleet[0] for row in unit.rows)
     if rows is None or len(rows) > moves_max:
         return None
-    placements = proof.fits_without([*going, *rows])
-    return (moves(books, units, elsewhere.targets), placements) if placements else None
+    for leave in ((), tuple(going)) if going else ((),):
+        placements = proof.fits_without([*leave, *rows])
+        if placements:
+            lost = {unit.rows[0]: unit.lost for unit in units}
+            found = (Relocation(row, place, lost[row]) for row, place in elsewhere.places.items())
+            return MovesFor(tuple(found), placements, leave)
+    return None
 
 
 def singles(units: list[Unit]) -> Singles:
@@ -60,15 +76,3 @@ def singles(units: list[Unit]) -> Singles:
     rows = np.array([unit.rows[0] for unit in units], np.int64)
     lost = np.array([unit.lost for unit in units], np.int64)
     return Singles(rows, np.zeros_like(rows), lost, np.zeros_like(rows))
-
-
-def moves(books: Books, units: list[Unit], targets: dict[int, int]) -> tuple[Move, ...]:
-    """The moves of these pods to these node rows."""
-    lost = {unit.rows[0]: unit.lost for unit in units}
-    found: list[Move] = []
-    for row, target in targets.items():
-        source = books.pods.node_row(row)
-        if source is not None:
-            names = books.fleet.node_at(source).name, books.fleet.node_at(target).name
-            found.append(Move(books.pods.pod_at(row).uid, *names, lost[row]))
-    return tuple(found)

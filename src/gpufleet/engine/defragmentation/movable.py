@@ -9,10 +9,13 @@ from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.layout import PodState
 from gpufleet.engine.preemption.candidates import Unit, work_lost
+from gpufleet.model.identifiers import QueueName
 
 
-def movable(books: Books, at_us: int) -> list[Unit]:
+def movable(books: Books, at_us: int, queues: tuple[QueueName, ...] = ()) -> list[Unit]:
     """Pods with GPUs that may be moved at this moment, the cheapest to move first.
+
+    Where queues are named, only theirs.
 
     Nobody is sent back to wait, so priorities do not make one dearer than another.
     """
@@ -21,7 +24,7 @@ def movable(books: Books, at_us: int) -> list[Unit]:
     found = [
         Unit(0, False, int(work_lost(tables, cells, row, at_us)), (row,))
         for row in rows
-        if may_move(books, row, at_us)
+        if may_move(books, row, at_us) and (not queues or books.queue_of(row) in queues)
     ]
     return sorted(found, key=lambda unit: unit.cost)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.defragmentation.room import free_whole_gpus, worth
+from gpufleet.engine.nominations import Placement
 from gpufleet.engine.tables import Int64Array
 from gpufleet.engine.trial import Trial
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -26,6 +28,25 @@ class Move(msgspec.Struct, frozen=True):
     source: NodeName
     target: NodeName
     lost: int
+
+
+class Relocation(NamedTuple):
+    """The pod of a row goes to a place; ``lost`` as in ``Move``."""
+
+    row: int
+    place: Placement
+    lost: int
+
+
+def told(books: Books, relocations: Sequence[Relocation]) -> tuple[Move, ...]:
+    """Relocations of pods that have a place, by name."""
+    found: list[Move] = []
+    for one in relocations:
+        source = books.pods.node_row(one.row)
+        if source is not None:
+            names = books.fleet.node_at(source).name, books.fleet.node_at(one.place.node).name
+            found.append(Move(books.pods.pod_at(one.row).uid, *names, one.lost))
+    return tuple(found)
 
 
 def move_each(books: Books, trial: Trial, rows: Sequence[int]) -> dict[int, int] | None:

@@ -101,6 +101,8 @@ def _out_of_line(books: Books) -> Iterator[tuple[_Turn, Queued]]:
         )
     for nomination in books.departures.nominations.values():
         rows = list(nomination.rows)
+        if rows[0] in books.stand_ins:
+            continue
         queue = books.queue_of(rows[0])
         reason = kept_for(nomination)
         yield _Turn(KEPT, _head(books, rows[0])), _queued(books, queue, rows, nomination.gang, reason)

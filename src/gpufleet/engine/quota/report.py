@@ -197,7 +197,7 @@ def _pending(books: Books) -> dict[QueueName, Counter[str]]:
     for row in np.flatnonzero(states == PodState.BACKOFF).tolist():
         counts[books.queue_of(row)][BACKOFF] += 1
     for nomination in books.departures.nominations.values():
-        for row in nomination.rows:
+        for row in nomination.rows if nomination.rows[0] not in books.stand_ins else ():
             counts[books.queue_of(row)][kept_for(nomination)] += 1
     return counts
 

@@ -3,6 +3,7 @@
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.grant import read_grant
+from gpufleet.kube.codec.moved import Moved, read_moved
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
@@ -71,11 +72,25 @@ def placed_notes(facts: Facts, pod: Pod) -> list[str]:
             read_grant(text)
         except ObjectError as problem:
             notes.append(f"its grant cannot be read, its GPUs are counted as unknown ones: {problem}")
+    moved = read_moved(pod)
+    if moved is not None:
+        notes.append(_moved_words(moved))
     if facts.picture.find(resources.NODES, pod.spec.node_name) is None:
         notes.append(f"its node {harmless(pod.spec.node_name)} is gone")
     if pod.metadata.deletion_timestamp is not None:
         notes.append("it is being deleted and holds its room until it has ended")
     return notes
+
+
+def _moved_words(moved: Moved) -> str:
+    """Whose place a pod has, and why that one had to leave."""
+    kind, _, name = moved.beneficiary.partition(" ")
+    whom = f"{kind} {harmless(name)}" if kind in {"pod", "gang"} else harmless(moved.beneficiary)
+    what_for = f"so that {whom} could start" if moved.beneficiary else "to put room together"
+    left, node = harmless(moved.pod), harmless(moved.node)
+    lost = f"{moved.lost_gpu_s / 60:.1f} GPU-minutes"
+    away = f"it came in place of {left}, which was moved away from {node} {what_for}"
+    return f"{away}; that cost {lost} of work"
 
 
 def ended(pod: Pod) -> Finding:
