@@ -236,3 +236,15 @@ def test_the_reason_and_what_is_lost_are_told() -> None:
     assert evict.reason == WhyEvicted.MOVED
     assert evict.moved is not None
     assert evict.moved.lost == 122_000, "two GPUs for a minute and a second, in GPU-milliseconds"
+
+
+def test_nobody_is_moved_to_a_place_that_another_pod_has_to_leave_first() -> None:
+    told = fleet(8, 4, 2, 2)
+    runs(told, pod("a", shape(3)), 0, 0, 1, 2)
+    runs(told, pod("leaves", shape(4)), 1, 0, 1, 2, 3)
+    told.told_to_end("leaves")
+    told.arrive(pod("large", shape(8)))
+    assert moved(told.wait_s(600)) == {}
+    told.depart("leaves")
+    told.wait_s(10)
+    assert moved(told.said) == {"a": ("large", "n1")}
