@@ -5,9 +5,11 @@ the least work lost. For every node a lower bound of all three follows from sums
 worked out for the whole fleet at once; nodes are then examined in the order of their bounds, until the
 next bound is no better than what was found (branch and bound). On a node, the lowest priority is exact;
 so is the number, as long as there are few enough sets to try them all. Where a single victim is enough and
-nobody of lower priority is of any use, no bound can be better, and none is worked out.
+nobody of lower priority is of any use, no bound can be better, and none is worked out. Sums count room and
+quota (``short_quota``); a set whose sums do not suffice is not tried.
 """
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb
 from typing import NamedTuple
@@ -20,6 +22,7 @@ from gpufleet.engine.compiled import kernel
 from gpufleet.engine.preemption.candidates import Singles, Unit
 from gpufleet.engine.preemption.leaving import FAR_TOO_MUCH, GPU, Leaving
 from gpufleet.engine.preemption.proof import Placements, Proof
+from gpufleet.engine.preemption.short_quota import ShortQuota, short_quota
 from gpufleet.engine.tables import Int64Array, Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
@@ -49,6 +52,13 @@ class Victims(NamedTuple):
     placements: Placements
 
 
+class Held(NamedTuple):
+    """By row of a candidate what it holds of each thing that is short on its node, and how much that is."""
+
+    by_row: dict[int, list[int]]
+    short: list[int]
+
+
 class ByNode:
     """A search for one pod among these candidates; ``short`` says what each node lacks (``Leaving``)."""
 
@@ -62,8 +72,10 @@ class ByNode:
         self.singles = singles
         self.nodes: Int64Array = books.store.tables.pods[layout.POD_NODE, singles.rows]
         self.shape = int(books.store.tables.pods[layout.POD_SHAPE, proof.asking.row])
+        self.quota: ShortQuota = short_quota(books.store.tables, proof.asking.row, singles.rows)
         self.cut = False
         self._units_on: dict[int, list[Unit]] = {}
+        self._held_on: dict[int, Held] = {}
 
     def find(self) -> Victims | None:
         """The cheapest victims, None if there are none (or ``cut`` is set)."""
@@ -83,7 +95,8 @@ class ByNode:
 
     def _single(self) -> Victims | None:
         """A single victim than which nothing can be cheaper, if there is one."""
-        place = int(cheapest_single(self.books.store.tables, self.shape, self.short, *self.singles))
+        tables = self.books.store.tables
+        place = int(cheapest_single(tables, self.shape, self.short, *self.quota, *self.singles))
         if place == layout.NOT_SET:
             return None
         unit = self.singles.units(np.array([place], np.int64))[0]
@@ -96,11 +109,13 @@ class ByNode:
         nodes, singles = self.nodes[welcome], Singles(*(column[welcome] for column in self.singles))
         if not len(nodes):
             return []
-        return bounds_by_node(nodes, singles.priority, singles.lost, self._wants(singles.rows))
+        return bounds_by_node(nodes, singles.priority, singles.lost, self._wants(np.flatnonzero(welcome)))
 
-    def _wants(self, rows: Int64Array) -> list[tuple[Int64Array, Int64Array]]:
-        """For each thing asked for: how much of it each candidate holds, and how much each node lacks."""
-        tables = self.books.store.tables
+    def _wants(self, places: Int64Array) -> list[tuple[Int64Array, Int64Array]]:
+        """For each thing asked for: how much of it the candidates of these places hold, and how much is short
+        by node.
+        """
+        tables, rows = self.books.store.tables, self.singles.rows[places]
         shapes = tables.pods[layout.POD_SHAPE, rows]
         wants: list[tuple[Int64Array, Int64Array]] = []
         if tables.shapes[layout.SHAPE_GPU_COUNT, self.shape]:
@@ -110,13 +125,27 @@ class ByNode:
             wants.append((held, self.short[:, GPU]))
         asked = np.flatnonzero(tables.shape_resources[self.shape] > 0).tolist()
         hosts = ((tables.shape_resources[shapes, column], self.short[:, 1 + column]) for column in asked)
-        return [*wants, *hosts]
+        lacks, everywhere = self.quota.lacks.tolist(), np.ones(len(self.short), np.int64)
+        quota = ((self.quota.gives[number, places], lack * everywhere) for number, lack in enumerate(lacks))
+        return [*wants, *hosts, *quota]
 
     def _units(self, node: int) -> list[Unit]:
         """The candidates on a node, in the order in which they go."""
         if node not in self._units_on:
-            self._units_on[node] = self.singles.units(np.flatnonzero(self.nodes == node))
+            places = np.flatnonzero(self.nodes == node)
+            self._units_on[node] = self.singles.units(places)
+            wants = [(held, int(short[node])) for held, short in self._wants(places) if short[node] > 0]
+            rows, held = self.singles.rows[places].tolist(), np.array([held for held, _ in wants]).T.tolist()
+            self._held_on[node] = Held(dict(zip(rows, held, strict=False)), [short for _, short in wants])
         return self._units_on[node]
+
+    def _may_do(self, node: int, units: Sequence[Unit]) -> bool:
+        """True unless what these hold together is less than what is short."""
+        by_row, short = self._held_on[node]
+        if not (short and units):
+            return not short
+        held = [by_row[unit.rows[0]] for unit in units]
+        return all(sum(column) >= lack for column, lack in zip(zip(*held, strict=True), short, strict=True))
 
     def _examine(self, bound: Bound) -> Victims | None:
         """The cheapest victims on one node."""
@@ -124,7 +153,7 @@ class ByNode:
         for priority in sorted({unit.priority for unit in units if unit.priority >= bound.priority}):
             among = [unit for unit in units if unit.priority <= priority]
             # What is just is asked of what is left in the end: all of these would be too many.
-            if not self._proven(bound.node, among, judged=False):
+            if not (self._may_do(bound.node, among) and self._proven(bound.node, among, judged=False)):
                 continue
             found = self._fewest(bound, among)
             if found is not None:
@@ -145,28 +174,40 @@ class ByNode:
         for size in range(max(1, bound.pods), len(among) + 1):
             sets += comb(len(among), size)
             if sets > SETS_A_NODE_MAX:
-                return self._taken_off(bound.node, among)
-            for chosen in sorted(combinations(among, size), key=lost_with):
+                return self._taken_off(bound, among)
+            able = [chosen for chosen in combinations(among, size) if self._may_do(bound.node, chosen)]
+            for chosen in sorted(able, key=lost_with):
                 if self._allowed(list(chosen)):
                     placements = self._proven(bound.node, list(chosen))
                     if placements:
                         return victims(list(chosen), placements)
         return None
 
-    def _taken_off(self, node: int, among: list[Unit]) -> Victims | None:
-        """The same by taking the dearest off as long as the pod still fits: a minimal set."""
+    def _taken_off(self, bound: Bound, among: list[Unit]) -> Victims | None:
+        """The same by taking the dearest off as long as the pod still fits: a minimal set.
+
+        As many at once as will do: whoever can be spared together could be spared one by one.
+        """
         chosen: list[Unit] = []
         for unit in among:
             if self._allowed([*chosen, unit]):
                 chosen.append(unit)
-        if not self._proven(node, chosen, judged=False):
+        if not self._proven(bound.node, chosen, judged=False):
             return None
-        for unit in sorted(chosen, key=lambda one: one.cost, reverse=True):
-            fewer = [one for one in chosen if one is not unit]
-            if self._proven(node, fewer, judged=False):
-                chosen = fewer
-        placements = self._proven(node, chosen)
-        return victims(chosen, placements) if placements else None
+        needed: list[Unit] = []
+        rest = sorted(chosen, key=lambda one: one.cost, reverse=True)
+        size = max(1, len(rest) - bound.pods)
+        while rest:
+            fewer = [*needed, *rest[size:]]
+            if self._may_do(bound.node, fewer) and self._proven(bound.node, fewer, judged=False):
+                rest = rest[size:]
+                size = max(1, min(2 * size, len(rest)))
+            elif size == 1:
+                needed.append(rest.pop(0))
+            else:
+                size = (size + 1) // 2
+        placements = self._proven(bound.node, needed)
+        return victims(needed, placements) if placements else None
 
 
 def lost_with(units: tuple[Unit, ...]) -> int:
@@ -244,12 +285,14 @@ def cheapest_single(
     tables: Tables,
     shape: int,
     short: Int64Array,
+    lacks: Int64Array,
+    gives: Int64Array,
     rows: Int64Array,
     priority: Int64Array,
     lost: Int64Array,
     right: Int64Array,
 ) -> int:
-    """The place in ``rows`` of a candidate who holds all that its node lacks, NOT_SET if there is none.
+    """The place in ``rows`` of a candidate who holds all that its node, and quota, lacks; NOT_SET for nobody.
 
     That with the lowest priority, then the least work to lose; none if somebody of lower priority holds
     anything of use: he and others might do.
@@ -261,7 +304,7 @@ def cheapest_single(
         if short[node, GPU] >= FAR_TOO_MUCH:
             continue
         of = tables.pods[layout.POD_SHAPE, rows[place]]
-        enough, lacks, useful = True, False, False
+        enough, is_short, useful = True, False, False
         for thing in range(short.shape[1]):
             if short[node, thing] <= 0:
                 continue
@@ -271,10 +314,14 @@ def cheapest_single(
                     held *= tables.shapes[layout.SHAPE_GPU_MILLI, of]
             else:
                 held = tables.shape_resources[of, thing - 1]
-            lacks = True
+            is_short = True
             useful = useful or held > 0
             enough = enough and held >= short[node, thing]
-        if useful or not lacks:
+        for number in range(len(lacks)):
+            is_short = True
+            useful = useful or gives[number, place] > 0
+            enough = enough and gives[number, place] >= lacks[number]
+        if useful or not is_short:
             lowest = min(lowest, priority[place])
         if not enough:
             continue

@@ -8,6 +8,9 @@ keeps. So every reclaim strictly lowers the larger of two shares, and no two que
 in kind. What is left over goes by the queues' priority first (``quota.water_filling``): while it borrows,
 a side takes from one of lower priority whatever their shares, and never from one of higher priority.
 
+Much of that holds for whole queues, whoever of them goes. It is asked before any pod is looked at: who could
+not be evicted justly in any company is no candidate.
+
 Work of a queue that nobody described is owed nothing: it goes first, whoever is within its quota.
 """
 
@@ -29,28 +32,37 @@ Right = tuple[bool, bool, int, int]
 
 
 class Lender(NamedTuple):
-    """A queue with work that may have to go: what its side has a right to, how long work must have run."""
+    """A queue with work that may have to go: what its side has a right to, how long work must have run, and
+    whom of it the policies reach.
+    """
 
     right: Right
     least_run_us: int
+    reaches: tuple[Reach, ...]
 
 
 class Reclaim:
-    """Candidates in other queues for one workload, and whether a set of them is just."""
+    """Candidates in other queues for one workload, and whether a set of them is just.
 
-    def __init__(self, books: Books, rank: Rank, queue: Queue, needed: Sequence[int]) -> None:
+    ``needed`` is what the workload is charged by column, ``least`` what it is charged at least if it starts.
+    """
+
+    def __init__(
+        self, books: Books, rank: Rank, queue: Queue, needed: Sequence[int], least: Sequence[int]
+    ) -> None:
         self.books = books
         self.rank = rank
         self.policy = queue.preemption
         self.tree = books.queues.tree
         self.row = self.tree.row_by_name[rank.queue]
         self.shares: QueueShares = books.turns.shares
+        self.least = least
         self.columns = [column for column, amount in enumerate(needed) if amount]
         self.within = reach(self.policy.reclaim, rank)
         self.borrowing = reach(self.policy.borrowing, rank, self.policy.borrowing_priority_max)
 
     def candidates(self, at_us: int) -> Candidates:
-        """Whom the workload may evict in other queues, those who are owed the least first."""
+        """Whom the workload may evict in other queues as things are, those who are owed the least first."""
         never = self.policy.reclaim is Prey.NEVER and self.policy.borrowing is Prey.NEVER
         lenders = {} if never else self._lenders()
         known = sorted({lender.right for lender in lenders.values()})
@@ -59,13 +71,15 @@ class Reclaim:
         gathering = Gathering(self.books, at_us, rights)
         if lenders:
             held = self._held()
-            least_run_us = {name: lender.least_run_us for name, lender in lenders.items()}
-            gathering.add_single(least_run_us, (self.within, self.borrowing), held)
+            for reaches in dict.fromkeys(lender.reaches for lender in lenders.values()):
+                alike = {name: one.least_run_us for name, one in lenders.items() if one.reaches == reaches}
+                gathering.add_single(alike, reaches, held)
             for members in gangs_that_run(self.books):
                 gang = members.gang
                 if gang is not None and gang.queue in lenders and held.isdisjoint(members.placed):
-                    if any(self._reach_it(gang.priority, gang.created_at_us)):
-                        gathering.add_gang(members, least_run_us[gang.queue])
+                    lender = lenders[gang.queue]
+                    if any(one.holds(gang.priority, gang.created_at_us) for one in lender.reaches):
+                        gathering.add_gang(members, lender.least_run_us)
         return gathering.candidates()
 
     def _held(self) -> frozenset[int]:
@@ -73,30 +87,70 @@ class Reclaim:
         held = self.books.takings.held_from(self.rank.queue)
         return frozenset(map(self.books.pods.row_by_uid.__getitem__, held))
 
-    def _reach_it(self, priority: int, created_at_us: int) -> tuple[bool, bool]:
-        """Whether work of this priority and age may go within the quota, and while borrowing."""
-        return self.within.holds(priority, created_at_us), self.borrowing.holds(priority, created_at_us)
-
     def _lenders(self) -> dict[QueueName, Lender]:
         """Other queues with work that may have to go.
 
         The least right is none at all; then those go first whose side has the lowest priority, and of equal
         ones the largest share.
         """
+        sums = np.zeros_like(self.books.store.tables.queue_counted)
+        sums[self.row, : len(self.least)] = self.least
+        with self.books.trial():
+            self.books.future_quota.change(sums, 1)
+            return self._lenders_when_placed()
+
+    def _lenders_when_placed(self) -> dict[QueueName, Lender]:
+        """The same, asked with the least charged that the workload needs."""
         found: dict[QueueName, Lender] = {}
         default = self.tree.row_by_name.get(DEFAULT_QUEUE)
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
-            found[DEFAULT_QUEUE] = Lender((False, False, 0, 0), 0)
+            if self._is_within(self.row) or self.policy.borrowing is not Prey.NEVER:
+                found[DEFAULT_QUEUE] = Lender((False, False, 0, 0), 0, (self.within, self.borrowing))
         sides = self.shares.sides(self.row)
         counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
         beyond = counted[:, self.columns] > subtree[:, self.columns]
         borrows: BoolArray = np.asarray(beyond.any(axis=1), np.bool_)
-        for row in np.flatnonzero((sides != layout.NOT_SET) & borrows[sides]).tolist():
-            endless, share = self.shares.order_key(int(sides[row]))
-            queue, priority = self.tree.queue_at(row), self.tree.queue_at(int(sides[row])).priority
-            right = (True, not endless, priority, -share)
-            found[queue.name] = Lender(right, queue.preemption.reclaim_after_us)
+        rows = np.flatnonzero((sides != layout.NOT_SET) & borrows[sides])
+        reaches = self._reaches_by_side(np.unique(sides[rows]).tolist())
+        for row, theirs in zip(rows.tolist(), sides[rows].tolist(), strict=True):
+            if reaches[theirs]:
+                endless, share = self.shares.order_key(theirs)
+                queue, priority = self.tree.queue_at(row), self.tree.queue_at(theirs).priority
+                right = (True, not endless, priority, -share)
+                found[queue.name] = Lender(right, queue.preemption.reclaim_after_us, reaches[theirs])
         return found
+
+    def _reaches_by_side(self, sides: list[int]) -> dict[int, tuple[Reach, ...]]:
+        """Whom the policies reach on each of these sides, from the nearest to the farthest.
+
+        What is taken from near queues comes off what all of the beneficiary's side has; so once there is
+        somebody near, nothing is known of those farther away.
+        """
+        level = {above: number for number, above in enumerate(self.tree.path(self.row))}
+        farness = {theirs: level[int(self.tree.parent[theirs])] for theirs in sides}
+        nearest, found = len(level), {}
+        for theirs in sorted(sides, key=farness.__getitem__):
+            is_near = farness[theirs] <= nearest
+            found[theirs] = self._reaches(theirs) if is_near else (self.within, self.borrowing)
+            if found[theirs] and is_near:
+                nearest = farness[theirs]
+        return found
+
+    def _reaches(self, theirs: int) -> tuple[Reach, ...]:
+        """Whom the policies reach on another side, whoever is to go; nobody if that could never be just.
+
+        What devices cost beyond the least that is charged now can only take the beneficiary's side further,
+        and victims only lower the share of theirs.
+        """
+        above = int(self.tree.parent[theirs])
+        mine = next(row for row in self.tree.path(self.row) if int(self.tree.parent[row]) == above)
+        if self._is_within(mine):
+            return (self.within, self.borrowing)
+        if self.policy.borrowing is Prey.NEVER:
+            return ()
+        if not self._goes_before(mine, theirs):
+            return ()
+        return (self.borrowing,)
 
     def _queue_row(self, row: int) -> int:
         return self.tree.row_by_name[self.books.queue_of(row)]

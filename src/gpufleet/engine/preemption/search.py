@@ -11,7 +11,7 @@ import numpy as np
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
 from gpufleet.engine.preemption.by_node import ByNode
-from gpufleet.engine.preemption.candidates import NOBODY, Candidates, within_queue
+from gpufleet.engine.preemption.candidates import Candidates, within_queue
 from gpufleet.engine.preemption.hope import Hope
 from gpufleet.engine.preemption.leaving import Leaving
 from gpufleet.engine.preemption.over_fleet import OverFleet
@@ -66,26 +66,43 @@ class Quest:
         self.proof = Proof(asking, books, self.leaving)
         self.lacks_only_room = asking.members is None and not self.proof.is_tied
         self.cut = False
+        self._again_at_us: list[int] = []
 
     def find(self, rank: Rank, queue: Queue) -> Plan | NoPlan:
         """What ends anyway, or else the cheapest victims: of its own queue, of others that borrow, of all."""
-        own = others = Candidates(NOBODY, [])
-        reclaim = Reclaim(self.books, rank, queue, self._needed())
-        if self._may_evict():
-            own = within_queue(self.books, rank, queue, self.asking.at_us)
-            others = reclaim.candidates(self.asking.at_us)
-        if not (own.any or others.any or len(self.leaving.rows)):
-            return self._none(own, others)
         with self.proof.in_future():
             found = self._without_victims()
-            if found is None:
-                found = self._seek(own, anywhere=False)
-            if found is None and others.any:
-                self.proof.is_just = reclaim.is_just
-                found = self._seek(others, anywhere=True)
-                if found is None and own.any:
-                    found = self._seek(own.joined(others), anywhere=True)
-        return self._none(own, others) if found is None else self._plan(*found)
+            if found is None and self._may_evict():
+                found = self._with_victims(rank, queue)
+        return NoPlan(self.cut, min(self._again_at_us, default=None)) if found is None else self._plan(*found)
+
+    def _with_victims(self, rank: Rank, queue: Queue) -> Found | None:
+        """Victims of its own queue, or else of others, or else of both."""
+        own = within_queue(self.books, rank, queue, self.asking.at_us)
+        self._note_when_more(own)
+        found = self._seek(own, anywhere=False)
+        if found is not None:
+            return found
+        reclaim = Reclaim(self.books, rank, queue, self._needed(), self._least())
+        self.proof.is_just = reclaim.is_just
+        others = reclaim.candidates(self.asking.at_us)
+        self._note_when_more(others)
+        found = self._seek(others, anywhere=True)
+        if found is None and own.any:
+            others = self._others_without(own, reclaim)
+            if others.any:
+                found = self._seek(own.joined(others), anywhere=True)
+        return found
+
+    def _others_without(self, own: Candidates, reclaim: Reclaim) -> Candidates:
+        """Whom it may evict elsewhere once it has nobody left to evict in its own queue."""
+        with self.books.trial() as trial:
+            trial.release_all([row for unit in (*own.alone, *own.gangs) for row in unit.rows])
+            return reclaim.candidates(self.asking.at_us)
+
+    def _note_when_more(self, candidates: Candidates) -> None:
+        if candidates.again_at_us is not None:
+            self._again_at_us.append(candidates.again_at_us)
 
     def _may_evict(self) -> bool:
         """True unless a pod of the workload says that nobody is to be evicted for its sake."""
@@ -93,17 +110,22 @@ class Quest:
         rows = [self.asking.row] if members is None else members.waiting
         return all(self.books.pods.pod_at(row).preempts for row in rows)
 
-    def _none(self, *asked: Candidates) -> NoPlan:
-        dues = [candidates.again_at_us for candidates in asked if candidates.again_at_us is not None]
-        return NoPlan(self.cut, min(dues, default=None))
-
     def _needed(self) -> list[int]:
-        """By column, the least that the workload is charged."""
+        """By column, the least that all of the workload is charged."""
         tables, members = self.books.store.tables, self.asking.members
         rows = [self.asking.row] if members is None else list(members.waiting)
         shapes = [int(tables.pods[layout.POD_SHAPE, row]) for row in rows]
         needed: list[int] = tables.shape_charges[shapes].sum(axis=0).tolist()
         return needed
+
+    def _least(self) -> list[int]:
+        """By column, the least that the workload is charged if it starts with as few pods as it may."""
+        gate, members = self.books.gate, self.asking.members
+        if members is None:
+            least: list[int] = gate.asked(self.asking.row).tolist()
+            return least
+        together: list[int] = gate.asked_together(list(members.waiting), max(1, members.missing)).tolist()
+        return together
 
     @cached_property
     def short(self) -> Int64Array:
@@ -128,6 +150,8 @@ class Quest:
 
         ``anywhere``: a victim may help although the pod goes to another node.
         """
+        if not found.any:
+            return None
         if self.lacks_only_room and len(found.singles.rows):
             by_node = ByNode(self.proof, self.books, self.leaving, self.short, found.singles)
             victims = by_node.find()
