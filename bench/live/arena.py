@@ -57,7 +57,14 @@ class Arena:
     def __init__(self, cluster: LocalCluster, kube_scheduler: Path, log: Path) -> None:
         self.cluster = cluster
         self.kube_scheduler = kube_scheduler
+        self._log = log
         self.listener = audit.Listener(log)
+
+    def another_listener(self) -> audit.Listener:
+        """A second reader of the log, from now on."""
+        found = audit.Listener(self._log)
+        found.skip()
+        return found
 
     def create(self, objects: Iterable[Object], *, per_s: float | None = None) -> dict[str, float]:
         """Create objects, over many connections or at a steady rate; when each was there, by name."""
@@ -126,7 +133,10 @@ def arena(nodes: int, *, kubelets: bool = False) -> Iterator[Arena]:
             # It taints every new node as not ready, and nobody is here who would take that back.
             "--disable-admission-plugins=TaintNodesByCondition",
         )
-        flags = {"kube-apiserver": api_server, "kube-controller-manager": (f"--controllers={CONTROLLERS}",)}
+        flags = {
+            "kube-apiserver": api_server,
+            "kube-controller-manager": (f"--controllers={CONTROLLERS}",),
+        }
         options = Options(simulated_nodes=kubelets, flags=flags)
         wanted = {
             name: release_of(name, DEFAULT_KUBERNETES)

@@ -12,6 +12,8 @@ import msgspec
 from bench.figures import FOLDER, Figure, machine, publish
 from bench.queues import exhaustive, kai, kueue, openb, optimality, thousand_queues
 
+KEPT = "queues-parts.json"
+
 
 class Measured(msgspec.Struct, frozen=True):
     """The figures of a part, and the machine as it began."""
@@ -46,7 +48,7 @@ def run(names: Iterable[str], known: dict[str, Measured]) -> dict[str, Measured]
         began = machine()
         known[name] = Measured(began, PARTS[name]())
         text = msgspec.json.format(msgspec.json.encode(known), indent=1)
-        (FOLDER / "queues-parts.json").write_bytes(text + b"\n")
+        (FOLDER / KEPT).write_bytes(text + b"\n")
     return known
 
 
@@ -56,8 +58,9 @@ def run(names: Iterable[str], known: dict[str, Measured]) -> dict[str, Measured]
 def main(add: bool, parts: tuple[str, ...]) -> None:
     """Measure PARTS, or all."""
     known: dict[str, Measured] = {}
-    if add:
-        known = msgspec.json.decode((FOLDER / "queues-parts.json").read_bytes(), type=dict[str, Measured])
+    kept = FOLDER / KEPT
+    if add and kept.exists():
+        known = msgspec.json.decode(kept.read_bytes(), type=dict[str, Measured])
     run(parts or PARTS, known)
     measured = [(name, known[name]) for name in PARTS if name in known]
     notes = [f"{name} began on {one.began}" for name, one in measured]
