@@ -78,7 +78,9 @@ def running(who: Contender, cluster: LocalCluster, kube_scheduler: Path, *, gang
 
 def _start_ours(cluster: LocalCluster) -> Child:
     kubeconfig = cluster.kubeconfig_for(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
-    command = (sys.executable, "-m", "gpufleet", "scheduler", f"--kubeconfig={kubeconfig}")
+    # Nobody starts it again here, and a busy machine may keep it from renewing a short Lease.
+    options = (f"--kubeconfig={kubeconfig}", "--lease-seconds=60")
+    command = (sys.executable, "-m", "gpufleet", "scheduler", *options)
     return child.start("gpufleet", command, cluster.folder / "logs" / "gpufleet-scheduler.log")
 
 
