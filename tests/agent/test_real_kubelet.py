@@ -103,6 +103,13 @@ def said(cluster: LocalCluster, name: str) -> list[str]:
     return lines if len(lines) == 3 else []
 
 
+def settled(cluster: LocalCluster, name: str) -> list[int]:
+    """The processes of a pod that runs, once those with whose help it told what it sees have ended."""
+    pod = await_pod(cluster, name, "Running")
+    told(cluster, name)
+    return processes_of(pod)
+
+
 def granted(cluster: LocalCluster, name: str) -> list[str]:
     """The GPUs of a pod's grant."""
     pod = get_pod(cluster, name) or {}
@@ -237,7 +244,7 @@ def registrations(cluster: LocalCluster) -> int:
 
 def test_after_a_restart_of_the_kubelet_devices_are_back_and_pods_as_they_were(real: LocalCluster) -> None:
     run_pod(real, "steady", TELL + SLEEP, asking(2), **BY_US)
-    before = processes_of(await_pod(real, "steady", "Running"))
+    before = settled(real, "steady")
     known = registrations(real)
     real.node.restart_kubelet()
     # What the node said before counts in the API for a while; the kubelet itself knows of no device yet.
@@ -253,7 +260,7 @@ def test_after_a_restart_of_the_kubelet_devices_are_back_and_pods_as_they_were(r
 
 def test_an_agent_that_is_killed_is_back_and_pods_are_as_they_were(real: LocalCluster) -> None:
     run_pod(real, "steady", TELL + SLEEP, asking(2), **BY_US)
-    before = processes_of(await_pod(real, "steady", "Running"))
+    before = settled(real, "steady")
     known = registrations(real)
     real.node.restart(AGENT)
     awaited("another registration", lambda: registrations(real) > known)

@@ -17,7 +17,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.node import caretaker, cgroups, images, machine
 from gpufleet.localkube.node.configuration import NODE_NAME
-from gpufleet.localkube.node.network import HeldNetwork
+from gpufleet.localkube.node.network import HeldNetwork, ip
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
 from tests.localkube.cluster import KUBERNETES, a_cluster, a_scheduled_real_node, program, real_node_programs
 from tests.localkube.real_node import (
@@ -319,6 +319,21 @@ def test_every_node_has_a_network_to_itself() -> None:
     again = HeldNetwork.take(networks[0])
     assert again is not None
     again.release()
+
+
+def test_the_pods_gateway_keeps_its_hardware_address_as_pods_come_and_go(real: LocalCluster) -> None:
+    """Who remembers it, as every pod does, reaches the API server all the time."""
+    bridge = real.node.spec.network.bridge
+    address = Path("/sys/class/net", bridge, "address")
+    before = address.read_text(encoding="ascii")
+    # No device has a lower one: a bridge without an address of its own would take it.
+    ip("link", "add", "gpufleetlow", "address", "02:00:00:00:00:01", "type", "veth", "peer", "gpufleetpeer")
+    try:
+        ip("link", "set", "gpufleetlow", "master", bridge)
+        assert address.read_text(encoding="ascii") == before
+    finally:
+        ip("link", "delete", "gpufleetlow")
+    assert address.read_text(encoding="ascii") == before
 
 
 def test_a_network_of_the_machine_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -37,6 +37,11 @@ class NodeNetwork(msgspec.Struct, frozen=True):
         return f"gpufleet{self.number}"
 
     @property
+    def bridge_mac(self) -> str:
+        """The bridge's hardware address, of those that anybody may give out on a machine of his own."""
+        return f"02:67:66:00:00:{self.number:02x}"
+
+    @property
     def control_group(self) -> str:
         """The control group below which all pods are."""
         return f"gpufleet{self.number}"
@@ -103,9 +108,13 @@ class HeldNetwork:
 
 
 def create_bridge(network: NodeNetwork) -> None:
-    """Make the bridge with its addresses; what is left of an earlier one goes first."""
+    """Make the bridge with its addresses; what is left of an earlier one goes first.
+
+    Without a hardware address of its own a bridge takes the lowest of the pods' devices, and another one when
+    that pod ends: the others would send to the old one for half a minute, and reach nobody.
+    """
     remove_bridge(network)
-    ip("link", "add", network.bridge, "type", "bridge")
+    ip("link", "add", network.bridge, "address", network.bridge_mac, "type", "bridge")
     ip("address", "add", f"{network.node_address}/24", "dev", network.bridge)
     ip("address", "add", f"{network.api_address}/32", "dev", network.bridge)
     ip("link", "set", network.bridge, "up")
