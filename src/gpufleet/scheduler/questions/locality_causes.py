@@ -3,6 +3,7 @@
 from collections import defaultdict
 from typing import NamedTuple
 
+from gpufleet.engine.explanation import NEAR
 from gpufleet.kube import keys
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.shape import Within
@@ -10,7 +11,6 @@ from gpufleet.scheduler.questions.answer import Finding
 from gpufleet.scheduler.questions.case import Case, Explain, counted, end, listed
 from gpufleet.scheduler.questions.rooms import Room
 
-WORDS = {Within.NUMA_NODE: "on one NUMA node", Within.LINK_GROUP: "on one fast link"}
 APART = f"leave {keys.GPUS_WITHIN} out, to take GPUs that are apart"
 
 
@@ -24,20 +24,20 @@ class Together(NamedTuple):
 
 def too_far_apart(case: Case) -> Finding:
     """No node has so many GPUs near each other, whoever is on them."""
-    count, near = case.shape.gpu.count, WORDS[case.shape.gpu.within]
+    count, near = case.shape.gpu.count, NEAR[case.shape.gpu.within]
     most = max((len(one.devices) for one in _groups(case)), default=0)
-    why = f"it asks for {counted(count, 'GPU')} {near}, and no node that would do has more than {most} there"
+    why = f"it asks for {counted(count, 'GPU')}{near}, and no node that would do has more than {most} there"
     smaller = [f"ask for at most {most} in one pod (several pods can be a gang)"] if most > 1 else []
     return Finding("gpu-apart", why, (*smaller, APART))
 
 
 def free_but_apart(case: Case) -> Finding:
     """Enough GPUs are free on a node, but not near each other."""
-    count, near = case.shape.gpu.count, WORDS[case.shape.gpu.within]
+    count, near = case.shape.gpu.count, NEAR[case.shape.gpu.within]
     best = max((one for one in _groups(case) if len(one.devices) >= count), key=lambda one: one.free)
     name = best.room.node.name
     free = counted(best.room.free_gpus, "GPU")
-    why = f"{free} of {name} are free, but at most {best.free} {near}; it needs {count}"
+    why = f"{free} of {name} are free, but at most {best.free}{near}; it needs {count}"
     ids = {device.id for device in best.devices}
     holders = [entry for entry in best.room.gpu_holders() if ids.intersection(entry.devices)]
     ends = [f"it fits on {name} when {listed(str(one.name) for one in holders)} {end(len(holders))}"]
