@@ -120,16 +120,23 @@ def smallest_group(
     for leader in range(first, last):
         if not locality.leads(tables, column, first, leader):
             continue
-        free = 0
-        for device in range(leader, last):
-            if tables.devices[column, device] == tables.devices[column, leader]:
-                if of_cards:
-                    free += is_first_due(tables, shape, device, chosen, 0, 0)
-                else:
-                    free += fit.device_fits(tables, shape, device)
+        if of_cards:
+            free = cards_with(tables, shape, column, leader, last, chosen)
+        else:
+            free = fit.fitting_with(tables, shape, column, leader, last)
         if free >= count and (best == layout.NOT_SET or free < smallest):
             best, smallest = leader, free
     return best
+
+
+@kernel
+def cards_with(tables: Tables, shape: int, column: int, leader: int, last: int, chosen: Int64Array) -> int:
+    """How many cards have a device that fits and is together with the first of a group."""
+    free = 0
+    for device in range(leader, last):
+        if tables.devices[column, device] == tables.devices[column, leader]:
+            free += is_first_due(tables, shape, device, chosen, 0, 0)
+    return free
 
 
 @leaf

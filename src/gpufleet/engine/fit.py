@@ -141,12 +141,18 @@ def nearest(tables: Tables, shape: int, node: int, within: int) -> int:
         if most >= count:
             break
         if locality.leads(tables, column, first, leader):
-            together = 0
-            for device in range(leader, last):
-                if tables.devices[column, device] == tables.devices[column, leader]:
-                    together += device_fits(tables, shape, device)
-            most = max(most, together)
+            most = max(most, fitting_with(tables, shape, column, leader, last))
     return int(most)
+
+
+@leaf
+def fitting_with(tables: Tables, shape: int, column: int, leader: int, last: int) -> int:
+    """How many devices that fit are together with the first of a group; ``last`` ends the node's devices."""
+    together = 0
+    for device in range(leader, last):
+        if tables.devices[column, device] == tables.devices[column, leader]:
+            together += device_fits(tables, shape, device)
+    return together
 
 
 @leaf
@@ -290,10 +296,7 @@ def room_near(tables: Tables, shape: int, node: int) -> int:
     pods = 0
     for leader in range(first, last):
         if locality.leads(tables, column, first, leader):
-            together = 0
-            for device in range(leader, last):
-                if tables.devices[column, device] == tables.devices[column, leader]:
-                    together += device_fits(tables, shape, device)
+            together = fitting_with(tables, shape, column, leader, last)
             pods += together // tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     return int(pods)
 
