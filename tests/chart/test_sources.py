@@ -3,6 +3,7 @@
 import re
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,46 @@ def test_pods_are_completed_with_the_scheduler_that_is_there() -> None:
     policy = one(rendered({"scheduler.name": "fleet"}), "MutatingAdmissionPolicy", "gpufleet-pod-completion")
     expressions = [its["jsonPatch"]["expression"] for its in policy["spec"]["mutations"]]
     assert "path: '/spec/schedulerName', value: 'fleet'" in expressions[0]
+
+
+ACCESS = ("binding-guard", "device-access", "node-name-guard")
+
+
+def access(values: dict[str, Any]) -> dict[tuple[str, str], Object]:
+    """The bindings of the policies about device access, by kind and short name."""
+    names = (*ACCESS, "hidden-devices")
+    return {
+        (its["kind"].removesuffix("Binding"), its["metadata"]["name"].removeprefix("gpufleet-")): its
+        for its in rendered(values)
+        if its["kind"].endswith("Binding") and its["metadata"]["name"].removeprefix("gpufleet-") in names
+    }
+
+
+def test_a_trial_of_the_policies_about_devices_warns_and_changes_nothing() -> None:
+    assert {name for _, name in access({})} == {*ACCESS, "hidden-devices"}
+    trial = access({"deviceAccess.policy": "warn"})
+    assert {name for _, name in trial} == set(ACCESS)
+    assert all(its["spec"]["validationActions"] == ["Warn", "Audit"] for its in trial.values())
+    assert access({"deviceAccess.policy": "off"}) == {}
+
+
+def test_who_may_see_all_devices_and_which_runtimes_show_them_is_said_by_values() -> None:
+    values = {
+        "deviceAccess.exemptNamespaces": ["kube-system", "gpu-operator"],
+        "deviceAccess.runtimeClasses": ["nvidia", "mine"],
+        "scheduler.name": "fleet",
+    }
+    objects = rendered(values)
+    for name in (*ACCESS, "hidden-devices"):
+        kind = "MutatingAdmissionPolicy" if name == "hidden-devices" else "ValidatingAdmissionPolicy"
+        spec = one(objects, kind, f"gpufleet-{name}")["spec"]
+        named, labelled = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+        assert named["values"] == ["kube-system", "gpu-operator", "gpufleet-system"]
+        assert labelled["key"] == "gpufleet.io/device-access"
+        told = {its["name"]: its["expression"] for its in spec.get("variables", ())}
+        assert told.get("runtimeClasses", '["nvidia","mine"]') == '["nvidia","mine"]'
+    guard = one(objects, "ValidatingAdmissionPolicy", "gpufleet-node-name-guard")["spec"]
+    assert "(schedulerName: fleet)" in guard["validations"][0]["messageExpression"]
 
 
 def test_the_definition_outlives_the_release_unless_told_otherwise() -> None:

@@ -6,6 +6,7 @@
         assert logs(cluster, "p").strip() == "p"
 
 A pod that names its node itself needs no scheduler; ``run_pod(..., schedulerName=..., nodeName="")`` does.
+One that asks for devices may not name its node: it is bound by hand, as another scheduler would bind it.
 """
 
 import time
@@ -48,8 +49,18 @@ def run_pod(
     cluster: LocalCluster, name: str, script: str, resources: Object | None = None, **spec: Any
 ) -> Object:
     """Create such a pod; ``spec`` are fields of its spec, or annotations or labels."""
+    pod = a_pod(name, script, resources, **spec)
+    devices = any("/" in one for one in (resources or {}).get("limits", {}))
+    node = pod["spec"]["nodeName"]
     with cluster.api() as api:
-        return api.call("POST", PODS, a_pod(name, script, resources, **spec))
+        if not (devices and node):
+            return api.call("POST", PODS, pod)
+        pod["spec"] |= {"nodeName": "", "schedulerName": "another"}
+        made = api.call("POST", PODS, pod)
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        api.call("POST", f"{PODS}/{name}/binding", binding)
+        return made
 
 
 def get_pod(cluster: LocalCluster, name: str) -> Object | None:

@@ -10,7 +10,7 @@ SCHEDULER_NAME = "gpufleet"
 # Written by our scheduler alone; an admission policy keeps everybody else away.
 GRANT = "gpufleet.io/grant"
 
-# What a placed pod stands in for that was moved. Written by our scheduler with the grant.
+# What a placed pod stands in for that was moved. Written by our scheduler with the grant, guarded as it is.
 MOVED = "gpufleet.io/moved"
 
 # Part of a namespace's labels: our admission policy completes pods there, and where its work queues.

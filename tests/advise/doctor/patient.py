@@ -77,6 +77,14 @@ class Patient:
         self.api.call("PATCH", path, change, MERGE)
         self._undo.append((path, back))
 
+    def without_device_policies(self, pod: Object) -> None:
+        """Let the namespace `default` have what our policies refuse, as where they are not installed."""
+        label = "gpufleet.io/device-access"
+        on, off = ({"metadata": {"labels": {label: value}}} for value in ("all", None))
+        self.patch("/api/v1/namespaces/default", on, off)
+        path = "/api/v1/namespaces/default/pods?dryRun=All"
+        self.until(lambda: self.api.request("POST", path, pod)[0] == 201)
+
     def change(self, path: str, change: Object) -> None:
         """Change by a merge patch what is deleted at the end anyway."""
         self.api.call("PATCH", path, change, MERGE)

@@ -100,6 +100,7 @@ def test_a_pod_group_that_does_not_exist(patient: Patient) -> None:
 
 def test_a_gang_that_the_scheduler_does_not_know(patient: Patient) -> None:
     pod = a_pod("train", schedulerName="default-scheduler", nodeName="gpu-001")
+    patient.without_device_policies(pod)
     label = {"scheduling.x-k8s.io/pod-group": "train"}
     patient.apply({**pod, "metadata": {"name": "train", "labels": label}})
     patient.finds("gang-unheeded", "Pod default/train", "scheduler-plugins-scheduler")

@@ -38,6 +38,7 @@ def test_device_files_from_the_node(patient: Patient) -> None:
 def test_gpus_taken_by_a_variable(patient: Patient) -> None:
     pod = a_pod("work", gpus=0)
     pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    patient.without_device_policies(pod)
     running(patient, pod)
     patient.finds("devices-by-variable", "Deployment default/work", "NVIDIA_VISIBLE_DEVICES")
 

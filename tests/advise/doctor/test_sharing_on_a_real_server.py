@@ -96,9 +96,9 @@ def test_an_agent_that_does_not_follow(patient: Patient) -> None:
 
 
 def test_an_agent_waits_for_pods_that_hold_gpus(patient: Patient) -> None:
-    patient.apply(
-        a_config(default=OWN), *(a_pod(f"holds-{name}", nodeName=name) for name in NAMES), an_agent()
-    )
+    holders = [a_pod(f"holds-{name}", nodeName=name) for name in NAMES]
+    patient.without_device_policies(holders[0])
+    patient.apply(a_config(default=OWN), *holders, an_agent())
     running(patient, "agent")
     assert "sharing-stale" not in {one.check.id for one in patient.examined().causes}
 

@@ -1,7 +1,7 @@
 """What a pod stands in for that was moved: written with its Binding, read by explain and by the next leader.
 
-Whoever may write pods may write it too. It tells people a story, and it counts against the budget of
-moves: who forges it only has fewer pods moved.
+An admission policy keeps all others from writing it, as it does with the grant: it counts against the budget
+of moves.
 """
 
 from collections.abc import Iterable
