@@ -2,16 +2,18 @@
 
 import random
 
+import msgspec
 import pytest
 
 from gpufleet.engine.eligibility import fleet_reasons, node_reasons
 from gpufleet.engine.reason import Reason
+from gpufleet.model.identifiers import PodUid
 from gpufleet.model.labels import NodeAffinity, NodeNameRequirement, NodeTerm, Operator, Requirement
 from gpufleet.model.node import Node
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint, Toleration
 from tests.engine.effort import seeds
-from tests.engine.fleet_builder import Story, node, pod, shape
+from tests.engine.fleet_builder import Story, node, pod, shape, share
 
 ZONES = ("a", "b", "17", "200")
 TAINTS = (
@@ -106,3 +108,30 @@ def test_reasons_of_each_kind_by_hand() -> None:
     )
     everything = Toleration(operator="Exists")
     assert node_reasons(shape(selector=(("zone", "a"),), tolerations=(everything,)), cordoned) == 0
+
+
+def test_a_node_that_does_not_report_its_gpus_refuses_those_who_ask_for_any_and_nobody_else() -> None:
+    mute = msgspec.structs.replace(node("n", 4, labels={"zone": "a"}), unreported=True)
+    refused = int(Reason.GPU_UNREPORTED)
+    assert node_reasons(shape(1), mute) == refused
+    assert node_reasons(share(250), mute) == refused
+    assert node_reasons(shape(other=(("nvidia.com/mig-1g.10gb", 1),)), mute) == refused
+    assert node_reasons(shape(), mute) == 0
+    assert node_reasons(shape(other=(("example.com/fpga", 1),)), mute) == 0
+    assert node_reasons(shape(1, selector=(("zone", "b"),)), mute) == refused | int(Reason.SELECTOR)
+
+
+def test_pods_follow_a_node_that_stops_to_report_and_reports_again() -> None:
+    told = Story()
+    whole = node("n", 2)
+    mute = msgspec.structs.replace(whole, unreported=True)
+    told.nodes(whole)
+    told.arrive(pod("first", shape(1)))
+    told.nodes(mute)
+    told.arrive(pod("second", shape(1)), pod("plain", shape()))
+    assert set(told.binds) == {"first", "plain"}
+    verdict = told.engine.explain(PodUid("second"))
+    assert verdict is not None
+    assert verdict.first_reasons == verdict.all_reasons == {"gpu-unreported": 1}
+    told.nodes(whole)
+    assert set(told.binds) == {"first", "second", "plain"}

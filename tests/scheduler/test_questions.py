@@ -193,6 +193,21 @@ def test_the_role_for_asking_has_all_that_is_read() -> None:
 def test_a_node_that_cannot_be_read_is_told_beside_the_answer() -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=1)
+        world.node("b", gpus=1)
+        broken = {**world.objects("/api/v1/nodes")[1], "status": {"allocatable": {"cpu": "many"}}}
+        world.server.store.put(("", "nodes"), ("", "b"), broken, at_s=0.0, user="older-server")
+        world.pod("p", gpus=2)
+        await world.settle()
+        answer = await answer_in(world, "p")
+        assert answer.cause == "gpu-count"
+        assert any("1 node cannot be read and had to be left out" in note for note in answer.notes)
+
+    in_world(story)
+
+
+def test_a_report_that_cannot_be_read_is_told_beside_the_answer() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1)
         world.node("b", devices=False)
         device = {"id": "GPU-b-0", "sharing": "half"}
         metadata = {"name": "b"}
@@ -207,7 +222,8 @@ def test_a_node_that_cannot_be_read_is_told_beside_the_answer() -> None:
         world.pod("p", gpus=2)
         await world.settle()
         answer = await answer_in(world, "p")
-        assert answer.cause == "gpu-count"
-        assert any("1 node cannot be read and had to be left out" in note for note in answer.notes)
+        assert answer.cause == "gpu-unreported"
+        words = "the reports of GPUs of 1 node cannot be read: NodeDevices b: spec.devices[0].sharing"
+        assert any(words in note for note in answer.notes)
 
     in_world(story)

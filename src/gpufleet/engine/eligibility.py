@@ -1,4 +1,4 @@
-"""Which nodes a shape accepts and which accept it: selectors, affinity, taints, cordons, features.
+"""Which nodes a shape accepts and which accept it: selectors, affinity, taints, cordons, features, reports.
 
 The answer is a set of reasons a node, worked out for all nodes at once when a shape is first seen
 (``labels_by_column``) and for one node when that node's labels or taints change. Amounts are
@@ -16,6 +16,7 @@ from gpufleet.engine.tables import BoolArray, Int64Array
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity, NodeTerm, Operator
 from gpufleet.model.node import Node
+from gpufleet.model.resource_names import is_mig_instance
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import CORDON, Taint, untolerated
 
@@ -36,6 +37,8 @@ def node_reasons(shape: Shape, node: Node) -> int:
         found |= Reason.FEATURE
     if not counts_gpus_as(node, shape.gpu_resource):
         found |= Reason.GPU_MODEL
+    if node.unreported and asks_for_gpus(shape):
+        found |= Reason.GPU_UNREPORTED
     return int(found)
 
 
@@ -51,9 +54,12 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= int(Reason.GPU_MODEL)
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
     cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else int(Reason.CORDONED)
+    unreported = int(Reason.GPU_UNREPORTED) if asks_for_gpus(shape) else 0
     for row, node in enumerate(fleet.nodes):
-        if node is None or not (node.taints or node.unschedulable):
+        if node is None or not (node.taints or node.unschedulable or node.unreported):
             continue
+        if node.unreported:
+            reasons[row] |= unreported
         taints = node.taints_beside_cordon
         if taints not in verdict_by_taints:
             bad = untolerated(taints, shape.tolerations) is not None
@@ -62,6 +68,11 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         if node.unschedulable:
             reasons[row] |= cordon
     return reasons
+
+
+def asks_for_gpus(shape: Shape) -> bool:
+    """True if the shape asks for GPUs, shares of them, or MIG instances by their own names."""
+    return shape.gpu.count > 0 or any(is_mig_instance(name) for name, _ in shape.resources.other)
 
 
 def selected_nodes(shape: Shape, fleet: Fleet) -> BoolArray:

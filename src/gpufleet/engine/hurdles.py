@@ -23,6 +23,7 @@ HEIGHTS: dict[Reason, int] = {
     Reason.VOLUME_UNBOUND: 4,
     Reason.POD_AFFINITY: 4,
     Reason.CORDONED: 5,
+    Reason.GPU_UNREPORTED: 5,
     Reason.TAINT: 6,
     Reason.GPU_SICK: 6,
     Reason.SELECTOR: 7,

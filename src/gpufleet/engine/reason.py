@@ -16,29 +16,30 @@ class Reason(enum.IntFlag):
     SELECTOR = 1 << 2
     VOLUME_AFFINITY = 1 << 3
     FEATURE = 1 << 4
-    NO_GPU = 1 << 5
-    GPU_MODEL = 1 << 6
-    GPU_SHARING = 1 << 7
-    GPU_SICK = 1 << 8
-    GPU_COUNT = 1 << 9
-    GPU_BUSY = 1 << 10
-    GPU_FRAGMENTED = 1 << 11
-    GPU_MEMORY = 1 << 12
-    CPU = 1 << 13
-    MEMORY = 1 << 14
-    PODS = 1 << 15
-    STORAGE = 1 << 16
-    OTHER_RESOURCE = 1 << 17
-    DOMAIN = 1 << 18
-    PORTS = 1 << 19
-    VOLUME_IN_USE = 1 << 20
-    VOLUME_LIMIT = 1 << 21
-    VOLUME_UNBOUND = 1 << 22
-    SPREAD = 1 << 23
-    POD_AFFINITY = 1 << 24
-    POD_ANTI_AFFINITY = 1 << 25
-    OTHERS_ANTI_AFFINITY = 1 << 26
-    GPU_APART = 1 << 27
+    GPU_UNREPORTED = 1 << 5
+    NO_GPU = 1 << 6
+    GPU_MODEL = 1 << 7
+    GPU_SHARING = 1 << 8
+    GPU_SICK = 1 << 9
+    GPU_COUNT = 1 << 10
+    GPU_BUSY = 1 << 11
+    GPU_FRAGMENTED = 1 << 12
+    GPU_MEMORY = 1 << 13
+    CPU = 1 << 14
+    MEMORY = 1 << 15
+    PODS = 1 << 16
+    STORAGE = 1 << 17
+    OTHER_RESOURCE = 1 << 18
+    DOMAIN = 1 << 19
+    PORTS = 1 << 20
+    VOLUME_IN_USE = 1 << 21
+    VOLUME_LIMIT = 1 << 22
+    VOLUME_UNBOUND = 1 << 23
+    SPREAD = 1 << 24
+    POD_AFFINITY = 1 << 25
+    POD_ANTI_AFFINITY = 1 << 26
+    OTHERS_ANTI_AFFINITY = 1 << 27
+    GPU_APART = 1 << 28
 
 
 GPU_SHORT = Reason.GPU_BUSY | Reason.GPU_FRAGMENTED | Reason.GPU_MEMORY
@@ -58,6 +59,7 @@ NEIGHBOURS = (
 """Reasons that pass when other pods end (``relations``)."""
 
 # Plain integers, which is what the kernels can read.
+GPU_UNREPORTED = int(Reason.GPU_UNREPORTED)
 NO_GPU = int(Reason.NO_GPU)
 GPU_MODEL = int(Reason.GPU_MODEL)
 GPU_SHARING = int(Reason.GPU_SHARING)

@@ -8,7 +8,7 @@ from gpufleet.engine import fit, layout, locality
 from gpufleet.engine.compiled import kernel, leaf
 from gpufleet.engine.hurdles import REASONS
 from gpufleet.engine.ranking import Rankings
-from gpufleet.engine.reason import GPU_SHORT, HOST_SHORT, NEIGHBOURS
+from gpufleet.engine.reason import GPU_SHORT, GPU_UNREPORTED, HOST_SHORT, NEIGHBOURS
 from gpufleet.engine.tables import Int64Array, Tables
 
 ONLY_ROOM = int(GPU_SHORT | HOST_SHORT)
@@ -91,10 +91,12 @@ def count_in_sets(sets: Int64Array, known: int, last: int, found: int) -> int:
 @leaf
 def reasons_on(tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64Array, node: int) -> int:
     """Everything against one node, as bits of ``Reason``; ``beyond_room`` has further reasons by node
-    row, or is empty.
+    row, or is empty. Of a node that does not report its GPUs, nothing else is said about them.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
-    found = rankings.refused[slot, node] | fit.reasons_against(tables, shape, node)
+    found = rankings.refused[slot, node] | fit.host_reasons(tables, shape, node)
+    if found & GPU_UNREPORTED == 0:
+        found |= fit.gpu_reasons(tables, shape, node)
     if node < len(beyond_room):
         found |= beyond_room[node]
     return int(found)

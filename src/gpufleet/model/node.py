@@ -18,6 +18,8 @@ class Node(msgspec.Struct, frozen=True):
     of a driver can be attached, as (driver, count); a driver that is not there has no limit.
     ``gpu_resources`` are the names under which its kubelet counts GPUs; () where that is not known.
     ``attached`` are volumes that take such a place already, whether or not a pod uses them.
+    ``unreported`` says that its GPUs are given out by a report that cannot be had now: what runs there stays
+    and is counted, and no pod that asks for GPUs is placed there.
     """
 
     name: NodeName
@@ -30,6 +32,7 @@ class Node(msgspec.Struct, frozen=True):
     volume_limits: tuple[tuple[str, int], ...] = ()
     attached: tuple[Attachment, ...] = ()
     gpu_resources: tuple[str, ...] = ()
+    unreported: bool = False
 
     @property
     def taints_beside_cordon(self) -> tuple[Taint, ...]:

@@ -18,6 +18,7 @@ AMD_GPU = "amd.com/gpu"
 INTEL_GPU_I915 = "gpu.intel.com/i915"
 INTEL_GPU_XE = "gpu.intel.com/xe"
 GPU_RESOURCES = (NVIDIA_GPU, AMD_GPU, INTEL_GPU_I915, INTEL_GPU_XE)
+MIG_PREFIX = "nvidia.com/mig-"
 
 _NATIVE_DOMAIN = "kubernetes.io/"
 _QUOTA_PREFIX = "requests."
@@ -28,6 +29,11 @@ def is_extended(name: str) -> bool:
     native = "/" not in name or _NATIVE_DOMAIN in name
     # A quota must be able to name it too, with the prefix in front.
     return not (native or name.startswith(_QUOTA_PREFIX)) and is_label_key(_QUOTA_PREFIX + name)
+
+
+def is_mig_instance(name: str) -> bool:
+    """True for MIG instances of one profile, which a kubelet counts beside whole GPUs."""
+    return name.startswith(MIG_PREFIX)
 
 
 def is_huge_pages(name: str) -> bool:

@@ -8,6 +8,8 @@ of ``device_conflicts`` and ``memory_offenders``.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from gpufleet.kube import keys
 from gpufleet.kube.objects.node_devices import MIG, WHOLE, Holder
 from gpufleet.model.device_id import device_name
@@ -19,6 +21,7 @@ from gpufleet.scheduler.evictor import PlacedPod
 from gpufleet.scheduler.gangs import scheduled_at
 from gpufleet.scheduler.held_devices import Claim, Conflict, Devices, booked, conflicts
 from gpufleet.scheduler.memory_offenders import Offence
+from gpufleet.scheduler.node_gpus import HeldOnNode
 from gpufleet.scheduler.places import Entry
 from gpufleet.scheduler.pod_reader import PodReader
 
@@ -33,7 +36,7 @@ class Holdings:
         self.reader = reader
         self._overlaps: dict[NodeName, list[Overlap]] = {}
         self._offences: dict[NodeName, list[Offence]] = {}
-        self._granted: dict[PodUid, tuple[str, tuple[DeviceId, ...], int]] = {}
+        self._granted: dict[PodUid, _Granted] = {}
 
     def overlaps(self) -> Iterator[Overlap]:
         """All pods that have to give way."""
@@ -83,19 +86,35 @@ class Holdings:
     def _claim(self, entry: Entry, holders: Sequence[Holder]) -> Claim:
         request = GpuRequest() if entry.meaning is None else entry.meaning.shape.gpu
         shared = {DeviceId(one.device) for one in holders if _is_part(one)} if request.whole else set()
-        granted, placed_at_us = self._grant(entry)
-        held = tuple(dict.fromkeys(DeviceId(one.device) for one in holders))
-        return Claim(entry.name.uid, request, granted, held, frozenset(shared), placed_at_us)
+        granted = self._grant(entry)
+        held = _devices_of(holders)
+        return Claim(entry.name.uid, request, granted.ids, held, frozenset(shared), granted.placed_at_us)
 
-    def _grant(self, entry: Entry) -> tuple[tuple[DeviceId, ...], int]:
+    def held_on(self, name: NodeName, entries: Iterable[Entry]) -> HeldOnNode:
+        """The devices that a node's pods hold: those that are reported of a pod, else those that it was
+        granted.
+        """
+        held = self._held(name)
+        ids: dict[DeviceId, None] = {}
+        opaque = False
+        for entry in entries:
+            granted = self._grant(entry)
+            opaque = opaque or not granted.readable
+            ids |= dict.fromkeys(_devices_of(held.get(entry.name.uid, ())) or granted.ids)
+        return HeldOnNode(tuple(ids), opaque)
+
+    def _grant(self, entry: Entry) -> "_Granted":
         """What a pod was granted, and when it was placed; read once, for nodes report often."""
         text = entry.object.metadata.annotations.get(keys.GRANT, "")
         known = self._granted.get(entry.name.uid)
-        if known is None or known[0] != text:
+        if known is None or known.text != text:
             noted = scheduled_at(entry.object)
             placed_at_us = 0 if noted is None else int(noted.timestamp() * 1e6)
-            known = self._granted[entry.name.uid] = text, self.reader.granted(entry.object), placed_at_us
-        return known[1:]
+            devices = self.reader.grant(entry.object)
+            ids = tuple(one.device for one in devices or ())
+            known = _Granted(text, ids, placed_at_us, readable=devices is not None)
+            self._granted[entry.name.uid] = known
+        return known
 
     def _ours(self, entry: Entry) -> bool:
         return entry.object.spec.scheduler_name == self.scheduler_name
@@ -112,6 +131,19 @@ class Holdings:
             if one.used_memory_mib and one.memory_mib and one.used_memory_mib > one.memory_mib:
                 return Offence(_placed(entry), DeviceId(one.device), one.memory_mib, one.used_memory_mib)
         return None
+
+
+class _Granted(msgspec.Struct, frozen=True):
+    """What the text of a grant says, and when its pod was placed."""
+
+    text: str
+    ids: tuple[DeviceId, ...]
+    placed_at_us: int
+    readable: bool
+
+
+def _devices_of(holders: Iterable[Holder]) -> tuple[DeviceId, ...]:
+    return tuple(dict.fromkeys(DeviceId(one.device) for one in holders))
 
 
 def _is_part(holder: Holder) -> bool:

@@ -26,6 +26,10 @@ class Metrics:
         )
         self.pods = self._gauge("pods", "Pods of this scheduler by state", ("state",))
         self.unreadable = self._gauge("unreadable_objects", "Objects set aside as malformed", ("kind",))
+        self.unreported_nodes = self._gauge(
+            "unreported_nodes",
+            "Nodes that get no work with GPUs because no readable report tells which they have",
+        )
         self.evictions = self._counter("evictions", "Evictions by reason and outcome", ("reason", "outcome"))
         self.queue_evictions = self._counter(
             "queue_evictions",

@@ -1,30 +1,60 @@
 """The nodes as the engine was told of them, put together from Node, NodeDevices, CSINode and the volumes
 attached to it.
 
-A node whose objects cannot be understood is left out of what is new: it keeps its last good reading
-while it runs pods, and is reported, with the field, until it is mended.
+A Node that cannot be understood is left out of what is new: it keeps its last good reading while it runs
+pods, and is reported, with the field, until it is mended. A report of devices that is missing or cannot be
+understood costs the node its work with GPUs and nothing else (``node_gpus``).
 """
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from gpufleet.engine.event import Event, NodeRemoved, NodeSet
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Appeared, Changed, Vanished
+from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, Vanished
+from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.lookup import Lookup
-from gpufleet.kube.codec.node import read_node
+from gpufleet.kube.codec.node import is_anonymous, read_node
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects import node as wire
+from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.storage import VolumeAttachment
 from gpufleet.model.device import Device
+from gpufleet.model.errors import printable
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.volumes import Attachment
+from gpufleet.scheduler.node_gpus import HeldOnNode, agent_reports, missing, unreported, with_missing
 from gpufleet.scheduler.node_trust import DISTRUST, NodeTrust
 
 LOG = logging.getLogger(__name__)
+
+
+class OnNodes(Protocol):
+    """What the pods of nodes hold: ``pods`` knows."""
+
+    def held_on(self, node: NodeName) -> HeldOnNode:
+        """What the pods of a node hold."""
+        ...
+
+    def promised_on(self, node: NodeName) -> tuple[DeviceId, ...]:
+        """The devices of pods that are on their way to a node."""
+        ...
+
+
+class NoPods:
+    """Nodes on which nothing runs."""
+
+    def held_on(self, _node: NodeName) -> HeldOnNode:
+        """Nothing."""
+        return HeldOnNode()
+
+    def promised_on(self, _node: NodeName) -> tuple[DeviceId, ...]:
+        """Nothing."""
+        return ()
 
 
 class NodeBook:
@@ -35,7 +65,18 @@ class NodeBook:
         self.trust = NodeTrust()
         self.known: dict[NodeName, Node] = {}
         self.problems: dict[NodeName, str] = {}
+        self.unread_reports: dict[NodeName, str] = {}
+        self.pods: OnNodes = NoPods()
         self._attachments: dict[NodeName, dict[str, VolumeAttachment]] = {}
+        self._unreadable: dict[NodeName, str] = {}
+        self._last: dict[NodeName, tuple[Device, ...]] = {}
+        self._lacking: dict[NodeName, list[DeviceId]] = {}
+        self._shown_by: dict[DeviceId, NodeName] = {}
+
+    @property
+    def unreported_count(self) -> int:
+        """How many nodes get no work with GPUs for want of a report."""
+        return sum(node.unreported for node in self.known.values())
 
     def attach(self, change: Any) -> NodeName | None:
         """A volume is attached, or is no longer: the node that it is about."""
@@ -58,34 +99,133 @@ class NodeBook:
             if volume is not None and volume.spec.csi is not None:
                 yield Attachment(one.spec.attacher, volume.spec.csi.volume_handle)
 
+    def hear_report(self, name: NodeName, change: Any) -> None:
+        """The node's report changed, or cannot be read any more, or can again."""
+        if isinstance(change, Unreadable):
+            self._unreadable[name] = f"NodeDevices {harmless(name)}: {printable(change.problem)}"
+        elif not isinstance(change, Listed):
+            self._unreadable.pop(name, None)
+
+    def depends_on(self, name: NodeName, devices: set[DeviceId]) -> bool:
+        """Whether pods with these devices, which came or went, change what the node has to give."""
+        known = self.known.get(name)
+        if known is None or known.unreported or name in self._lacking:
+            return known is not None
+        if not devices:
+            return False
+        shown = {device.id for device in known.devices}
+        return any(one not in shown and not is_anonymous(one) for one in devices)
+
     def regard(self, name: NodeName, at_s: float) -> list[Event]:
         """One of a node's objects changed: what that means for the engine."""
         written = self.cluster.find(resources.NODES, name)
         if written is None:
-            self.problems.pop(name, None)
-            self.trust.forget(name)
-            return [] if self.known.pop(name, None) is None else [NodeRemoved(name)]
+            return self._forget(name)
         devices = self.cluster.find(resources.NODE_DEVICES, name)
         if devices is not None and self.trust.offered(name, devices.spec.offered_since, at_s):
             LOG.info("a node's devices are offered anew, and it is trusted again", extra={"node": str(name)})
-        csi = self.cluster.find(resources.CSI_NODES, name)
         try:
-            node = read_node(written, devices, csi, self._attached(name))
+            node = self._read(name, written, devices)
         except ObjectError as problem:
             self._report(name, str(problem))
             return []
-        self.problems.pop(name, None)
         if self.trust.distrusted(name, at_s):
             node = msgspec.structs.replace(node, taints=(*node.taints, DISTRUST))
         if self.known.get(name) == node:
             return []
+        self._tell(name, node)
         self.known[name] = node
-        return [NodeSet(node)]
+        return [*self._give_up_ghosts(node, at_s), NodeSet(node)]
+
+    def _forget(self, name: NodeName) -> list[Event]:
+        self.problems.pop(name, None)
+        self.unread_reports.pop(name, None)
+        self.trust.forget(name)
+        self._last.pop(name, None)
+        self._lacking.pop(name, None)
+        known = self.known.pop(name, None)
+        if known is None:
+            return []
+        for device in known.devices:
+            if self._shown_by.get(device.id) == name:
+                del self._shown_by[device.id]
+        return [NodeRemoved(name)]
+
+    def _read(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> Node:
+        """The node as its objects and its pods tell it. Raises ObjectError where the Node cannot be read."""
+        csi = self.cluster.find(resources.CSI_NODES, name)
+        attached = tuple(self._attached(name))
+        held = self.pods.held_on(name)
+        problem = self._unreadable.get(name, "")
+        if report is not None and not problem:
+            try:
+                node = read_node(written, report, csi, attached)
+            except ObjectError as bad:
+                problem = str(bad)
+            else:
+                if node.devices or not held.by_id:
+                    self.problems.pop(name, None)
+                    self._report_unread(name, "")
+                    return self._reported(name, node, written, held)
+        node = read_node(written, None, csi, attached)
+        self._lacking.pop(name, None)
+        self.problems.pop(name, None)
+        self._report_unread(name, problem)
+        if problem or report is not None or held.by_id or agent_reports(written):
+            return unreported(node, written, held, self._last.get(name, ()))
+        self._last.pop(name, None)
+        return node
+
+    def _reported(self, name: NodeName, node: Node, written: wire.Node, held: HeldOnNode) -> Node:
+        self._last[name] = node.devices
+        lacking = missing(held.ids, node.devices)
+        if not lacking:
+            self._lacking.pop(name, None)
+            return node
+        if self._lacking.get(name) != lacking:
+            LOG.warning(
+                "the report of a node lacks devices that its pods hold",
+                extra={"node": str(name), "devices": [printable(one) for one in lacking]},
+            )
+        self._lacking[name] = lacking
+        taken = frozenset(one for one in lacking if self._shown_by.get(one, name) != name)
+        promised = msgspec.structs.replace(held, promised=self.pods.promised_on(name))
+        return with_missing(node, written, promised, taken)
+
+    def _give_up_ghosts(self, node: Node, at_s: float) -> list[Event]:
+        """What this node reports is no other node's, also where that showed it for its pods' sake."""
+        events: list[Event] = []
+        for device in node.devices:
+            owner = self._shown_by.get(device.id)
+            if owner not in {None, node.name} and device.id in self._lacking.get(NodeName(str(owner)), ()):
+                self._shown_by[device.id] = node.name
+                events += self.regard(NodeName(str(owner)), at_s)
+            self._shown_by.setdefault(device.id, node.name)
+        return events
+
+    def _tell(self, name: NodeName, node: Node) -> None:
+        """Say in the log when a node stops to report its GPUs, and when it does so again."""
+        before = self.known.get(name)
+        was = before is not None and before.unreported
+        if node.unreported and not was:
+            words = "a node does not report its GPUs: no pod that asks for any is placed there until it does"
+            LOG.warning(words, extra={"node": str(name)})
+        elif was and not node.unreported:
+            LOG.info("a node reports its GPUs again", extra={"node": str(name)})
 
     def devices(self, name: NodeName, ids: Sequence[DeviceId]) -> list[Device]:
         """The devices of a node by their ids, in the order of the ids."""
         by_id = {device.id: device for device in self.known[name].devices}
         return [by_id[one] for one in ids]
+
+    def _report_unread(self, name: NodeName, problem: str) -> None:
+        """Its report cannot be read for this reason; "" if it can, or there is none."""
+        if not problem:
+            self.unread_reports.pop(name, None)
+            return
+        if self.unread_reports.get(name) != problem:
+            LOG.error("a node's report cannot be read", extra={"node": str(name), "problem": problem})
+        self.unread_reports[name] = problem
 
     def _report(self, name: NodeName, problem: str) -> None:
         if self.problems.get(name) != problem:

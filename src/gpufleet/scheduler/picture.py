@@ -29,6 +29,7 @@ class Picture:
         self.objects: dict[Kind, dict[tuple[str, str], Any]] = {}
         self.unreadable: list[Seen] = []
         self.forbidden: list[Kind] = []
+        self.absent: list[Kind] = []
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Any | None:
         """One object."""
@@ -69,6 +70,7 @@ async def _list(client: Client, watched: Watched, picture: Picture) -> None:
         except NotFound:
             if not watched.optional:
                 raise
+            picture.absent.append(watched.kind)
         except Forbidden:
             picture.forbidden.append(watched.kind)
         picture.objects[watched.kind] = found

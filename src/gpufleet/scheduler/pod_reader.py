@@ -204,6 +204,10 @@ class PodReader:
         self.dependencies.replace(uid, frozenset())
 
     def _granted(self, pod: Pod) -> tuple[GrantedDevice, ...]:
+        return self.grant(pod) or ()
+
+    def grant(self, pod: Pod) -> tuple[GrantedDevice, ...] | None:
+        """The devices of a pod's grant; None where it has one that cannot be read."""
         text = pod.metadata.annotations.get(keys.GRANT)
         if text is None:
             return ()
@@ -214,7 +218,7 @@ class PodReader:
                 "a grant cannot be read; the pod's devices are counted as unknown ones",
                 extra={"pod": pod.metadata.path, "problem": str(problem)},
             )
-            return ()
+            return None
 
     def _namespace_labels(self, pod: Pod, lookup: Lookup) -> dict[str, str]:
         namespace = lookup.find(resources.NAMESPACES, pod.metadata.namespace)

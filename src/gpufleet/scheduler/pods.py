@@ -18,10 +18,11 @@ from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.objects.pod import POD_SCHEDULED, RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
 from gpufleet.model.errors import InputError
-from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.scheduler.gangs import GangBook
 from gpufleet.scheduler.holdings import Holdings
+from gpufleet.scheduler.node_gpus import HeldOnNode
 from gpufleet.scheduler.places import Entry, Place
 from gpufleet.scheduler.pod_reader import MALFORMED, Held, PodReader
 from gpufleet.scheduler.wire_text import PodName
@@ -39,6 +40,7 @@ class PodBook:
         self.holdings = Holdings(scheduler_name, reader)
         self._newly_held: dict[PodUid, None] = {}
         self._unsettled: dict[NodeName, None] = {}
+        self._changed: dict[NodeName, set[DeviceId]] = {}
 
     def waiting(self, uid: PodUid) -> Entry | None:
         """The entry of a pod that the engine has waiting, as far as we know."""
@@ -48,6 +50,20 @@ class PodBook:
     def on_node(self, node: NodeName) -> list[Entry]:
         """All pods that have this node."""
         return [self.entries[uid] for uid in self.by_node.get(node, ())]
+
+    def held_on(self, node: NodeName) -> HeldOnNode:
+        """What the pods of a node hold, by report or grant."""
+        return self.holdings.held_on(node, self.on_node(node))
+
+    def promised_on(self, node: NodeName) -> tuple[DeviceId, ...]:
+        """The devices of pods that are on their way to a node. It looks at every pod."""
+        intents = (entry.intent for entry in self.entries.values())
+        return tuple(one for intent in intents if intent and intent.node == node for one in intent.devices)
+
+    def take_changed(self) -> dict[NodeName, set[DeviceId]]:
+        """Nodes to which pods came or from which pods went since the last call, with their devices."""
+        changed, self._changed = self._changed, {}
+        return changed
 
     def ends(self, uid: PodUid) -> bool:
         """True if a pod was told to end, ended, or is gone."""
@@ -253,11 +269,17 @@ class PodBook:
         self.entries[uid] = entry
         if entry.node:
             self.by_node.setdefault(entry.node, {})[uid] = None
+            self._note(entry)
         self.gangs.enter(uid, entry)
+
+    def _note(self, entry: Entry) -> None:
+        """The node of a pod may have other GPUs to give now."""
+        self._changed.setdefault(entry.node, set()).update(one for one in entry.devices if one is not None)
 
     def _unlink(self, uid: PodUid, entry: Entry) -> None:
         on_node = self.by_node.get(entry.node)
         if on_node is not None:
+            self._note(entry)
             on_node.pop(uid, None)
             if not on_node:
                 del self.by_node[entry.node]

@@ -65,6 +65,7 @@ class Status:
             if self._translation is not None:
                 for place, count in self._translation.pods.counts().items():
                     metrics.pods.labels(place.value).set(count)
+                metrics.unreported_nodes.set(self._translation.nodes.unreported_count)
             await clock.sleep(BEAT_S)
 
     def _look(self, cluster: Cluster, metrics: Metrics) -> None:

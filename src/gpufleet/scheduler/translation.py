@@ -74,6 +74,7 @@ class Translation:
         self.desk = desk
         self.dependencies = dependencies
         self.nodes = nodes
+        self.nodes.pods = pods
         self.pods = pods
         self.refusals = pods.reader.refusals
         self.queues = pods.reader.queues
@@ -116,6 +117,8 @@ class Translation:
                 continue
             if kind in NODE_KINDS:
                 nodes[NodeName(key.name)] = None
+                if kind == resources.NODE_DEVICES:
+                    self.nodes.hear_report(NodeName(key.name), change)
             elif kind == resources.VOLUME_ATTACHMENTS:
                 attached_to = self.nodes.attach(change)
                 if attached_to is not None:
@@ -155,6 +158,8 @@ class Translation:
         pod_events += self.pods.read_again(touched)
         pod_events += self.pods.queue_again({*moved, *relabelled})
         pod_events += self.pods.protect_again(classes)
+        changed = self.pods.take_changed()
+        nodes |= dict.fromkeys(name for name in changed if self.nodes.depends_on(name, changed[name]))
         for name in nodes:
             first += self.nodes.regard(name, self.clock.monotonic_s())
         for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):

@@ -9,6 +9,7 @@ from gpufleet.advise.doctor.checks import (
     fits_nowhere,
     misnamed_resource,
     missing_labels,
+    missing_reports,
     rival_plugins,
     sick_devices,
     stale_sharing,
@@ -200,3 +201,54 @@ def test_a_node_that_is_only_played_has_no_driver_to_differ_from() -> None:
         for name, driver in (("played", "simulated"), ("real", "580.95.05"))
     )
     assert not [one for one in driver_skew.judge(facts_of(nodes)) if isinstance(one, Failure)]
+
+
+def granted(text: str) -> str:
+    """A pod that runs on gpu-1 with this grant."""
+    return f"""
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: runs, namespace: default, annotations: {{gpufleet.io/grant: '{text}'}}}}
+spec:
+  nodeName: gpu-1
+  containers: [{{name: main, image: "train:1", resources: {{limits: {{nvidia.com/gpu: "1"}}}}}}]
+status: {{phase: Running}}
+"""
+
+
+REPORT_OF = """
+---
+apiVersion: gpufleet.io/v1alpha1
+kind: NodeDevices
+metadata: {name: NAME}
+spec: {devices: [{id: GPU-1}]}
+"""
+BY_ID = '{"v":1,"epoch":3,"containers":{"main":[{"id":"GPU-1","kind":"whole","gpuMilli":1000}]}}'
+WITHOUT_IDS = '{"v":1,"epoch":3,"containers":{}}'
+
+
+def test_a_node_whose_pods_hold_gpus_by_id_and_that_does_not_report_them() -> None:
+    (found,) = failures(missing_reports.CHECK, facts_of(a_node() + granted(BY_ID)))
+    assert "gpu-1: Pod default/runs holds GPUs of it by their ids" in found.evidence
+    assert "kubectl get crd nodedevices.gpufleet.io" in str(found.mends[0].command)
+    assert failures(missing_reports.CHECK, facts_of(a_node() + granted('{"v":99}')))
+    (found,) = failures(
+        missing_reports.CHECK, facts_of(a_node() + granted(BY_ID) + REPORT_OF.replace("NAME", "gpu-2"))
+    )
+    assert "see whether the agent runs on the node" in found.mends[0].does
+
+
+def test_a_node_of_an_agent_that_does_not_report_it() -> None:
+    node = a_node().replace("conditions: [", 'conditions: [{type: gpufleet.io/GPUHealthy, status: "True"}, ')
+    (found,) = failures(missing_reports.CHECK, facts_of(node))
+    assert "gpu-1: it has the condition gpufleet.io/GPUHealthy" in found.evidence
+
+
+def test_nodes_that_report_and_nodes_without_an_agent_miss_no_report() -> None:
+    assert not failures(missing_reports.CHECK, facts_of(a_node() + granted(WITHOUT_IDS)))
+    assert not failures(
+        missing_reports.CHECK, facts_of(a_node() + granted(BY_ID) + REPORT_OF.replace("NAME", "gpu-1"))
+    )
+    ended = granted(BY_ID).replace("Running", "Succeeded")
+    assert not failures(missing_reports.CHECK, facts_of(a_node() + ended))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gpufleet.simulation.admission import SCHEDULER_USER
 from tests.scheduler.causes.book import cause, report
 from tests.scheduler.world import World
 
@@ -111,10 +112,67 @@ def a_cluster_without_nodes(world: World) -> None:
     world.pod("p")
 
 
-@cause("node-unreadable", why="spec.devices[0].sharing: unknown, found 'half'", way="correct that field")
+@cause("gpu-unreported", why="spec.devices[0].sharing: unknown, found 'half'", way="correct that field")
 def the_only_node_has_a_report_that_cannot_be(world: World) -> None:
     world.node("a", devices=False)
     report(world, "a", [{"id": "GPU-a-0", "model": "H100-80GB", "sharing": "half"}])
+    world.pod("p")
+
+
+@cause("node-unreadable", why="status.allocatable[cpu]: not a quantity", way="correct that field")
+def the_only_node_has_an_amount_that_cannot_be(world: World) -> None:
+    world.node("a", devices=False)
+    node = {**world.objects("/api/v1/nodes")[0], "status": {"allocatable": {"cpu": "many"}}}
+    world.server.store.put(("", "nodes"), ("", "a"), node, at_s=0.0, user="older-server")
+    world.pod("p")
+
+
+def holds(world: World, node: str, *ids: str) -> None:
+    """A pod that runs there and was granted these whole GPUs."""
+    devices = ",".join(f'{{"id":"{one}","kind":"whole","gpuMilli":1000}}' for one in ids)
+    grant = f'{{"v":1,"epoch":0,"containers":{{"main":[{devices}]}}}}'
+    limits = {"nvidia.com/gpu": str(len(ids))}
+    spec = {"nodeName": node, "schedulerName": "gpufleet"}
+    container = {"name": "main", "image": "x", "resources": {"limits": limits}}
+    metadata = {"name": f"{node}-user", "annotations": {"gpufleet.io/grant": grant}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {**spec, "containers": [container]},
+    }
+    world.server.add(pod, SCHEDULER_USER)
+
+
+@cause("gpu-unreported", why="there is no NodeDevices of that name", way="see whether gpufleet's agent runs")
+def the_report_of_the_only_node_was_deleted(world: World) -> None:
+    world.node("a", devices=False)
+    holds(world, "a", "GPU-a-0")
+    world.pod("p")
+
+
+@cause("gpu-unreported", why="the server does not serve nodedevices", way="helm upgrade")
+def the_kind_of_reports_was_deleted(world: World) -> None:
+    world.server.withdraw("gpufleet.io", "nodedevices")
+    world.node("a", devices=False)
+    holds(world, "a", "GPU-a-0")
+    world.pod("p")
+
+
+@cause("gpu-unreported", why="there is no NodeDevices of that name", way="gpufleet.io/GPUHealthy")
+def the_agent_of_the_only_node_does_not_report(world: World) -> None:
+    world.node("a", devices=False)
+    told = {"type": "gpufleet.io/GPUHealthy", "status": "True", "reason": "AllHealthy"}
+    world.request("PATCH", "/api/v1/nodes/a/status", {"status": {"conditions": [told]}})
+    world.pod("p")
+
+
+@cause("gpu-busy", why="a", way="a-user")
+def a_node_with_a_report_is_full_and_another_has_none(world: World) -> None:
+    world.node("a", gpus=1)
+    holds(world, "a", "GPU-a-0")
+    world.node("b", devices=False)
+    holds(world, "b", "GPU-b-0")
     world.pod("p")
 
 

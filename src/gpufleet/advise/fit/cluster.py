@@ -18,7 +18,7 @@ from gpufleet.advise.fit.basis import Basis
 from gpufleet.advise.fit.catalogue import CardEntry, cards
 from gpufleet.kube.codec.containers import device_count
 from gpufleet.kube.listing import Page
-from gpufleet.kube.objects.node import Node
+from gpufleet.kube.objects.node import READY, Node
 from gpufleet.kube.objects.node_devices import HEALTHY, MIXED, WHOLE, NodeDevices, ReportedDevice
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS, Kind
@@ -191,7 +191,7 @@ def _card(product: str) -> tuple[str, str]:
 
 
 def _state(node: Node) -> str:
-    if any(condition.status != "True" for condition in node.status.conditions):
+    if any(one.type == READY and one.status != "True" for one in node.status.conditions):
         return "it is not ready"
     return "it is cordoned" if node.spec.unschedulable else ""
 

@@ -20,11 +20,12 @@ from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.node import GPU_HEALTHY
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import NODES
 
 LOG = logging.getLogger(__name__)
-TYPE = "gpufleet.io/GPUHealthy"
+TYPE = GPU_HEALTHY
 ANNOTATION = "gpufleet.io/gpu-problems"
 MESSAGE_LIMIT = 1000
 CHECK_EVERY_S = 300.0

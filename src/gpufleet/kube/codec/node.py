@@ -151,15 +151,22 @@ def _counted_devices(node: wire.Node, amounts: dict[str, Quantity]) -> tuple[Dev
         raise InputError(
             problem, field="status.allocatable", value=count, expected=f"at most {MAXIMUM_DEVICES}"
         )
+    names = (DeviceId(f"{ANONYMOUS}{node.metadata.name}-{position}") for position in range(count))
+    return tuple(msgspec.structs.replace(labelled_device(one, node), serves=Serves.WHOLE) for one in names)
+
+
+def counted_gpus(node: wire.Node) -> int:
+    """How many whole GPUs the kubelet counts. Raises InputError for what is no amount."""
+    amounts = _amounts(node.status.allocatable)
+    return sum(amounts.get(name, ZERO).value() for name in GPU_RESOURCES)
+
+
+def labelled_device(device: DeviceId, node: wire.Node) -> Device:
+    """A device of which its node's labels alone tell what it is."""
     labels = node.metadata.labels
     model = _model(next((labels[key] for key in MODEL_LABELS if key in labels), ""))
     memory_mib = next((_plain_mib(labels[key]) for key in MEMORY_LABELS if key in labels), None)
-    return tuple(
-        Device(
-            DeviceId(f"{ANONYMOUS}{node.metadata.name}-{position}"), model, memory_mib, serves=Serves.WHOLE
-        )
-        for position in range(count)
-    )
+    return Device(device, model, memory_mib)
 
 
 def _plain_mib(text: str) -> int | None:

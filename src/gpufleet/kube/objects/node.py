@@ -9,6 +9,10 @@ from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 
 READY = "Ready"
+GPU_HEALTHY = "gpufleet.io/GPUHealthy"
+"""The condition that the node's agent keeps: where it stands, an agent reports the GPUs."""
+
+KEPT = frozenset({READY, GPU_HEALTHY})
 
 
 class Taint(Structure, frozen=True):
@@ -35,7 +39,7 @@ class NodeCondition(Structure, frozen=True):
 
 
 class NodeStatus(Structure, frozen=True):
-    """What the kubelet reports; of the conditions only whether the node is ready."""
+    """What the kubelet reports; of the conditions whether the node is ready, and that of the agent."""
 
     allocatable: dict[str, str] = msgspec.field(default_factory=dict)
     declared_features: tuple[str, ...] = ()
@@ -43,7 +47,7 @@ class NodeStatus(Structure, frozen=True):
 
     def __post_init__(self) -> None:
         if self.conditions:
-            kept = tuple(condition for condition in self.conditions if condition.type == READY)
+            kept = tuple(condition for condition in self.conditions if condition.type in KEPT)
             msgspec.structs.force_setattr(self, "conditions", kept)
 
 

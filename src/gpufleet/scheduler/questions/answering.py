@@ -182,12 +182,17 @@ class Answering:
         return Finding(found.cause, why, (*found.way_out, *nodes.way_out[:1]))
 
     def _left_out(self) -> list[str]:
-        """Nodes that could not be looked at."""
+        """Nodes that could not be looked at, or of whose GPUs nothing is known."""
+        notes = []
         problems = self.facts.unreadable_nodes()
-        if not problems:
-            return []
-        first = problems[min(problems)]
-        return [f"{counted(len(problems), 'node')} cannot be read and had to be left out: {first}"]
+        if problems:
+            first = problems[min(problems)]
+            notes.append(f"{counted(len(problems), 'node')} cannot be read and had to be left out: {first}")
+        reports = self.facts.unread_reports()
+        if reports:
+            words = f"the reports of GPUs of {counted(len(reports), 'node')} cannot be read"
+            notes.append(f"{words}: {reports[min(reports)]}")
+        return notes
 
     def _told(self, meaning: model.Pod) -> Gang | None:
         record = None if meaning.gang is None else self.facts.gangs.records.get(meaning.gang)

@@ -7,13 +7,20 @@ to change besides it is added to the way out.
 from collections import Counter
 
 from gpufleet.engine.explanation import WORDS
-from gpufleet.scheduler.questions import locality_causes, neighbour_causes, node_causes, room_causes
+from gpufleet.scheduler.questions import (
+    locality_causes,
+    neighbour_causes,
+    node_causes,
+    report_causes,
+    room_causes,
+)
 from gpufleet.scheduler.questions.answer import Finding, ReasonRow
 from gpufleet.scheduler.questions.case import Case, Explain, counted, listed
 from gpufleet.scheduler.questions.node_causes import repelling
 
 CAUSES: dict[str, Explain] = {
     **node_causes.CAUSES,
+    **report_causes.CAUSES,
     **room_causes.CAUSES,
     **locality_causes.CAUSES,
     **neighbour_causes.CAUSES,

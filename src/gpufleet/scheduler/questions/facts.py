@@ -68,9 +68,13 @@ class Facts:
         """Nodes that nothing can be placed on because one of their objects cannot be read, and why."""
         found = {str(name): problem for name, problem in self.nodes.problems.items()}
         for kind, change in self.picture.unreadable:
-            if kind in NODE_KINDS and isinstance(change, Unreadable):
+            if kind in NODE_KINDS and kind != resources.NODE_DEVICES and isinstance(change, Unreadable):
                 found[change.name] = f"{kind.name} {harmless(change.name)}: {printable(change.problem)}"
         return found
+
+    def unread_reports(self) -> dict[str, str]:
+        """Nodes that get no work with GPUs because their report of them cannot be read, and why."""
+        return {str(name): problem for name, problem in self.nodes.unread_reports.items()}
 
     def names(self, namespace: str) -> list[str]:
         """The names of a namespace's pods."""

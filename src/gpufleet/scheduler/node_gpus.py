@@ -1,0 +1,79 @@
+"""The GPUs of a node, from its report and from what its pods were granted.
+
+A report can go away, come back older than what was placed since, or name other GPUs than those that pods
+hold: it was deleted, restored from a backup, or written over. Pods that were placed count all the same.
+
+- Where devices are granted by id, or an agent reports them, and there is no readable report now, the node is
+  ``unreported``: it keeps the GPUs that were known of it, and gets no work that asks for any. All of it
+  follows from the API: the pods' grants, the agent's condition on the Node, a report that cannot be read.
+- A device that a pod holds and the report lacks is shown all the same, so that it is charged, and is given to
+  nobody else. Where the node has more such devices than its kubelet counts beyond those reported, as many
+  reported ones that nobody holds are closed: the report and the pods then name the same GPUs differently.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from gpufleet.kube.codec.node import counted_gpus, is_anonymous, labelled_device
+from gpufleet.kube.objects import node as wire
+from gpufleet.model.device import Device, Serves
+from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.node import Node
+
+
+class HeldOnNode(msgspec.Struct, frozen=True):
+    """What the pods of a node hold, as they were granted it or as is reported.
+
+    ``opaque`` says that a pod has a grant that cannot be read; ``promised`` are devices of pods that are on
+    their way there.
+    """
+
+    ids: tuple[DeviceId, ...] = ()
+    opaque: bool = False
+    promised: tuple[DeviceId, ...] = ()
+
+    @property
+    def by_id(self) -> bool:
+        """Whether devices of the node were granted by id."""
+        return self.opaque or bool(self.ids)
+
+
+def agent_reports(node: wire.Node) -> bool:
+    """Whether an agent has said of this node that it watches its GPUs."""
+    return any(condition.type == wire.GPU_HEALTHY for condition in node.status.conditions)
+
+
+def unreported(node: Node, written: wire.Node, held: HeldOnNode, last: Sequence[Device]) -> Node:
+    """A node without a readable report: with the devices that were last reported, else with as many as its
+    kubelet counts, among them those that its pods were granted.
+    """
+    ghosts = [labelled_device(one, written) for one in missing(held.ids, last)]
+    rest = node.devices[len(ghosts) :] if not last else ()
+    return msgspec.structs.replace(node, devices=(*last, *ghosts, *rest), unreported=True)
+
+
+def with_missing(node: Node, written: wire.Node, held: HeldOnNode, taken: frozenset[DeviceId]) -> Node:
+    """A node whose report lacks devices that its pods hold; ``taken`` are those of other nodes."""
+    lacking = missing(held.ids, node.devices)
+    if not lacking:
+        return node
+    beyond = max(0, counted_gpus(written) - len(node.devices))
+    held_by_others = {*held.ids, *held.promised}
+    closed: set[DeviceId] = set()
+    for device in node.devices:
+        if len(closed) < len(lacking) - beyond and device.id not in held_by_others:
+            closed.add(device.id)
+    shown = [_closed(device) if device.id in closed else device for device in node.devices]
+    ghosts = [_closed(labelled_device(one, written)) for one in lacking if one not in taken]
+    return msgspec.structs.replace(node, devices=(*shown, *ghosts))
+
+
+def missing(held: Iterable[DeviceId], shown: Iterable[Device]) -> list[DeviceId]:
+    """The devices that are held and not shown, each once."""
+    there = {device.id for device in shown}
+    return [one for one in dict.fromkeys(held) if one not in there and not is_anonymous(one)]
+
+
+def _closed(device: Device) -> Device:
+    return msgspec.structs.replace(device, serves=Serves.NOTHING)
