@@ -223,7 +223,7 @@ def test_a_report_that_cannot_be_read_is_told_beside_the_answer() -> None:
         await world.settle()
         answer = await answer_in(world, "p")
         assert answer.cause == "gpu-unreported"
-        words = "the reports of GPUs of 1 node cannot be read: NodeDevices b: spec.devices[0].sharing"
-        assert any(words in note for note in answer.notes)
+        words = "the reports of GPUs of 1 node cannot be read: node b, spec.devices[0].sharing"
+        assert words in " ".join(answer.notes)
 
     in_world(story)
