@@ -22,7 +22,13 @@ VOLUMES: KindKey = ("", "persistentvolumes")
 LEASES: KindKey = ("coordination.k8s.io", "leases")
 NODE_DEVICES: KindKey = ("gpufleet.io", "nodedevices")
 FLEET_QUEUES: KindKey = ("gpufleet.io", "fleetqueues")
+NAMESPACES: KindKey = ("", "namespaces")
+PRIORITY_CLASSES: KindKey = ("scheduling.k8s.io", "priorityclasses")
+EVENTS_OF_ANY_GROUP: tuple[KindKey, KindKey] = (("", "events"), ("events.k8s.io", "events"))
 RECORDED = {
+    NAMESPACES: "/api/v1/namespaces",
+    PRIORITY_CLASSES: "/apis/scheduling.k8s.io/v1/priorityclasses",
+    FLEET_QUEUES: "/apis/gpufleet.io/v1alpha1/fleetqueues",
     PODS: "/api/v1/pods",
     NODES: "/api/v1/nodes",
     LEASES: "/apis/coordination.k8s.io/v1/leases",
@@ -49,6 +55,12 @@ class Rules(msgspec.Struct, frozen=True):
 
     swapped: frozenset[str] = frozenset()
     """Uids of pods to which a kubelet gave other devices than granted."""
+
+    tenants: frozenset[str] = frozenset()
+    """Users with rights in a namespace alone."""
+
+    grants_required: bool = False
+    """Whether nodes give no GPU without a grant."""
 
 
 class History(msgspec.Struct, frozen=True):

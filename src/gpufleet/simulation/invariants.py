@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from gpufleet.simulation.audited import findings_of
 from gpufleet.simulation.history import NODE_DEVICES, PODS, History
 from gpufleet.simulation.object_store import Written
 from gpufleet.simulation.pod_facts import (
@@ -43,6 +44,7 @@ PROMISES = {
     "I2": "every unfinished pod has a node or was told why it waits",
     "I3": "no gang stays half bound past its deadline",
     "I4": "at rest, what nodes report as held is what was granted",
+    "I5": "no admission takes a queue beyond its limits",
     "I6": "no leader binds after a newer one has begun to",
     "I7": "no pod is bound twice, or while it is gated or going away",
     "I8": "the engine says the same when it hears the same again",
@@ -51,6 +53,7 @@ PROMISES = {
     "I11": "who made a broken object is told, and nobody else suffers",
     "I12": "no running pod is taken away, but for members of a gang that lacks others, and as queues allow",
     "I13": "conditions say what is so",
+    "I14": "no one gains a device, a quota or a place that was not granted",
     "benefit": "nobody is evicted in vain",
 }
 """The names and the promises behind them. ``alive`` and I8 are judged by the run itself."""
@@ -420,6 +423,13 @@ def ledger_and_fact_agree(history: History) -> Iterator[Broken]:
             yield Broken("I4", history.ended_at_s, 0, words)
 
 
+def the_auditor_finds_nothing(history: History) -> Iterator[Broken]:
+    """I1, I4, I5, I12 and I14 as somebody reads them who shares no code with us."""
+    for finding in findings_of(history, at_rest=_is_settled(history)):
+        words = f"the auditor: {', '.join(finding.objects)}: {finding.words}"
+        yield Broken(finding.promise, finding.at_s, 0, words)
+
+
 Check = Callable[[History], Iterator[Broken]]
 CHECKS: tuple[Check, ...] = (
     no_device_is_granted_twice,
@@ -436,6 +446,7 @@ CHECKS: tuple[Check, ...] = (
     no_victim_without_benefit,
     what_is_owed_is_given,
     conditions_tell_the_truth,
+    the_auditor_finds_nothing,
 )
 
 
