@@ -68,6 +68,14 @@ class LastingRecorder(Recorder):
         elif asked.method == "PATCH":
             self._written_by[int(_OBJECT.decode(response.body).metadata.resource_version)] = asked.user
 
+    def sign(self, revision: int, user: str) -> None:
+        """Who wrote this revision, where somebody else than a scheduler's proxy knows it."""
+        self._written_by[revision] = user
+
+    def changes_of(self, *kinds: KindKey) -> int:
+        """How many writes of these kinds were heard of."""
+        return sum(written.kind in kinds for written in self._writes)
+
     def now(self, kind: KindKey = PODS) -> dict[tuple[str, str], JsonObject]:
         """The objects of a kind, by namespace and name, as last heard."""
         return {(space, name): value for (one, space, name), value in self._known.items() if one == kind}
@@ -84,10 +92,8 @@ class LastingRecorder(Recorder):
         return msgspec.structs.replace(found, writes=writes, requests=tuple(self.requests))
 
     def _signed(self, written: Written) -> Written:
-        if written.kind != PODS:
-            return written
         user = self._written_by.get(written.revision, "")
-        if not user and _leaves(written):
+        if not user and written.kind == PODS and _leaves(written):
             user = self._evicted.get(written.latest["metadata"]["uid"], "")
         return msgspec.structs.replace(written, user=user) if user else written
 
