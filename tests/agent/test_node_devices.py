@@ -176,6 +176,50 @@ def test_a_report_that_somebody_changed_or_deleted_is_made_right() -> None:
     in_agent_world(story)
 
 
+def test_a_report_that_was_deleted_changed_or_restored_is_made_right_within_seconds() -> None:
+    async def story(world: AgentWorld) -> None:
+        reporting = Reporting(world)
+        await world.after(5.0)
+        older = world.report()
+        reporting.holders.publish((held("a", GPU, "GPU-1"),))
+        await world.after(5.0)
+        whole = world.report()
+        assert older is not None
+        assert whole is not None
+        kind, name = ("gpufleet.io", "nodedevices"), ("", NODE)
+        for value in (None, older, {**older, "spec": {"devices": []}}, {**older, "spec": "none"}):
+            world.server.store.put(kind, name, value, at_s=world.clock.monotonic_s(), user="restore")
+            await world.after(3.0)
+            now = world.report()
+            assert now is not None
+            assert now["spec"] == whole["spec"]
+        assert len(world.writes()) < 12
+
+    in_agent_world(story)
+
+
+def test_a_kind_that_is_served_no_more_and_served_again_gets_its_report_within_seconds() -> None:
+    async def story(world: AgentWorld) -> None:
+        reporting = Reporting(world)
+        await world.after(5.0)
+        whole = world.report()
+        assert whole is not None
+        kind = world.server.kinds["gpufleet.io", "v1alpha1", "nodedevices"]
+        for away_s in (1.0, 60.0, 3600.0):
+            name = ("", NODE)
+            world.server.store.put(kind.key, name, None, at_s=world.clock.monotonic_s(), user="crd")
+            world.server.withdraw(*kind.key)
+            await world.after(away_s)
+            assert away_s < 10 or reporting.writer.problem
+            world.server.serve(kind)
+            await world.after(11.0)
+            now = world.report()
+            assert now is not None
+            assert now["spec"] == whole["spec"]
+
+    in_agent_world(story)
+
+
 def test_a_report_that_was_deleted_comes_back_without_a_change() -> None:
     async def story(world: AgentWorld) -> None:
         Reporting(world)
@@ -194,7 +238,7 @@ def test_a_server_that_does_not_know_the_kind_is_asked_again() -> None:
         reporting = Reporting(world)
         await world.after(60.0)
         assert "404" in reporting.writer.problem
-        assert len(world.writes()) < 12
+        assert len(world.writes()) < 16
         world.server.serve(kind)
         await world.after(20.0)
         assert world.report() is not None

@@ -1,7 +1,11 @@
 """Over real sockets: what a request says, which connection it takes, and what a failure means."""
 
 import asyncio
+import contextlib
+import os
+import socket
 import ssl
+from pathlib import Path
 
 import pytest
 
@@ -226,6 +230,38 @@ def test_call_that_waits_for_its_turn_in_vain_did_not_reach_the_server() -> None
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def connected_to(port: int) -> list[socket.socket]:
+    """The sockets of this process that are connected to a port."""
+    found = []
+    for name in (one.name for one in Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):
+            one = socket.socket(fileno=os.dup(int(name)))
+            with contextlib.suppress(OSError):
+                if one.family == socket.AF_INET and one.getpeername()[1] == port:
+                    found.append(one)
+                    continue
+            one.close()
+    return found
+
+
+def test_a_server_that_is_gone_without_a_word_is_noticed_by_the_system_within_half_a_minute() -> None:
+    async def main() -> None:
+        async with serving([OK]) as server:
+            transport = transport_to(server)
+            await transport.call(READ, timeout_s=5)
+            (found,) = connected_to(server.port)
+            with found:
+                assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                idle_s = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+                every_s = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+                probes = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+                assert idle_s + probes * every_s <= 30
+                assert 0 < found.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 30_000
+            await transport.close()
+
+    within(10, main)
 
 
 def chunk(data: bytes) -> bytes:

@@ -311,3 +311,94 @@ def test_many_candidates_and_a_bad_server_never_make_two_leaders() -> None:
 
     for seed in range(10):
         run_virtually(main(seed))
+
+
+LAST = 2**31 - 1
+
+
+class TypedServer(LeaseServer):
+    """Refuses what a Lease's schema refuses."""
+
+    def _store(self, lease: dict[str, Any]) -> Response:
+        if not 0 <= lease["spec"].get("leaseTransitions", 0) <= LAST:
+            return refusal(422, "Invalid")
+        return super()._store(lease)
+
+
+def foreign(**spec: Any) -> dict[str, Any]:
+    """A Lease that somebody wrote."""
+    times = {"acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z"}
+    holder = {"holderIdentity": "somebody", "leaseDurationSeconds": 15, "leaseTransitions": 3}
+    return {"metadata": {"name": "leader", "resourceVersion": "1"}, "spec": {**times, **holder, **spec}}
+
+
+@pytest.mark.parametrize("spec", [
+    {"leaseTransitions": LAST},
+    {"leaseTransitions": LAST, "holderIdentity": ""},
+    {"leaseTransitions": LAST, "holderIdentity": None},
+    {"leaseTransitions": LAST - 1},
+    {"leaseTransitions": -7},
+    {"leaseTransitions": None},
+    {"leaseDurationSeconds": LAST},
+    {"leaseDurationSeconds": 0},
+    {"leaseDurationSeconds": -5},
+    {"leaseDurationSeconds": None},
+    {"renewTime": "9999-12-31T23:59:59.999999Z"},
+    {"renewTime": "yesterday"},
+    {"holderIdentity": "\\u202e\\n" + 100_000 * "x"},
+])  # fmt: skip
+def test_whatever_somebody_wrote_into_a_lease_it_is_had_in_the_end(spec: dict[str, Any]) -> None:
+    async def main() -> None:
+        server = TypedServer()
+        server.lease = foreign(**spec)
+        lease = candidate(server, "a")
+        async with asyncio.timeout(700):
+            epoch = await lease.acquire()
+        assert 1 <= epoch <= LAST
+        assert server.spec["leaseTransitions"] == epoch
+        assert lease.holds()
+
+    run_virtually(main())
+
+
+@pytest.mark.parametrize("duration_s", [-5, 0, 15])
+def test_a_lease_that_was_just_seen_is_nobody_elses_whatever_it_says(duration_s: int) -> None:
+    async def main() -> None:
+        server = TypedServer()
+        server.lease = foreign(leaseDurationSeconds=duration_s)
+        assert await candidate(server, "a").try_acquire() is None
+
+    run_virtually(main())
+
+
+def test_after_the_last_epoch_the_count_begins_anew_when_nothing_of_its_holder_is_under_way(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        server = TypedServer()
+        server.lease = foreign(leaseTransitions=LAST)
+        lease = candidate(server, "a")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(85):
+                await lease.acquire()
+        assert server.spec["holderIdentity"] == "somebody"
+        assert "last transition" in "".join(str(vars(record).get("problem")) for record in caplog.records)
+        assert await lease.acquire() == 1
+
+    run_virtually(main())
+
+
+def test_a_holder_at_the_last_epoch_that_renews_is_left_alone() -> None:
+    async def main() -> None:
+        server = TypedServer()
+        server.lease = foreign(leaseTransitions=LAST - 1, holderIdentity="")
+        holder, other = candidate(server, "a"), candidate(server, "b")
+        assert await holder.acquire() == LAST
+        keeping = asyncio.create_task(holder.keep())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(600):
+                await other.acquire()
+        assert holder.holds()
+        keeping.cancel()
+
+    run_virtually(main())

@@ -1,6 +1,6 @@
 """One leader at a time; a new one starts from what the API server holds, and nothing is bound twice."""
 
-from gpufleet.kube.lease import LeadershipLost
+from gpufleet.kube.lease import LAST_EPOCH, LeadershipLost
 from gpufleet.scheduler.errors import FenceMissingError
 from tests.scheduler.world import World, in_world
 
@@ -106,6 +106,47 @@ def test_a_lease_that_was_deleted_starts_above_every_epoch_in_use() -> None:
         world.pod("r")
         await world.settle(60.0)
         assert world.grant_of("r")["epoch"] == 3
+
+    in_world(story)
+
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"
+
+
+def test_a_lease_that_somebody_set_to_its_last_transition_is_overcome() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        world.pod("p")
+        await world.settle()
+        await world.stop()
+        assert world.request("PATCH", LEASE, {"spec": {"leaseTransitions": LAST_EPOCH}}) == 200
+        world.start()
+        world.pod("q")
+        await world.settle(200.0)
+        assert world.grant_of("p")["epoch"] < world.grant_of("q")["epoch"] < 10
+
+    in_world(story)
+
+
+def test_grants_of_the_last_epoch_stop_no_scheduler_and_give_nothing_away() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        await world.settle()
+        await world.stop()
+        assert world.request("PATCH", LEASE, {"spec": {"leaseTransitions": LAST_EPOCH - 1}}) == 200
+        world.start()
+        world.pod("p")
+        await world.settle()
+        assert world.grant_of("p")["epoch"] == LAST_EPOCH
+        await world.stop()
+        world.start()
+        world.pod("q")
+        world.pod("r")
+        await world.settle(400.0)
+        bound = [name for name in ("q", "r") if world.node_of(name)]
+        assert len(bound) == 1
+        assert {*world.devices_of("p"), *world.devices_of(bound[0])} == {"GPU-a-0", "GPU-a-1"}
+        assert 0 < world.grant_of(bound[0])["epoch"] < 10
 
     in_world(story)
 

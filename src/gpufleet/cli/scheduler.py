@@ -14,7 +14,7 @@ import click
 @click.option("--identity", default="", help="This process in the Lease.  [default: host name and a number]")
 @click.option("--lease-namespace", default="gpufleet-system", show_default=True)
 @click.option(
-    "--lease-seconds", type=click.IntRange(1), default=15, show_default=True, help="Lease duration."
+    "--lease-seconds", type=click.IntRange(1, 600), default=15, show_default=True, help="Lease duration."
 )
 @click.option("--policy", default="gpufleet", show_default=True, help="How places are chosen.")
 @click.option(

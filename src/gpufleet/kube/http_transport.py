@@ -11,6 +11,7 @@ Proxies are not spoken to, neither from the environment nor from a kubeconfig.
 import asyncio
 import contextlib
 import re
+import socket
 import ssl
 from collections import deque
 
@@ -27,6 +28,12 @@ CONNECTIONS = 64
 # meet that moment.
 IDLE_LIMIT_S = 25.0
 CLOSING_LIMIT_S = 2.0
+# A server whose machine lost its power closes nothing: who waits on such a connection is told within
+# half a minute, because the network is asked whether anybody is there.
+PROBED_AFTER_S = 10
+PROBED_EVERY_S = 5
+PROBES = 3
+UNACKNOWLEDGED_MS = 25_000
 
 _TARGET = re.compile(r"/[!-~]*")
 _READS = frozenset({"GET", "HEAD"})
@@ -216,6 +223,7 @@ class HttpTransport:
             raise _unsent(f"the certificate of {place} is not trusted: {error.verify_message}") from error
         except (OSError, ssl.SSLError) as error:
             raise _unsent(f"cannot connect to {place}: {error.strerror or error}") from error
+        _probe(wire)
         self._note_certificate(wire)
         self._open.add(connection)
         try:
@@ -236,6 +244,24 @@ class HttpTransport:
     def _check_not_closed(self) -> None:
         if self._closed:
             raise _unsent("the transport was closed")
+
+
+def _probe(wire: asyncio.BaseTransport) -> None:
+    """Have the system find out by itself that the other side is gone."""
+    found: socket.socket | None = wire.get_extra_info("socket")
+    if found is None:
+        return
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # Not every system has each of these.
+    for name, value in (
+        ("TCP_KEEPIDLE", PROBED_AFTER_S),
+        ("TCP_KEEPINTVL", PROBED_EVERY_S),
+        ("TCP_KEEPCNT", PROBES),
+        ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_MS),
+    ):
+        option: int | None = getattr(socket, name, None)
+        if option is not None:
+            found.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _unsent(problem: str) -> TransportError:

@@ -4,11 +4,15 @@ Whether another's Lease has run out is judged by our own monotonic clock: how lo
 unchanged. The times written in it are for people and may be wrong by hours. Every hold has an
 epoch of its own (``leaseTransitions``), by which a fence tells the writes of an old leader.
 
+What others may have written into it is bounded: a duration counts for at most ``LONGEST_DURATION_S``, and at
+the last number that fits a Lease epochs are counted anew, once nothing of an earlier leader can be under way.
+
 What a leader does with its epoch is the scheduler's business; here is only how it is taken, kept
 and given back.
 """
 
 import asyncio
+import logging
 from datetime import UTC, datetime
 
 import msgspec
@@ -20,6 +24,7 @@ from gpufleet.kube.errors import KubeError
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import LEASES
 from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
+from gpufleet.model.errors import printable
 
 
 class LeadershipLost(KubeError):
@@ -63,6 +68,16 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 TERMS = Terms()
+LOG = logging.getLogger(__name__)
+LAST_EPOCH = 2**31 - 1
+"""``leaseTransitions`` is a number of 32 bits, and the API server refuses a larger one."""
+
+LONGEST_DURATION_S = 600
+"""A holder that names a longer duration and is silent for so long is taken over all the same."""
+
+IN_FLIGHT_S = 75.0
+"""No request of an earlier holder is under way after so long: an API server ends each within a minute."""
+
 _DECODER = msgspec.json.Decoder(LeaseObject)
 
 
@@ -91,6 +106,7 @@ class Lease:
         self._epoch: int | None = None
         self._valid_until_s = 0.0
         self._problem = "this process did not run"
+        self._said = ""
         self.holder = ""
 
     @property
@@ -113,8 +129,9 @@ class Lease:
                 # A hold that took longer to get would be over before it began.
                 async with asyncio.timeout(self._terms.renew_limit_s):
                     epoch = await self.try_acquire(least_epoch=least_epoch)
-            except (KubeError, TimeoutError):
+            except (KubeError, TimeoutError) as error:
                 epoch = None
+                self._say("the Lease cannot be had", str(error) or "no answer in time")
             if epoch is not None:
                 return epoch
             await self._clock.sleep(self._terms.retry_s * self._client.jitter.uniform(1.0, 1.2))
@@ -133,7 +150,8 @@ class Lease:
             # Written by us in a try whose outcome we did not hear.
             wanted = LeaseSpec(renew_time=self._now())
         elif self._has_run_out(seen):
-            wanted = self._hold_spec(max((seen.spec.lease_transitions or 0) + 1, least_epoch))
+            known = seen.spec.lease_transitions or 0
+            wanted = self._hold_spec(max(known + 1 if known < LAST_EPOCH else 1, least_epoch))
         else:
             return None
         try:
@@ -239,10 +257,33 @@ class Lease:
         return found
 
     def _has_run_out(self, seen: LeaseObject) -> bool:
-        if not seen.spec.holder_identity:
-            return True
-        duration_s = seen.spec.lease_duration_seconds or self._terms.duration_s
-        return self._clock.monotonic_s() - self._seen_since_s >= duration_s
+        """Whether it is free, as far as we have watched it."""
+        spec = seen.spec
+        unchanged_s = self._clock.monotonic_s() - self._seen_since_s
+        if (spec.lease_transitions or 0) >= LAST_EPOCH:
+            # A fence lets the writes of such a holder pass whatever comes after it.
+            limit_s = IN_FLIGHT_S + self._duration_s(spec)
+            words = f"it is at its last transition, {LAST_EPOCH}; epochs begin anew once it is unchanged"
+            self._say("the Lease cannot be had at once", f"{words} for {limit_s:.0f} s")
+            return unchanged_s >= limit_s
+        return not spec.holder_identity or unchanged_s >= self._duration_s(spec)
+
+    def _duration_s(self, spec: LeaseSpec) -> int:
+        """For how long an unchanged Lease is its holder's."""
+        told_s = spec.lease_duration_seconds or 0
+        if told_s <= 0:
+            return self._terms.duration_s
+        most_s = max(LONGEST_DURATION_S, self._terms.duration_s)
+        if told_s > most_s:
+            words = f"{printable(self.holder)} names a duration of {told_s} s; it counts for {most_s} s"
+            self._say("the Lease is held for longer than any scheduler asks for", words)
+        return min(told_s, most_s)
+
+    def _say(self, what: str, problem: str) -> None:
+        """A line in the log, once for each problem."""
+        if self._said != problem:
+            self._said = problem
+            LOG.warning(what, extra={"lease": f"{self._namespace}/{self._name}", "problem": problem})
 
     def _now(self) -> str:
         return micro_time(self._clock.now())

@@ -18,10 +18,11 @@ from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preemption.by_name import find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube import resources
+from gpufleet.kube.backoff import Patience
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.errors import KubeError
-from gpufleet.kube.lease import Lease, Terms
+from gpufleet.kube.lease import IN_FLIGHT_S, LAST_EPOCH, Lease, Terms
 from gpufleet.kube.mirror import Pace
 from gpufleet.kube.transport import Transport
 from gpufleet.model.errors import InternalError
@@ -56,6 +57,12 @@ from gpufleet.scheduler.translation import Translation
 from gpufleet.scheduler.volume_binder import VolumeBinder
 
 LOG = logging.getLogger(__name__)
+
+PAUSES = Patience(first_s=0.1, longest_s=5.0)
+"""However long the server was away, all is listed anew within seconds of its return."""
+
+ABSENT_PAUSE_S = 5.0
+"""So often it is asked whether a kind that was not served is served now."""
 
 Worker = Coroutine[Any, Any, None]
 
@@ -97,6 +104,7 @@ class Service:
         self.status = status
         self.record = record
         self.client = Client(transport, clock, jitter, timeout_s=settings.request_timeout_s)
+        self.newest_counted = LAST_EPOCH
         times = settings.lease
         self.lease = Lease(
             self.client,
@@ -127,12 +135,24 @@ class Service:
                         group.create_task(self._lead(epoch))
             except EpochUsedError as used:
                 # The Lease was deleted and counts anew; grants of that number are out there already.
-                least_epoch = used.epoch + 1
+                least_epoch = await self._above(used.epoch)
             finally:
                 self.metrics.leader.set(0)
                 self.metrics.queues.clear()
                 self.status.standing_by()
                 await self._release()
+
+    async def _above(self, used: int) -> int:
+        """The epoch after one that is in use; the first again after the last."""
+        if used < LAST_EPOCH:
+            return used + 1
+        words = (
+            "grants of the last epoch exist: epochs are counted anew when nothing of its leader is under way"
+        )
+        LOG.warning(words, extra={"epoch": used, "after_s": IN_FLIGHT_S})
+        await self.client.clock.sleep(IN_FLIGHT_S)
+        self.newest_counted = LAST_EPOCH - 1
+        return 1
 
     async def _release(self) -> None:
         with contextlib.suppress(KubeError):
@@ -142,12 +162,15 @@ class Service:
         if self.settings.require_fence:
             await wait_for_fence(self.client, self.settings.lease_namespace, epoch)
         desk = Desk()
-        cluster = Cluster(self.client, desk, WATCHED, Pace(silence_limit_s=self.settings.silent_watch_s))
+        pace = Pace(
+            silence_limit_s=self.settings.silent_watch_s, pauses=PAUSES, absent_pause_s=ABSENT_PAUSE_S
+        )
+        cluster = Cluster(self.client, desk, WATCHED, pace)
         self.status.listing(cluster)
         async with asyncio.TaskGroup() as group:
             group.create_task(cluster.run())
             await cluster.wait_listed()
-            used = newest_epoch(cluster.all(resources.PODS))
+            used = newest_epoch(cluster.all(resources.PODS), self.newest_counted)
             if used >= epoch:
                 raise EpochUsedError(used)
             rounds, workers = self._assemble(cluster, desk, epoch)

@@ -19,10 +19,13 @@ from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.reports.service import dated
 from gpufleet.agent.sharing.memory_watch import Offenders
 from gpufleet.agent.topic import Topic, any_change
-from gpufleet.kube.answer import decode
+from gpufleet.kube.answer import AnswerUnreadable, decode
 from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
+from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
+from gpufleet.kube.listing import Selection
+from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.objects.metadata import OwnerReference, PartialObject
 from gpufleet.kube.objects.node_devices import (
     NodeDevices,
@@ -30,6 +33,7 @@ from gpufleet.kube.objects.node_devices import (
     decode_node_devices,
     encode_node_devices,
 )
+from gpufleet.kube.replica import is_newer
 from gpufleet.kube.resources import NODE_DEVICES, NODES
 from gpufleet.kube.status import NotFound, StatusError
 
@@ -38,9 +42,9 @@ GATHERING_S = 0.05
 SPACING_S = 0.5
 UNREADY_S = 0.2
 COMPARED_EVERY_S = 600.0
-"""Nobody else writes it; but it may be deleted."""
+"""A watch may miss what it was told of; a look costs little."""
 
-PAUSES = Patience(first_s=0.2, longest_s=15.0)
+PAUSES = Patience(first_s=0.2, longest_s=10.0)
 _NODE = msgspec.json.Decoder(PartialObject)
 
 
@@ -80,6 +84,7 @@ class NodeDevicesWriter:
         """Write until cancelled; failures of the world are tried again."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen())
+            group.create_task(self._follow())
             group.create_task(self._keep())
 
     async def _listen(self) -> None:
@@ -87,6 +92,29 @@ class NodeDevicesWriter:
             self._gpus, self._holders, self._pods, self._offenders, self._offered_since
         ):
             self._news.set()
+
+    async def _follow(self) -> None:
+        """Hear what becomes of the object by other hands."""
+        while not self._is_ready():
+            await self._client.clock.sleep(UNREADY_S)
+        own = Selection(fields=f"metadata.name={self._gpus.value.node}")
+        decoder = msgspec.json.Decoder(NodeDevices)
+        await Mirror(self._client, NODE_DEVICES, decoder, self._hear, selection=own, optional=True).run()
+
+    def _hear(self, change: Change[NodeDevices]) -> None:
+        """The object is not as it was left, unless this is our own last write."""
+        match change:
+            case Listed():
+                return
+            case Appeared(found) | Changed(_, found):
+                known = "" if self._seen is None else self._seen.metadata.resource_version
+                if not is_newer(found.metadata.resource_version, known):
+                    return
+            case Vanished(found):
+                if self._seen is not None and self._seen.metadata.uid != found.metadata.uid:
+                    return
+        self._unsure = True
+        self._news.set()
 
     async def _keep(self) -> None:
         clock = self._client.clock
@@ -145,9 +173,14 @@ class NodeDevicesWriter:
 
     async def _read(self, node: str) -> NodeDevices | None:
         try:
-            return decode_node_devices(await self._client.get(NODE_DEVICES, node, patience=ONE_TRY))
+            answer = await self._client.get(NODE_DEVICES, node, patience=ONE_TRY)
         except NotFound:
             return None
+        try:
+            return decode_node_devices(answer)
+        except AnswerUnreadable:
+            # Whatever stands there, it is written over.
+            return NodeDevices(decode(answer, _NODE).metadata, NodeDevicesSpec(boot_id="unreadable"))
 
     async def _create(self, node: str, wanted: NodeDevicesSpec) -> NodeDevices:
         """NotFound here means that the server does not know the kind."""
