@@ -78,7 +78,7 @@ def at(values: dict[str, Any], name: str) -> object:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("scheduler.replicas", 0, "minimum"),
+        ("scheduler.replicas", -1, "minimum"),
         ("scheduler.replicas", "two", "integer"),
         ("scheduler.name", "default-scheduler", "not"),
         ("scheduler.replica", 2, "replica"),

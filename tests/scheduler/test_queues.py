@@ -144,13 +144,15 @@ def test_without_queues_nothing_is_written() -> None:
     in_world(story)
 
 
-def test_running_work_is_counted_in_the_queue_that_claims_its_namespace() -> None:
+def test_running_work_stays_in_its_queue_when_another_claims_its_namespace_and_work_of_others_moves() -> None:
+    """Of a pod that another scheduler placed nothing says in which queue it was bound."""
     told: list[Event] = []
 
     async def story(world: World) -> None:
         await world.stop()
-        world.node("n", gpus=2)
+        world.node("n", gpus=3)
         world.pod("p")
+        world.pod("theirs", schedulerName="default-scheduler", nodeName="n")
         world.pod("named", labels={"gpufleet.io/queue": "b"})
         settings = Settings(identity="recorded", lease=LeaseTimes(15, 10.0, 2.0))
         life = run_scheduler(
@@ -167,7 +169,7 @@ def test_running_work_is_counted_in_the_queue_that_claims_its_namespace() -> Non
         add_queue(world, "a", namespaces=["default"])
         await world.settle()
         bound = [one.pod for one in told if isinstance(one, PodBound)]
-        assert [(one.name, one.queue) for one in bound] == [("default/p", "a")]
+        assert [(one.name, one.queue) for one in bound] == [("default/theirs", "a")]
 
     in_world(story)
 

@@ -332,8 +332,10 @@ class Cycle:
         pods = self.books.pods
         queue_by_victim = {uid: self.books.queue_of(pods.row_by_uid[uid]) for uid in found.victims}
         for uid, theirs in queue_by_victim.items():
-            by_right = WhyEvicted.PREEMPTED if theirs == queue else WhyEvicted.RECLAIMED
-            self._evict(pods.row_by_uid[uid], beneficiary, found.why or by_right)
+            why = found.why or (WhyEvicted.PREEMPTED if theirs == queue else WhyEvicted.RECLAIMED)
+            if why is WhyEvicted.INTERRUPTED and self.reservations.guests.is_overdue(beneficiary, uid):
+                why = WhyEvicted.OVERDUE
+            self._evict(pods.row_by_uid[uid], beneficiary, why)
         placed = [] if found.why else [pods.pod_at(one.row).uid for one in found.placements]
         self.books.takings.take(queue, placed, queue_by_victim)
 
@@ -437,7 +439,8 @@ class Cycle:
             raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = books.fleet.node_at(node_row)
         volumes, origin = books.neighbours.volumes_of(row), self.moving.stand_ins.origin(uid)
-        self.instructions.append(Bind(uid, node.name, devices, volumes, origin))
+        seats = self.reservations.guests.seats_of(uid)
+        self.instructions.append(Bind(uid, node.name, devices, volumes, origin, seats))
 
     def _tell_gang(self, members: Members, placeable: int, verdict: Verdict | None, role: str) -> None:
         if members.gang is None:

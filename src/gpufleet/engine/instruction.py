@@ -16,6 +16,7 @@ from gpufleet.model.identifiers import (
     QueueName,
     QuotaResource,
 )
+from gpufleet.model.seat import Seat
 
 
 class Instruction(msgspec.Struct, frozen=True, gc=False, tag_field="instruction"):
@@ -39,7 +40,7 @@ class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
 
     ``volumes`` says for each claim that is bound with the pod which volume it gets, "" for one that
     is to be provisioned on this node. ``instead_of`` is set for a pod that takes over the place of one that
-    was moved.
+    was moved. ``seats`` are the reservations behind which it was let in.
     """
 
     uid: PodUid
@@ -47,6 +48,7 @@ class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
     devices: tuple[DeviceId, ...] = ()
     volumes: tuple[tuple[str, str], ...] = ()
     instead_of: MovedFrom | None = None
+    seats: tuple[Seat, ...] = ()
 
 
 class WhyEvicted(enum.StrEnum):
@@ -56,7 +58,8 @@ class WhyEvicted(enum.StrEnum):
     which takes back what this one borrowed. ``STOPPED``: its queue, or one above that, is stopped.
     ``OVERTIME``: it, or another of its gang, has run for as long as it may. ``MOVED``: a place
     elsewhere is kept for the pod that its controller makes instead. ``INTERRUPTED``: it was a guest on nodes
-    that others hold reserved, and these can start.
+    that others hold reserved, and these can start. ``OVERDUE``: the same of one that was let in because it
+    said how long it runs, and has run for longer.
     """
 
     PREEMPTED = "preempted"
@@ -65,6 +68,7 @@ class WhyEvicted(enum.StrEnum):
     OVERTIME = "overtime"
     MOVED = "moved"
     INTERRUPTED = "interrupted"
+    OVERDUE = "overdue"
 
 
 class RunTimeLimit(msgspec.Struct, frozen=True, gc=False):

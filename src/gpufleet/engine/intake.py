@@ -200,6 +200,8 @@ class Intake:
             self.nominations.cancel_of(row)
             self._describe_anew(row, pod)
         self._note_start(row, happened.started_at_us)
+        if pod.seats:
+            self.reservations.guests.seated(pod)
         node_row = books.fleet.row_by_name.get(happened.node)
         booked = books.pods.node_row(row)
         devices = happened.devices
@@ -249,6 +251,7 @@ class Intake:
         books.pods.leave_lost_node(happened.uid)
         books.pods.mark(row, PodState.BACKOFF)
         books.departures.gone(happened.uid)
+        self.reservations.guests.leave(happened.uid)
         self._end_nomination_of_gang(row)
         books.unplaced(row)
         books.back_off(row, self.at_us)
@@ -280,6 +283,7 @@ class Intake:
             self.books.budgets.seen_to_end(self.books.pods.pod_at(row))
             self.books.departures.gone(uid)
             self.overtime.forget(uid)
+            self.reservations.guests.leave(uid)
             ran = self.books.pods.node_row(row) is not None
             self.books.takings.leave(uid, self.books.queue_of(row), ran=ran)
             self.books.leave(row)

@@ -1,4 +1,4 @@
-"""A grant: which devices each container of a placed pod may use.
+"""A grant: which devices each container of a placed pod may use, and with which terms the pod was bound.
 
 The scheduler writes it with the Binding, in the same write that places the pod; the node agent
 reads it. kube's codec turns it into the annotation's text and back; ``node_devices`` of the
@@ -9,6 +9,7 @@ import enum
 
 import msgspec
 
+from gpufleet.model.bound_terms import BoundTerms
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.device_id import MigPlace, device_name
 from gpufleet.model.identifiers import DeviceId
@@ -62,8 +63,9 @@ class Grant(msgspec.Struct, frozen=True):
     """All devices of a pod, and the epoch of the leader that granted them.
 
     A grant without containers places a pod that needs no device, or one on a node whose devices
-    have no known ids.
+    have no known ids. ``terms`` are what the pod was bound with; grants of the first version have none.
     """
 
     epoch: int
     containers: tuple[ContainerGrant, ...] = ()
+    terms: BoundTerms | None = None

@@ -3,6 +3,7 @@
 import msgspec
 
 from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, PodUid, QueueName
+from gpufleet.model.seat import Seat
 from gpufleet.model.shape import Shape
 
 
@@ -21,7 +22,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     One that has run for ``run_time_max_us`` is ended;
     None: unless its queue says so. A ``foreign`` one was placed by another scheduler: no limit of ours on how
     long work runs is its limit. ``preempts`` is False for a pod for whose sake nobody is evicted, and nobody
-    for that of its gang.
+    for that of its gang. ``seats`` are the reservations behind which it was let in,
+    None where its grant does not say.
     """
 
     uid: PodUid
@@ -42,6 +44,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     preempts: bool = True
     run_time_us: int | None = None
     interruptible: bool = False
+    seats: tuple[Seat, ...] | None = None
 
     @property
     def is_service(self) -> bool:

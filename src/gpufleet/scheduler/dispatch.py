@@ -32,6 +32,7 @@ from gpufleet.scheduler.binder import Binder, BindTask
 from gpufleet.scheduler.delivery import Delivery
 from gpufleet.scheduler.device_conflicts import DeviceConflicts
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
+from gpufleet.scheduler.holding_terms import ignored_note, terms_of
 from gpufleet.scheduler.memory_offenders import MemoryOffenders
 from gpufleet.scheduler.places import Entry, Intent
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
@@ -110,6 +111,8 @@ class Dispatch:
         for entry in self.translation.pods.take_newly_held():
             if entry.held is not None:
                 self.reporter.waits(entry.name, entry.held.reason, entry.held.message)
+        for entry in self.translation.pods.take_newly_ignored():
+            self.reporter.warns(entry.name, "EditIgnored", ignored_note(entry.ignored))
         self.deadlines.regard(self.translation.half_bound())
         self.conflicts.regard(self.translation.pods.holdings.overlaps())
         self.offenders.regard(self.translation.pods.holdings.offences())
@@ -126,10 +129,13 @@ class Dispatch:
         if entry is None or entry.meaning is None:
             raise InternalError(f"the engine bound pod {bind.uid}, which does not wait")
         devices = self.translation.nodes.devices(bind.node, bind.devices)
-        annotations = self.delivery.annotations(entry.object, entry.meaning.shape.gpu, devices, self.epoch)
+        gang = self.translation.gangs.bound_with(bind.uid, entry)
+        terms = terms_of(entry.object, entry.meaning, gang, bind, self.taking_back.time.now_us())
+        request = entry.meaning.shape.gpu
+        annotations = self.delivery.annotations(entry.object, request, devices, self.epoch, terms)
         if bind.instead_of is not None:
             annotations[keys.MOVED] = write_moved(_moved(bind.instead_of))
-        entry.intent = Intent(bind.node, bind.devices, annotations)
+        entry.intent = Intent(bind.node, bind.devices, annotations, terms)
         volumes = tuple(VolumeTask(claim, volume) for claim, volume in bind.volumes)
         self.reporter.withdraw(bind.uid)
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))

@@ -52,13 +52,18 @@ class Cause(enum.StrEnum):
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """A pod that is to end. ``guarded``: some disruption budget may have a word in it."""
+    """A pod that is to end. ``guarded``: some disruption budget may have a word in it.
+
+    ``regardless``: it was let in because it may be ended, and no budget that came later takes that back.
+    Where the server refuses its eviction for a budget's sake, it is deleted.
+    """
 
     pod: PodName
     queue: QueueName
     why: WhyEvicted
     note: str
     guarded: bool
+    regardless: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -245,7 +250,9 @@ class Evictions:
         except TooManyRequests as answer:
             if not any(cause.reason == BUDGET for cause in answer.details.causes):
                 raise
-            return Cause.BUDGET, _words(answer)
+            if not victim.regardless:
+                return Cause.BUDGET, _words(answer)
+            return await self._delete(pod, dry_run=dry_run)
         except Conflict:
             if await self._read(pod) is not None:
                 raise
@@ -255,6 +262,18 @@ class Evictions:
         except StatusError as answer:
             cause = Cause.FENCED if FENCED in answer.message else Cause.FORBIDDEN
             return cause, str(answer)
+        return None
+
+    async def _delete(self, pod: PodName, *, dry_run: bool) -> tuple[Cause, str] | None:
+        """End a pod that no budget may keep; it has its time to end all the same."""
+        try:
+            await self.client.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid, dry_run=dry_run)
+        except (NotFound, Conflict):
+            return None
+        except (TooManyRequests, ServerFailure):
+            raise
+        except StatusError as answer:
+            return Cause.FORBIDDEN, str(answer)
         return None
 
     async def _read(self, pod: PodName) -> "_Seen.Meta | None":

@@ -12,7 +12,7 @@ import msgspec
 
 from gpufleet.engine.event import Event, GangRemoved, GangSet
 from gpufleet.kube import keys
-from gpufleet.kube.codec.gang_terms import NEVER_STALE, Membership
+from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import make_gang, read_membership
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import GangPart
@@ -20,6 +20,7 @@ from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.codec.waits import Wait
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.pod import POD_SCHEDULED, SUCCEEDED, Pod
+from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
 from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
@@ -38,12 +39,14 @@ LATEST_US = 250_000_000_000_000_000
 class GangRecord(msgspec.Struct):
     """A gang: its pods, who of it has succeeded, and what the engine was told.
 
-    ``ran_with`` is the minimum that it had while we saw it whole, 0 if it never was.
+    ``ran_with`` is the minimum that it had while we saw it whole, 0 if it never was. ``meant`` is what the
+    engine was told, as if nobody of it had succeeded.
     """
 
     pods: dict[PodUid, Entry] = {}
     succeeded: dict[PodUid, None] = {}
     told: Gang | None = None
+    meant: Gang | None = None
     problem: str = ""
     ran_with: int = 0
 
@@ -56,6 +59,7 @@ class GangBook:
         self.stale_after_s = stale_after_s
         self.records: dict[GangName, GangRecord] = {}
         self._memberships: dict[PodUid, Membership] = {}
+        self._bound: dict[PodUid, BoundGang] = {}
         self._touched: dict[GangName, None] = {}
         self._half: dict[GangName, HalfBound] = {}
 
@@ -71,6 +75,44 @@ class GangBook:
             self._touched[membership.gang] = None
         return GangPart(membership.gang, membership.role)
 
+    def hold(self, pod: Pod, terms: BoundTerms, lookup: Lookup) -> Membership | None:
+        """Note the gang that a placed pod was bound with; what it says of a gang now, if that can be read."""
+        uid = PodUid(pod.metadata.uid)
+        try:
+            read = read_membership(pod, lookup)
+        except ObjectError:
+            read = None
+        words = read if isinstance(read, Membership) else None
+        bound = terms.gang
+        if bound is None:
+            self._memberships.pop(uid, None)
+            return words
+        same = words if words is not None and words.gang == bound.gang.name else None
+        if self._bound.get(uid) != bound or self._memberships.get(uid) != same:
+            self._bound[uid] = bound
+            self._memberships.pop(uid, None)
+            if same is not None:
+                self._memberships[uid] = same
+            self._touched[bound.gang.name] = None
+        return words
+
+    def bound_with(self, uid: PodUid, entry: Entry) -> BoundGang | None:
+        """The gang of a pod that is bound now, as it is held to; None for a pod that stands alone."""
+        name = None if entry.meaning is None else entry.meaning.gang
+        record = None if name is None else self.records.get(name)
+        if entry.meaning is None or record is None or record.meant is None:
+            return None
+        words = self._memberships.get(uid)
+        stale_after_us = None if words is None else words.terms.stale_after_us
+        opted_in = entry.object.metadata.annotations.get(keys.DELETE_INCOMPLETE) == "true"
+        return BoundGang(record.meant, entry.meaning.role, stale_after_us, opted_in)
+
+    def _gang_of(self, uid: PodUid) -> GangName | None:
+        bound, words = self._bound.get(uid), self._memberships.get(uid)
+        if bound is not None:
+            return bound.gang.name
+        return None if words is None else words.gang
+
     def enter(self, uid: PodUid, entry: Entry) -> None:
         """A pod of a gang is here, or has another place."""
         if entry.meaning is not None and entry.meaning.gang is not None:
@@ -85,24 +127,35 @@ class GangBook:
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone from the API, and with it that it succeeded."""
-        membership = self._memberships.pop(uid, None)
-        record = None if membership is None else self.records.get(membership.gang)
-        if membership is not None and record is not None:
+        name = self._gang_of(uid)
+        self._memberships.pop(uid, None)
+        self._bound.pop(uid, None)
+        record = None if name is None else self.records.get(name)
+        if name is not None and record is not None:
             record.succeeded.pop(uid, None)
-            self._touched[membership.gang] = None
+            self._touched[name] = None
 
-    def ended(self, pod: Pod, lookup: Lookup) -> None:
+    def ended(self, pod: Pod, lookup: Lookup, terms: BoundTerms | None) -> None:
         """A pod ended; if it succeeded its gang has had it."""
         if pod.status.phase != SUCCEEDED:
             return
+        uid = PodUid(pod.metadata.uid)
+        if terms is not None:
+            self.hold(pod, terms, lookup)
+            gang = self._gang_of(uid)
+        else:
+            gang = self._gang_said(pod, lookup)
+        if gang is not None:
+            record = self.records.setdefault(gang, GangRecord())
+            record.succeeded[uid] = None
+            self._touched[gang] = None
+
+    def _gang_said(self, pod: Pod, lookup: Lookup) -> GangName | None:
         try:
             part = self.part(pod, lookup)
         except ObjectError:
-            return
-        if isinstance(part, GangPart):
-            record = self.records.setdefault(part.gang, GangRecord())
-            record.succeeded[PodUid(pod.metadata.uid)] = None
-            self._touched[part.gang] = None
+            return None
+        return part.gang if isinstance(part, GangPart) else None
 
     def problem(self, gang: GangName) -> str:
         """Why nobody of this gang is placed; "" if nothing is wrong with it."""
@@ -160,6 +213,32 @@ class GangBook:
         return [GangRemoved(name) if gang is None else GangSet(gang)]
 
     def _gang(self, name: GangName, record: GangRecord) -> Gang | None:
+        """The gang as the engine is to know it; None where nothing describes it."""
+        record.meant = self._bound_gang(record) or self._said_gang(name, record)
+        if record.meant is None:
+            return None
+        had = len(record.succeeded)
+        least = max(1, record.meant.min_members - had)
+        return msgspec.structs.replace(record.meant, min_members=least) if had else record.meant
+
+    def _bound_gang(self, record: GangRecord) -> Gang | None:
+        """The gang with which members that run were bound; members that come later join it as it is.
+
+        Only a smaller minimum counts that is said since: it makes members easier to take back.
+        """
+        bound = [self._bound[uid].gang for uid in record.pods if uid in self._bound]
+        if not bound:
+            return None
+        record.problem = ""
+        gang = min(bound, key=lambda one: (one.min_members, one.queue, -one.priority, one.created_at_us))
+        said = [self._memberships[uid].terms.min_members for uid in record.pods if uid in self._memberships]
+        least = max(1, min(said, default=gang.min_members))
+        if least >= gang.min_members:
+            return gang
+        roles = tuple((role, min(count, least)) for role, count in gang.role_minimums)
+        return msgspec.structs.replace(gang, min_members=least, role_minimums=roles)
+
+    def _said_gang(self, name: GangName, record: GangRecord) -> Gang | None:
         """The gang that the members describe; None if they contradict each other."""
         said = [
             (entry.meaning, self._memberships[uid])
@@ -176,8 +255,7 @@ class GangBook:
             record.problem = str(problem)
             return None
         record.problem = ""
-        had = len(record.succeeded)
-        return msgspec.structs.replace(gang, min_members=max(1, gang.min_members - had)) if had else gang
+        return gang
 
     def _regard_half(self, name: GangName, record: GangRecord, gang: Gang | None) -> None:
         """Note whether too few members run: fewer than are asked for now, and than it ran with before."""
@@ -206,10 +284,18 @@ class GangBook:
         period, its own or the usual one, which is no longer than that.
         """
         terms = next((self._memberships[uid].terms for uid in record.pods if uid in self._memberships), None)
-        own_us = None if terms is None else terms.stale_after_us
+        said = [None if terms is None else terms.stale_after_us]
+        bound = next((self._bound[uid] for uid in record.pods if uid in self._bound), None)
+        if bound is not None:
+            # What is said since may only shorten it.
+            said = [bound.stale_after_us, *(said if terms is not None else ())]
+        allowed_s = [self._allowed_s(own_us, ran=bool(record.ran_with)) for own_us in said]
+        return min((one for one in allowed_s if one is not None), default=None)
+
+    def _allowed_s(self, own_us: int | None, *, ran: bool) -> float | None:
         if own_us == NEVER_STALE:
             return None
-        if not record.ran_with:
+        if not ran:
             return self.deadline_s
         if own_us is not None:
             return own_us / 1e6
@@ -220,7 +306,11 @@ def bound_member(entry: Entry) -> PlacedPod:
     """A placed member, and what may be done with it."""
     metadata = entry.object.metadata
     opted_in = metadata.annotations.get(keys.DELETE_INCOMPLETE) == "true"
-    return PlacedPod(entry.name, metadata.controller is not None, opted_in)
+    controlled, terms = metadata.controller is not None, entry.terms
+    if terms is not None:
+        controlled = controlled or terms.replaceable
+        opted_in = opted_in or (terms.gang is not None and terms.gang.may_be_deleted)
+    return PlacedPod(entry.name, controlled, opted_in)
 
 
 def short_since(record: GangRecord) -> dt.datetime | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model import pod as model
+from gpufleet.model.bound_terms import BoundTerms
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.scheduler.pod_reader import Held
 from gpufleet.scheduler.wire_text import PodName
@@ -26,6 +27,7 @@ class Intent(msgspec.Struct, frozen=True):
     node: NodeName
     devices: tuple[DeviceId, ...]
     annotations: dict[str, str]
+    terms: BoundTerms
 
     def became(self, pod: Pod) -> bool:
         """True if the pod is as we wanted it."""
@@ -38,6 +40,8 @@ class Entry(msgspec.Struct):
     """A pod as last seen, and what the engine was told of it.
 
     While a bind is under way (``intent``) it stays as it was decided on; ``newer`` is what it says now.
+    ``terms`` are those of its grant, and ``ignored`` what is said of it since and does not count.
+    ``saved_us`` is when it saved its work last, 0 for never.
     """
 
     name: PodName
@@ -48,6 +52,9 @@ class Entry(msgspec.Struct):
     devices: tuple[DeviceId | None, ...] = ()
     intent: Intent | None = None
     newer: Pod | None = None
+    terms: BoundTerms | None = None
+    ignored: tuple[str, ...] = ()
+    saved_us: int = 0
 
     @property
     def node(self) -> NodeName:

@@ -5,6 +5,7 @@ Every object that is looked up on the way is remembered as one that the pod depe
 engine is ``Held``, with the reason for its owner.
 """
 
+import functools
 import logging
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ import msgspec
 
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.eviction_terms import is_preemptible
+from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import NO_LABELS, GangPart, PodVolumes, read_placed_pod, read_pod
@@ -25,18 +27,21 @@ from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
+from gpufleet.model.bound_terms import BoundTerms
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.errors import InputError
-from gpufleet.model.grant import GrantedDevice
+from gpufleet.model.grant import Grant, GrantedDevice
 from gpufleet.model.identifiers import DEFAULT_QUEUE, DeviceId, NodeName, PodUid, QueueName
 from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.dependencies import Dependencies, ObjectKey
 from gpufleet.scheduler.held_devices import devices_of
+from gpufleet.scheduler.holding_terms import as_bound, ignored
 from gpufleet.scheduler.queue_book import QueueBook
 from gpufleet.scheduler.volume_refusals import VolumeRefusals
 
 LOG = logging.getLogger(__name__)
 MALFORMED = "Malformed"
+GRANTS_KEPT_MAX = 64
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -46,11 +51,23 @@ class Held(msgspec.Struct, frozen=True):
     message: str
 
 
+class Placed(msgspec.Struct, frozen=True):
+    """What a placed pod is, the terms of its grant, and what it says since that does not count."""
+
+    meaning: model.Pod
+    terms: BoundTerms | None = None
+    ignored: tuple[str, ...] = ()
+
+
 class FindGang(Protocol):
     """Which gang a pod belongs to: ``gangs`` knows."""
 
     def part(self, pod: Pod, lookup: Lookup) -> GangPart | Wait | None:
         """The pod's gang and its role there. Raises ObjectError for what cannot be."""
+        ...
+
+    def hold(self, pod: Pod, terms: BoundTerms, lookup: Lookup) -> Membership | None:
+        """Note the gang that a placed pod was bound with; what it says of a gang now, if that can be read."""
         ...
 
 
@@ -119,24 +136,47 @@ class PodReader:
             return volumes
         return msgspec.structs.replace(volumes, affinities=(*volumes.affinities, *refused))
 
-    def read_placed(self, pod: Pod) -> model.Pod:
+    def read_placed(self, pod: Pod) -> Placed:
         """A pod that has a node, whoever placed it.
 
-        How much of each GPU it holds is what its grant says, not what its owner may have written
-        since. Anybody may write a node's name into a new pod, with amounts that no machine has, and the
-        kubelet turns such a pod away: nothing but its grant and its being there is counted.
+        How much of each GPU it holds, in which queue and on which terms, is what its grant says, not what its
+        owner may have written since. Anybody may write a node's name into a new pod, with amounts that no
+        machine has, and the kubelet turns such a pod away: nothing but its grant and its being there is
+        counted.
         """
-        uid = PodUid(pod.metadata.uid)
-        self.dependencies.replace(uid, frozenset())
+        terms = self.terms(pod)
+        recorder = Recorder(self.cluster)
+        words = None if terms is None else self.gangs.hold(pod, terms, recorder)
+        self.dependencies.replace(PodUid(pod.metadata.uid), frozenset(recorder.keys))
+        said = self._read_placed(pod, self._gang_now(pod) if terms is None else None)
+        if terms is None:
+            return Placed(said)
+        return Placed(as_bound(said, terms), terms, ignored(said, words, terms))
+
+    def terms(self, pod: Pod) -> BoundTerms | None:
+        """What a placed pod was bound with; None where its grant does not say it."""
+        grant = self._grant(pod)
+        return None if grant is None else grant.terms
+
+    def read_words_again(self, pod: Pod, terms: BoundTerms) -> None:
+        """What a placed pod names may have changed, such as its gang's object."""
+        recorder = Recorder(self.cluster)
+        self.gangs.hold(pod, terms, recorder)
+        self.dependencies.replace(PodUid(pod.metadata.uid), frozenset(recorder.keys))
+
+    def _gang_now(self, pod: Pod) -> GangPart | None:
+        try:
+            part = self.gangs.part(pod, self.cluster)
+        except ObjectError:
+            return None
+        return part if isinstance(part, GangPart) else None
+
+    def _read_placed(self, pod: Pod, gang: GangPart | None) -> model.Pod:
+        """A placed pod as it describes itself now, but for the devices of its grant."""
         try:
             volumes = read_volumes(pod, self.cluster).volumes
         except ObjectError:
             volumes = NOTHING.volumes
-        try:
-            part = self.gangs.part(pod, self.cluster)
-        except ObjectError:
-            part = None
-        gang = part if isinstance(part, GangPart) else None
         labels = self._namespace_labels(pod, self.cluster)
         queues = self.queues.of_namespace(pod.metadata.namespace)
         preemptible = self.preemptible(pod)
@@ -208,11 +248,17 @@ class PodReader:
 
     def grant(self, pod: Pod) -> tuple[GrantedDevice, ...] | None:
         """The devices of a pod's grant; None where it has one that cannot be read."""
+        if keys.GRANT not in pod.metadata.annotations:
+            return ()
+        grant = self._grant(pod)
+        return None if grant is None else granted_devices(grant)
+
+    def _grant(self, pod: Pod) -> Grant | None:
         text = pod.metadata.annotations.get(keys.GRANT)
         if text is None:
-            return ()
+            return None
         try:
-            return granted_devices(read_grant(text))
+            return _read_grant(text)
         except ObjectError as problem:
             LOG.warning(
                 "a grant cannot be read; the pod's devices are counted as unknown ones",
@@ -223,6 +269,12 @@ class PodReader:
     def _namespace_labels(self, pod: Pod, lookup: Lookup) -> dict[str, str]:
         namespace = lookup.find(resources.NAMESPACES, pod.metadata.namespace)
         return dict(NO_LABELS) if namespace is None else namespace.metadata.labels
+
+
+@functools.lru_cache(maxsize=GRANTS_KEPT_MAX)
+def _read_grant(text: str) -> Grant:
+    """The grant of an annotation; each is asked for several times in a row."""
+    return read_grant(text)
 
 
 def _may_be_evicted(pod: Pod, lookup: Lookup) -> bool:

@@ -17,10 +17,12 @@ from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.objects.pod import POD_SCHEDULED, RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
-from gpufleet.model.errors import InputError
+from gpufleet.model.bound_terms import BoundTerms
+from gpufleet.model.errors import InputError, InternalError
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.holding_terms import as_bound, saved_at_us, started_by_us
 from gpufleet.scheduler.holdings import Holdings
 from gpufleet.scheduler.node_gpus import HeldOnNode
 from gpufleet.scheduler.places import Entry, Place
@@ -39,6 +41,7 @@ class PodBook:
         self.by_node: dict[NodeName, dict[PodUid, None]] = {}
         self.holdings = Holdings(scheduler_name, reader)
         self._newly_held: dict[PodUid, None] = {}
+        self._newly_ignored: dict[PodUid, None] = {}
         self._unsettled: dict[NodeName, None] = {}
         self._changed: dict[NodeName, set[DeviceId]] = {}
 
@@ -81,7 +84,7 @@ class PodBook:
         """A pod as it is now: what that means for the engine."""
         uid = PodUid(pod.metadata.uid)
         if pod.terminal:
-            self.gangs.ended(pod, self.reader.cluster)
+            self.gangs.ended(pod, self.reader.cluster, self.reader.terms(pod))
             return self.leave(uid)
         if pod.spec.node_name:
             return self._placed(uid, pod)
@@ -125,6 +128,12 @@ class PodBook:
         entries = (self.entries.get(uid) for uid in uids)
         return [entry for entry in entries if entry is not None and entry.held is not None]
 
+    def take_newly_ignored(self) -> list[Entry]:
+        """Placed pods of which something was said that does not count, and whose owners were not told yet."""
+        uids, self._newly_ignored = self._newly_ignored, {}
+        entries = (self.entries.get(uid) for uid in uids)
+        return [entry for entry in entries if entry is not None and entry.ignored]
+
     def take_unsettled(self) -> list[NodeName]:
         """Nodes on which who holds what is to be settled anew, though their reports did not change."""
         nodes, self._unsettled = self._unsettled, {}
@@ -141,18 +150,27 @@ class PodBook:
         events: list[Event] = []
         for uid in uids:
             entry = self.entries.get(uid)
-            if entry is not None and entry.place is not Place.PLACED and entry.intent is None:
+            if entry is None or entry.intent is not None:
+                continue
+            if entry.place is not Place.PLACED:
                 events += self.regard(entry.object)
+            elif entry.terms is not None:
+                self.reader.read_words_again(entry.object, entry.terms)
         return events
 
     def queue_again(self, namespaces: set[str]) -> list[Event]:
-        """Placed pods of these namespaces that are another queue's now."""
+        """Placed pods of these namespaces that are another queue's now.
+
+        A grant with terms says it for good.
+        """
         events: list[Event] = []
         if not namespaces:
             return events
         for uid, entry in list(self.entries.items()):
             meaning = entry.meaning
             if entry.place is not Place.PLACED or meaning is None or meaning.namespace not in namespaces:
+                continue
+            if entry.terms is not None:
                 continue
             queue = self.reader.queue_of(entry.object)
             if queue != meaning.queue:
@@ -162,14 +180,17 @@ class PodBook:
         return events
 
     def protect_again(self, classes: set[str]) -> list[Event]:
-        """Placed pods of these priority classes that may be evicted now, or may not any more."""
+        """Placed pods of these priority classes that may be evicted now, or may not any more.
+
+        A grant with terms says it for good.
+        """
         events: list[Event] = []
         if not classes:
             return events
         for uid, entry in list(self.entries.items()):
             meaning = entry.meaning
             concerned = entry.place is Place.PLACED and entry.object.spec.priority_class_name in classes
-            if meaning is None or not concerned:
+            if meaning is None or not concerned or entry.terms is not None:
                 continue
             preemptible = self.reader.preemptible(entry.object)
             if preemptible != meaning.preemptible:
@@ -178,7 +199,9 @@ class PodBook:
         return events
 
     def _describe_placed(self, uid: PodUid, entry: Entry, meaning: model.Pod) -> Event:
-        self._enter(uid, Entry(entry.name, entry.object, Place.PLACED, meaning, devices=entry.devices))
+        described = Entry(entry.name, entry.object, Place.PLACED, meaning, devices=entry.devices)
+        described.saved_us = entry.saved_us
+        self._enter(uid, described)
         return PodBound(meaning, NodeName(entry.node), entry.devices)
 
     def leave(self, uid: PodUid) -> list[Event]:
@@ -222,9 +245,9 @@ class PodBook:
     def _placed(self, uid: PodUid, pod: Pod) -> list[Event]:
         before = self.entries.get(uid)
         was_placed = before is not None and before.place is Place.PLACED
-        saved = saved_work(uid, before.object if before is not None and was_placed else None, pod)
         if before is not None and was_placed and same_for_others(before.object, pod):
             return self._started(before, pod)
+        known = before if was_placed else None
         if self.reader.holders(pod):
             self._unsettled[NodeName(pod.spec.node_name)] = None
         if before is not None and before.meaning and before.intent and as_meant(before, pod):
@@ -232,20 +255,51 @@ class PodBook:
             if any(map(is_anonymous, before.intent.devices)):
                 # Its node may have told by now which GPUs it has.
                 self._unsettled[before.intent.node] = None
-            meaning = msgspec.structs.replace(before.meaning, preemptible=self.reader.preemptible(pod))
-            node, granted = before.intent.node, before.intent.devices
-            self._enter(uid, Entry(before.name, pod, Place.PLACED, meaning, devices=granted))
-            return [PodBound(meaning, node, granted, started_at_us(pod)), *saved]
-        meaning = self.reader.read_placed(pod)
+            terms = before.intent.terms
+            meaning = as_bound(before.meaning, terms)
+            self.gangs.hold(pod, terms, self.reader.cluster)
+            entry = Entry(before.name, pod, Place.PLACED, meaning, devices=before.intent.devices, terms=terms)
+            return self._enter_placed(uid, entry, known)
+        placed = self.reader.read_placed(pod)
+        meaning = placed.meaning
         if pod.spec.scheduler_name != self.scheduler_name:
             meaning = msgspec.structs.replace(meaning, foreign=True)
         devices = self.reader.devices(pod, meaning.shape.gpu.count)
-        self._enter(uid, Entry(pod_name(pod), pod, Place.PLACED, meaning, devices=devices))
-        return [PodBound(meaning, NodeName(pod.spec.node_name), devices, started_at_us(pod)), *saved]
+        entry = Entry(
+            pod_name(pod),
+            pod,
+            Place.PLACED,
+            meaning,
+            devices=devices,
+            terms=placed.terms,
+            ignored=placed.ignored,
+        )
+        return self._enter_placed(uid, entry, known)
+
+    def _enter_placed(self, uid: PodUid, entry: Entry, before: Entry | None) -> list[Event]:
+        """A placed pod as it is read now, and before if it was placed then; what the engine hears of it."""
+        entry.saved_us = self._saved_us(entry, before)
+        if entry.ignored and (before is None or not before.ignored):
+            self._newly_ignored[uid] = None
+        self._enter(uid, entry)
+        if entry.meaning is None:
+            raise InternalError(f"pod {uid} is placed and nothing is known of it")
+        known_us = 0 if before is None else before.saved_us
+        saved = [] if entry.saved_us == known_us else [PodCheckpointed(uid, entry.saved_us)]
+        started_us = started_at_us(entry.object, entry.terms)
+        return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started_us), *saved]
+
+    def _saved_us(self, entry: Entry, before: Entry | None) -> int:
+        """When a placed pod saved its work last, 0 for never."""
+        said_us = checkpointed_at_us(entry.object)
+        if entry.terms is None:
+            return said_us or 0
+        known_us = max(entry.terms.checkpointed_at_us or 0, 0 if before is None else before.saved_us)
+        return saved_at_us(said_us, known_us, self.reader.queues.now_us())
 
     def _started(self, entry: Entry, pod: Pod) -> list[Event]:
         """Nothing about a placed pod changed but perhaps that its node says by now when it began to run."""
-        known, started = started_at_us(entry.object), started_at_us(pod)
+        known, started = started_at_us(entry.object, entry.terms), started_at_us(pod, entry.terms)
         entry.object = pod
         if entry.meaning is None or started is None or started == known:
             return []
@@ -300,21 +354,18 @@ def as_meant(entry: Entry, pod: Pod) -> bool:
     return same and stays and entry.intent is not None and entry.intent.became(pod)
 
 
-def started_at_us(pod: Pod) -> int | None:
+def started_at_us(pod: Pod, terms: BoundTerms | None = None) -> int | None:
     """When a pod's kubelet took it on, else when it was bound; None where neither is known yet."""
+    return started_by_us(_told_start_us(pod), terms)
+
+
+def _told_start_us(pod: Pod) -> int | None:
     scheduled = pod.condition(POD_SCHEDULED)
     since = scheduled.last_transition_time if scheduled is not None and scheduled.status == "True" else None
     try:
         return microseconds(pod.status.start_time) or microseconds(since) or None
     except InputError:
         return None
-
-
-def saved_work(uid: PodUid, before: Pod | None, pod: Pod) -> list[Event]:
-    """What a placed pod says anew of when it saved its work; who takes that back has never saved any."""
-    known = None if before is None else checkpointed_at_us(before)
-    at_us = checkpointed_at_us(pod)
-    return [] if at_us == known else [PodCheckpointed(uid, at_us or 0)]
 
 
 def same_for_others(before: Pod, after: Pod) -> bool:

@@ -11,6 +11,7 @@ from gpufleet.engine.event import EvictionRefused
 from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
 from gpufleet.kube.codec.durations import written_duration
 from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.pod import Pod
 from gpufleet.scheduler.budget_book import BudgetBook
 from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.evictions import Cause, Evictions, Plan, Refusal, Victim
@@ -28,7 +29,10 @@ EVENT_REASONS = {
     WhyEvicted.OVERTIME: "RunTimeExceeded",
     WhyEvicted.MOVED: "Moved",
     WhyEvicted.INTERRUPTED: "Interrupted",
+    WhyEvicted.OVERDUE: "RunTimePromised",
 }
+SEATED = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
+"""Who was let in behind a reservation ends for its sake, whatever disruption budget came since."""
 NOT_KEPT = "no place is kept for it any more; it waits as before"
 
 
@@ -107,7 +111,7 @@ class TakingBack:
         why = WhyEvicted(evict.reason)
         note = self._note(entry, evict)
         guarded = entry.place is Place.PLACED and self.budgets.guards(entry.name.namespace)
-        return Victim(entry.name, entry.meaning.queue, why, note, guarded)
+        return Victim(entry.name, entry.meaning.queue, why, note, guarded, why in SEATED)
 
     def _gang_of(self, uid: PodUid) -> GangName | None:
         entry = self.pods.entries.get(uid)
@@ -125,6 +129,14 @@ class TakingBack:
         whom, other = self._beneficiary(evict.beneficiary)
         if evict.reason == WhyEvicted.INTERRUPTED:
             return f"it may be interrupted, and {whom} of queue {other} can start where it ran as a guest"
+        if evict.reason == WhyEvicted.OVERDUE:
+            said_us = None if entry.meaning is None else promised_us(entry.meaning, evict.beneficiary)
+            if said_us is None:
+                return (
+                    f"its gang has run for longer than it said, and {whom} of queue {other} can start there"
+                )
+            length = f"it said that it runs for at most {written_duration(said_us)}"
+            return f"{length} and so came before {whom} of queue {other}, which can start where it runs"
         if evict.reason == WhyEvicted.PREEMPTED:
             return f"it makes room for {whom}, which goes before it in queue {queue}"
         return f"it makes room for {whom}: queue {other} takes back what queue {queue} borrowed"
@@ -177,6 +189,12 @@ def _overtime(limit: RunTimeLimit, *, in_gang: bool) -> str:
     if limit.queue is None:
         return f"{who} has run for {length}, as long as it may by its own word"
     return f"{who} has run for {length}, the runTimeMax of queue {limit.queue}"
+
+
+def promised_us(pod: Pod, holder: PodUid | GangName) -> int | None:
+    """How long a pod said that it runs when it was let in; None for another of its gang."""
+    lengths = (seat.within_us for seat in pod.seats or () if seat.holder == holder)
+    return next((length_us for length_us in lengths if length_us is not None), None)
 
 
 def lost_words(lost: int) -> str:

@@ -17,6 +17,8 @@ GANG_MIN = "gpufleet.io/gang-min-members"
 FRACTION = "gpufleet.io/gpu-fraction"
 GRANT = "gpufleet.io/grant"
 QUEUE = "gpufleet.io/queue"
+GANG_KIND = "gang/"
+"""Before the names of gangs that our own annotation makes."""
 TERMINAL = {"Succeeded", "Failed"}
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
@@ -86,6 +88,19 @@ def grant_of(pod: JsonObject) -> tuple[int | None, tuple[Granted, ...]]:
         return None, ()
 
 
+def terms_of(pod: JsonObject) -> dict[str, Any] | None:
+    """What a placed pod was bound with, None where its grant does not say it."""
+    text = annotations(pod).get(GRANT)
+    if text is None or not node_of(pod):
+        return None
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return None
+    terms = value.get("terms") if isinstance(value, dict) else None
+    return terms if isinstance(terms, dict) else None
+
+
 def facts_of(report: JsonObject | None) -> dict[str, dict[str, int]]:
     """What a node reports: thousandths of each device, by the uid of the pod that holds it."""
     found: dict[str, dict[str, int]] = {}
@@ -122,7 +137,14 @@ def amount(text: str) -> int:
 
 
 def gang_of(pod: JsonObject) -> tuple[str, int] | None:
-    """The gang (namespace/name) and the members it needs, None for a pod that stands alone."""
+    """The gang (namespace/name) and the members it needs, None for a pod that stands alone.
+
+    Of a placed pod those count that it was bound with.
+    """
+    terms = terms_of(pod)
+    if terms is not None:
+        bound = terms.get("gang")
+        return None if bound is None else (bound["name"].removeprefix(GANG_KIND), bound["minMembers"])
     found = annotations(pod)
     labels = pod["metadata"].get("labels") or {}
     name, minimum = (found.get(key) or labels.get(key) for key in (GANG, GANG_MIN))
@@ -132,7 +154,10 @@ def gang_of(pod: JsonObject) -> tuple[str, int] | None:
 
 
 def queue_of(pod: JsonObject) -> str:
-    """The queue that a pod names, "" where it names none."""
+    """The queue that a pod names, "" where it names none; of a placed pod the one that it was bound in."""
+    terms = terms_of(pod)
+    if terms is not None:
+        return str(terms["queue"])
     name: str = (pod["metadata"].get("labels") or {}).get(QUEUE) or ""
     return name
 

@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from gpufleet.kube import resources
-from gpufleet.kube.codec.gang_terms import NEVER_STALE, Membership
+from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import FOLLOWED, make_gang, read_membership
 from gpufleet.kube.codec.pod import GangPart, read_pod
 from gpufleet.kube.codec.waits import Wait, WaitReason
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
+from gpufleet.model.bound_terms import NEVER_STALE
 from gpufleet.model.gang import Gang
 from tests.kube.shelf import Shelf
 from tests.kube.wire_objects import a_pod

@@ -1,19 +1,27 @@
 """A grant survives its way through the annotation, and nothing doubtful is read."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.kube.codec.containers import GpuContainer
+from gpufleet.kube.codec.durations import MAXIMUM_US
 from gpufleet.kube.codec.grant import granted_devices, make_grant, read_grant, write_grant
 from gpufleet.kube.codec.node import ANONYMOUS
 from gpufleet.kube.errors import ObjectError
+from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
 from gpufleet.model.device import Device
+from gpufleet.model.gang import Gang, Slices
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
-from gpufleet.model.identifiers import DeviceId, GpuModelName
+from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, QueueName, TopologyLevelName
+from gpufleet.model.seat import Seat
 from gpufleet.model.shape import GpuRequest
+
+FENCE = r'^[{]"v":[0-9]{1,9},"epoch":[0-9]{1,10}[,}]'
+"""As the policy ``gpufleet-epoch-fence`` looks for the epoch."""
 
 IDS = st.integers(0, 10**6).map(lambda number: DeviceId(f"GPU-{number:08x}"))
 MEMORY = st.none() | st.integers(0, 2**31 - 1)
@@ -33,22 +41,101 @@ DEVICES = st.lists(
 ).map(tuple)
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 PARTS = st.lists(st.builds(ContainerGrant, NAMES, DEVICES), max_size=4, unique_by=lambda part: part.container)
-GRANTS = st.builds(Grant, st.integers(0, 2**31 - 1), PARTS.map(tuple))
+MOMENTS = st.integers(0, 2**60)
+LENGTHS = st.integers(1, MAXIMUM_US)
+QUEUES = NAMES.map(QueueName)
+SEATS = st.lists(st.builds(Seat, NAMES, st.none() | LENGTHS), max_size=3).map(tuple)
+LEVELS = st.none() | NAMES.map(TopologyLevelName)
+ANY_ROLE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@st.composite
+def any_terms(draw: st.DrawFn) -> BoundTerms:
+    queue, priority = draw(QUEUES), draw(st.integers(-(2**31), 2**31 - 1))
+    gangs = st.builds(
+        Gang,
+        NAMES.map(GangName),
+        st.integers(1, 1000),
+        st.just(queue),
+        st.just(priority),
+        LEVELS,
+        MOMENTS,
+        st.lists(st.tuples(ANY_ROLE, st.integers(1, 9)), max_size=3).map(tuple),
+        LEVELS,
+        st.lists(st.builds(Slices, NAMES.map(TopologyLevelName), st.integers(1, 9)), max_size=2).map(tuple),
+        st.booleans(),
+        st.booleans(),
+        st.lists(NAMES.map(GpuModelName), max_size=2).map(tuple),
+    )
+    patience = st.none() | st.just(NEVER_STALE) | LENGTHS
+    return draw(
+        st.builds(
+            BoundTerms,
+            st.just(queue),
+            st.just(priority),
+            MOMENTS,
+            st.booleans(),
+            st.booleans(),
+            st.none() | LENGTHS,
+            st.none() | LENGTHS,
+            st.booleans(),
+            st.none() | MOMENTS,
+            SEATS,
+            st.none() | st.builds(BoundGang, gangs, ANY_ROLE, patience, st.booleans()),
+        )
+    )
+
+
+GRANTS = st.builds(Grant, st.integers(0, 2**31 - 1), PARTS.map(tuple), st.none() | any_terms())
 
 PLAIN = {"v": 1, "epoch": 7, "containers": {"train": [{"id": "GPU-1"}]}}
+TERMS = {"queue": "team", "atUs": 5, "preemptible": True}
+
+
+def bound_with(**terms: object) -> str:
+    return json.dumps({**PLAIN, "v": 2, "terms": {**TERMS, **terms}})
+
+
+def bound_in_gang(**gang: object) -> str:
+    return bound_with(gang={"name": "gang/default/train", "minMembers": 2, **gang})
 
 
 @given(GRANTS)
 def test_what_is_written_is_read(grant: Grant) -> None:
     text = write_grant(grant)
     assert read_grant(text) == grant
-    assert text.isascii()
-    assert json.loads(text)["v"] == 1
+    assert json.loads(text)["v"] == 2
+    assert re.match(FENCE, text), "the fence does not find the epoch"
+
+
+def test_terms_stand_between_the_epoch_and_the_devices() -> None:
+    terms = BoundTerms(QueueName("team"), 7, 5, run_time_us=60_000_000, seats=(Seat("holder"),))
+    written = {
+        "v": 2,
+        "epoch": 7,
+        "terms": {
+            "queue": "team",
+            "atUs": 5,
+            "preemptible": True,
+            "priority": 7,
+            "runTimeUs": 60_000_000,
+            "seats": [{"holder": "holder"}],
+        },
+    }
+    text = write_grant(Grant(7, terms=terms))
+    assert json.loads(text) == written
+    assert list(json.loads(text)) == ["v", "epoch", "terms"]
+
+
+def test_a_grant_of_the_version_before_has_no_terms() -> None:
+    assert read_grant(json.dumps(PLAIN)).terms is None
+    assert read_grant(json.dumps({**PLAIN, "v": 2})).terms is None
+    assert read_grant(bound_with()).terms == BoundTerms(QueueName("team"), 0, 5)
 
 
 def test_the_form_is_the_documented_one() -> None:
     grant = Grant(7, (ContainerGrant("train", (GrantedDevice(DeviceId("GPU-1"), memory_mib=80384),)),))
-    written = {"v": 1, "epoch": 7, "containers": {"train": [{"id": "GPU-1", "memoryMiB": 80384}]}}
+    written = {"v": 2, "epoch": 7, "containers": {"train": [{"id": "GPU-1", "memoryMiB": 80384}]}}
     assert json.loads(write_grant(grant)) == written
     assert read_grant(json.dumps(written)) == grant
 
@@ -60,7 +147,34 @@ BAD_GRANTS = {
     "a list": "[]",
     "null": "null",
     "no version": json.dumps({"epoch": 7}),
-    "an unknown version": json.dumps({**PLAIN, "v": 2}),
+    "an unknown version": json.dumps({**PLAIN, "v": 3}),
+    "terms in the version without them": json.dumps({**PLAIN, "terms": TERMS}),
+    "terms without a queue": json.dumps({**PLAIN, "v": 2, "terms": {"atUs": 5, "preemptible": True}}),
+    "terms without protection": json.dumps({**PLAIN, "v": 2, "terms": {"queue": "team", "atUs": 5}}),
+    "an empty queue": bound_with(queue=""),
+    "a queue of 2,000 characters": bound_with(queue="q" * 2000),
+    "a queue as a number": bound_with(queue=7),
+    "an unknown term": bound_with(bonus=1),
+    "a run time of nothing": bound_with(runTimeUs=0),
+    "a run time below nothing": bound_with(runTimeUs=-5),
+    "a run time of a thousand years": bound_with(runTimeUs=10**18),
+    "a run time as text": bound_with(runTimeMaxUs="1h"),
+    "a run time with a fraction": bound_with(runTimeMaxUs=1.5),
+    "a moment before 1970": bound_with(atUs=-1),
+    "a moment beyond 64 bits": bound_with(atUs=2**70),
+    "a checkpoint beyond 64 bits": bound_with(checkpointedAtUs=2**70),
+    "a priority beyond 32 bits": bound_with(priority=2**31),
+    "interruptible as text": bound_with(interruptible="true"),
+    "a seat behind nobody": bound_with(seats=[{"holder": ""}]),
+    "a seat with a time below nothing": bound_with(seats=[{"holder": "h", "withinUs": -1}]),
+    "2,000 seats": bound_with(seats=[{"holder": "h"}] * 2000),
+    "a gang of nobody": bound_in_gang(minMembers=0),
+    "a gang without a name": bound_in_gang(name=""),
+    "a role of nobody": bound_in_gang(roleMinimums=[["worker", 0]]),
+    "slices of nobody": bound_in_gang(slices=[{"level": "rack", "size": 0}]),
+    "an unknown word of a gang": bound_in_gang(pods=7),
+    "a term twice": '{"v":2,"epoch":7,"terms":{"queue":"a","atUs":5,"queue":"b"}}',
+    "terms twice": '{"v":2,"epoch":7,"terms":{"queue":"a","atUs":5},"terms":{"queue":"b","atUs":5}}',
     "a version before the first": json.dumps({**PLAIN, "v": 0}),
     "a version as text": json.dumps({**PLAIN, "v": "1"}),
     "a negative epoch": json.dumps({**PLAIN, "epoch": -1}),

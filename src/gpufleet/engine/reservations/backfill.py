@@ -18,10 +18,15 @@ from gpufleet.engine.victims import Asking
 
 
 class Passage(NamedTuple):
-    """A reservation that does not keep a workload off: because that ends before, or as its guest."""
+    """A reservation that does not keep a workload off: because that ends ``within_us``, or as its guest."""
 
     held: Held
-    as_guest: bool
+    within_us: int | None
+
+    @property
+    def as_guest(self) -> bool:
+        """True for work that ends for the holder's sake whenever that can start."""
+        return self.within_us is None
 
 
 class Backfill:
@@ -52,7 +57,7 @@ class Backfill:
                 books.neighbours.choose_again(at.row, at.choice)
             without.keep()
         for one in not_delayed:
-            self._make_wait(one, placed)
+            self._make_wait(one, placed, asking.at_us)
         return placed
 
     def _not_delayed_by(self, asking: Asking) -> list[Passage]:
@@ -68,10 +73,11 @@ class Backfill:
         for one in held:
             may_come = guests.may_come(asking, one.holder, one.nomination)
             in_time = self._ends_before(one, end_us, at_us)
+            within_us = None if end_us is None or not in_time else end_us - at_us
             if may_come and (learned_us == at_us or self._ends_before(one, learned_us, at_us)):
-                found.append(Passage(one, learned_us == at_us or not in_time))
+                found.append(Passage(one, None if learned_us == at_us else within_us))
             elif in_time:
-                found.append(Passage(one, as_guest=False))
+                found.append(Passage(one, within_us))
         return found
 
     def _learned_end_us(self, asking: Asking) -> int | None:
@@ -92,9 +98,9 @@ class Backfill:
     def _ends_before(self, one: Held, end_us: int | None, at_us: int) -> bool:
         return end_us is not None and self.reservations.is_free_until(one, end_us, at_us)
 
-    def _make_wait(self, through: Passage, placed: list[int]) -> None:
+    def _make_wait(self, through: Passage, placed: list[int], at_us: int) -> None:
         """A holder waits for the work that was let in before it too, for guests wherever they are: what they
-        hold may be quota.
+        hold may be quota. Who said when it ends becomes a guest then.
         """
         pods, one = self.books.pods, through.held
         nodes = {pods.node_row(row) for row in one.nomination.rows}
@@ -102,5 +108,6 @@ class Backfill:
             in_its_way = pods.node_row(row) in nodes or self.books.queue_of(row) == one.queue
             if through.as_guest or in_its_way:
                 self.books.departures.wait_also(one.nomination, pods.pod_at(row).uid)
-        if through.as_guest:
-            self.reservations.guests.let_in(one.holder, [pods.pod_at(row).uid for row in placed])
+        if through.as_guest or self.reservations.guests.end_for(one.nomination):
+            uids = [pods.pod_at(row).uid for row in placed]
+            self.reservations.let_in(one, uids, through.within_us, at_us)

@@ -10,7 +10,7 @@ free when the work it waits for has ended; only otherwise another is looked for.
 One workload of a queue holds a reservation at a time, and at most ``HELD_MAX`` in all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ TRY_AGAIN_US = 60_000_000
 class Held:
     """A reservation, with ``books.prospects`` as of then.
 
-    ``again_at_us``: from then on its holder may evict somebody.
+    ``again_at_us``: from then on its holder may evict somebody, or more of its guests.
     """
 
     nomination: Nomination
@@ -169,13 +169,21 @@ class Reservations:
         since_us = asking.at_us if former is None else former.since_us
         place = None if former is None else self._again(former, asking)
         if place is None:
-            guests = self.guests.rows_of(holder)
+            guests = self.guests.rows_of(holder, asking.at_us)
             place = self.planner.find(asking, guests, own_queue_only=own_queue_only)
             since_us = asking.at_us
         if place is None:
             self._note_in_vain(line.key, asking.at_us)
             return None
-        return self._book(line, holder, place, since_us, again_at_us)
+        dues = (again_at_us, self.guests.next_us(holder, asking.at_us))
+        return self._book(line, holder, place, since_us, earliest(dues))
+
+    def let_in(self, one: Held, uids: list[PodUid], within_us: int | None, at_us: int) -> None:
+        """These pods run where this holder will start, as its guests or once they have run for so long."""
+        self.guests.let_in(one.holder, uids, within_us)
+        if within_us is not None:
+            ends_us = self.guests.next_us(one.holder, at_us)
+            one.again_at_us = earliest((one.again_at_us, ends_us))
 
     def _book(
         self, line: Line, holder: Holder, place: FuturePlace, since_us: int, again_at_us: int | None
@@ -218,8 +226,7 @@ class Reservations:
         """When there is a reason to look again even if nothing happens."""
         if not self._held and not self._dues:
             return None
-        dues = [self._dues.first_us(), *(one.again_at_us for one in self._held.values())]
-        return min((due_us for due_us in dues if due_us is not None), default=None)
+        return earliest([self._dues.first_us(), *(one.again_at_us for one in self._held.values())])
 
     def _again(self, former: Former, asking: Asking) -> FuturePlace | None:
         """The former place, if the workload fits there once the work it waited for has ended."""
@@ -265,7 +272,8 @@ class Reservations:
 
     def _ends(self, one: Held, at_us: int) -> Iterator[int | None]:
         """When each of those that it waits for ends by itself; guests end for its sake."""
-        uids = (uid for uid in one.nomination.waits_for if not self.guests.are_of(one.holder, uid))
+        awaited = one.nomination.waits_for
+        uids = (uid for uid in awaited if not self.guests.are_of(one.holder, uid, at_us))
         return (self.ends.end_us(self.books.pods.row_by_uid[uid], at_us) for uid in uids)
 
     def value(self, one: Held, at_us: int) -> Reservation:
@@ -295,13 +303,14 @@ class Reservations:
     def hint(self, one: Held, at_us: int) -> ReservationHint:
         """A reservation as others name it."""
         nodes = {self.books.pods.node_row(row) for row in one.nomination.rows}
-        guests = len(self.guests.rows_of(one.holder))
+        guests = len(self.guests.rows_of(one.holder, at_us))
         start_us = self.start_us(one, at_us)
         return ReservationHint(one.holder, self.name(one), one.queue, len(nodes), start_us, guests)
 
     def hosts(self, uid: PodUid, at_us: int) -> tuple[ReservationHint, ...]:
         """The reservations whose guest a pod is."""
-        return tuple(self.hint(one, at_us) for one in self.held() if self.guests.are_of(one.holder, uid))
+        held = [one for one in self.held() if self.guests.are_of(one.holder, uid, at_us)]
+        return tuple(self.hint(one, at_us) for one in held)
 
     def of_row(self, row: int) -> Held | None:
         """The reservation of a pod or of its gang."""
@@ -319,3 +328,8 @@ class Reservations:
             if former is not None:
                 self._former[told.holder] = former
                 self.guests.recall(told.holder, former)
+
+
+def earliest(moments: Iterable[int | None]) -> int | None:
+    """The first of some moments, None where there is none."""
+    return min((at_us for at_us in moments if at_us is not None), default=None)

@@ -6,8 +6,8 @@ less than nothing ("-1", "-1s") for any time. ``scheduler.gang_deadlines`` keeps
 
 from gpufleet.kube import keys
 from gpufleet.kube.codec.durations import read_duration
-from gpufleet.kube.codec.gang_terms import NEVER_STALE
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.model.bound_terms import NEVER_STALE
 from gpufleet.model.errors import InputError
 
 NEVER = frozenset({"-1", "-1s"})

@@ -5,8 +5,6 @@ import msgspec
 from gpufleet.model.gang import Slices
 from gpufleet.model.identifiers import GangName, GpuModelName, QueueName, TopologyLevelName
 
-NEVER_STALE = -1
-
 
 class GangTerms(msgspec.Struct, frozen=True):
     """Minimums, and what overrides the members' own words; None leaves those standing.

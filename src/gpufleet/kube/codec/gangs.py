@@ -39,6 +39,9 @@ from gpufleet.model.label_syntax import is_subdomain
 
 Read = Membership | Wait | None
 
+ROLES_MAX = 1000
+"""As many as a grant can name (``bound_terms``)."""
+
 
 class Claim(msgspec.Struct, frozen=True):
     """One way of naming a group: where it is written, how it is found, what it means."""
@@ -177,6 +180,9 @@ def _check_minimums(terms: GangTerms) -> None:
     if not 0 < terms.min_members < 2**31:
         field = terms.field or "min members"
         raise InputError("not a size", field=field, value=terms.min_members, expected="1 or more members")
+    if len(terms.role_minimums) > ROLES_MAX:
+        problem = f"{len(terms.role_minimums)} roles"
+        raise InputError(problem, field=terms.field or "roles", expected=f"at most {ROLES_MAX}")
     for role, count in terms.role_minimums:
         if not 0 < count < 2**31:
             field = f"{terms.field}[{harmless(role)}]"

@@ -1,24 +1,28 @@
 """The grant as text of the annotation ``gpufleet.io/grant``, and back.
 
-The text is JSON: ``{"v": 1, "epoch": 7, "containers": {"train": [{"id": "GPU-...", "kind": "whole",
-"gpuMilli": 1000, "memoryMiB": 80384}]}}``. Readers accept the version they write and the one before
-(there is none before 1) and refuse every other: a grant that is guessed is a device given twice.
+The text is JSON: ``{"v": 2, "epoch": 7, "terms": {"queue": "vision", "atUs": ...}, "containers":
+{"train": [{"id": "GPU-...", "kind": "whole", "gpuMilli": 1000, "memoryMiB": 80384}]}}``. Readers accept the
+version they write and the one before, which has no terms (``bound_terms``), and refuse every other: a grant
+that is guessed is a device given twice.
 Only the scheduler can write the annotation, but it is read as if anybody could: its size is bounded
 before it is parsed, keys may not repeat, and no number is taken for what it is not.
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from gpufleet.kube import keys
+from gpufleet.kube.codec.bound_terms import WrittenTerms, read_terms, written_terms
 from gpufleet.kube.codec.containers import GpuContainer
 from gpufleet.kube.codec.field_path import inside
 from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.structure import Structure
+from gpufleet.model.bound_terms import BoundTerms
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.device_id import DeviceName, MigPlace, device_name
 from gpufleet.model.errors import InputError
@@ -27,8 +31,9 @@ from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig_part import compute_part, part_milli
 from gpufleet.model.shape import GpuRequest
 
-VERSION = 1
-ACCEPTED_VERSIONS = (VERSION,)
+VERSION = 2
+WITHOUT_TERMS = 1
+ACCEPTED_VERSIONS = (WITHOUT_TERMS, VERSION)
 # An annotation may have 256 KiB; a pod of 1,000 devices needs half of that.
 MAXIMUM_LENGTH = 256 * 1024
 MAXIMUM_DEPTH = 6
@@ -50,6 +55,7 @@ class _Device(Structure, frozen=True, forbid_unknown_fields=True):
 class _Grant(Structure, frozen=True, forbid_unknown_fields=True):
     v: int
     epoch: int
+    terms: WrittenTerms | None = None
     containers: dict[str, tuple[_Device, ...]] = msgspec.field(default_factory=dict)
 
 
@@ -58,6 +64,7 @@ class _Version(Structure, frozen=True):
 
 
 _ENCODER = msgspec.json.Encoder()
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def write_grant(grant: Grant) -> str:
@@ -65,7 +72,8 @@ def write_grant(grant: Grant) -> str:
     containers = {
         part.container: tuple(_written(device) for device in part.devices) for part in grant.containers
     }
-    return _ENCODER.encode(_Grant(VERSION, grant.epoch, containers)).decode("ascii")
+    terms = None if grant.terms is None else written_terms(grant.terms)
+    return _ENCODER.encode(_Grant(VERSION, grant.epoch, terms, containers)).decode()
 
 
 def read_grant(text: str) -> Grant:
@@ -78,14 +86,18 @@ def read_grant(text: str) -> Grant:
         _check_keys(text)
         version = _decoded(text, _Version).v
         if version not in ACCEPTED_VERSIONS:
-            expected = f"version {VERSION}; a newer gpufleet must have written it"
+            expected = f"version {WITHOUT_TERMS} or {VERSION}; a newer gpufleet must have written it"
             raise InputError("an unknown version of the grant", field="v", value=version, expected=expected)
         written = _decoded(text, _Grant)
+        if written.terms is not None and version == WITHOUT_TERMS:
+            expected = f"terms with version {VERSION} only"
+            raise InputError("terms in a grant without them", field="terms", expected=expected)
         _check_range(written.epoch, 0, MAXIMUM_EPOCH, "epoch")
         total = sum(len(devices) for devices in written.containers.values())
         _check_range(total, 0, MAXIMUM_DEVICES, "containers")
         containers = tuple(_read_container(name, part) for name, part in written.containers.items())
-        return Grant(written.epoch, containers)
+        terms = None if written.terms is None else read_terms(written.terms)
+        return Grant(written.epoch, containers, terms)
 
 
 def granted_devices(grant: Grant) -> tuple[GrantedDevice, ...]:
@@ -98,7 +110,11 @@ def granted_devices(grant: Grant) -> tuple[GrantedDevice, ...]:
 
 
 def make_grant(
-    containers: Sequence[GpuContainer], request: GpuRequest, devices: Sequence[Device], epoch: int
+    containers: Sequence[GpuContainer],
+    request: GpuRequest,
+    devices: Sequence[Device],
+    epoch: int,
+    terms: BoundTerms | None = None,
 ) -> Grant:
     """The grant of a pod that the engine placed on these devices.
 
@@ -107,9 +123,9 @@ def make_grant(
     them. Devices without known ids make a grant without containers.
     """
     if any(is_anonymous(device.id) for device in devices):
-        return Grant(epoch)
+        return Grant(epoch, terms=terms)
     granted = tuple(_granted(request, device) for device in devices)
-    return Grant(epoch, tuple(_dealt(containers, granted)))
+    return Grant(epoch, tuple(_dealt(containers, granted)), terms)
 
 
 def _dealt(
@@ -215,9 +231,9 @@ def _decoded(text: str, kind: type[Any]) -> Any:
 
 
 def _check_depth(text: str) -> None:
-    """Counts brackets before any parser recurses; those within strings only make it stricter."""
+    """Counts brackets before any parser recurses, those within strings left out."""
     depth = deepest = 0
-    for character in text:
+    for character in _STRING.sub("", text):
         if character in "[{":
             depth += 1
             deepest = max(deepest, depth)

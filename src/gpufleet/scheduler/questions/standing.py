@@ -9,6 +9,7 @@ from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.errors import printable
 from gpufleet.model.grant import GrantKind
+from gpufleet.scheduler.holding_terms import ignored_note
 from gpufleet.scheduler.node_trust import rejection
 from gpufleet.scheduler.questions.answer import DeviceRow, Finding, Placement
 from gpufleet.scheduler.questions.case import counted
@@ -72,6 +73,9 @@ def placed_notes(facts: Facts, pod: Pod) -> list[str]:
             read_grant(text)
         except ObjectError as problem:
             notes.append(f"its grant cannot be read, its GPUs are counted as unknown ones: {problem}")
+    entry = facts.entry(pod)
+    if entry is not None and entry.ignored:
+        notes.append(ignored_note(entry.ignored))
     moved = read_moved(pod)
     if moved is not None:
         notes.append(_moved_words(moved))

@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 
 from gpufleet.simulation.errors import ScenarioError
-from gpufleet.simulation.faults import cluster, evictions, watches, writes
+from gpufleet.simulation.faults import cluster, evictions, tenants, watches, writes
 from gpufleet.simulation.faults.interference import Fault
 
 
@@ -63,6 +63,7 @@ CATALOGUE = (
     Row(cluster.OldGrantVersion, (23,)),
     Row(cluster.TwinsSwapped, (27,)),
     Row(cluster.PoisonObject, (38,)),
+    Row(tenants.LyingTenant, (), of_teams=True),
 )
 BY_NAME = {row.name: row for row in CATALOGUE}
 
