@@ -105,6 +105,8 @@ def a_pod(
     since_s: float = 0.0,
     finished: bool = False,
     init: tuple[int, Iterable[str]] | None = None,
+    names_devices: bool = False,
+    imports_variables: bool = False,
 ) -> NodePod:
     """A pod with one container, and one before it where ``init`` has its size and grant."""
     requests = {"main": {resource: size}}
@@ -113,7 +115,17 @@ def a_pod(
         requests = {"init": {resource: init[0]}} | requests
         containers.insert(0, ContainerGrant("init", granted(*init[1])))
     its = None if grant is None else Grant(1, tuple(containers))
-    return NodePod(f"uid-{name}", "team", name, requests, grant=its, finished=finished, first_seen_s=since_s)
+    return NodePod(
+        f"uid-{name}",
+        "team",
+        name,
+        requests,
+        grant=its,
+        finished=finished,
+        named_devices=frozenset({"main"} if names_devices else ()),
+        imported_variables=frozenset({"main"} if imports_variables else ()),
+        first_seen_s=since_s,
+    )
 
 
 def pods_of(*pods: NodePod) -> NodePods:

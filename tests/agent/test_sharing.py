@@ -15,6 +15,7 @@ from gpufleet.agent.plugin.keeper import Keeper, Setup
 from gpufleet.agent.plugin.registration import Registration
 from gpufleet.agent.plugin.units import node_units
 from gpufleet.agent.reports.node_report import node_report
+from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.sharing import sharing_texts
 from gpufleet.agent.sharing.mps import MpsOptions
 from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
@@ -44,7 +45,7 @@ def folder() -> Iterator[Path]:
 class Scene:
     """A kubelet and the part of the agent between a configuration's file and it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, strategies: tuple[str, ...] | None = None) -> None:
         clock = MachineClock()
         server = ApiServer(clock, Random(1))
         server.add({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
@@ -55,7 +56,7 @@ class Scene:
         self.kubelet = SmallKubelet(folder / "sockets")
         self.registration = Registration(folder / "sockets")
         mps = MpsOptions(root=folder / "mps")
-        setup = SharingSetup(self.file, folder, mps=mps, simulated=True)
+        setup = SharingSetup(self.file, folder, mps=mps, simulated=True, strategies=strategies)
         known = self.world.known
         self.sharing = Sharing(client, "node-1", setup, known.pods, known.holders, lambda: True)
         daemons = self.sharing.daemons(known.gpus)
@@ -81,9 +82,14 @@ class Scene:
             self.world.known.gpus.publish(a_node(*gpus))
 
 
-def told(folder: Path, text: str, story: Callable[[Scene], Awaitable[None]]) -> None:
+def told(
+    folder: Path,
+    text: str,
+    story: Callable[[Scene], Awaitable[None]],
+    strategies: tuple[str, ...] | None = None,
+) -> None:
     async def run() -> None:
-        scene = Scene(folder)
+        scene = Scene(folder, strategies)
         scene.file.write_text(text, encoding="utf-8")
         await scene.kubelet.start()
         parts = [asyncio.ensure_future(part()) for part in scene.parts]
@@ -120,6 +126,22 @@ def test_an_edit_changes_what_the_kubelet_is_offered_and_what_containers_get(
         assert not given.cdi_devices
 
     told(folder, in_turns(2), story)
+
+
+@pytest.mark.parametrize("flags", ["", "flags: {plugin: {deviceListStrategy: envvar}}\n"])
+def test_a_config_of_nvidias_plugin_changes_nothing_about_how_containers_get_devices(
+    folder: Path, flags: str
+) -> None:
+    """The plugin's default is the variable, which a pod can overrule; the agent's own option decides."""
+
+    async def story(scene: Scene) -> None:
+        await scene.kubelet.sees(GPU, [f"{UUID}::0", f"{UUID}::1"])
+        given = await scene.kubelet.allocate(GPU, [f"{UUID}::1"])
+        assert [one.name for one in given.cdi_devices] == [f"gpufleet.io/gpu={UUID}"]
+        assert "NVIDIA_VISIBLE_DEVICES" not in given.envs
+
+    shared = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}"
+    told(folder, f"version: v1\n{flags}{shared}", story, AgentSettings("node-1").strategies)
 
 
 def test_a_container_with_a_replica_of_mps_is_a_client_of_its_daemon(folder: Path) -> None:

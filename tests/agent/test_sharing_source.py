@@ -63,6 +63,26 @@ def test_nvidias_configuration_is_taken_over_with_its_delivery() -> None:
     in_sharing_world(story, TWO)
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("", "by cdi-cri, as --device-list-strategy says, and not by envvar"),
+        ("flags: {plugin: {deviceListStrategy: volume-mounts}}", "and not by volume-mounts"),
+        ("flags: {plugin: {deviceListStrategy: cdi-cri}}", ""),
+    ],
+)
+def test_what_a_config_says_of_delivery_and_is_not_followed_is_told(flags: str, said: str) -> None:
+    async def story(world: SharingWorld) -> None:
+        world.writes(f"{slices(3)}\n{flags}")
+        world.start(SharingOptions(strategies=("cdi-cri",)))
+        await world.settle()
+        (taken,) = world.events(TAKEN)
+        assert said in str(taken)
+        assert bool(said) == ("--device-list-strategy" in str(taken))
+
+    in_sharing_world(story, TWO)
+
+
 def test_the_environment_of_nvidias_plugin_goes_before_its_file() -> None:
     async def story(world: SharingWorld) -> None:
         world.writes(slices(3))

@@ -141,6 +141,11 @@ def test_a_digest_goes_before_the_tag(default: list[Object], full: list[Object])
     assert image.startswith("registry.example.org:5000/platform/gpufleet@sha256:0123")
 
 
+def test_an_agent_gives_gpus_for_grants_alone_and_by_cdi_unless_told_otherwise(default: list[Object]) -> None:
+    (container,) = agent_pod(default)["containers"]
+    assert {"--require-grant", "--device-list-strategy=cdi-cri"} <= {*container["args"]}
+
+
 def test_what_is_set_arrives(full: list[Object]) -> None:
     assert "--scheduler-name=fleet-scheduler" in scheduler_pod(full)["containers"][0]["args"]
     assert "--silent-watch=60" in scheduler_pod(full)["containers"][0]["args"]
@@ -152,6 +157,9 @@ def test_what_is_set_arrives(full: list[Object]) -> None:
         assert spec["priorityClassName"] == "platform"
         assert spec["imagePullSecrets"] == [{"name": "registry"}]
     assert agent_pod(full)["runtimeClassName"] == "nvidia"
+    arguments = agent_pod(full)["containers"][0]["args"]
+    assert {"--device-list-strategy=envvar", "--device-list-strategy=cdi-cri"} <= {*arguments}
+    assert "--require-grant" not in arguments
     paths = {its["hostPath"]["path"] for its in agent_pod(full)["volumes"] if "hostPath" in its}
     assert paths == {
         "/data/kubelet/device-plugins",

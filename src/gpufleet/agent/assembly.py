@@ -169,9 +169,10 @@ def sharing_setup(settings: AgentSettings) -> SharingSetup:
         settings.config,
         settings.state_folder,
         _config_map(settings),
-        SharingOptions(settings.config_default, environment=dict(os.environ)),
+        SharingOptions(settings.config_default, environment=dict(os.environ), strategies=settings.strategies),
         MpsOptions(root, exclusive=settings.mps_exclusive_process),
         simulated=settings.simulated is not None,
+        strategies=settings.strategies,
     )
 
 

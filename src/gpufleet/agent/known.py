@@ -91,7 +91,8 @@ class NodePod(msgspec.Struct, frozen=True):
 
     ``requests`` has the extended resources of each container (init containers first, in their order), by
     name. ``grant`` is None where it has none; ``grant_problem`` says why one that is there cannot be
-    read. ``finished`` pods (Succeeded or Failed) hold nothing any more.
+    read. ``finished`` pods (Succeeded or Failed) hold nothing any more. ``named_devices`` are the containers
+    that name devices of NVIDIA by a variable of their own, ``imported_variables`` those that may (envFrom).
     """
 
     uid: str
@@ -103,6 +104,8 @@ class NodePod(msgspec.Struct, frozen=True):
     finished: bool = False
     deleting: bool = False
     labels: dict[str, str] = {}
+    named_devices: frozenset[str] = frozenset()
+    imported_variables: frozenset[str] = frozenset()
     first_seen_s: float = 0.0
     """When the agent first saw it, on the monotonic clock."""
 

@@ -77,7 +77,13 @@ class KubeletSide:
 
     def _keeper(self) -> Keeper:
         known = Known(
-            self.gpus, self.known_pods, self.holders, self.pods.ask, self.watch.ask, gave=self.watch.look
+            self.gpus,
+            self.known_pods,
+            self.holders,
+            self.pods.ask,
+            self.watch.ask,
+            gave=self.watch.look,
+            grant_required=self.settings.require_grant,
         )
         setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder)
         return Keeper(known, self.registration, setup)

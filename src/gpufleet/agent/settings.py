@@ -4,6 +4,11 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.model.errors import InputError
+
+STRATEGIES = ("cdi-cri", "cdi-annotations", "volume-mounts", "envvar")
+AS_CONFIGURED = "as-configured"
+
 
 class MetricsSettings(msgspec.Struct, frozen=True):
     """Which series are served and how they are labelled; docs/metrics.md has the table."""
@@ -27,6 +32,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``config`` is a file, or a folder of them, among which the node's label or ``config_default`` chooses;
     ``config_map`` (namespace/name) is read from the API in its place.
     ``driver_root`` is the machine's folder in which NVIDIA's driver is installed.
+    ``require_grant`` gives whole devices to pods with a grant alone. ``device_list_strategy`` is how
+    containers get devices; ``as-configured`` follows what the sharing configuration says.
     ``mps_exclusive_process`` allows the compute mode of cards to be set while they are shared by MPS.
     """
 
@@ -48,9 +55,21 @@ class AgentSettings(msgspec.Struct, frozen=True):
     state_folder: Path = Path("/var/lib/gpufleet")
     sample_every_s: float = 10.0
     accounting: bool = False
+    require_grant: bool = False
+    device_list_strategy: tuple[str, ...] = ("cdi-cri",)
     metrics: MetricsSettings = MetricsSettings()
     log_level: str = "info"
     log_format: str | None = None
+
+    @property
+    def strategies(self) -> tuple[str, ...] | None:
+        """How containers get devices; None where the sharing configuration says. Raises InputError."""
+        if AS_CONFIGURED not in self.device_list_strategy:
+            return tuple(dict.fromkeys(self.device_list_strategy)) or ("cdi-cri",)
+        if len(set(self.device_list_strategy)) > 1:
+            field, expected = "--device-list-strategy", f"{AS_CONFIGURED} alone, or none of it"
+            raise InputError("a way beside the configured ones", field=field, expected=expected)
+        return None
 
     @property
     def device_plugins(self) -> Path:

@@ -90,6 +90,20 @@ METRICS = (
     show_default=True,
     help="Ask for the processes on each GPU, for metrics of shares; needs the host's process ids.",
 )
+@click.option(
+    "--require-grant/--no-require-grant",
+    default=False,
+    show_default=True,
+    help="Whole GPUs, replicas and MIG instances only for pods that gpufleet's scheduler placed.",
+)
+@click.option(
+    "--device-list-strategy",
+    type=click.Choice(["cdi-cri", "cdi-annotations", "volume-mounts", "envvar", "as-configured"]),
+    multiple=True,
+    default=("cdi-cri",),
+    show_default=True,
+    help="How containers get devices; as-configured: as a sharing config of NVIDIA's says.",
+)
 @click.option("--counters", type=PATH, metavar="FILE", help="The counters to serve, in dcgm-exporter's CSV.")
 @click.option(
     "--hostname-label",

@@ -47,6 +47,9 @@ RUN_TIME = "gpufleet.io/run-time"
 REQUIRE_CUDA = "NVIDIA_REQUIRE_CUDA"
 DISABLE_REQUIRE = "NVIDIA_DISABLE_REQUIRE"
 CUDA_VARIABLES = frozenset({REQUIRE_CUDA, DISABLE_REQUIRE})
+# The one by which its runtime is told which devices a container gets, and its values that hide all of them.
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+HIDING_VALUES = frozenset({"", "void", "none"})
 
 VOLCANO_NUMBER = "volcano.sh/vgpu-number"
 VOLCANO_MEMORY = "volcano.sh/vgpu-memory"

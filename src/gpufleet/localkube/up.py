@@ -84,7 +84,7 @@ def _await_real_node(cluster: LocalCluster, progress: Progress) -> None:
 def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes, progress: Progress) -> None:
     if not nodes.gpus_per_node:
         return
-    node_agent.start_agent(cluster, node_agent.machine_of(nodes))
+    node_agent.start_agent(cluster, node_agent.machine_of(nodes), ["--require-grant"])
     with progress.during(f"waiting for the agent on {cluster.node.name} to offer its GPUs", lambda: ""):
         node_agent.await_gpus(cluster, nodes)
     progress.say(f"an agent on {cluster.node.name} that serves {nodes.gpus_per_node} simulated GPUs")

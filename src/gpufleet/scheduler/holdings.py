@@ -28,6 +28,13 @@ from gpufleet.scheduler.pod_reader import PodReader
 Found = TypeVar("Found")
 
 
+class ForeignHolder(msgspec.Struct, frozen=True):
+    """Something that holds so many GPUs without a grant: a pod, or what no pod of the API is known for."""
+
+    gpus: int
+    is_pod: bool
+
+
 class Holdings:
     """The facts of each node, as far as they ask for something to be done."""
 
@@ -36,6 +43,7 @@ class Holdings:
         self.reader = reader
         self._overlaps: dict[NodeName, list[Overlap]] = {}
         self._offences: dict[NodeName, list[Offence]] = {}
+        self._foreign: dict[NodeName, list[ForeignHolder]] = {}
         self._granted: dict[PodUid, _Granted] = {}
 
     def overlaps(self) -> Iterator[Overlap]:
@@ -48,9 +56,14 @@ class Holdings:
         for found in self._offences.values():
             yield from found
 
+    def foreign(self) -> Iterator[ForeignHolder]:
+        """Whatever holds GPUs without a grant."""
+        for found in self._foreign.values():
+            yield from found
+
     def concern(self, node: NodeName) -> bool:
         """Whether something is to be done on this node."""
-        return node in self._overlaps or node in self._offences
+        return node in self._overlaps or node in self._offences or node in self._foreign
 
     def settle(self, name: NodeName, entries: Iterable[Entry], node: Node | None) -> dict[PodUid, Devices]:
         """The devices of a node's pods, by the newest report."""
@@ -61,6 +74,7 @@ class Holdings:
             for uid, entry in by_uid.items()
             if entry.meaning is not None and entry.meaning.shape.gpu.count
         ]
+        _put(self._foreign, name, list(self._without_grant(claims, by_uid, held)))
         found = booked(claims)
         devices = () if node is None else node.devices
         memory_mib = {device.id: device.memory_mib for device in devices}
@@ -71,6 +85,16 @@ class Holdings:
             self._offences, name, [one for uid in held if (one := self._offence(by_uid.get(uid), held[uid]))]
         )
         return found
+
+    def _without_grant(
+        self, claims: Iterable[Claim], by_uid: dict[PodUid, Entry], held: dict[PodUid, list[Holder]]
+    ) -> Iterator[ForeignHolder]:
+        for claim in claims:
+            if keys.GRANT not in by_uid[claim.uid].object.metadata.annotations:
+                yield ForeignHolder(claim.request.count, is_pod=True)
+        unknown = _devices_of(held.get(PodUid(""), ()))
+        if unknown:
+            yield ForeignHolder(len(unknown), is_pod=False)
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone."""

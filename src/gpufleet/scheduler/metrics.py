@@ -26,6 +26,9 @@ class Metrics:
         )
         self.pods = self._gauge("pods", "Pods of this scheduler by state", ("state",))
         self.unreadable = self._gauge("unreadable_objects", "Objects set aside as malformed", ("kind",))
+        self.foreign_gpus = self._gauge(
+            "foreign_gpus", "GPUs held without a grant of this scheduler, by what holds them", ("holder",)
+        )
         self.unreported_nodes = self._gauge(
             "unreported_nodes",
             "Nodes that get no work with GPUs because no readable report tells which they have",

@@ -65,6 +65,10 @@ class Status:
             if self._translation is not None:
                 for place, count in self._translation.pods.counts().items():
                     metrics.pods.labels(place.value).set(count)
+                foreign = tuple(self._translation.pods.holdings.foreign())
+                for holder, is_pod in (("pod", True), ("unknown", False)):
+                    count = sum(one.gpus for one in foreign if one.is_pod is is_pod)
+                    metrics.foreign_gpus.labels(holder).set(count)
                 metrics.unreported_nodes.set(self._translation.nodes.unreported_count)
             await clock.sleep(BEAT_S)
 

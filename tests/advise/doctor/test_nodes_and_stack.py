@@ -7,6 +7,7 @@ from gpufleet.advise.doctor.checks import (
     driver_skew,
     failed_mig_config,
     fits_nowhere,
+    foreign_holders,
     misnamed_resource,
     missing_labels,
     missing_reports,
@@ -252,3 +253,27 @@ def test_nodes_that_report_and_nodes_without_an_agent_miss_no_report() -> None:
     )
     ended = granted(BY_ID).replace("Running", "Succeeded")
     assert not failures(missing_reports.CHECK, facts_of(a_node() + ended))
+
+
+def held_by(*holders: str) -> str:
+    """The report of a node's agent, with these holders."""
+    return f"""
+---
+apiVersion: gpufleet.io/v1alpha1
+kind: NodeDevices
+metadata: {{name: gpu-1}}
+spec:
+  devices: [{{id: GPU-1, sharing: whole, health: healthy}}, {{id: GPU-2, sharing: whole, health: healthy}}]
+  holders: [{", ".join(holders)}]
+"""
+
+
+def test_gpus_held_without_a_grant_are_named_with_their_holders() -> None:
+    granted = "{device: GPU-1, podUID: u, container: c}"
+    theirs = "{device: GPU-2, podUID: v, container: c, foreign: team/theirs}"
+    (found,) = failures(foreign_holders.CHECK, facts_of(a_node() + held_by(granted, theirs)))
+    assert found.says == "1 GPU on gpu-1 is held without a grant, by team/theirs"
+    assert found.evidence == ("NodeDevices gpu-1: team/theirs holds GPU-2",)
+    (found,) = failures(foreign_holders.CHECK, facts_of(a_node() + held_by("{device: GPU-1}", theirs)))
+    assert found.says == "2 GPUs on gpu-1 are held without a grant, by a process of no pod, team/theirs"
+    assert not failures(foreign_holders.CHECK, facts_of(a_node() + held_by(granted)))

@@ -42,14 +42,41 @@ class _Amounts(Structure, frozen=True):
         msgspec.structs.force_setattr(self, "limits", kept)
 
 
+class _Variable(Structure, frozen=True):
+    name: str = ""
+    value: str = ""
+    value_from: dict[str, msgspec.Raw] | None = None
+
+    @property
+    def names_devices(self) -> bool:
+        """Whether it names devices to NVIDIA's runtime, as far as anybody can tell."""
+        hides = self.value_from is None and self.value in keys.HIDING_VALUES
+        return self.name == keys.VISIBLE_DEVICES and not hides
+
+
 class _Container(Structure, frozen=True):
     name: str
     resources: _Amounts = _Amounts()
+    env: tuple[_Variable, ...] = ()
+    env_from: tuple[dict[str, msgspec.Raw], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Of variables only what names devices is kept, and that there are others from elsewhere."""
+        kept = tuple(_Variable(keys.VISIBLE_DEVICES, "all") for one in self.env if one.names_devices)[:1]
+        # What a container says itself goes before what it takes from elsewhere.
+        says = any(one.name == keys.VISIBLE_DEVICES for one in self.env)
+        msgspec.structs.force_setattr(self, "env", kept)
+        msgspec.structs.force_setattr(self, "env_from", ({},) if self.env_from and not says else ())
 
 
 class _Spec(Structure, frozen=True):
     init_containers: tuple[_Container, ...] = ()
     containers: tuple[_Container, ...] = ()
+
+    @property
+    def all_containers(self) -> tuple[_Container, ...]:
+        """Init containers first, in their order."""
+        return (*self.init_containers, *self.containers)
 
 
 class _Status(Structure, frozen=True):
@@ -158,6 +185,8 @@ class Pods:
             finished=pod.status.phase in {SUCCEEDED, FAILED},
             deleting=metadata.deletion_timestamp is not None,
             labels=metadata.labels,
+            named_devices=frozenset(one.name for one in pod.spec.all_containers if one.env),
+            imported_variables=frozenset(one.name for one in pod.spec.all_containers if one.env_from),
             first_seen_s=self._since(metadata.uid),
         )
         text = metadata.annotations.get(keys.GRANT)
@@ -183,7 +212,7 @@ class Pods:
 
 
 def _requests(spec: _Spec) -> Iterator[tuple[str, dict[str, int]]]:
-    for container in (*spec.init_containers, *spec.containers):
+    for container in spec.all_containers:
         counts = {name: _count(text) for name, text in container.resources.limits.items()}
         wanted = {name: count for name, count in counts.items() if count}
         if wanted:

@@ -1,10 +1,9 @@
 """What a container gets for its units: CDI names, environment, mounts or device nodes, as the node is set up.
 
-Unless somebody says otherwise, devices are named to the container runtime (CDI), whose files
+Unless the agent's own option says otherwise, devices are named to the container runtime (CDI), whose files
 ``static_devices`` writes: what they say cannot be changed by a pod. The other ways are those of NVIDIA's
-device plugin, for runtimes without CDI and for its config files. Where only an environment variable tells
-the runtime which devices a container gets, a pod that sets the variable itself has its way: the runtime
-then has to be set up to refuse that. Cards of AMD and Intel know CDI and device nodes alone.
+device plugin, for runtimes without CDI. There a variable that a container sets itself would win, so
+``grant_rule`` refuses such a container. Cards of AMD and Intel know CDI and device nodes alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +16,20 @@ from gpufleet.agent.plugin.offer import DeviceNode, Given, HostMount
 from gpufleet.agent.plugin.static_devices import KIND, DeviceFiles, needed_nodes
 from gpufleet.agent.plugin.units import GpuUnit
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
+from gpufleet.kube import keys
 from gpufleet.model.gpu_catalogue import Vendor
 
 GIVEN = "GPUFLEET_DEVICES"
 """The ids of what a container was given, for people and programs; nothing follows from it."""
 
-VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+VISIBLE = keys.VISIBLE_DEVICES
+AMD_VISIBLE = "AMD_VISIBLE_DEVICES"
 IMEX_CHANNELS = "NVIDIA_IMEX_CHANNELS"
 VOLUME_MOUNTS = "/var/run/nvidia-container-devices"
+GDRCOPY = "/dev/gdrdrv"
+GDS = "/dev/nvidia-fs*"
+MOFED = "/dev/infiniband/*"
+IMEX = "/dev/nvidia-caps-imex-channels"
 BY_CDI = DeliveryOptions(list_strategies=("cdi-cri",))
 
 Addition = Callable[[Sequence[Gpu]], Given]
@@ -73,6 +78,11 @@ class Delivery:
             parts.append(Given(environment={VISIBLE: ",".join(self._names(node, units)), **self._extras()}))
         if nvidia and "volume-mounts" in strategies:
             parts.append(self._mounted(node, units))
+        if nvidia and self.uses_cdi:
+            parts.append(self._beside())
+        if any(gpu.facts.vendor is Vendor.AMD for gpu in gpus):
+            # AMD's runtime would add what an image names.
+            parts.append(Given(environment={AMD_VISIBLE: "void"}))
         if self._options.device_specs or (not nvidia and not self.uses_cdi):
             parts.append(self._nodes(node, units))
         return _joined(parts)
@@ -97,6 +107,16 @@ class Delivery:
         if options.imex_channels:
             found[IMEX_CHANNELS] = ",".join(map(str, options.imex_channels))
         return found
+
+    def _beside(self) -> Given:
+        """The device nodes of what is beside the GPUs: under CDI the runtime listens to no variable."""
+        options = self._options
+        wanted = {GDRCOPY: options.gdrcopy, GDS: options.gds, MOFED: options.mofed}
+        patterns = [pattern for pattern, is_wanted in wanted.items() if is_wanted]
+        patterns += [f"{IMEX}/channel{number}" for number in options.imex_channels]
+        paths = [path for pattern in patterns for path in self.files.matching(pattern)]
+        found = ((path, self.files.on_host(path)) for path in paths)
+        return Given(device_nodes=tuple(DeviceNode(path, host) for path, host in found if host is not None))
 
     def _nodes(self, node: NodeGpus, units: Iterable[GpuUnit]) -> Given:
         paths: dict[str, None] = {}

@@ -75,6 +75,13 @@ class DeviceFiles:
         there = (self._nodes.seen / path.lstrip("/")).exists()
         return self._nodes.host.rstrip("/") + path if there else None
 
+    def matching(self, pattern: str) -> tuple[str, ...]:
+        """The machine's device nodes of names like this, as containers know them."""
+        if self._stand_in:
+            return ()
+        seen = self._nodes.seen
+        return tuple(sorted(f"/{path.relative_to(seen)}" for path in seen.glob(pattern.lstrip("/"))))
+
 
 def needed_nodes(card: GpuFacts, instance: str = "") -> tuple[str, ...]:
     """The device nodes, as paths in a container, that a program needs for a card or an instance of it.

@@ -21,6 +21,7 @@ from gpufleet.agent.plugin import whole
 from gpufleet.agent.plugin.choice import Choice
 from gpufleet.agent.plugin.claims import Stranger, Waiting, waiting
 from gpufleet.agent.plugin.delivery import Delivery
+from gpufleet.agent.plugin.grant_rule import Asker, check_granted, check_variables, note_variables
 from gpufleet.agent.plugin.offer import Given
 from gpufleet.agent.plugin.units import GpuUnit, Units, device_of
 from gpufleet.agent.plugin.whole import OpenClaim
@@ -42,7 +43,8 @@ class Known(msgspec.Struct, frozen=True):
     """What stewards follow, and whom they ask where that may be behind.
 
     ``ask_pods`` gives the node's pods as the API server has them now, ``ask_holders`` what the kubelet holds
-    now; both may raise WorldError or TimeoutError. ``gave`` is told that something was given.
+    now; both may raise WorldError or TimeoutError. ``gave`` is told that something was given. With
+    ``grant_required`` nothing is given to a pod without a grant.
     """
 
     gpus: Topic[NodeGpus]
@@ -51,6 +53,7 @@ class Known(msgspec.Struct, frozen=True):
     ask_pods: Callable[[], Awaitable[NodePods]]
     ask_holders: Callable[[], Awaitable[Holders]]
     gave: Callable[[], None] = lambda: None
+    grant_required: bool = False
     clock_s: Callable[[], float] = time.monotonic
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -66,6 +69,11 @@ class _Look(msgspec.Struct, frozen=True):
     def rivals(self, size: int) -> list[Stranger]:
         """The pods without a grant that may be asking for so many."""
         return [one for one in self.waiting.strangers if one.size == size]
+
+    def askers(self, size: int) -> list[Asker]:
+        """The containers that may be asking for so many, with a grant or without."""
+        claims = [(one.pod, one.container) for one in self.waiting.claims if len(one.units) == size]
+        return claims + [(one.pod, one.container) for one in self.rivals(size)]
 
 
 class _Proposal(msgspec.Struct, frozen=True):
@@ -97,9 +105,13 @@ class WholeSteward:
             offered = self._usable(available, required, size, look.holders)
             best = Choice(self._known.gpus.value, self.units, packed=self.delivery.packed)
             claims, rivals = look.waiting.claims, look.rivals(size)
-            found = frozenset(whole.preferred(offered, required, size, claims, best, unsure=bool(rivals)))
-            if look.silent and all(claim.units != found for claim in claims):
+            # Where a grant is required, what is free is of no use to anybody: Allocate tells the two apart.
+            unsure = bool(rivals) and not self._known.grant_required
+            found = frozenset(whole.preferred(offered, required, size, claims, best, unsure=unsure))
+            claim = next((claim for claim in claims if claim.units == found), None)
+            if look.silent and claim is None:
                 raise RefusedError(look.silent)
+            self._check_granted(claim, look, size)
             return _Proposal(found, self._known.clock_s(), look.pods)
 
         self._proposal = await self._answer(propose, size, None)
@@ -117,7 +129,11 @@ class WholeSteward:
                 raise RefusedError(look.silent)
             if claim is not None and rivals and not self._reused(asked, claim, look.holders):
                 raise RefusedError(_unsure(claim.pod, rivals[0].pod))
+            self._check_granted(claim, look, len(asked))
             given = self.delivery.give(self._known.gpus.value, wanted)
+            check_variables(given, look.askers(len(asked)), look.pods)
+            if claim is not None:
+                note_variables(given, (claim.pod, claim.container), look.pods)
             if claim is not None:
                 self._given.add(asked)
             return given
@@ -130,6 +146,10 @@ class WholeSteward:
 
     async def prepare(self, units: Sequence[str]) -> None:
         """As Steward; nothing is left to do."""
+
+    def _check_granted(self, claim: OpenClaim | None, look: _Look, size: int) -> None:
+        if self._known.grant_required:
+            check_granted(claim, look.rivals(size), look.pods)
 
     def _reused(self, asked: frozenset[str], claim: OpenClaim, holders: Holders) -> bool:
         """Whether the kubelet gives a container what an earlier one of its pod has already."""

@@ -32,6 +32,7 @@ from gpufleet.kube.client import Client
 class SharingSetup(msgspec.Struct, frozen=True):
     """Where the configuration lies, how it is read, where plans are kept, and where MPS is.
 
+    ``strategies`` are the ways in which containers get devices; None where the configuration says.
     ``config`` is a file or a folder, ``config_map`` the namespace and name of a ConfigMap in its place; with
     neither none is declared. ``simulated`` puts a stand-in in place of NVIDIA's programs.
     """
@@ -42,6 +43,7 @@ class SharingSetup(msgspec.Struct, frozen=True):
     options: SharingOptions = OPTIONS
     mps: MpsOptions = MPS_OPTIONS
     simulated: bool = False
+    strategies: tuple[str, ...] | None = None
 
 
 class Sharing:
@@ -93,6 +95,8 @@ class Sharing:
     def delivery(self, files: DeviceFiles) -> Delivery:
         """How devices are handed out now."""
         options = self.source.delivery.value or BY_CDI
+        if self.setup.strategies is not None:
+            options = msgspec.structs.replace(options, list_strategies=self.setup.strategies)
         addition = nothing_else if self.mps is None else mps_clients(self.mps)
         return Delivery(files.under(options), options, addition)
 

@@ -45,12 +45,14 @@ class SharingOptions(msgspec.Struct, frozen=True):
     """How a configuration is chosen and read.
 
     ``default`` is the key for nodes without the label, ``fallbacks`` what counts without either.
-    ``environment`` has the variables of NVIDIA's plugin, which go before its file.
+    ``environment`` has the variables of NVIDIA's plugin, which go before its file. ``strategies`` are the
+    ways of delivery that the agent's own option names; None where the configuration says.
     """
 
     default: str = ""
     fallbacks: tuple[str, ...] = FALLBACKS
     environment: dict[str, str] = {}
+    strategies: tuple[str, ...] | None = None
 
 
 OPTIONS = SharingOptions()
@@ -181,7 +183,8 @@ class SharingSource:
             return self._last_good(fleets)
         if self._good != declared or self._refusal:
             LOG.info("a sharing configuration is taken over", extra={"where": declared.texts.where})
-            note = "; ".join((f"{declared.texts.where} is taken over", *sharing.notices))
+            told = (*sharing.notices, *not_followed(sharing.delivery, self.options.strategies))
+            note = "; ".join((f"{declared.texts.where} is taken over", *told))
             self.events.over(TAKEN)
             self.events.say(NodeEvent("Normal", TAKEN, "Sharing", note))
         self._good, self._refusal = declared, ""
@@ -248,6 +251,18 @@ class SharingSource:
             self._recorded = dict(self.in_force)
         except OSError as problem:
             LOG.warning("the plans could not be kept on disk", extra={"problem": str(problem)})
+
+
+def not_followed(configured: DeliveryOptions | None, strategies: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What is said where the agent's own option decides how containers get devices, not the configuration."""
+    if configured is None or strategies is None or set(configured.list_strategies) == set(strategies):
+        return ()
+    ways, wanted = ", ".join(strategies), ", ".join(configured.list_strategies)
+    said = (
+        f"containers get their devices by {ways}, as --device-list-strategy says, and not by {wanted} "
+        "(flags.plugin.deviceListStrategy or its default): --device-list-strategy=as-configured follows that"
+    )
+    return (said,)
 
 
 def _ended(sentence: str) -> str:

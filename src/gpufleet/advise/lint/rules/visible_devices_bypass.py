@@ -1,33 +1,61 @@
-"""GPU004: GPUs are taken by an environment variable, past the scheduler's books."""
+"""GPU004: GPUs are taken by an environment variable, past the scheduler's books.
+
+What it finds is what gpufleet's policies refuse on a cluster (``kube/manifests/device-access.yaml``).
+"""
 
 from collections.abc import Iterator
 
 from gpufleet.advise.lint.context import Context
 from gpufleet.advise.lint.edits.edits import Fix, removal
+from gpufleet.advise.lint.objects.containers import Container, Variable
 from gpufleet.advise.lint.objects.manifest import Manifest
 from gpufleet.advise.lint.rule import Remark, Rule, Severity, has_workload_pods
 
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+BESIDE_A_GPU_TOO = frozenset(
+    {
+        "AMD_VISIBLE_DEVICES",
+        "HABANA_VISIBLE_DEVICES",
+        "NVIDIA_MIG_CONFIG_DEVICES",
+        "NVIDIA_MIG_MONITOR_DEVICES",
+        "NVIDIA_IMEX_CHANNELS",
+    }
+)
+"""Variables that show devices which were not given, also to a container that has some."""
+
 HIDES_ALL = frozenset({"", "void", "none"})
+GIVEN = ("nvidia.com/", "gpufleet.io/")
+"""Where the device plugin's own value comes after the variable."""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
-    """Each container that names devices itself and is given none."""
+    """Each variable by which a container names devices that it is not given."""
     for template in manifest.templates:
         if template.is_gpu_infrastructure:
             continue
         for container in template.all_containers:
-            variable = container.variable(VARIABLE)
-            if variable is None or variable.value is None or container.has_gpu:
-                continue
-            if variable.value.lower() in HIDES_ALL or (template.asks_for_gpu and container.is_init):
-                continue
-            says = f"container {container.name} takes GPUs by {VARIABLE}={variable.value} and asks for none"
-            advice = (
-                "remove the variable and ask for GPUs in limits, so that they are counted and not given twice"
-            )
-            does = f"remove {VARIABLE} from container {container.name}"
-            yield Remark(variable.field, says, advice, Fix(does, (removal(variable.field),)))
+            for variable in container.env:
+                if _names_devices(container, variable):
+                    yield _remark(container, variable)
+
+
+def _names_devices(container: Container, variable: Variable) -> bool:
+    if variable.name == VARIABLE:
+        counts = not any(name.startswith(GIVEN) for name in container.gpu_names)
+    else:
+        counts = variable.name in BESIDE_A_GPU_TOO
+    return counts and variable.value not in HIDES_ALL
+
+
+def _remark(container: Container, variable: Variable) -> Remark:
+    value = "a value from elsewhere" if variable.value is None else variable.value
+    if variable.name == VARIABLE:
+        says = f"container {container.name} takes GPUs by {VARIABLE}={value} and asks for none"
+    else:
+        says = f"container {container.name} takes devices by {variable.name}={value}"
+    advice = "remove the variable and ask for GPUs in limits, so that they are counted and not given twice"
+    does = f"remove {variable.name} from container {container.name}"
+    return Remark(variable.field, says, advice, Fix(does, (removal(variable.field),)))
 
 
 RULE = Rule(

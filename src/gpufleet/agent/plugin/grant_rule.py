@@ -1,0 +1,89 @@
+"""Who is refused whole devices for want of a grant, and whose own variables would count more than the grant.
+
+Without ``required`` a pod that another scheduler placed gets what is free. With it, it gets nothing, whoever
+placed it: what queues and quotas say then holds for every device of the node. A grant that names no device
+of this node (a node whose report came later) is one, and its pod gets what is free.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from gpufleet.agent.errors import RefusedError
+from gpufleet.agent.known import NodePod, NodePods
+from gpufleet.agent.plugin.claims import Stranger
+from gpufleet.agent.plugin.offer import Given
+from gpufleet.agent.plugin.whole import OpenClaim
+from gpufleet.kube.keys import VISIBLE_DEVICES as VISIBLE
+
+LOG = logging.getLogger(__name__)
+Asker = tuple[str, str]
+"""A container that may be asking: its pod (namespace/name), and its name."""
+
+
+def check_granted(claim: OpenClaim | None, rivals: Iterable[Stranger], pods: NodePods) -> None:
+    """Raises RefusedError where a pod without a grant may be the one that asks, and nobody else is known."""
+    if claim is not None:
+        return
+    askers = tuple(rivals)
+    without = [one.pod for one in askers if not has_grant(pods.get(one.uid), one.container)]
+    if askers and not without:
+        return
+    whom = f"{without[0]} has" if without else "the pod that asks is not known, or has"
+    raise RefusedError(
+        f"this node gives GPUs only to pods that gpufleet placed (--require-grant), and {whom} no grant: "
+        "set schedulerName to gpufleet's and leave nodeName out"
+    )
+
+
+def has_grant(pod: NodePod | None, container: str) -> bool:
+    """Whether the scheduler granted this container devices."""
+    return (
+        pod is not None
+        and pod.grant is not None
+        and any(one.container == container for one in pod.grant.containers)
+    )
+
+
+def check_variables(given: Given, askers: Iterable[Asker], pods: NodePods) -> None:
+    """Raises RefusedError where the variable tells the devices and a container sets it itself.
+
+    Kubernetes lets a container's own value win. With CDI nothing is lost: the runtime is told apart from it.
+    """
+    if is_by_variable(given):
+        for title, container, pod in _known(askers, pods):
+            if container in pod.named_devices:
+                why = f"sets {VISIBLE} itself, which would win: leave it out"
+                raise RefusedError(_own(title, container, why))
+            if container in pod.imported_variables:
+                why = f"takes variables from elsewhere (envFrom), perhaps {VISIBLE}: name those that it needs"
+                raise RefusedError(_own(title, container, why))
+
+
+def note_variables(given: Given, asker: Asker, pods: NodePods) -> None:
+    """Have the log say that a container's own variable counts for nothing."""
+    if is_by_variable(given):
+        return
+    for title, container, pod in _known([asker], pods):
+        if container in pod.named_devices:
+            told = {"pod": title, "container": container, "variable": VISIBLE}
+            LOG.info("a container's own variable counts for nothing beside what it was granted", extra=told)
+
+
+def is_by_variable(given: Given) -> bool:
+    """Whether a container learns its devices by the variable alone."""
+    return VISIBLE in given.environment and not given.cdi_devices and not given.annotations
+
+
+def _known(askers: Iterable[Asker], pods: NodePods) -> Iterator[tuple[str, str, NodePod]]:
+    by_title = {pod.title: pod for pod in pods.values() if not pod.finished}
+    for title, container in askers:
+        pod = by_title.get(title)
+        if pod is not None:
+            yield title, container, pod
+
+
+def _own(title: str, container: str, why: str) -> str:
+    return (
+        f"this node tells containers their devices by {VISIBLE} (--device-list-strategy), and container "
+        f"{container} of {title} {why}, or have the devices handed out by cdi-cri"
+    )
