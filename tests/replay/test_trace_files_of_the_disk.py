@@ -3,14 +3,13 @@
 import errno
 import io
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
 from gpufleet.replay.errors import FileReadError, TraceError
 from gpufleet.replay.trace_tasks import read_tasks
-from tests.replay.trace_files import MODELS, TASK_HEADER, table
+from tests.replay.trace_files import MODELS, table
 
 
 def refusal(path: Path | str) -> str:
@@ -61,10 +60,13 @@ def test_disk_that_fails_in_the_middle_is_the_world_not_the_input(
         read_tasks(path, MODELS)
 
 
-def test_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    writer = threading.Thread(target=lambda: path.write_text(TASK_HEADER + "\na,1,1,0,0\n", encoding="utf-8"))
-    writer.start()
-    assert read_tasks(path, MODELS).tasks[0].name == "a"
-    writer.join()
+    assert "is a pipe; expected a CSV or Parquet file; what a pipe delivers is written into one" in refusal(
+        path
+    )
+
+
+def test_a_file_of_the_kernel_is_no_table() -> None:
+    assert "is a file of the kernel" in refusal(Path("/proc/self/environ"))

@@ -6,12 +6,17 @@ No link is followed to the file itself, so that nobody can send our writes elsew
 """
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 from typing import Protocol
 
+from gpufleet.files.regular import UnfitFileError, read_regular
+
 PRIVATE = 0o600
 READABLE = 0o644
+FILE_BYTES_MAX = 64 << 20
+"""More than any record of ours: the largest holds a line for each container of a node."""
 
 
 class Disk(Protocol):
@@ -43,9 +48,10 @@ class MachineDisk:
 
     def read(self, path: Path) -> bytes:
         """As Disk."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
+        try:
+            return read_regular(path, FILE_BYTES_MAX, follow_links=False)
+        except UnfitFileError as error:
+            raise OSError(errno.EINVAL, error.problem, str(path)) from error
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         """As Disk."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Literal
 
-from gpufleet.agent.exporter.counters_file import ChosenCounters, default_counters, read_counters
+from gpufleet.agent.exporter.counters_file import BYTES_MAX, ChosenCounters, default_counters, read_counters
 from gpufleet.agent.exporter.errors import ExporterOptionError
 from gpufleet.agent.exporter.exporter import Exporter, Topics
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
@@ -12,6 +12,7 @@ from gpufleet.agent.exporter.server import Health, MetricsServer
 from gpufleet.agent.exporter.usage import PodOf
 from gpufleet.agent.settings import MetricsSettings
 from gpufleet.daemon.listening import address_of
+from gpufleet.files.regular import read_regular
 from gpufleet.kube.expiry import Expiry
 
 LOG = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def _counters(settings: MetricsSettings) -> ChosenCounters:
     if path is None:
         return default_counters()
     try:
-        text = path.read_bytes()
+        text = read_regular(path, BYTES_MAX, field="--counters")
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
         expected = "a file of counters in dcgm-exporter's CSV"

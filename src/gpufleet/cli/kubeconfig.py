@@ -13,7 +13,9 @@ def command(name: str, content: bool) -> None:
 
     For example: export KUBECONFIG="$(gpufleet kubeconfig)"
     """
+    from gpufleet.files.regular import read_regular
+    from gpufleet.kube.kubeconfig import LARGEST_FILE_BYTES
     from gpufleet.localkube import persistent
 
     path = persistent.running(name).kubeconfig
-    click.echo(path.read_text(encoding="utf-8") if content else str(path), nl=not content)
+    click.echo(read_regular(path, LARGEST_FILE_BYTES).decode() if content else str(path), nl=not content)

@@ -1,17 +1,18 @@
 """``gpufleet rerun``: decide again what a saved event log or snapshot says, and check that it is the same."""
 
-import gzip
 import itertools
 import json
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import TYPE_CHECKING
 
 import click
 
-GZIP_MAGIC = b"\x1f\x8b"
+if TYPE_CHECKING:
+    from gpufleet.files.lines import BoundedLines
+
+EXPECTED = "a file of `gpufleet replay --log` or `gpufleet snapshot`"
 SHOWN_CHARACTERS = 2000
 
 
@@ -57,21 +58,17 @@ def rerun_of(first: bytes, rest: Iterable[bytes], where: str) -> Iterator[tuple[
 
 
 @contextmanager
-def log_lines(log: Path) -> Iterator[IO[bytes]]:
+def log_lines(log: Path) -> Iterator["BoundedLines"]:
     """The lines of a log, unpacked where it is packed; InputError where it cannot be read."""
+    from gpufleet.files.lines import BoundedLines
     from gpufleet.model.errors import InputError
 
     try:
-        with log.open("rb") as file:
-            packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-            file.seek(0)
-            yield gzip.GzipFile(fileobj=file, mode="rb") if packed else file  # type: ignore[misc]
-    except (OSError, EOFError, zlib.error) as error:
+        with BoundedLines(log, expected=EXPECTED) as lines:
+            yield lines
+    except OSError as error:
         raise InputError(
-            "the log cannot be read",
-            field=str(log),
-            value=str(error),
-            expected="a file of `gpufleet replay --log` or `gpufleet snapshot`",
+            "the log cannot be read", field=str(log), value=str(error), expected=EXPECTED
         ) from error
 
 

@@ -1,6 +1,5 @@
 """``gpufleet whatif``: what changes would bring; ``gpufleet.scheduler.whatif`` finds it out."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,13 +92,15 @@ def command(
 
 def submitted(path: Path) -> "Submitted":
     """A file with work in it. Raises InputError where it cannot be read."""
+    from gpufleet.files.regular import read_regular, read_standard_input
+    from gpufleet.kube.yaml_documents import DOCUMENTS_MAX_BYTES
     from gpufleet.model.errors import InputError
     from gpufleet.scheduler.whatif.request import Submitted
 
     if str(path) == "-":
-        return Submitted("standard input", sys.stdin.buffer.read())
+        return Submitted("standard input", read_standard_input(DOCUMENTS_MAX_BYTES, field="--submit"))
     try:
-        return Submitted(path.name, path.read_bytes())
+        return Submitted(path.name, read_regular(path, DOCUMENTS_MAX_BYTES, field="--submit"))
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise InputError(problem, field="--submit", value=str(path), expected="a file of YAML") from error

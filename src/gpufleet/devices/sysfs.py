@@ -8,6 +8,8 @@ the GPUs of a driver; the vendors' backends read the rest.
 import re
 from pathlib import Path
 
+from gpufleet.files.regular import read_kernel_file
+
 SIZE_MAX_BYTES = 64 * 1024
 _NUMBER = re.compile(r"-?[0-9]{1,20}|0x[0-9a-fA-F]{1,16}")
 MIB = 1024 * 1024
@@ -22,8 +24,7 @@ def text(path: Path) -> str | None:
 def content(path: Path) -> bytes | None:
     """The file's bytes, up to a limit; None if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return file.read(SIZE_MAX_BYTES)
+        return read_kernel_file(path, SIZE_MAX_BYTES)
     except OSError:
         return None
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.files.regular import UnfitFileError, read_regular
 from gpufleet.kube.access import Endpoint, read_endpoint
 from gpufleet.kube.errors import SettingsError
 from gpufleet.kube.exec_plugin import ClusterInfo, Credential, ExecPlugin
@@ -26,6 +27,8 @@ from gpufleet.kube.kubeconfig import Chosen, Cluster, User
 # The kubelet renews a service account's token long before it expires; so often we look.
 TOKEN_FILE_AGE_S = 60.0
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+FILE_BYTES_MAX = 4 * 2**20
+"""More than any token, key or bundle of authorities has."""
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 _log = logging.getLogger(__name__)
@@ -229,8 +232,8 @@ class ConfiguredAccess:
         if self._token_read_at_s is None or now_s - self._token_read_at_s > TOKEN_FILE_AGE_S:
             path = self._chosen.user_file.parent / name
             try:
-                self._token = self._checked_token(path.read_text(encoding="utf-8").strip(), "tokenFile")
-            except (OSError, UnicodeDecodeError) as error:
+                self._token = self._checked_token(_text_of(path).strip(), "tokenFile")
+            except (OSError, UnicodeDecodeError, UnfitFileError) as error:
                 if not self._token:
                     raise _unreadable("user.tokenFile", path, self._chosen.user_file, error) from error
                 _log.warning("%s cannot be read any more; its last token stays in use", path)
@@ -261,8 +264,8 @@ def in_cluster_access(
             "this is no pod", field="KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", expected="both"
         )
     shown = f"[{host}]" if ":" in host else host
-    with contextlib.suppress(OSError):
-        namespace = namespace or (folder / "namespace").read_text(encoding="utf-8").strip()
+    with contextlib.suppress(OSError, UnfitFileError):
+        namespace = namespace or _text_of(folder / "namespace").strip()
     return ConfiguredAccess(
         Chosen(
             context="in-cluster",
@@ -273,6 +276,10 @@ def in_cluster_access(
             user_file=folder / "token",
         )
     )
+
+
+def _text_of(path: Path) -> str:
+    return read_regular(path, FILE_BYTES_MAX).decode("utf-8")
 
 
 def _bearer(token: str) -> str:
@@ -292,13 +299,17 @@ def _pem(data: str | None, name: str | None, file: Path, field: str) -> str:
         return ""
     path = file.parent / name
     try:
-        return path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_regular(path, FILE_BYTES_MAX).decode("ascii")
+    except (OSError, UnicodeDecodeError, UnfitFileError) as error:
         raise _unreadable(field, path, file, error) from error
 
 
 def _unreadable(field: str, path: Path, file: Path, error: Exception) -> SettingsError:
-    reason = error.strerror if isinstance(error, OSError) else "no text"
+    reason: str | None = "no text"
+    if isinstance(error, OSError):
+        reason = error.strerror
+    elif isinstance(error, UnfitFileError):
+        reason = error.problem
     return SettingsError(
         f"its file cannot be read ({reason})",
         field=field,

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gpufleet.files.regular import UnfitFileError, read_regular, size_words
 from gpufleet.kube.errors import SettingsError
 from gpufleet.model.errors import printable
 
@@ -179,13 +180,14 @@ def choose(files: list[Path], overrides: Overrides = NO_OVERRIDES) -> Chosen:
 def _read(path: Path) -> _File:
     where = str(path)
     try:
-        data = path.read_bytes()
+        data = read_regular(path, LARGEST_FILE_BYTES)
+    except UnfitFileError as error:
+        expected = f"a kubeconfig in a regular file of at most {size_words(LARGEST_FILE_BYTES)}"
+        raise SettingsError(error.problem, expected=expected, where=where) from error
     except OSError as error:
         raise SettingsError(
             f"cannot be read ({error.strerror})", expected="a kubeconfig file", where=where
         ) from error
-    if len(data) > LARGEST_FILE_BYTES:
-        raise SettingsError("is too large for a kubeconfig", where=where)
     if not data.strip():
         return _File()
     try:

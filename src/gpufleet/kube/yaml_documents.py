@@ -7,6 +7,8 @@ import yaml
 
 from gpufleet.model.errors import InputError, printable
 
+DOCUMENTS_MAX_BYTES = 64 * 2**20
+"""Of one file: as many objects as a large cluster has queues, a hundred times over."""
 EXPECTED = "Kubernetes objects as YAML or JSON"
 
 

@@ -6,10 +6,12 @@ thing. A token that is bound to a Node object has it, as a pod's token has it fr
 
 from pathlib import Path
 
+from gpufleet.files.regular import read_regular
 from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
 from gpufleet.localkube import kubeconfig
 from gpufleet.localkube.api import Api
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.plan import OWN_FILE_BYTES_MAX
 
 TOKEN_LASTS_S = 365 * 24 * 3600
 ACCOUNT = f"/api/v1/namespaces/{DEFAULT_IDENTITY.namespace}/serviceaccounts/{AGENT_ACCOUNT}"
@@ -25,7 +27,7 @@ def agent_kubeconfig(cluster: LocalCluster, node: str) -> Path:
     folder = cluster.folder / "users"
     folder.mkdir(exist_ok=True)
     path = folder / f"agent-of-{node}.kubeconfig"
-    authority = cluster.authority.read_bytes()
+    authority = read_regular(cluster.authority, OWN_FILE_BYTES_MAX)
     kubeconfig.write_with_token(path, f"gpufleet-{cluster.name}", cluster.url, authority, token)
     return path
 

@@ -22,6 +22,7 @@ from typing import Self
 
 import msgspec
 
+from gpufleet.files.regular import read_regular
 from gpufleet.localkube import child, control_plane, kubeconfig, plan
 from gpufleet.localkube.api import Api, tls_context
 from gpufleet.localkube.certificates import Authority
@@ -158,8 +159,8 @@ class LocalCluster:
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig of a user with nothing but the rights that RBAC gives to it and its groups."""
-        certificate = self.authority.read_bytes()
-        authority = Authority.load(certificate, (self.folder / "ca.key").read_bytes())
+        certificate = read_regular(self.authority, plan.OWN_FILE_BYTES_MAX)
+        authority = Authority.load(certificate, read_regular(self.folder / "ca.key", plan.OWN_FILE_BYTES_MAX))
         folder = self.folder / "users"
         folder.mkdir(exist_ok=True)
         path = folder / f"{user.replace('/', '_').replace(':', '_')}.kubeconfig"

@@ -12,12 +12,14 @@ from pathlib import Path
 import msgspec
 
 import gpufleet.kube
+from gpufleet.files.regular import read_regular
 from gpufleet.localkube.api import Api, Object
 from gpufleet.localkube.errors import ClusterError
 from gpufleet.model.errors import InternalError
 
 FOLDER = Path(gpufleet.kube.__file__).parent / "manifests"
 BETWEEN_DOCUMENTS = re.compile(r"^---\s*$", flags=re.MULTILINE)
+FILE_BYTES_MAX = 16 << 20
 DEFINITION = "CustomResourceDefinition"
 FIRST_KINDS = (DEFINITION, "Namespace", "ServiceAccount", "ClusterRole", "Role")
 """Kinds that others refer to, in the order of their making; all others follow as they stand."""
@@ -43,7 +45,7 @@ def install(api: Api, folder: Path = FOLDER) -> list[str]:
 def documents(folder: Path) -> Iterator[Object]:
     """Every object of every file, by file name."""
     for file in sorted(folder.glob("*.yaml")):
-        for text in BETWEEN_DOCUMENTS.split(file.read_text(encoding="utf-8")):
+        for text in BETWEEN_DOCUMENTS.split(read_regular(file, FILE_BYTES_MAX).decode()):
             decoded = msgspec.yaml.decode(text) if text.strip() else None
             if decoded is None:
                 continue

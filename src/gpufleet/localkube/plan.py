@@ -10,9 +10,13 @@ from typing import TypeVar
 
 import msgspec
 
+from gpufleet.files.regular import read_kernel_file, read_regular
+
 PLAN_FILE = "plan.json"
 PROCESSES_FILE = "processes.json"
 LOGS = "logs"
+OWN_FILE_BYTES_MAX = 4 << 20
+"""More than any file has that is written for a cluster: plans, keys, certificates."""
 
 # What the starter says through the leash: the cluster is furnished; it shall live on without the starter.
 FURNISHED = b"furnished\n"
@@ -79,7 +83,7 @@ class Processes(msgspec.Struct, frozen=True):
 def started_ticks(pid: int) -> int | None:
     """When a process started, in clock ticks since boot; None if there is none."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        stat = read_kernel_file(f"/proc/{pid}/stat").decode("utf-8", "replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The name stands in brackets and may hold anything, also brackets.
@@ -106,6 +110,6 @@ def read_plan(folder: Path) -> Plan | None:
 def read(path: Path, kind: type[Value]) -> Value | None:
     """What `write` wrote; None if nothing did, or the file is broken."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (FileNotFoundError, msgspec.DecodeError):
+        return msgspec.json.decode(read_regular(path, OWN_FILE_BYTES_MAX), type=kind)
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

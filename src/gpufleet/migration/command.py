@@ -1,12 +1,13 @@
 """``gpufleet import``: objects in, FleetQueues out, and what became of each field beside them."""
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from gpufleet.files.regular import read_regular, read_standard_input
+from gpufleet.kube.yaml_documents import DOCUMENTS_MAX_BYTES
 from gpufleet.migration.gathering import gather
 from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import as_yaml, manifest
@@ -30,9 +31,9 @@ def from_files(name: str, paths: Sequence[str]) -> Outcome:
     sources: list[Source] = []
     for path in paths:
         if path == STANDARD_INPUT:
-            sources += read_documents(sys.stdin.buffer.read(), "standard input")
+            sources += read_documents(read_standard_input(DOCUMENTS_MAX_BYTES), "standard input")
         else:
-            sources += read_documents(Path(path).read_bytes(), path)
+            sources += read_documents(read_regular(path, DOCUMENTS_MAX_BYTES), path)
     return converted(name, sources)
 
 

@@ -11,6 +11,8 @@ import resource
 import sys
 from pathlib import Path
 
+from gpufleet.files.regular import read_kernel_file
+
 KIBIBYTES_A_MEBIBYTE = 1024
 BYTES_A_MEBIBYTE = 1024 * 1024
 STATUS = Path("/proc/self/status")
@@ -26,7 +28,9 @@ def forget_peak() -> None:
 def peak_rss_mib() -> float:
     """The highest resident memory since ``forget_peak``."""
     with contextlib.suppress(OSError):
-        found = re.search(r"^VmHWM:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        found = re.search(
+            r"^VmHWM:\s+(\d+) kB", read_kernel_file(STATUS).decode("utf-8", "replace"), flags=re.MULTILINE
+        )
         if found:
             return round(int(found[1]) / KIBIBYTES_A_MEBIBYTE, 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

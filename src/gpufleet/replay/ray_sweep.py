@@ -15,16 +15,19 @@ from typing import Any
 import msgspec
 
 from gpufleet import __version__
+from gpufleet.files.regular import read_regular
 from gpufleet.model.errors import InputError, WorldError
 from gpufleet.replay.atomic_write import atomic_write
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep import Listener, Outcome
+from gpufleet.replay.table_bytes import TableLimits
 
 INPUTS = ("nodes_path", "pods_path", "arrivals_path")
 OUTPUTS = ("placements_path", "log_path")
 LOCAL = "local"
+FILE_BYTES_MAX = TableLimits().total_bytes
 
 Files = dict[str, tuple[str, bytes]]
 """By field of the request: (file name, content)."""
@@ -47,7 +50,9 @@ def files_of(request: RunRequest, fields: Sequence[str]) -> Files:
     """The request's files by field."""
     paths = {field: getattr(request, field) for field in fields}
     return {
-        field: (Path(path).name, Path(path).read_bytes()) for field, path in paths.items() if path is not None
+        field: (Path(path).name, read_regular(path, FILE_BYTES_MAX))
+        for field, path in paths.items()
+        if path is not None
     }
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 import msgspec
 
+from gpufleet.files.regular import UnfitFileError, open_regular
 from gpufleet.replay.errors import FileReadError, TraceError, shown_path
 
 MEBIBYTE = 1024 * 1024
@@ -107,7 +108,11 @@ def open_bytes(path: str | os.PathLike[str], limits: TableLimits) -> Iterator[By
     with _open_raw(path, file) as raw:
         plain = io.BufferedReader(raw, READ_BYTES)
         with read_errors(file):
-            is_gzip = plain.peek(2)[:2] == GZIP_MAGIC
+            first = plain.peek(2)[:2]
+        if first and not os.fstat(raw.fileno()).st_size:
+            # A file on a disk knows its size; those of /proc say 0, and some of them never end.
+            raise TraceError("is a file of the kernel", file=file, expected="a CSV or Parquet file")
+        is_gzip = first == GZIP_MAGIC
         if is_gzip:
             with _open_gzip(plain, file, limits) as source:
                 yield source
@@ -130,11 +135,12 @@ def _is_parquet(stream: "io.BufferedReader[io.FileIO] | gzip.GzipFile") -> bool:
 
 def _open_raw(path: str | os.PathLike[str], file: str) -> io.FileIO:
     try:
-        return io.FileIO(path, "r")
+        return open_regular(path)
+    except UnfitFileError as error:
+        expected = "a CSV or Parquet file; what a pipe delivers is written into one first"
+        raise TraceError(error.problem, file=file, expected=expected) from error
     except FileNotFoundError as error:
         raise TraceError("there is no such file", file=file, expected=_nearest(path)) from error
-    except IsADirectoryError as error:
-        raise TraceError("is a folder", file=file, expected="a CSV or Parquet file") from error
     except PermissionError as error:
         raise TraceError("may not be read by this user", file=file, expected="a readable file") from error
     except (OSError, ValueError) as error:

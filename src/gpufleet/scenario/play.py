@@ -5,7 +5,9 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.devices.documents import read_document
+from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
 from gpufleet.engine import event
+from gpufleet.files.regular import read_regular
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName
@@ -42,7 +44,7 @@ class Outcome(msgspec.Struct, frozen=True):
 def play_file(path: Path) -> Outcome:
     """Play the scenario of a file. Raises InputError, naming file and field, for a bad one."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, SIZE_MAX_BYTES)
     except OSError as error:
         raise ScenarioError(f"cannot be read: {error.strerror}", where=str(path)) from error
     text = read_document(data, ScenarioText, str(path), ScenarioError)

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpufleet.advise.cuda.image import ImageFacts
-from gpufleet.advise.cuda.image_store import MAXIMUM_BYTES, Archive, Folder, Store, too_large
+from gpufleet.advise.cuda.image_store import MAXIMUM_BYTES, Archive, Folder, Store
+from gpufleet.files.regular import read_beginning, read_regular
 from gpufleet.model.errors import InputError
 
 INDEX = "index.json"
@@ -111,9 +112,7 @@ def find_image(text: str, *, tag: str | None, platform: str) -> ImageFacts:
 def read_json(path: Path) -> ImageFacts:
     """An image's configuration, or what `docker inspect` printed."""
     where = str(path)
-    if path.stat().st_size > MAXIMUM_BYTES:
-        raise too_large("the file", where)
-    content = path.read_bytes()
+    content = read_regular(path, MAXIMUM_BYTES)
     document = _decode(content, where, "", Any)
     if isinstance(document, list):
         found = _decode(content, where, "", list[Inspected])
@@ -254,8 +253,7 @@ def _convert(document: object, kind: type[Kind], where: str, field: str) -> Kind
 
 
 def _begins_as_json(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(64).lstrip()[:1] in {b"{", b"["}
+    return read_beginning(path, 64).lstrip()[:1] in {b"{", b"["}
 
 
 def _refuse_misspelt_path(text: str) -> None:

@@ -10,8 +10,9 @@ import msgspec
 from gpufleet.advise.fit.cluster import Found
 from gpufleet.advise.lint.inputs import Inputs
 from gpufleet.advise.lint.run import read
-from gpufleet.advise.lint.snapshot_file import is_snapshot, snapshot_objects
+from gpufleet.advise.lint.snapshot_file import PACKED_MAX_BYTES, is_snapshot, snapshot_objects
 from gpufleet.advise.lint.source.nodes import data_of
+from gpufleet.files.regular import read_regular
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
@@ -24,7 +25,7 @@ def read_cluster_file(path: Path) -> Found:
     """The nodes, pods and reports of agents in this file. Raises InputError for what is malformed."""
     name = printable(str(path))
     try:
-        data = path.read_bytes()
+        data = read_regular(path, PACKED_MAX_BYTES, field="--cluster", expected=EXPECTED)
     except OSError as error:
         raise InputError(
             error.strerror or str(error), field="--cluster", value=name, expected=EXPECTED

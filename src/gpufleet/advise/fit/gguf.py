@@ -4,10 +4,10 @@ The format is at https://github.com/ggml-org/ggml/blob/master/docs/gguf.md: litt
 key-value pairs, then a name, dimensions and a type for each tensor. Versions 2 and 3 are read.
 """
 
+import io
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
 
 from gpufleet.advise.fit.architecture import facts_of
 from gpufleet.advise.fit.config import ModelConfig
@@ -15,12 +15,19 @@ from gpufleet.advise.fit.facts import Origin
 from gpufleet.advise.fit.formats import FORMATS
 from gpufleet.advise.fit.parts import all_parts
 from gpufleet.advise.fit.question import Model
+from gpufleet.files.regular import open_regular
 from gpufleet.model.errors import InputError, printable
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 TENSORS_MAX = 1 << 20
 TEXT_MAX = 1 << 24
+DIMENSIONS_MAX = 8
+"""ggml itself has four."""
+
+HEAD_BYTES_MAX = 512 << 20
+"""The largest vocabularies have some 30 MB; the lists of many tensors less."""
+
 STRING, ARRAY = 8, 9
 SCALARS = {
     0: "<B",
@@ -75,6 +82,21 @@ class Head:
     tensors: frozenset[str]
 
 
+class _HeadReader:
+    """Reads as far as a head may be long: a file with holes can claim one of terabytes."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._left = HEAD_BYTES_MAX
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, less at the end. Raises OverflowError beyond the limit."""
+        self._left -= size
+        if self._left < 0:
+            raise OverflowError
+        return self._file.read(size)
+
+
 def read_gguf(path: Path) -> Model:
     """The model of one file; raises InputError if it is none, or of a kind that is not known."""
     where = printable(str(path))
@@ -91,13 +113,13 @@ def read_gguf(path: Path) -> Model:
 def _read_head(path: Path) -> Head:
     where = printable(str(path))
     try:
-        with path.open("rb") as file:
-            return _head(file, where)
+        with io.BufferedReader(open_regular(path)) as file:
+            return _head(_HeadReader(file), where)
     except (struct.error, UnicodeDecodeError, OverflowError, MemoryError) as error:
         raise InputError("the file ends too early or is no GGUF", where=where) from error
 
 
-def _head(file: BinaryIO, where: str) -> Head:
+def _head(file: _HeadReader, where: str) -> Head:
     if file.read(4) != MAGIC:
         raise InputError("this is no GGUF file", where=where)
     version, tensors, pairs = struct.unpack("<IQQ", file.read(20))
@@ -108,7 +130,10 @@ def _head(file: BinaryIO, where: str) -> Head:
     for _ in range(tensors):
         names.add(_text(file))
         elements = 1
-        for _dimension in range(_number(file, "<I")):
+        dimensions = _number(file, "<I")
+        if dimensions > DIMENSIONS_MAX:
+            raise InputError("too many dimensions", where=where, field="dimensions", value=dimensions)
+        for _dimension in range(dimensions):
             elements *= _number(file, "<Q")
         kind = _number(file, "<I")
         file.read(8)
@@ -123,12 +148,12 @@ def _head(file: BinaryIO, where: str) -> Head:
     return Head(metadata, total, usual, frozenset(names))
 
 
-def _number(file: BinaryIO, form: str) -> int:
+def _number(file: _HeadReader, form: str) -> int:
     (value,) = struct.unpack(form, file.read(struct.calcsize(form)))
     return int(value)
 
 
-def _text(file: BinaryIO) -> str:
+def _text(file: _HeadReader) -> str:
     length = _number(file, "<Q")
     if length > TEXT_MAX:
         raise OverflowError
@@ -138,7 +163,7 @@ def _text(file: BinaryIO) -> str:
     return data.decode()
 
 
-def _value(file: BinaryIO, kind: int) -> Value:
+def _value(file: _HeadReader, kind: int) -> Value:
     if kind == STRING:
         return _text(file)
     if kind == ARRAY:

@@ -15,6 +15,7 @@ from gpufleet.advise.fit.parts import all_parts
 from gpufleet.advise.fit.question import Model
 from gpufleet.advise.fit.safetensors import header_bytes
 from gpufleet.advise.fit.spellings import read_config
+from gpufleet.files.regular import open_regular, read_regular
 from gpufleet.model.errors import InputError, printable
 
 CONFIG = "config.json"
@@ -48,8 +49,9 @@ def model_of_path(text: str) -> Model:
     path = Path(text).expanduser()
     if path.is_dir():
         path = _in_folder(path)
-    if not path.is_file():
+    if not path.exists():
         raise InputError("there is no such file", where=printable(text))
+    open_regular(path).close()
     if path.suffix == ".gguf":
         return read_gguf(path)
     if path.name.endswith(".index.json") or path.suffix == ".safetensors":
@@ -91,15 +93,7 @@ def _with_sizes(config: Path, sizes: Path | None) -> Model:
 
 
 def _bytes(path: Path) -> bytes:
-    size = path.stat().st_size
-    if size > CONFIG_BYTES_MAX:
-        raise InputError(
-            "the file is too large to be what its name says",
-            where=printable(str(path)),
-            value=size,
-            expected=f"at most {CONFIG_BYTES_MAX} bytes",
-        )
-    return path.read_bytes()
+    return read_regular(path, CONFIG_BYTES_MAX)
 
 
 def read_index(data: bytes, where: str) -> Index:

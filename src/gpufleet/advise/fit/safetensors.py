@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.files.regular import open_regular, read_at_most
 from gpufleet.model.errors import InputError, printable
 
 HEADER_BYTES_MAX = 100_000_000
@@ -19,11 +20,11 @@ class _Tensor(msgspec.Struct, frozen=True):
 
 def header_bytes(path: Path) -> int:
     """Bytes of all tensors of one file; raises InputError if it is none."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
+    with open_regular(path) as file:
+        length = int.from_bytes(read_at_most(file, 8) or b"", "little")
         if not 2 <= length <= HEADER_BYTES_MAX:
             raise InputError("this is no safetensors file", where=printable(str(path)))
-        head = file.read(length)
+        head = read_at_most(file, length) or b""
     try:
         tensors = msgspec.json.decode(head, type=dict[str, _Tensor])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

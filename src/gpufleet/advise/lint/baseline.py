@@ -12,9 +12,12 @@ from typing import Literal
 import msgspec
 
 from gpufleet.advise.lint.findings import Finding
+from gpufleet.files.regular import read_regular
 from gpufleet.model.errors import InputError
 
 Schema = Literal["gpufleet.io/lint-baseline/v1"]
+BASELINE_MAX_BYTES = 64 * 2**20
+"""A finding has some 200 bytes: as many as nobody works off."""
 Fingerprint = tuple[str, str, str, str]
 
 
@@ -45,8 +48,8 @@ def baseline_text(findings: Iterable[Finding]) -> str:
 def read_baseline(path: Path) -> Counter[Fingerprint]:
     """How many of each finding are known. Raises InputError, or OSError if it cannot be read."""
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=BaselineDocument)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        document = msgspec.json.decode(read_regular(path, BASELINE_MAX_BYTES), type=BaselineDocument)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             str(error), where=str(path), expected="a file that --write-baseline wrote"
         ) from error

@@ -11,7 +11,7 @@ from gpufleet.advise.lint.baseline import Fingerprint, baseline_text, read_basel
 from gpufleet.advise.lint.context import Context
 from gpufleet.advise.lint.findings import Finding, Report
 from gpufleet.advise.lint.fixing import fix
-from gpufleet.advise.lint.inputs import STANDARD_INPUT, Inputs, find_inputs
+from gpufleet.advise.lint.inputs import SIZE_MAX_BYTES, STANDARD_INPUT, Inputs, find_inputs
 from gpufleet.advise.lint.objects.cluster import Cluster
 from gpufleet.advise.lint.objects.measured_use import MeasuredUse
 from gpufleet.advise.lint.outputs.annotations import as_annotations
@@ -24,8 +24,9 @@ from gpufleet.advise.lint.rules import all_rules, page
 from gpufleet.advise.lint.run import Reading, lint, read
 from gpufleet.advise.lint.settings import NAME, Settings, read_settings
 from gpufleet.advise.lint.settling import FROM_BASELINE, Terms, settled
-from gpufleet.advise.lint.snapshot_file import is_snapshot, snapshot_cluster
+from gpufleet.advise.lint.snapshot_file import PACKED_MAX_BYTES, is_snapshot, snapshot_cluster
 from gpufleet.advise.lint.source.text import BYTE_ORDER_MARK, Problem, SourceText
+from gpufleet.files.regular import read_regular
 from gpufleet.model.errors import InputError
 from gpufleet.model.label_advice import nearest
 
@@ -119,7 +120,7 @@ def listing() -> str:
 
 def read_cluster(path: Path) -> Cluster:
     """The objects of a cluster in this file. Raises InputError for what is malformed."""
-    data = path.read_bytes()
+    data = read_regular(path, PACKED_MAX_BYTES)
     if is_snapshot(data):
         return snapshot_cluster(data, str(path))
     inputs = Inputs()
@@ -198,6 +199,10 @@ def _write(readings: Sequence[Reading], fixed: Sequence[Reading]) -> str:
             output = new.source.text
         elif new.source.text != old.source.text:
             path = Path(new.source.name)
-            mark = BYTE_ORDER_MARK if path.read_bytes().startswith(BYTE_ORDER_MARK.encode()) else ""
+            mark = (
+                BYTE_ORDER_MARK
+                if read_regular(path, SIZE_MAX_BYTES).startswith(BYTE_ORDER_MARK.encode())
+                else ""
+            )
             path.write_bytes((mark + new.source.text).encode())
     return output

@@ -4,17 +4,23 @@ Of a folder, only files that can hold manifests are read, and Helm's templates a
 are no YAML before they are rendered.
 """
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gpufleet.advise.lint.source.text import BYTE_ORDER_MARK, Position, Problem, SourceText
+from gpufleet.files.regular import UnfitFileError, read_regular, read_standard_input
 
 STANDARD_INPUT = "-"
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 CHART = "Chart.yaml"
 SIZE_MAX_BYTES = 64 * 2**20
+DEPTH_MAX = 100
+"""Folders in folders."""
+STANDARD_INPUT_HINT = (
+    f"give a regular file of at most {SIZE_MAX_BYTES >> 20} MiB, or pipe it to gpufleet lint -"
+)
 
 
 @dataclass
@@ -26,6 +32,15 @@ class Inputs:
     notices: list[str] = field(default_factory=list)
     named: set[str] = field(default_factory=set)
     """The names of those that were asked for by name and not found in a folder."""
+
+    def take(self, name: str, read: Callable[[], bytes]) -> None:
+        """Read one text and take it in, unless it is no file, too large, or no text. Raises OSError."""
+        try:
+            data = read()
+        except UnfitFileError as error:
+            self.problems.append(Problem(name, Position(1, 1), f"{error.problem}; {STANDARD_INPUT_HINT}"))
+        else:
+            self.add(name, data)
 
     def add(self, name: str, data: bytes) -> None:
         """Take one text in, unless it is none."""
@@ -49,21 +64,21 @@ def find_inputs(paths: Sequence[str], excluded: Sequence[str] = ()) -> Inputs:
     seen: set[Path] = set()
     for path in paths:
         if path == STANDARD_INPUT:
-            found.add(STANDARD_INPUT, sys.stdin.buffer.read())
+            found.take(STANDARD_INPUT, lambda: read_standard_input(SIZE_MAX_BYTES))
             found.named.add(STANDARD_INPUT)
         elif Path(path).is_dir():
             for file in _below(Path(path), found, excluded):
                 if file.resolve() not in seen:
                     seen.add(file.resolve())
-                    found.add(str(file), file.read_bytes())
+                    found.take(str(file), partial(read_regular, file, SIZE_MAX_BYTES))
         elif Path(path).resolve() not in seen:
             seen.add(Path(path).resolve())
             found.named.add(path)
-            found.add(path, Path(path).read_bytes())
+            found.take(path, partial(read_regular, path, SIZE_MAX_BYTES))
     return found
 
 
-def _below(folder: Path, found: Inputs, excluded: Sequence[str]) -> Iterator[Path]:
+def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1) -> Iterator[Path]:
     is_chart = (folder / CHART).is_file()
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith(".") or any(entry.match(pattern) for pattern in excluded):
@@ -74,7 +89,11 @@ def _below(folder: Path, found: Inputs, excluded: Sequence[str]) -> Iterator[Pat
                     f"{entry} is left out: helm template {folder} | gpufleet lint - reads it"
                 )
                 continue
-            yield from _below(entry, found, excluded)
+            if depth < DEPTH_MAX:
+                yield from _below(entry, found, excluded, depth + 1)
+            else:
+                problem = f"folders are nested deeper than {DEPTH_MAX}"
+                found.problems.append(Problem(str(entry), Position(1, 1), problem))
         elif entry.name == CHART:
             # It has an apiVersion, which is Helm's, and no kind.
             continue

@@ -11,6 +11,8 @@ from gpufleet.advise.lint.objects.measured_use import IDLE_HOURS_MAX
 from gpufleet.advise.lint.rule import Severity
 from gpufleet.advise.lint.suppressions import Excuse
 from gpufleet.devices.documents import read_document
+from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
+from gpufleet.files.regular import read_regular
 from gpufleet.model.errors import InputError
 
 NAME = ".gpufleet-lint.yaml"
@@ -50,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 def read_settings(path: Path, known_rules: frozenset[str]) -> Settings:
     """The settings in this file. Raises InputError naming the field, OSError if it cannot be read."""
-    settings = read_document(path.read_bytes(), Settings, str(path), InputError)
+    settings = read_document(read_regular(path, SIZE_MAX_BYTES), Settings, str(path), InputError)
     for rule_id, setting in settings.rules.items():
         field = f"rules.{rule_id}"
         if rule_id not in known_rules:

@@ -5,9 +5,6 @@ our business. It may be packed. What it cannot tell (RuntimeClasses, a kind that
 unknown.
 """
 
-import gzip
-import io
-import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,12 +13,14 @@ import msgspec
 from gpufleet.advise.lint.objects.cluster import Cluster
 from gpufleet.advise.lint.run import read
 from gpufleet.advise.lint.source.text import SourceText
+from gpufleet.files.unpacking import MAGIC, UnpackingLimits, unpacked
 from gpufleet.model.errors import InputError
 
-PACKED = b"\x1f\x8b"
 BEGINNING = b'{"snapshot":'
 FORMAT = "gpufleet.io/snapshot/v1"
 UNPACKED_MAX_BYTES = 2**30
+PACKED_MAX_BYTES = UNPACKED_MAX_BYTES
+"""Of a file that may be a snapshot, which need not be packed."""
 PLURALS = {"Node": "nodes", "Pod": "pods"}
 """The kinds that rules ask for, as the header calls those that could not be listed."""
 _EXPECTED = "a file of `gpufleet snapshot`"
@@ -37,7 +36,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 def is_snapshot(data: bytes) -> bool:
     """Whether the file is one, or packed, as no file of kubectl is."""
-    return data.startswith((PACKED, BEGINNING))
+    return data.startswith((MAGIC, BEGINNING))
 
 
 def snapshot_cluster(data: bytes, name: str) -> Cluster:
@@ -52,7 +51,7 @@ def snapshot_objects(data: bytes, name: str) -> tuple[list[dict[str, Any]], tupl
     try:
         header = msgspec.json.decode(lines[0] if lines else b"", type=_Header)
         objects = [one for line in lines[1:] if "kind" in (one := msgspec.json.decode(line))]
-    except (msgspec.DecodeError, TypeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
         raise InputError(str(error), where=name, expected=_EXPECTED) from error
     if header.snapshot != FORMAT:
         raise InputError("another format", where=name, value=header.snapshot, expected=FORMAT)
@@ -63,16 +62,7 @@ def snapshot_objects(data: bytes, name: str) -> tuple[list[dict[str, Any]], tupl
 
 
 def _unpacked(data: bytes, name: str) -> bytes:
-    if not data.startswith(PACKED):
-        return data
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            found = file.read(UNPACKED_MAX_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(str(error), where=name, expected=_EXPECTED) from error
-    if len(found) > UNPACKED_MAX_BYTES:
-        raise InputError(f"larger than {UNPACKED_MAX_BYTES >> 20} MiB", where=name)
-    return found
+    return unpacked(data, name, UnpackingLimits(UNPACKED_MAX_BYTES))
 
 
 def _cluster(objects: Iterable[dict[str, Any]], forbidden: tuple[str, ...], name: str) -> Cluster:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gpufleet.files.regular import read_regular
 from gpufleet.model.errors import InputError, WorldError
 
 EXAMPLE = "an address such as https://prometheus.example.com or http://localhost:9090"
@@ -30,7 +31,7 @@ class Access(msgspec.Struct, frozen=True):
             return ""
         data = _bytes_of(self.token_file)
         text = data.decode("latin-1").strip()
-        if not text or len(data) > FILE_BYTES_MAX or not text.isascii() or not text.isprintable():
+        if not text or not text.isascii() or not text.isprintable():
             # Its content is secret and stays out of the message.
             expected = "one line of printable ASCII"
             raise InputError("holds no bearer token", where=str(self.token_file), expected=expected)
@@ -71,7 +72,6 @@ def read_access(url: str, token_file: Path | None = None, authority_file: Path |
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(FILE_BYTES_MAX + 1)
+        return read_regular(path, FILE_BYTES_MAX)
     except OSError as error:
         raise WorldError(f"{path} cannot be read: {error.strerror}") from error

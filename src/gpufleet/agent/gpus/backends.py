@@ -18,6 +18,8 @@ from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import Description, read_description
 from gpufleet.devices.simulated.machine import Machine, Users
 from gpufleet.devices.simulated.topology import read_topology
+from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
+from gpufleet.files.regular import read_regular
 from gpufleet.model.gpu_catalogue import Vendor
 
 Backends = Mapping[Vendor, Callable[[], Asked]]
@@ -43,7 +45,7 @@ def simulated_backends(machine: Machine) -> Backends:
 def read_machine(file: Path, node: str, users: Users) -> Machine:
     """The simulated machine of a file, in our form or as fake-gpu-operator's topology. Raises InputError."""
     try:
-        text = file.read_bytes()
+        text = read_regular(file, SIZE_MAX_BYTES, field="--simulated")
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
         raise MachineError(

@@ -21,6 +21,7 @@ from gpufleet.agent.sharing.plans import Planner, Plans, nobody_shares
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.backend import XidEvent
 from gpufleet.devices.facts import GpuFacts, Link
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.kube.clock import Clock
 from gpufleet.model.errors import printable
 from gpufleet.model.gpu_catalogue import Vendor
@@ -160,7 +161,7 @@ def _listed(codes: Sequence[int]) -> str:
 def read_boot_id(proc: Path = Path("/proc")) -> str:
     """The id of this boot; empty where the machine does not tell."""
     try:
-        return (proc / BOOT_ID).read_text(encoding="ascii").strip()
+        return read_kernel_file(proc / BOOT_ID).decode("ascii", "replace").strip()
     except OSError:
         return ""
 

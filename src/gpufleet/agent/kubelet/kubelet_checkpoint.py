@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from gpufleet.agent.errors import KubeletError
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
+from gpufleet.files.regular import UnfitFileError, read_regular
 
 FILE = "kubelet_internal_checkpoint"
 """Beside the sockets of the device plugins."""
@@ -53,14 +54,13 @@ _DECODER = msgspec.json.Decoder(_File)
 def read_record(folder: Path) -> tuple[Recorded, ...]:
     """What the kubelet wrote down; nothing where it has written nothing yet. Raises KubeletError."""
     try:
-        with (folder / FILE).open("rb") as file:
-            data = file.read(MAXIMUM_BYTES + 1)
+        data = read_regular(folder / FILE, MAXIMUM_BYTES)
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise KubeletError(f"the kubelet's record of devices cannot be read: {error.strerror}") from error
-    if len(data) > MAXIMUM_BYTES:
-        raise KubeletError(f"the kubelet's record of devices has more than {MAXIMUM_BYTES} bytes")
+    except UnfitFileError as error:
+        raise KubeletError(f"the kubelet's record of devices {error.problem}") from error
     return decode_record(data)
 
 
@@ -69,7 +69,7 @@ def decode_record(data: bytes) -> tuple[Recorded, ...]:
     try:
         entries = _DECODER.decode(data).data.pod_device_entries or []
         return tuple(_recorded(entry) for entry in entries)
-    except (msgspec.DecodeError, UnicodeDecodeError, DecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DecodeError) as error:
         raise KubeletError(f"the kubelet's record of devices cannot be understood: {error}") from error
 
 

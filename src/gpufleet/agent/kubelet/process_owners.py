@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.files.regular import read_kernel_file
+
 PROC = Path("/proc")
 _TEXT_MAX = 64 * 1024
 # A UID as the API writes it, with underscores where systemd's naming took its dashes, or the hash that
@@ -36,8 +38,7 @@ def pod_of(pid: int) -> str | None:
 def owner_of(pid: int, proc: Path = PROC) -> ProcessOwner | None:
     """Whose process this is; None where it has ended, is in no pod, or cannot be looked at."""
     try:
-        with (proc / str(pid) / "cgroup").open("rb") as file:
-            text = file.read(_TEXT_MAX)
+        text = read_kernel_file(proc / str(pid) / "cgroup", _TEXT_MAX)
     except OSError:
         return None
     return owner_in(text.decode("ascii", "replace"))

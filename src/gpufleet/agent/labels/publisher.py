@@ -23,6 +23,7 @@ from gpufleet.agent.labels.on_node import OnNode
 from gpufleet.agent.labels.values import Labels
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.sharing.plugin_config import Discovery
+from gpufleet.files.regular import UnfitFileError, read_beginning
 from gpufleet.kube.backoff import Backoff, Patience
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
@@ -140,9 +141,8 @@ class LabelPublisher:
 def machine_type(file: Path) -> str:
     """The machine's type, as the file says; "" where there is none, or nobody may read it."""
     try:
-        with file.open(encoding="utf-8", errors="replace") as text:
-            return text.read(MACHINE_LENGTH_MAX).strip()
-    except OSError:
+        return read_beginning(file, MACHINE_LENGTH_MAX).decode("utf-8", "replace").strip()
+    except (OSError, UnfitFileError):
         return ""
 
 

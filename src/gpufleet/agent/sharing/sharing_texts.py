@@ -11,6 +11,7 @@ import msgspec
 
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
+from gpufleet.files.regular import UnfitFileError, read_regular
 from gpufleet.kube import resources
 from gpufleet.kube.changes import Change
 from gpufleet.kube.client import Client
@@ -69,14 +70,15 @@ def read_files(path: Path) -> Texts:
         if len(names) > KEYS_MAX:
             return Texts(where=where, problem=f"{len(names)} files, more than {KEYS_MAX}")
         return Texts({name: _read(folder / name) for name in names if (folder / name).is_file()}, where)
+    except UnfitFileError as problem:
+        return Texts(where=where, problem=f"{problem.where} {problem.problem}")
     except OSError as problem:
         return Texts(where=where, problem=f"cannot be read: {problem.strerror or type(problem).__name__}")
 
 
 def _read(path: Path) -> bytes:
-    """A file as far as a configuration may be long, and one byte more, so that a longer one is noticed."""
-    with path.open("rb") as file:
-        return file.read(SIZE_MAX_BYTES + 1)
+    """A file that is as long as a configuration may be."""
+    return read_regular(path, SIZE_MAX_BYTES)
 
 
 class ConfigMap(Structure, frozen=True):

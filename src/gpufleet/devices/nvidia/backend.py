@@ -19,6 +19,7 @@ from gpufleet.devices.nvidia.refusals import Answers, ResetNeededError, VersionM
 from gpufleet.devices.nvidia.resets import Resets
 from gpufleet.devices.nvidia.session import Session
 from gpufleet.devices.sample import ProcessUse, Sample
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.model.identifiers import DeviceId
 
 MODULE = "proc/driver/nvidia/version"
@@ -133,7 +134,7 @@ class NvidiaBackend:
         if not isinstance(error, VersionMismatchError):
             return error
         try:
-            text = (self._root / MODULE).read_text(encoding="ascii", errors="replace")
+            text = read_kernel_file(self._root / MODULE).decode("ascii", "replace")
         except OSError:
             text = ""
         module = MODULE_VERSION.search(text)

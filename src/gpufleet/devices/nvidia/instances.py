@@ -13,6 +13,7 @@ import msgspec
 from gpufleet.devices.facts import Engines, MigFacts
 from gpufleet.devices.nvidia.nvml import Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
+from gpufleet.files.regular import read_kernel_file
 
 MINORS = "proc/driver/nvidia-caps/mig-minors"
 PROFILE = re.compile(r" MIG (\S+)")
@@ -79,7 +80,7 @@ def capability_minors(root: Path) -> dict[str, int]:
     Lines such as ``gpu0/gi1/ci0/access 13``. Empty where the module lists none.
     """
     try:
-        text = (root / MINORS).read_text(encoding="ascii", errors="replace")
+        text = read_kernel_file(root / MINORS).decode("ascii", "replace")
     except OSError:
         return {}
     pairs = (line.rsplit(" ", 1) for line in text.splitlines())

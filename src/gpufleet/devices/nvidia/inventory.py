@@ -16,6 +16,7 @@ from gpufleet.devices.nvidia.links import links
 from gpufleet.devices.nvidia.nvml import MIB, Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers, CallFailedError, NotGivenError, ResetNeededError
 from gpufleet.devices.sysfs import number
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 
@@ -157,7 +158,7 @@ def _numa_node(nvml: Nvml, handle: Handle, bus_id: str | None, answers: Answers,
     if bus_id is not None:
         file = _folder(bus_id, root) / "numa_node"
         try:
-            node = int(file.read_text(encoding="ascii"))
+            node = int(read_kernel_file(file))
         except (OSError, ValueError):
             pass
         else:

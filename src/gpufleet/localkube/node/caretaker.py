@@ -21,6 +21,7 @@ from types import FrameType
 
 import msgspec
 
+from gpufleet.files.regular import read_regular
 from gpufleet.localkube import plan
 from gpufleet.localkube.errors import ClusterError
 from gpufleet.localkube.node import cgroups, configuration, linux, network
@@ -88,7 +89,9 @@ def clear(cluster_folder: Path) -> None:
 def first_process(cluster_folder: Path) -> int | None:
     """The id of the node's first process, None if it does not run."""
     try:
-        content = (cluster_folder / configuration.FOLDER / FIRST_PROCESS_FILE).read_bytes()
+        content = read_regular(
+            cluster_folder / configuration.FOLDER / FIRST_PROCESS_FILE, plan.OWN_FILE_BYTES_MAX
+        )
         written = msgspec.json.decode(content, type=Process)
     except (FileNotFoundError, msgspec.DecodeError):
         return None

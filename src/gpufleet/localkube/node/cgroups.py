@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.localkube.errors import ClusterError
 
 MOUNTS = Path("/proc/self/mounts")
@@ -36,8 +37,8 @@ def create(name: str) -> None:
         group.mkdir(exist_ok=True)
         for file in CPUSET_FILES:
             # Of version 1: a new group may use nothing until it is told what.
-            if (group / file).exists() and not (group / file).read_text(encoding="ascii").strip():
-                (group / file).write_bytes((hierarchy / file).read_bytes())
+            if (group / file).exists() and not _read(group / file).strip():
+                (group / file).write_bytes(_read(hierarchy / file).encode())
 
 
 def remove(name: str) -> None:
@@ -57,7 +58,7 @@ def remove(name: str) -> None:
 
 def hierarchies() -> Iterator[Path]:
     """Where the control groups of this machine are mounted."""
-    for line in MOUNTS.read_text(encoding="utf-8").splitlines():
+    for line in _read(MOUNTS).splitlines():
         _, place, kind, options, *_ = line.split(" ")
         if kind in {"cgroup", "cgroup2"} and "rw" in options.split(","):
             yield Path(place)
@@ -65,8 +66,8 @@ def hierarchies() -> Iterator[Path]:
 
 def _switch_on_controllers(hierarchy: Path) -> None:
     """Let groups use every controller that the machine has; ClusterError where that is refused."""
-    there = (hierarchy / CONTROLLERS).read_text(encoding="ascii").split()
-    on = (hierarchy / SWITCHED_ON).read_text(encoding="ascii").split()
+    there = _read(hierarchy / CONTROLLERS).split()
+    on = _read(hierarchy / SWITCHED_ON).split()
     for controller in there:
         if controller in on:
             continue
@@ -79,6 +80,10 @@ def _switch_on_controllers(hierarchy: Path) -> None:
             ) from error
 
 
+def _read(file: Path) -> str:
+    return read_kernel_file(file).decode()
+
+
 def _deepest_first(group: Path) -> Iterator[Path]:
     for folder, _, _ in os.walk(group, topdown=False):
         yield Path(folder)
@@ -87,7 +92,7 @@ def _deepest_first(group: Path) -> Iterator[Path]:
 def _empty(folder: Path) -> None:
     """Kill who is in this group and remove it, as far as that goes at once."""
     with contextlib.suppress(OSError):
-        for pid in (folder / PROCESSES).read_text(encoding="ascii").split():
+        for pid in _read(folder / PROCESSES).split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
     with contextlib.suppress(OSError):

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.files.regular import read_regular
 from gpufleet.localkube.certificates import Authority, write_private
 from gpufleet.localkube.node import images
 from gpufleet.localkube.node.network import NodeNetwork
 from gpufleet.localkube.node.private_view import KUBELET
-from gpufleet.localkube.plan import Program, Stage
+from gpufleet.localkube.plan import OWN_FILE_BYTES_MAX, Program, Stage
 
 NODE_NAME = "real-1"
 NODE_LABEL = "type=real"
@@ -63,7 +64,9 @@ def prepare(cluster_folder: Path, network: NodeNetwork, binaries: Mapping[str, P
 def read_spec(cluster_folder: Path) -> NodeSpec | None:
     """What was told of the real node of this cluster; None if it has none, or was not made to the end."""
     try:
-        return msgspec.json.decode((cluster_folder / FOLDER / SPEC_FILE).read_bytes(), type=NodeSpec)
+        return msgspec.json.decode(
+            read_regular(cluster_folder / FOLDER / SPEC_FILE, OWN_FILE_BYTES_MAX), type=NodeSpec
+        )
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 
@@ -99,7 +102,10 @@ def kubelet_flags(folder: Path) -> tuple[str, ...]:
 
 
 def _write_certificate(folder: Path, network: NodeNetwork) -> None:
-    authority = Authority.load((folder / "ca.crt").read_bytes(), (folder / "ca.key").read_bytes())
+    authority = Authority.load(
+        read_regular(folder / "ca.crt", OWN_FILE_BYTES_MAX),
+        read_regular(folder / "ca.key", OWN_FILE_BYTES_MAX),
+    )
     identity = authority.server((NODE_NAME,), (network.node_address,))
     write_private(folder / "kubelet.crt", identity.certificate)
     write_private(folder / "kubelet.key", identity.key)

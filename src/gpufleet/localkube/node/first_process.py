@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.localkube.errors import ClusterError
 from gpufleet.localkube.keeper import Keeper
 from gpufleet.localkube.node import agent_program, configuration, images, private_view
@@ -98,7 +99,7 @@ def _bury_orphans(ours: set[int]) -> None:
     """Collect the dead whose parents died before them; our own children are collected by who started them."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            fields = read_kernel_file(stat).decode("utf-8", "replace").rpartition(")")[2].split()
             pid = int(stat.parent.name)
             if fields[0] == "Z" and int(fields[1]) == os.getpid() and pid not in ours:
                 os.waitpid(pid, os.WNOHANG)

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.files.regular import read_beginning, read_regular
 from gpufleet.localkube.downloading import ARCHITECTURES
 from gpufleet.localkube.errors import ProgramsMissingError
 
+BUSYBOX_BYTES_MAX = 64 << 20
 BUSYBOX = "gpufleet.local/busybox:1"
 PAUSE = "gpufleet.local/pause:1"
 SLEEP = ("/bin/sleep", "2147483647")
@@ -56,7 +58,7 @@ def check_static(program: Path) -> None:
 
 def _segment_types(program: Path) -> list[int]:
     """The types of the parts that a 64-bit ELF program is loaded as; none if it is no such program."""
-    head = program.read_bytes()[:4096]
+    head = read_beginning(program, 4096)
     if head[:5] != b"\x7fELF\x02":
         return []
     start = int.from_bytes(head[32:40], "little")
@@ -76,7 +78,7 @@ def _layer(busybox: Path) -> bytes:
             archive.addfile(folder)
         for name, content in ACCOUNTS.items():
             _add(archive, name, content)
-        _add(archive, "bin/busybox", busybox.read_bytes(), 0o755)
+        _add(archive, "bin/busybox", read_regular(busybox, BUSYBOX_BYTES_MAX), 0o755)
         for applet in listed.stdout.split():
             if applet != "busybox":
                 link = tarfile.TarInfo(f"bin/{applet}")

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.localkube.errors import ClusterError
 
 NEEDED = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_MKNOD": 27}
@@ -39,7 +40,7 @@ def check() -> None:
 
 
 def _capabilities() -> int:
-    for line in STATUS.read_text(encoding="ascii").splitlines():
+    for line in read_kernel_file(STATUS).decode("ascii").splitlines():
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16)
     return 0

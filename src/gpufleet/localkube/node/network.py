@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.localkube.errors import ClusterError
 
 NUMBERS = 200
@@ -144,7 +145,7 @@ def ip(*arguments: str, may_fail: bool = False) -> None:
 def _routes() -> list[tuple[ipaddress.IPv4Network, str]]:
     """Where the machine sends packets, and through which device."""
     found = []
-    for line in ROUTES.read_text(encoding="ascii").splitlines()[1:]:
+    for line in read_kernel_file(ROUTES).decode("ascii").splitlines()[1:]:
         device, destination, _, _, _, _, _, mask = line.split()[:8]
         network = ipaddress.IPv4Network((_little_endian(destination), str(_little_endian(mask))))
         found.append((network, device))

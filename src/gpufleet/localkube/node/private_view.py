@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.localkube.node import linux
 
 KUBELET = "/var/lib/kubelet"
@@ -90,7 +91,7 @@ def _cover(parent: Path, own: Mapping[str, Path]) -> None:
 def _copy_settings(folder: Path) -> None:
     for real, copy in _settings(folder):
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(real.read_bytes())
+        copy.write_bytes(read_kernel_file(real))
         linux.mount(str(copy), str(real), flags=linux.MS_BIND)
 
 

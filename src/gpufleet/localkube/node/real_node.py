@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.files.regular import read_kernel_file
 from gpufleet.localkube import child, plan
 from gpufleet.localkube.api import Api, Object
 from gpufleet.localkube.errors import ClusterError, ProgramFailedError
@@ -167,7 +168,7 @@ def _children(parent: int) -> Iterator[tuple[str, int]]:
     """Name and id of each child of a process."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            before, _, after = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")
+            before, _, after = read_kernel_file(stat).decode("utf-8", "replace").rpartition(")")
             state, its_parent = after.split()[:2]
             if int(its_parent) == parent and state != "Z":
                 yield before.partition("(")[2], int(stat.parent.name)
