@@ -8,7 +8,8 @@ import pytest
 from gpufleet.cli import explain_output
 from gpufleet.cli.explain_output import lines, show
 from gpufleet.cli.main import main
-from gpufleet.cli.terminal import harmless_line, with_color
+from gpufleet.cli.terminal import with_color
+from gpufleet.model.visible import visible_line
 from gpufleet.scheduler.questions.answer import (
     SCHEMA,
     Answer,
@@ -97,7 +98,7 @@ def test_colour_is_for_terminals_and_obeys_the_usual_variables(monkeypatch: pyte
 
 
 def test_what_could_move_a_cursor_is_escaped() -> None:
-    assert harmless_line("a\x1b[2Jb\u202e\r\n") == "a\\x1b[2Jb\\u202e\\r\\n"
+    assert visible_line("a\x1b[2Jb\u202e\r\n") == "a\\x1b[2Jb\\u202e\\r\\n"
 
 
 def test_without_a_cluster_the_error_says_how_to_have_one(

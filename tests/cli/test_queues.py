@@ -11,8 +11,8 @@ import pytest
 from gpufleet.cli.main import main
 from gpufleet.cli.queues_output import Look, lines, plain, show
 from gpufleet.cli.queues_table import Glyphs
-from gpufleet.cli.terminal import harmless_line
 from gpufleet.model.errors import InputError
+from gpufleet.model.visible import visible_line
 from gpufleet.scheduler.questions.queue_answer import (
     SCHEMA,
     PolicyRow,
@@ -146,7 +146,7 @@ def test_deep_trees_and_hostile_names_stay_lines() -> None:
     assert len(list(lines(every, Look(width=80)))) == 1001
     broken = QueueRow("q", active=False, problems=(Problem("Malformed", "a\x1b[2J\nb"),))
     (*_, last) = lines(QueuesAnswer(SCHEMA, Source.STATUS, "", (broken,)), Look())
-    assert harmless_line(last.text) == "q: Malformed: a\\x1b[2J\\nb"
+    assert visible_line(last.text) == "q: Malformed: a\\x1b[2J\\nb"
 
 
 def test_amounts_are_numbers_that_people_read() -> None:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.output import echo_line
+
 
 @click.command(name="check")
 @click.option(
@@ -39,7 +41,7 @@ async def _check(namespace: str, kubeconfig: Path | None, context: str) -> int:
     code = ExitCode.DONE
     try:
         async for finding in findings(Client(transport, MachineClock(), random.Random()), namespace):
-            click.echo(f"{'ok' if finding.good else 'NOT ok':8}{finding.sentence}")
+            echo_line(f"{'ok' if finding.good else 'NOT ok':8}{finding.sentence}")
             code = code if finding.good else ExitCode.WORLD_FAILED
     finally:
         await transport.close()

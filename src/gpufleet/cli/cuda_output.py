@@ -1,11 +1,11 @@
 """How ``gpufleet cuda`` prints a judgement: for people, or as JSON, and with which code it ends."""
 
-import json
 import textwrap
 
 from gpufleet.advise.cuda.answer import Answer, Check
 from gpufleet.advise.cuda.judging import Judgement
 from gpufleet.advise.cuda.tables import tables
+from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.model.cuda_compatibility import AS_OF
 
 SCHEMA = "gpufleet.io/cuda/v1"
@@ -21,7 +21,11 @@ def code(answer: Answer) -> int:
 
 def show(judgement: Judgement, *, as_json: bool) -> None:
     """Print it on standard output."""
-    print(json.dumps(document(judgement), indent=2) if as_json else "\n".join(lines(judgement)))
+    if as_json:
+        echo_json(document(judgement))
+        return
+    for line in lines(judgement):
+        echo_line(line)
 
 
 def document(judgement: Judgement) -> dict[str, object]:

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator
 
-import click
-import msgspec
-
-from gpufleet.cli.terminal import harmless_line
+from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.scheduler.defragment.plan import DefragmentPlan, PlannedMove
 from gpufleet.scheduler.questions.case import counted
 
@@ -16,15 +13,15 @@ CUT = "Not every move was looked at: the fleet is too large for that."
 def show(plan: DefragmentPlan, output: str, *, applies: bool = False) -> None:
     """To standard output; ``applies``: the moves are made next."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(plan), indent=2))
+        echo_json(plan)
         return
     for line in lines(plan, applies=applies):
-        click.echo(harmless_line(line))
+        echo_line(line)
 
 
 def tell(line: str) -> None:
     """What becomes of the moves, as it happens, on standard error."""
-    click.echo(harmless_line(line), err=True)
+    echo_line(line, err=True)
 
 
 def lines(plan: DefragmentPlan, *, applies: bool) -> Iterator[str]:

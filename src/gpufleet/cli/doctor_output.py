@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
-import msgspec
 
 from gpufleet.advise.doctor.check import Grade
 from gpufleet.advise.doctor.checks import all_checks
 from gpufleet.advise.doctor.diagnosis import Diagnosis, Found, PointVerdict, Status
 from gpufleet.advise.doctor.report import report_of
-from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, harmless_line, with_color
+from gpufleet.cli.output import echo_json, echo_painted, terminal_of
+from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, with_color
+from gpufleet.model.visible import visible_line
 
 HUES = {Status.PASSED: "green", Status.FAILED: "red", Status.NOT_JUDGED: "yellow"}
 MARGIN = 8
@@ -27,25 +28,25 @@ def progress() -> Iterator[Callable[[str], None]]:
 
     def tell(what: str) -> None:
         if shows:
-            click.echo(f"\r\x1b[Kdoctor: reading {what}", nl=False, err=True)
+            click.echo(f"\r\x1b[Kdoctor: reading {visible_line(what)}", terminal_of(sys.stderr), nl=False)
 
     try:
         yield tell
     finally:
         if shows:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            click.echo("\r\x1b[K", terminal_of(sys.stderr), nl=False)
 
 
 def show(diagnosis: Diagnosis, output: str, color: str, *, verbose: bool) -> None:
     """Print the diagnosis."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(report_of(diagnosis)), indent=2))
+        echo_json(report_of(diagnosis))
         return
     terminal = shutil.get_terminal_size((WIDTH_FALLBACK, 24)).columns
     width = min(WIDTH_MOST, max(WIDTH_LEAST, terminal))
     colored = with_color(color)
     for line in lines(diagnosis, width, verbose=verbose):
-        click.echo(_painted(harmless_line(line), colored), color=colored)
+        echo_painted(_painted(visible_line(line), colored), colored=colored)
 
 
 def lines(diagnosis: Diagnosis, width: int, *, verbose: bool) -> Iterator[str]:

@@ -9,9 +9,11 @@ import textwrap
 from collections.abc import Iterator
 
 import click
-import msgspec
 
-from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, harmless_line, with_color
+from gpufleet.cli.output import echo_json, echo_painted
+from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, with_color
+from gpufleet.kube.yaml_documents import yaml_text
+from gpufleet.model.visible import visible_line
 from gpufleet.scheduler.questions.answer import Answer, DeviceRow, GangRow, MemberRow, ReasonRow, State
 
 MARGIN = 11
@@ -24,20 +26,20 @@ HEADINGS = ("Why", "Way out", "Node", "Nodes", "Gang", "Pods", "Note")
 def show(answer: Answer, output: str, color: str) -> None:
     """Print the answer."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        echo_json(answer)
     elif output == "yaml":
-        click.echo(msgspec.yaml.encode(answer), nl=False)
+        click.echo(yaml_text(answer), nl=False)
     else:
         width = shutil.get_terminal_size((WIDTH_FALLBACK, 24)).columns
         colored = with_color(color)
         for line in lines(answer, min(WIDTH_MOST, max(WIDTH_LEAST, width))):
-            shown = harmless_line(line)
-            click.echo(painted(shown, answer) if colored else shown, color=colored)
+            shown = visible_line(line)
+            echo_painted(painted(shown, answer) if colored else shown, colored=colored)
 
 
 def painted(line: str, answer: Answer) -> str:
     """A line with its heading in colour."""
-    if line == harmless_line(line) and line.startswith(str(answer.subject)):
+    if line == visible_line(line) and line.startswith(str(answer.subject)):
         subject = str(answer.subject)
         hue = COLOR_BY_STATE.get(answer.state, "yellow")
         return click.style(subject, fg=hue, bold=True) + line[len(subject) :]

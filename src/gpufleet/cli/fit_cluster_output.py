@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-import click
-import msgspec
-
 from gpufleet.advise.fit.answer import Verdict
 from gpufleet.advise.fit.on_cluster import ClusterAnswer
 from gpufleet.cli.fit_output import divided, of_card, table
+from gpufleet.cli.output import echo_json, echo_line
 
 NODES_SHOWN = 8
 
@@ -15,10 +13,10 @@ NODES_SHOWN = 8
 def show_places(found: ClusterAnswer, output: str) -> None:
     """To standard output."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        echo_json(found)
         return
     for line in lines(found):
-        click.echo("".join(one if one.isprintable() else "?" for one in line))
+        echo_line(line)
 
 
 def lines(found: ClusterAnswer) -> Iterator[str]:

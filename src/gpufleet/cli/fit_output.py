@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
-import msgspec
 
 from gpufleet.advise.fit.answer import About, Answer, CardFit, Verdict
 from gpufleet.advise.fit.catalogue import cards, models
 from gpufleet.advise.fit.manifest import TO_FILL_IN, TO_FILL_IN_FOR_SEVERAL_NODES
 from gpufleet.advise.fit.ranges import GIB, Amount
+from gpufleet.cli.output import echo_json, echo_line
 
 ANSWERS = {Verdict.YES: "fits", Verdict.TIGHT: "does not surely fit", Verdict.NO: "does not fit"}
 
@@ -17,31 +17,31 @@ ANSWERS = {Verdict.YES: "fits", Verdict.TIGHT: "does not surely fit", Verdict.NO
 def show(answer: Answer, output: str, *, detailed: bool) -> None:
     """To standard output; ``detailed``: card by card with all its memory."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        echo_json(answer)
         return
     for line in lines(answer, detailed=detailed):
-        click.echo("".join(one if one.isprintable() else "?" for one in line))
+        echo_line(line)
 
 
 def show_manifest(objects: list[dict[str, Any]], output: str) -> None:
     """What `kubectl apply -f -` takes, and on standard error what is left to whoever applies it."""
     if output == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": objects}
-        click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2))
+        echo_json(whole)
     else:
         import yaml
 
         click.echo(yaml.safe_dump_all(objects, sort_keys=False, width=110), nl=False)
     is_group = objects[-1]["kind"] == "LeaderWorkerSet"
     for line in (*TO_FILL_IN, *(TO_FILL_IN_FOR_SEVERAL_NODES if is_group else ())):
-        click.echo(f"note: {line}", err=True)
+        echo_line(f"note: {line}", err=True)
 
 
 def show_catalogue(output: str) -> None:
     """All models and cards, and which of their facts somebody checked where."""
     if output == "json":
         both = {"schema": 1, "models": models(), "cards": cards()}
-        click.echo(msgspec.json.format(msgspec.json.encode(both), indent=2))
+        echo_json(both)
         return
     rows = [("model", "parameters", "published", "on the hub", "configuration")]
     rows += [
@@ -49,7 +49,7 @@ def show_catalogue(output: str) -> None:
         for one in models()
     ]
     for line in table(rows):
-        click.echo(line)
+        echo_line(line)
     click.echo("")
     rows = [("card", "usable", "", "bandwidth", "")]
     rows += [
@@ -63,7 +63,7 @@ def show_catalogue(output: str) -> None:
         for one in cards()
     ]
     for line in table(rows):
-        click.echo(line)
+        echo_line(line)
 
 
 def lines(answer: Answer, *, detailed: bool) -> Iterator[str]:

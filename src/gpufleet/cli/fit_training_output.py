@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator
 
-import click
-import msgspec
-
 from gpufleet.advise.fit.answer import Training, TrainingAnswer, Verdict
 from gpufleet.advise.fit.ranges import Amount
 from gpufleet.cli.fit_output import ANSWERS, billions, origin, row, table
+from gpufleet.cli.output import echo_json, echo_line
 
 
 def show_training(answer: TrainingAnswer, output: str, *, detailed: bool) -> None:
     """To standard output; ``detailed``: card by card with all its memory."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        echo_json(answer)
         return
     for line in lines(answer, detailed=detailed):
-        click.echo("".join(one if one.isprintable() else "?" for one in line))
+        echo_line(line)
 
 
 def lines(answer: TrainingAnswer, *, detailed: bool) -> Iterator[str]:

@@ -90,6 +90,7 @@ def command(
     import datetime as dt
 
     from gpufleet.advise.lint.command import Wishes, explain, listing, read_cluster, run
+    from gpufleet.cli.output import echo_data, echo_line
 
     if linter is not None:
         from gpufleet.advise.lint.exemptions import profile
@@ -115,8 +116,8 @@ def command(
     files = (config, baseline, write_baseline)
     outcome = run(paths, Wishes(today, form, fail_on, fixes, shows_difference, facts, use, *files))
     for message in outcome.messages:
-        click.echo(message, err=True)
-    click.echo(outcome.output, nl=False)
+        echo_line(message, err=True)
+    echo_data(outcome.output)
     # A mended text on standard output must stay fit for a pipe.
     click.echo(outcome.report, nl=False, err=fixes and not shows_difference and "-" in paths)
     return outcome.code

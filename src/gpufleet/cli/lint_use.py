@@ -6,6 +6,7 @@ import click
 
 from gpufleet.advise.lint.objects.measured_use import MeasuredUse
 from gpufleet.advise.measured.samples import Sample
+from gpufleet.cli.output import echo_line
 from gpufleet.cli.prices import read_price
 from gpufleet.cli.prometheus_options import Question, use_of_prometheus
 from gpufleet.model.errors import InputError
@@ -33,7 +34,7 @@ def measured_use(table: Path | None, question: Question, prices: tuple[str, ...]
         use = use_of_prometheus(question, STEP_S)
         samples, notes = use.samples, use.notes
     for note in notes:
-        click.echo(note, err=True)
+        echo_line(note, err=True)
     if not samples:
         raise InputError("no sample", where=str(table), expected="at least one row of use")
     return MeasuredUse(samples, prices=dict(map(read_price, prices)))

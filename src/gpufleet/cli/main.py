@@ -16,6 +16,7 @@ from enum import IntEnum
 import click
 
 from gpufleet import __version__
+from gpufleet.cli.output import visible_streams
 from gpufleet.model.errors import InputError, WorldError
 
 COMMANDS = {
@@ -98,6 +99,11 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "gpufleet") -
         if isinstance(stream, io.TextIOWrapper):
             # What a terminal without UTF-8 cannot show is shown escaped.
             stream.reconfigure(errors="backslashreplace")
+    with visible_streams():
+        return _run(arguments, program)
+
+
+def _run(arguments: Sequence[str] | None, program: str) -> int:
     try:
         result = gpufleet.main(
             arguments, prog_name=program, complete_var="_GPUFLEET_COMPLETE", standalone_mode=False

@@ -4,6 +4,7 @@
 """
 
 import datetime as dt
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -98,10 +99,11 @@ def use_of_prometheus(question: Question, step_s: int, namespaces: tuple[str, ..
     from gpufleet.advise.prometheus.client import Prometheus
     from gpufleet.advise.prometheus.gpu_use import gpu_use
     from gpufleet.advise.prometheus.window import window_until
+    from gpufleet.cli.output import terminal_of
 
     access = read_access(question.url or "", question.token_file, question.authority_file)
     window = window_until(read_until(question.until), question.window_s, step_s)
-    messages = Console(stderr=True)
+    messages = Console(file=terminal_of(sys.stderr))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True) as progress:
         bar = progress.add_task(f"asking {access.url}", total=None)

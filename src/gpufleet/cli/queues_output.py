@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import click
-import msgspec
 
+from gpufleet.cli.output import echo_json, echo_line, echo_painted
 from gpufleet.cli.queues_table import Column, Glyphs, Line, laid_out, tree_names
-from gpufleet.cli.terminal import harmless_line, with_color
+from gpufleet.cli.terminal import with_color
+from gpufleet.kube.yaml_documents import yaml_text
 from gpufleet.model.errors import InputError
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.quantity import Quantity, parse_quantity
+from gpufleet.model.visible import visible_line
 from gpufleet.scheduler.questions.queue_answer import QueueRow, QueuesAnswer, ReservationRow, ResourceRow
 
 GPU = "gpu"
@@ -56,21 +58,21 @@ class Look(NamedTuple):
 def show(answer: QueuesAnswer, output: str, resource: str, color: str, *, one: str = "") -> None:
     """Print the answer; ``one`` is the queue that was asked about, if one was."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        echo_json(answer)
         return
     if output == "yaml":
-        click.echo(msgspec.yaml.encode(answer), nl=False)
+        click.echo(yaml_text(answer), nl=False)
         return
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size((WIDTH_FALLBACK, 24)).columns if terminal else None
     look = Look(resource, output == "wide", terminal, _glyphs(), width)
     colored = with_color(color)
     for line in lines(answer, look, one=one):
-        shown = harmless_line(line.text)
+        shown = visible_line(line.text)
         painted = click.style(shown, fg=line.color) if colored and line.color else shown
-        click.echo(painted, color=colored)
+        echo_painted(painted, colored=colored)
     for note in answer.notes:
-        click.echo(f"note: {harmless_line(note)}", err=True)
+        echo_line(f"note: {note}", err=True)
 
 
 def _glyphs() -> Glyphs:

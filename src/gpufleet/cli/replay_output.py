@@ -8,12 +8,13 @@ import os
 import sys
 from pathlib import Path
 
-import msgspec
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from gpufleet.cli.output import terminal_of
+from gpufleet.model import visible
 from gpufleet.replay.atomic_write import atomic_write, check_target
 from gpufleet.replay.errors import FileWriteError, shown_path
 from gpufleet.replay.plan import Plan, titles
@@ -73,8 +74,9 @@ class Output:
         self._quiet = quiet
         self._out = out
         self._json_path = json_path
-        self._answers = Console(highlight=False, stderr=json_path == STDOUT)
-        self._messages = Console(stderr=True, highlight=False)
+        answers = sys.stderr if json_path == STDOUT else sys.stdout
+        self._answers = Console(highlight=False, file=terminal_of(answers))
+        self._messages = Console(highlight=False, file=terminal_of(sys.stderr))
 
     def check_targets(self, log_path: str | None) -> None:
         """Make the folder for the results, and find out now whether they can be written."""
@@ -94,7 +96,7 @@ class Output:
     def tell_notes(self, planned: Plan) -> None:
         """What was found in the input that does no harm."""
         for note in dict.fromkeys(planned.trace.notes + planned.replayed.notes):
-            self._messages.print(f"note: {note}", soft_wrap=True, markup=False)
+            self._messages.print(visible.visible_line(f"note: {note}"), soft_wrap=True, markup=False)
 
     def sweep(self, planned: Plan, jobs: int | None, ray_address: str | None) -> Outcome:
         """Do the runs, with a progress bar on a terminal."""
@@ -135,14 +137,16 @@ class Output:
                 self._messages.print("drawing the report ...", style="dim")
             files = write_report(result, out)
             if not self._quiet:
-                self._messages.print(f"report: {files.page}", soft_wrap=True)
+                self._messages.print(
+                    visible.visible_line(f"report: {files.page}"), soft_wrap=True, markup=False
+                )
 
     def show(self, result: SweepResult) -> None:
         """The answer as a table."""
         if self._quiet or not result.runs:
             return
         what = f"{result.pods_file} on {result.nodes_file}: {result.nodes} nodes, {result.gpus} GPUs"
-        self._answers.print(what, soft_wrap=True, markup=False)
+        self._answers.print(visible.visible_line(what), soft_wrap=True, markup=False)
         if result.mode == "timeline":
             self._answers.print(timeline_table(result))
             self._answers.print(TIMELINE_LEGEND, style="dim")
@@ -158,7 +162,9 @@ class Output:
         rows = result.skipped_rows
         for row in rows[:SKIPPED_ROWS_SHOWN]:
             self._messages.print(
-                f"left out: {row.file}, row {row.row}: {row.problem}", soft_wrap=True, markup=False
+                visible.visible_line(f"left out: {row.file}, row {row.row}: {row.problem}"),
+                soft_wrap=True,
+                markup=False,
             )
         if len(rows) > SKIPPED_ROWS_SHOWN:
             self._messages.print(f"left out: {len(rows) - SKIPPED_ROWS_SHOWN} more rows, see the JSON")
@@ -168,12 +174,14 @@ class Output:
         done, missing = len(outcome.results), outcome.missing()
         why = "interrupted; " if outcome.interrupted else ""
         sentence = f"gpufleet: {why}{done} of {done + len(missing)} runs are done, missing: "
-        self._messages.print(sentence + "; ".join(missing), soft_wrap=True, markup=False)
+        self._messages.print(
+            visible.visible_line(sentence + "; ".join(missing)), soft_wrap=True, markup=False
+        )
 
 
 def json_text(result: SweepResult) -> str:
     """The whole result as JSON."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=1).decode() + "\n"
+    return visible.json_text(result, indent=1) + "\n"
 
 
 def write_text(text: str, path: Path) -> None:

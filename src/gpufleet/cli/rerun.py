@@ -74,5 +74,7 @@ def log_lines(log: Path) -> Iterator["BoundedLines"]:
 
 def shown(line: bytes) -> str:
     """The beginning of a line, with nothing in it that a terminal would act on."""
+    from gpufleet.model.visible import visible_line
+
     text = line.decode(errors="replace").rstrip()[:SHOWN_CHARACTERS]
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return visible_line(text)

@@ -24,9 +24,8 @@ def run(files: tuple[Path, ...], output: str | None) -> int:
 
     Ends with code 1 if something came out otherwise than expected, 2 if a file is bad.
     """
-    import msgspec
-
     from gpufleet.cli.main import ExitCode
+    from gpufleet.cli.output import echo_json, echo_line
     from gpufleet.model.errors import InputError
     from gpufleet.scenario.command import files_of, play_files
 
@@ -34,7 +33,7 @@ def run(files: tuple[Path, ...], output: str | None) -> int:
     code, played, failed = ExitCode.DONE, 0, 0
     for outcome in play_files(files_of(files)):
         if isinstance(outcome, InputError):
-            click.echo(f"gpufleet: {outcome}", err=True)
+            echo_line(f"gpufleet: {outcome}", err=True)
             code = ExitCode.BAD_INPUT
             continue
         played += 1
@@ -42,10 +41,10 @@ def run(files: tuple[Path, ...], output: str | None) -> int:
             failed += 1
             code = code or ExitCode.BUG
         if output == "json":
-            click.echo(msgspec.json.encode(outcome))
+            echo_json(outcome, indent=0)
         else:
-            click.echo(f"{'ok' if outcome.passed else 'NOT OK':8}{outcome.file}: {outcome.title}")
+            echo_line(f"{'ok' if outcome.passed else 'NOT OK':8}{outcome.file}: {outcome.title}")
         for difference in outcome.differences:
-            click.echo(f"        {difference}", err=output == "json")
+            echo_line(f"        {difference}", err=output == "json")
     click.echo(f"{played} played, {failed} came out otherwise than expected", err=True)
     return code

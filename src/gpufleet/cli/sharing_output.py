@@ -1,15 +1,13 @@
 """How ``gpufleet advise sharing`` prints its advice: for people, or as JSON."""
 
-import json
 import textwrap
 from collections import Counter
 from decimal import Decimal
 
-import click
-
 from gpufleet.advise.sharing.choosing import TYPICAL_PERCENT, Choice, Mode, shown
 from gpufleet.advise.sharing.manifest import agent_config, label_commands, node_pools, plugin_config, pod_part
 from gpufleet.advise.sharing.pooling import Plan, Pool, percent
+from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.sharing_question import Advice
 from gpufleet.model.identifiers import DeviceId
 
@@ -21,8 +19,13 @@ WIDTH = 110
 def show(advice: Advice, *, as_json: bool) -> None:
     """Print it on standard output, notes about the tables on standard error."""
     for note in advice.notes:
-        click.echo(note, err=True)
-    click.echo(json.dumps(document(advice), indent=2) if as_json else "\n".join(lines(advice)))
+        echo_line(note, err=True)
+    if as_json:
+        echo_json(document(advice))
+        return
+    # Texts to apply have several lines.
+    for line in "\n".join(lines(advice)).split("\n"):
+        echo_line(line)
 
 
 def money_a_month(advice: Advice) -> Decimal | None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpufleet.cli.output import echo_line
+
 if TYPE_CHECKING:
     from gpufleet.devices.simulated.orders import AnyOrder, MachineState
 
@@ -92,10 +94,10 @@ def _number(value: object) -> int:
 
 def _show(machine: "MachineState") -> None:
     """The machine as a few lines for people."""
-    click.echo(f"driver {machine.driver}{f': {machine.driver_problem}' if machine.driver_problem else ''}")
+    echo_line(f"driver {machine.driver}{f': {machine.driver_problem}' if machine.driver_problem else ''}")
     for gpu in machine.gpus:
         marks = [word for word, holds in (("lost", gpu.lost), ("hangs", gpu.hangs)) if holds]
         marks += [f"needs {gpu.recovery}"] if gpu.recovery != "none" else []
-        click.echo(f"{gpu.index}  {gpu.uuid}  {gpu.model}  {', '.join(marks) or 'well'}")
+        echo_line(f"{gpu.index}  {gpu.uuid}  {gpu.model}  {', '.join(marks) or 'well'}")
         for instance in gpu.instances:
-            click.echo(f"   {instance}")
+            echo_line(f"   {instance}")

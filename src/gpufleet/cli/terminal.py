@@ -1,4 +1,4 @@
-"""What every command that tells people something has in common: width, colour, and harmless lines."""
+"""What every command that tells people something has in common: width and colour."""
 
 import os
 import sys
@@ -15,8 +15,3 @@ def with_color(chosen: str) -> bool:
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
-
-
-def harmless_line(text: str) -> str:
-    """The line with everything escaped that could move a cursor or forge another line."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -4,10 +4,7 @@ import datetime as dt
 import textwrap
 from collections.abc import Iterator
 
-import click
-import msgspec
-
-from gpufleet.cli.terminal import harmless_line
+from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.scheduler.whatif.answer import Answer, Start, Work
 
 WIDTH = 100
@@ -19,10 +16,10 @@ UNCHANGED = "Nothing was changed in the cluster."
 def show(answer: Answer, output: str) -> None:
     """To standard output."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        echo_json(answer)
         return
     for line in lines(answer):
-        click.echo(harmless_line(line))
+        echo_line(line)
 
 
 def lines(answer: Answer) -> Iterator[str]:

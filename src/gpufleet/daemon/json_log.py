@@ -5,11 +5,14 @@ through ``model.errors.printable`` before it gets here.
 """
 
 import datetime as dt
+import json
 import logging
 import sys
 from typing import TextIO
 
 import msgspec
+
+from gpufleet.model.visible import visible_json, visible_line, visible_text
 
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -34,7 +37,12 @@ class JsonFormatter(logging.Formatter):
         line |= _named(record)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        try:
+            text = msgspec.json.encode(line, enc_hook=str).decode()
+        except UnicodeEncodeError:
+            # Half of a pair has no bytes of its own.
+            text = json.dumps(line, default=str)
+        return visible_json(text)
 
 
 class TerminalFormatter(logging.Formatter):
@@ -44,8 +52,10 @@ class TerminalFormatter(logging.Formatter):
         """The record as one line, and the trace of an exception below it."""
         moment = dt.datetime.fromtimestamp(record.created).astimezone()
         named = "  ".join(f"{key}={value}" for key, value in _named(record).items())
-        line = f"{moment:%H:%M:%S} {record.levelname:7} {record.getMessage()}  {named}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = visible_line(f"{moment:%H:%M:%S} {record.levelname:7} {record.getMessage()}  {named}".rstrip())
+        if not record.exc_info:
+            return line
+        return f"{line}\n{visible_text(self.formatException(record.exc_info))}"
 
 
 def set_up_logging(level: str, *, json: bool, stream: TextIO | None = None) -> None:

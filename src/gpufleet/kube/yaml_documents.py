@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import yaml
 
 from gpufleet.model.errors import InputError, printable
+from gpufleet.model.visible import visible_text
 
 DOCUMENTS_MAX_BYTES = 64 * 2**20
 """Of one file: as many objects as a large cluster has queues, a hundred times over."""
@@ -15,6 +17,20 @@ EXPECTED = "Kubernetes objects as YAML or JSON"
 def objects_of(text: bytes, where: str) -> list[dict[str, Any]]:
     """Every object of the text, in its order. Raises InputError for what is none."""
     return [one for document in _documents(text, where) for one in _objects(document, where)]
+
+
+def yaml_text(value: object) -> str:
+    """A value as YAML in which nothing is hidden."""
+    try:
+        text = msgspec.yaml.encode(value).decode()
+    except UnicodeEncodeError:
+        text = "\0"
+    if visible_text(text) == text:
+        return text
+    # Written out in full, every such character is an escape in quotes.
+    plain = msgspec.to_builtins(value)
+    written: str = yaml.dump(plain, Dumper=yaml.SafeDumper, allow_unicode=False, sort_keys=False)
+    return written
 
 
 def _documents(text: bytes, where: str) -> list[Any]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from gpufleet.model.visible import visible_line
+
 ON_TERMINAL_S = 1.0
 IN_LOG_S = 30.0
 
@@ -69,13 +71,19 @@ class ToPerson:
             over.set()
             teller.join()
             if self._terminal:
-                sys.stderr.write("\r\x1b[K")
-                sys.stderr.flush()
+                _write("\r\x1b[K")
 
     def _tell(self, what: str, detail: str, elapsed_s: float) -> None:
         line = f"{self._prefix}{what}: {elapsed(elapsed_s)}{', ' if detail else ''}{detail}"
-        sys.stderr.write(f"\r\x1b[K{line[:160]}" if self._terminal else f"{line}\n")
-        sys.stderr.flush()
+        shown = visible_line(line)
+        _write(f"\r\x1b[K{shown[:160]}" if self._terminal else f"{shown}\n")
+
+
+def _write(text: str) -> None:
+    """To standard error itself: what a command puts before it would write our movements out."""
+    stream = getattr(sys.stderr, "terminal", sys.stderr)
+    stream.write(text)
+    stream.flush()
 
 
 def elapsed(seconds: float) -> str:

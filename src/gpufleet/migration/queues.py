@@ -8,6 +8,7 @@ import msgspec
 
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.objects.fleet_queues import FleetQueue
+from gpufleet.kube.yaml_documents import yaml_text
 from gpufleet.model.errors import InputError
 from gpufleet.model.quantity import ZERO, Notation, Quantity
 from gpufleet.model.resource_names import (
@@ -124,7 +125,7 @@ def written(amount: Quantity) -> int | str:
 
 def as_yaml(manifests: Iterable[dict[str, Any]]) -> str:
     """All manifests as one text that kubectl applies."""
-    return "---\n".join(msgspec.yaml.encode(one).decode() for one in manifests)
+    return "---\n".join(yaml_text(one) for one in manifests)
 
 
 def parents_first(drafts: Iterable[Draft]) -> tuple[Draft, ...]:

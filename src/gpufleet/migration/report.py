@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpufleet.migration.ledger import Note, Verdict
+from gpufleet.model.visible import json_text, visible_line
 
 SIGNS = {Verdict.HONOURED: "=", Verdict.APPROXIMATED: "~", Verdict.NO_EQUIVALENT: "-"}
 
@@ -26,7 +27,7 @@ def report(system: str, queues: Sequence[str], notes: Sequence[Note]) -> Report:
 
 def as_json(found: Report) -> str:
     """One JSON object."""
-    return msgspec.json.format(msgspec.json.encode(found)).decode()
+    return json_text(found)
 
 
 def as_text(found: Report) -> str:
@@ -45,4 +46,4 @@ def as_text(found: Report) -> str:
                 "" if note.verdict is Verdict.HONOURED and note.reason == "the same" else f": {note.reason}"
             )
             lines.append(f"  {SIGNS[note.verdict]} {note.field}{becomes}{reason}")
-    return "\n".join(lines)
+    return "\n".join(map(visible_line, lines))

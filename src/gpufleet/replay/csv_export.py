@@ -12,6 +12,7 @@ from typing import TextIO
 
 import msgspec
 
+from gpufleet.model.visible import visible_text
 from gpufleet.replay.trace_cells import MICROSECONDS
 
 Cell = str | float | None
@@ -64,6 +65,8 @@ def write_csv(file: TextIO, header: Sequence[str], rows: Iterable[Sequence[Cell]
 
 def safe_cell(value: Cell) -> Cell:
     """The value as it may stand in a cell."""
+    if isinstance(value, str):
+        value = visible_text(value)
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return "'" + value
     return value

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.visible import visible_text
 
 NOTE_LENGTH_MAX = 1024
 """The API server refuses longer notes."""
@@ -47,7 +48,8 @@ class EventText(NamedTuple):
 
 def event(pod: PodName, said: EventText, instance: str, name: str, moment: dt.datetime) -> bytes:
     """An Event of events.k8s.io/v1 about a pod."""
-    note = said.note if len(said.note) <= NOTE_LENGTH_MAX else said.note[: NOTE_LENGTH_MAX - 3] + "..."
+    note = visible_text(said.note)
+    note = note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 3] + "..."
     return msgspec.json.encode(
         {
             "apiVersion": "events.k8s.io/v1",
@@ -94,7 +96,7 @@ def condition_patch(
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
-        "message": condition.message,
+        "message": visible_text(condition.message),
     }
     if condition.since is not None:
         written["lastTransitionTime"] = whole_time(condition.since)

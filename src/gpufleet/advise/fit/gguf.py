@@ -85,7 +85,7 @@ class Head:
 class _HeadReader:
     """Reads as far as a head may be long: a file with holes can claim one of terabytes."""
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, file: "io.BufferedReader[io.FileIO]") -> None:
         self._file = file
         self._left = HEAD_BYTES_MAX
 

@@ -14,6 +14,7 @@ import msgspec
 from gpufleet.advise.lint.findings import Finding
 from gpufleet.files.regular import read_regular
 from gpufleet.model.errors import InputError
+from gpufleet.model.visible import json_text
 
 Schema = Literal["gpufleet.io/lint-baseline/v1"]
 BASELINE_MAX_BYTES = 64 * 2**20
@@ -42,7 +43,7 @@ def baseline_text(findings: Iterable[Finding]) -> str:
     """The file that makes these findings known."""
     counts = Counter(one.fingerprint for one in findings)
     document = BaselineDocument(tuple(sorted(Known(*key, count) for key, count in counts.items())))
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return json_text(document) + "\n"
 
 
 def read_baseline(path: Path) -> Counter[Fingerprint]:

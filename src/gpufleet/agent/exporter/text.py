@@ -12,6 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from gpufleet.model.visible import visible_text
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Kind = Literal["gauge", "counter"]
 Value = int | float | None
@@ -46,6 +48,8 @@ def labelled(pairs: Iterable[tuple[str, str]]) -> str:
 
 def _escaped(value: str) -> str:
     # Nearly no value needs it, and to look costs a tenth of doing it.
+    if not value.isprintable():
+        value = visible_text(value)
     if '"' in value or "\\" in value or "\n" in value:
         return value.translate(_VALUE_ESCAPES)
     return value

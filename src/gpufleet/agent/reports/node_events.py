@@ -12,6 +12,7 @@ import msgspec
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.resources import EVENTS
+from gpufleet.model.visible import visible_text
 
 LOG = logging.getLogger(__name__)
 NAMESPACE = "default"
@@ -65,7 +66,8 @@ class NodeEvents:
         self._numbers += 1
         moment = self.client.clock.now()
         name = f"{self.node[:200]}.{int(moment.timestamp() * 1e6):x}.{self._numbers:x}"
-        note = said.note if len(said.note) <= NOTE_LENGTH_MAX else said.note[: NOTE_LENGTH_MAX - 3] + "..."
+        note = visible_text(said.note)
+        note = note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 3] + "..."
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",

@@ -19,6 +19,7 @@ from gpufleet.devices.xid import XidAction, xid
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.resources import EVENTS
+from gpufleet.model.visible import visible_text
 
 LOG = logging.getLogger(__name__)
 WAITING_MAX = 100
@@ -96,7 +97,7 @@ class XidNotes:
             "type": "Warning",
             "reason": "GPUError",
             "action": "Xid",
-            "note": note,
+            "note": visible_text(note),
             "regarding": {
                 "apiVersion": "v1",
                 "kind": "Pod",

@@ -17,6 +17,7 @@ import msgspec
 import vl_convert
 from markupsafe import Markup
 
+from gpufleet.model.visible import visible_text
 from gpufleet.replay.report.chart import Chart, page_spec
 from gpufleet.replay.report.headline import Headline
 from gpufleet.replay.report.node_map import LEVEL_MEANINGS, MAP_WIDTH, NodeMap, heat_ink
@@ -93,10 +94,19 @@ def _unescaped(text: str) -> Markup:
     return Markup(text)  # noqa: S704 - see above: none of it is text that came from input
 
 
+def _shown(value: object) -> object:
+    """What a template writes: text of others with nothing hidden in it."""
+    return visible_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def page_html(page: Page) -> str:
     """The page as text."""
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
     )
     first_script = _text_of("theme.js")
     has_charts = any(section.charts for section in page.sections)

@@ -3,6 +3,7 @@
 from gpufleet.advise.lint.findings import Report
 from gpufleet.advise.lint.rule import Severity
 from gpufleet.advise.lint.source.text import Position
+from gpufleet.model.visible import visible_text
 
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -29,7 +30,7 @@ def _command(word: str, source: str, position: Position, title: str, message: st
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible_text(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

@@ -6,6 +6,7 @@ from gpufleet import __version__
 from gpufleet.advise.lint.findings import Finding, Report
 from gpufleet.advise.lint.rule import Severity
 from gpufleet.advise.lint.source.text import Position
+from gpufleet.model.visible import json_text
 
 SCHEMA = "gpufleet.io/lint/v1"
 
@@ -86,7 +87,7 @@ def as_json(report: Report) -> str:
         tuple(ProblemRow(_place(one.source, one.position), one.reason) for one in report.problems),
         report.notices,
     )
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return json_text(document) + "\n"
 
 
 def _row(one: Finding) -> FindingRow:

@@ -3,8 +3,9 @@
 from xml.etree import ElementTree as ET
 
 from gpufleet.advise.lint.findings import Report
+from gpufleet.model.visible import visible_text
 
-_NOT_IN_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535))
+_NOT_IN_XML = dict.fromkeys((65534, 65535))
 
 
 def as_junit(report: Report) -> str:
@@ -47,5 +48,5 @@ def _case(suite: ET.Element, rule: str, name: str) -> ET.Element:
 
 
 def _clean(text: str) -> str:
-    """XML has no way to write most control characters, nor halves of surrogate pairs."""
-    return "".join(char for char in text.translate(_NOT_IN_XML) if not 0xD800 <= ord(char) <= 0xDFFF)
+    """XML has no way to write most control characters, nor halves of surrogate pairs: they are spelt out."""
+    return visible_text(text).translate(_NOT_IN_XML)

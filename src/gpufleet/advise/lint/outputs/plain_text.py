@@ -2,6 +2,7 @@
 
 from gpufleet.advise.lint.findings import Finding, Report
 from gpufleet.advise.lint.rule import Severity
+from gpufleet.model.visible import visible_line
 
 
 def as_text(report: Report) -> str:
@@ -10,7 +11,7 @@ def as_text(report: Report) -> str:
     if lines:
         lines.append("")
     lines += _unjudged(report)
-    return "\n".join([*lines, _sums(report)]) + "\n"
+    return "".join(f"{visible_line(line)}\n" for line in [*lines, _sums(report)])
 
 
 def _finding(finding: Finding) -> list[str]:

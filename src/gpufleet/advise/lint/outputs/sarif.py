@@ -6,12 +6,11 @@ with its justification.
 
 from typing import Any
 
-import msgspec
-
 from gpufleet import __version__
 from gpufleet.advise.lint.findings import Finding, Report
 from gpufleet.advise.lint.rule import Rule, Severity
 from gpufleet.advise.lint.source.text import Position
+from gpufleet.model.visible import json_text
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -49,7 +48,7 @@ def as_sarif(report: Report) -> str:
         "results": results,
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
+    return json_text(log) + "\n"
 
 
 def _driver(rules: list[Rule]) -> dict[str, Any]:
@@ -105,4 +104,4 @@ def _location(source: str, position: Position) -> dict[str, Any]:
 def _uri(source: str) -> str:
     from urllib.parse import quote
 
-    return quote("stdin" if source == "-" else source)
+    return quote("stdin" if source == "-" else source, errors="surrogateescape")
