@@ -1,12 +1,14 @@
 """The endpoint tells the truth about health, also while the loop is stuck."""
 
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.scheduler.endpoint import Endpoint, Health
+from gpufleet.daemon.http_server import Health, Limits
+from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.metrics import Metrics
 
 WELL = Health(well=True)
@@ -74,4 +76,44 @@ def test_what_was_not_counted_is_absent(url: str) -> None:
 
 
 def test_another_path_is_answered_with_those_there_are(url: str) -> None:
-    assert get(url + "/secrets") == (404, "there are /metrics, /healthz and /readyz\n")
+    assert get(url + "/secrets") == (404, "there are /metrics, /health, /healthz, /livez and /readyz\n")
+
+
+def test_a_header_without_end_is_refused(url: str) -> None:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 60_000)
+        assert client.recv(13) == b"HTTP/1.1 431 "
+
+
+def test_probes_are_answered_while_other_clients_are_stuck(checks: Checks, metrics: Metrics) -> None:
+    endpoint = Endpoint(
+        metrics.registry,
+        alive=lambda: checks.alive,
+        ready=lambda: checks.ready,
+        limits=Limits(connections=4),
+    )
+    stuck = [socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) for _ in range(12)]
+    for client in stuck:
+        client.sendall(b"GET /metrics HT")
+    assert get(f"http://127.0.0.1:{endpoint.port}/healthz") == (200, "ok\n")
+    for client in stuck:
+        client.close()
+    endpoint.close()
+
+
+def test_a_request_that_drips_is_ended(checks: Checks, metrics: Metrics) -> None:
+    endpoint = Endpoint(
+        metrics.registry, alive=lambda: checks.alive, ready=lambda: checks.ready, limits=Limits(head_s=0.1)
+    )
+    with socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as client:
+        client.sendall(b"GET /metrics HT")
+        assert client.recv(13) == b"HTTP/1.1 408 "
+    endpoint.close()
+
+
+def test_names_of_queues_hide_nothing(url: str, metrics: Metrics) -> None:
+    metrics.binds.labels("a\x1b[2J\u202e\x9b").inc()
+    status, text = get(url + "/metrics")
+    assert status == 200
+    assert 'outcome="a\\x1b[2J\\u202e\\x9b"' in text

@@ -8,9 +8,9 @@ from gpufleet.agent.exporter.counters_file import BYTES_MAX, ChosenCounters, def
 from gpufleet.agent.exporter.errors import ExporterOptionError
 from gpufleet.agent.exporter.exporter import Exporter, Topics
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
-from gpufleet.agent.exporter.server import Health, MetricsServer
 from gpufleet.agent.exporter.usage import PodOf
 from gpufleet.agent.settings import MetricsSettings
+from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
 from gpufleet.daemon.listening import address_of
 from gpufleet.files.regular import read_regular
 from gpufleet.kube.expiry import Expiry
@@ -46,7 +46,7 @@ def exporter(
     return Exporter(topics, options, pod_of=pod_of, expiries=expiries)
 
 
-def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> MetricsServer:
+def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> HttpServer:
     """The server; whoever it answers, the loop turns, and ``ready`` says what is not as it should be."""
     host, port = address_of(address, "--metrics-address")
 
@@ -54,7 +54,10 @@ def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -
         reasons = ready()
         return Health(well=not reasons, reasons=reasons)
 
-    return MetricsServer(page.page, alive=lambda: Health(well=True), ready=readiness, address=host, port=port)
+    def metrics(accepted: Accepted) -> Page:
+        return page.page(accepted.gzip)
+
+    return HttpServer(metrics, alive=lambda: Health(well=True), ready=readiness, address=host, port=port)
 
 
 def _counters(settings: MetricsSettings) -> ChosenCounters:

@@ -1,26 +1,20 @@
 """The scheduler's HTTP endpoint: /metrics, /healthz and /readyz.
 
-It runs in a thread of its own, so that it answers, with the truth, even while the scheduler's loop
-is stuck: health is judged by when the loop last turned, not by whether this thread runs.
+It runs in a thread and a loop of its own, so that it answers, with the truth, even while the scheduler's
+loop is stuck: health is judged by when the loop last turned, not by whether this thread runs. What clients
+may cost is bounded by ``daemon.http_server``.
 """
 
-import http.server
+import asyncio
+import socket
 import threading
 from collections.abc import Callable
-from http import HTTPStatus
 
-import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-TEXT = "text/plain; charset=utf-8"
-
-
-class Health(msgspec.Struct, frozen=True):
-    """Whether something is well, and if not, why."""
-
-    well: bool
-    reasons: tuple[str, ...] = ()
+from gpufleet.daemon.http_server import LIMITS, Accepted, Health, HttpServer, Limits, Page
+from gpufleet.model.visible import visible_text
 
 
 class Endpoint:
@@ -34,56 +28,42 @@ class Endpoint:
         ready: Callable[[], Health],
         address: str = "127.0.0.1",
         port: int = 0,
+        limits: Limits = LIMITS,
     ) -> None:
-        handler = type("Handler", (_Handler,), {"registry": registry, "checks": (alive, ready)})
-        self._server = http.server.ThreadingHTTPServer((address, port), handler)
-        self._server.daemon_threads = True
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True)
+        """Raises OSError where the address cannot be listened on."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.create_server((address, port), family=family)
+        self.port: int = listener.getsockname()[1]
+
+        def page(accepted: Accepted) -> Page:
+            return _page(registry, accepted)
+
+        self._server = HttpServer(page, alive=alive, ready=ready, listener=listener, limits=limits)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="endpoint", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop answering."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._loop.call_soon_threadsafe(self._stop)
         self._thread.join()
 
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    """Answers one connection."""
+    def _serve(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            try:
+                runner.run(self._server.run())
+            except asyncio.CancelledError:
+                return
 
-    registry: CollectorRegistry
-    checks: tuple[Callable[[], Health], Callable[[], Health]]
-    timeout = 10
-    protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        """Answer a GET."""
-        alive, ready = self.checks
-        match self.path.partition("?")[0]:
-            case "/metrics":
-                encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-                self._answer(HTTPStatus.OK, encode(self.registry), content_type)
-            case "/healthz" | "/livez":
-                self._answer_health(alive())
-            case "/readyz":
-                self._answer_health(ready())
-            case _:
-                self._answer(HTTPStatus.NOT_FOUND, b"there are /metrics, /healthz and /readyz\n", TEXT)
-
-    def _answer_health(self, health: Health) -> None:
-        if health.well:
-            self._answer(HTTPStatus.OK, b"ok\n", TEXT)
-        else:
-            lines = "".join(f"{reason}\n" for reason in health.reasons)
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, lines.encode(), TEXT)
-
-    def _answer(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Probes and scrapes are no news."""
+def _page(registry: CollectorRegistry, accepted: Accepted) -> Page:
+    encode, content_type = choose_encoder(accepted.media)
+    text: bytes = encode(registry)
+    if not text.isascii():
+        # Queues and namespaces are named by others.
+        text = visible_text(text.decode()).encode()
+    return Page((text,), content_type)

@@ -8,9 +8,9 @@ be listed (a right is missing, say) keeps everything waiting, so it is named her
 import logging
 import time
 
+from gpufleet.daemon.http_server import Health
 from gpufleet.kube.clock import Clock
 from gpufleet.scheduler.cluster import Cluster
-from gpufleet.scheduler.endpoint import Health
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.translation import Translation
 

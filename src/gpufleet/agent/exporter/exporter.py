@@ -21,11 +21,11 @@ from gpufleet.agent.exporter.gpu_series import AGE
 from gpufleet.agent.exporter.jobs import read_jobs
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.agent.exporter.pictures import Known, Pictures
-from gpufleet.agent.exporter.server import Page
 from gpufleet.agent.exporter.text import CONTENT_TYPE, Family, encoded, labelled, series
 from gpufleet.agent.exporter.usage import PodOf
 from gpufleet.agent.known import Holders, NodeGpus, NodePods, Readings
 from gpufleet.agent.topic import Topic
+from gpufleet.daemon.http_server import Page
 from gpufleet.kube.expiry import Expiry
 from gpufleet.model.identifiers import DeviceId
 

@@ -8,28 +8,35 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gpufleet.agent.exporter import server
-from gpufleet.agent.exporter.server import Health, MetricsServer, Page
+from gpufleet.daemon import http_server
+from gpufleet.daemon.http_server import LIMITS, Accepted, Health, HttpServer, Limits, Page
 from tests.agent.exporter.builders import happens
 
 TEXT = b"# TYPE m gauge\nm 1\n"
-Story = Callable[[MetricsServer], Awaitable[None]]
+Story = Callable[[HttpServer], Awaitable[None]]
 
 
-def metrics(gzipped: bool) -> Page:
-    return Page((gzip.compress(TEXT),), gzipped=True) if gzipped else Page((TEXT[:5], TEXT[5:]))
+def metrics(accepted: Accepted) -> Page:
+    return Page((gzip.compress(TEXT),), gzipped=True) if accepted.gzip else Page((TEXT[:5], TEXT[5:]))
 
 
-def serving(story: Story, page: Callable[[bool], Page] = metrics, *, ready: Health | None = None) -> None:
+def serving(
+    story: Story,
+    page: Callable[[Accepted], Page] = metrics,
+    *,
+    ready: Health | None = None,
+    limits: Limits = LIMITS,
+) -> None:
     """A server on a free port, and what happens with it."""
 
     async def run() -> None:
-        serves = MetricsServer(
+        serves = HttpServer(
             page,
             alive=lambda: Health(well=True),
             ready=lambda: ready or Health(well=True),
             address="127.0.0.1",
             port=0,
+            limits=limits,
         )
         running = asyncio.create_task(serves.run())
         try:
@@ -43,7 +50,7 @@ def serving(story: Story, page: Callable[[bool], Page] = metrics, *, ready: Heal
     asyncio.run(run())
 
 
-async def asked(serves: MetricsServer, request: bytes) -> bytes:
+async def asked(serves: HttpServer, request: bytes) -> bytes:
     """All that comes back until the server ends the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", serves.port)
     writer.write(request)
@@ -61,7 +68,7 @@ def get(path: str, *fields: str) -> bytes:
 
 
 def test_metrics_are_served_as_they_lie_there() -> None:
-    async def story(serves: MetricsServer) -> None:
+    async def story(serves: HttpServer) -> None:
         head, _, body = (await asked(serves, get("/metrics?name=x"))).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"Content-Type: text/plain" in head
@@ -84,7 +91,7 @@ def test_metrics_are_served_as_they_lie_there() -> None:
     ],
 )
 def test_pages_are_packed_where_a_client_takes_it(accepted: str, packed: bool) -> None:
-    async def story(serves: MetricsServer) -> None:
+    async def story(serves: HttpServer) -> None:
         answer = await asked(serves, get("/metrics", f"Accept-Encoding: {accepted}"))
         head, _, body = answer.partition(b"\r\n\r\n")
         assert (b"Content-Encoding: gzip" in head) == packed
@@ -95,14 +102,14 @@ def test_pages_are_packed_where_a_client_takes_it(accepted: str, packed: bool) -
 
 @pytest.mark.parametrize("path", ["/health", "/healthz", "/readyz"])
 def test_probes_say_ok(path: str) -> None:
-    async def story(serves: MetricsServer) -> None:
+    async def story(serves: HttpServer) -> None:
         assert (await asked(serves, get(path))).endswith(b"\r\n\r\nok\n")
 
     serving(story)
 
 
 def test_who_is_not_ready_says_why() -> None:
-    async def story(serves: MetricsServer) -> None:
+    async def story(serves: HttpServer) -> None:
         answer = await asked(serves, get("/readyz"))
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert answer.endswith(b"\r\n\r\nthe driver does not answer\n")
@@ -130,7 +137,7 @@ def test_who_is_not_ready_says_why() -> None:
 def test_what_is_no_request_for_us_is_refused_and_the_next_is_answered(
     request_text: bytes, status: bytes
 ) -> None:
-    async def story(serves: MetricsServer) -> None:
+    async def story(serves: HttpServer) -> None:
         assert (await asked(serves, request_text)).startswith(b"HTTP/1.1 " + status)
         assert b" 200 OK" in await asked(serves, get("/metrics"))
 
@@ -138,7 +145,7 @@ def test_what_is_no_request_for_us_is_refused_and_the_next_is_answered(
 
 
 def test_a_connection_serves_one_request_after_the_other() -> None:
-    async def story(serves: MetricsServer) -> None:
+    async def story(serves: HttpServer) -> None:
         twice = b"HEAD /metrics HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
         answer = await asked(serves, twice)
         assert answer.count(b"HTTP/1.1 200 OK") == 2
@@ -149,51 +156,130 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
     serving(story)
 
 
-def test_a_client_that_asks_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "IDLE_S", 0.05)
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [(b"", b""), (b"GET /metr", b"HTTP/1.1 408 "), (get("/healthz")[:-2], b"HTTP/1.1 408 ")],
+)
+def test_a_request_that_does_not_arrive_in_time_is_not_waited_for(sent: bytes, answer: bytes) -> None:
+    async def story(serves: HttpServer) -> None:
+        got = await asked(serves, sent)
+        assert got.startswith(answer)
+        assert bool(got) == bool(answer)
 
-    async def story(serves: MetricsServer) -> None:
-        assert await asked(serves, b"GET /metr") == b""
-
-    serving(story)
+    serving(story, limits=Limits(head_s=0.05))
 
 
-def test_a_client_that_does_not_read_holds_a_piece_and_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SEND_S", 0.05)
+def test_a_request_that_drips_is_not_waited_for_either() -> None:
+    async def story(serves: HttpServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", serves.port)
+
+        async def drip() -> None:
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    writer.write(b"x")
+                    await writer.drain()
+                    await asyncio.sleep(0.01)
+
+        dripping = asyncio.create_task(drip())
+        assert (await reader.read(20)).startswith(b"HTTP/1.1 408 ")
+        dripping.cancel()
+        writer.close()
+
+    serving(story, limits=Limits(head_s=0.2))
+
+
+def test_a_connection_that_is_kept_open_for_nothing_is_closed() -> None:
+    async def story(serves: HttpServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", serves.port)
+        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert (await reader.read()).endswith(b"ok\n")
+        writer.close()
+
+    serving(story, limits=Limits(idle_s=0.05))
+
+
+@pytest.mark.parametrize("limits", [Limits(piece_s=0.05), Limits(answer_s=0.05)])
+def test_a_client_that_does_not_read_holds_a_piece_and_is_left(limits: Limits) -> None:
     page = Page((b"x" * 20_000_000,))
 
-    async def story(serves: MetricsServer) -> None:
+    async def story(serves: HttpServer) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", serves.port, limit=1024)
         writer.write(get("/metrics"))
         await happens(lambda: not serves._connections and reader._buffer)  # type: ignore[attr-defined]
         assert b" 200 OK" in await asked(serves, get("/healthz"))
         writer.close()
 
-    serving(story, lambda _: page)
+    serving(story, lambda _: page, limits=limits)
 
 
-def test_more_clients_than_allowed_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 2)
+def test_a_client_that_reads_drop_by_drop_is_left_too() -> None:
+    page = Page((b"x" * 20_000_000,))
 
-    async def story(serves: MetricsServer) -> None:
-        held = [await asyncio.open_connection("127.0.0.1", serves.port) for _ in range(2)]
-        await happens(lambda: len(serves._connections) == 2)
-        assert (await asked(serves, get("/metrics"))).startswith(b"HTTP/1.1 503 ")
+    async def story(serves: HttpServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", serves.port, limit=1024)
+        writer.write(get("/metrics"))
+        got = 0
+        with contextlib.suppress(ConnectionError):
+            for _ in range(50):
+                got += len(await reader.read(1000))
+                await asyncio.sleep(0.01)
+            while piece := await reader.read(1 << 20):
+                got += len(piece)
+        assert got < 20_000_000
+        writer.close()
+
+    serving(story, lambda _: page, limits=Limits(answer_s=0.2))
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /me", b"GET /healthz HTTP/1.1\r\n\r\n", get("/metrics")])
+def test_a_probe_is_answered_while_as_many_clients_as_may_be_are_stuck(sent: bytes) -> None:
+    page = Page((b"x" * 20_000_000,))
+
+    async def story(serves: HttpServer) -> None:
+        held = [await asyncio.open_connection("127.0.0.1", serves.port, limit=1024) for _ in range(3)]
+        for _, writer in held:
+            writer.write(sent)
+        await happens(lambda: len(serves._connections) == 3)
+        for _ in range(5):
+            assert b" 200 OK" in await asked(serves, get("/healthz"))
+        assert len(serves._connections) <= 3
         for _, writer in held:
             writer.close()
-        await happens(lambda: not serves._connections)
-        assert b" 200 OK" in await asked(serves, get("/metrics"))
 
-    serving(story)
+    serving(story, lambda _: page, limits=Limits(connections=3))
+
+
+def test_the_one_that_waits_for_longest_makes_room() -> None:
+    async def story(serves: HttpServer) -> None:
+        first, first_writer = await asyncio.open_connection("127.0.0.1", serves.port)
+        await happens(lambda: len(serves._connections) == 1)
+        second, writer = await asyncio.open_connection("127.0.0.1", serves.port)
+        await happens(lambda: len(serves._connections) == 2)
+        assert b" 200 OK" in await asked(serves, get("/metrics"))
+        with contextlib.suppress(ConnectionError):
+            assert await first.read() == b""
+        writer.write(get("/healthz"))
+        assert (await second.read()).endswith(b"ok\n")
+        writer.close()
+        first_writer.close()
+
+    serving(story, limits=Limits(connections=2))
+
+
+def test_reasons_hide_nothing() -> None:
+    async def story(serves: HttpServer) -> None:
+        assert (await asked(serves, get("/readyz"))).endswith(b"\r\n\r\na\\x1b[2J\\nb\\udc80\n")
+
+    serving(story, ready=Health(well=False, reasons=("a\x1b[2J\nb\udc80",)))
 
 
 def test_a_port_that_is_taken_is_told_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "RETRY_S", 0.02)
+    monkeypatch.setattr(http_server, "RETRY_S", 0.02)
 
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
-            serves = MetricsServer(
+            serves = HttpServer(
                 metrics,
                 alive=lambda: Health(well=True),
                 ready=lambda: Health(well=True),

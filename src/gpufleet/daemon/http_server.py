@@ -1,29 +1,50 @@
 """A small HTTP server for scrapes and probes: /metrics, /health, /healthz and /readyz.
 
-It runs in the agent's own loop, so a loop that is stuck answers no probe. It sends what lies ready and
-computes nothing worth mentioning. What a client can make it hold is bounded: connections, the length of a
-request, the time for each step, and bytes on their way, which go out piece by piece.
+What a client can make it hold is bounded: connections, the length of a request, the time in which it has to
+arrive, the time in which its answer has to be taken, and bytes on their way, which go out piece by piece.
+Where there are as many connections as may be, the one that has kept the server waiting for longest makes
+room for the next: a probe is answered however many clients are stuck.
 """
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 
 import msgspec
 
+from gpufleet.model.visible import visible_line
+
 LOG = logging.getLogger(__name__)
 PORT = 9400
-HEAD_BYTES_MAX = 8192
-CONNECTIONS_MAX = 32
-IDLE_S = 60.0
-SEND_S = 10.0
-"""How long a client may take for one piece."""
 PIECE_BYTES = 64 * 1024
 RETRY_S = 5.0
 TEXT = "text/plain; charset=utf-8"
-PATHS = "/metrics, /health, /healthz and /readyz"
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What clients may cost. A scraper asks every few seconds on one connection, a probe on a new one."""
+
+    connections: int = 32
+    head_bytes: int = 8192
+    """The line and the fields of a request. A scraper's have some 300 bytes."""
+
+    head_s: float = 10.0
+    """For a request to arrive, from its first byte or from the connection's beginning."""
+
+    idle_s: float = 60.0
+    """Between an answer and the next request: longer than most scrapers wait."""
+
+    piece_s: float = 10.0
+    """For a client to take one piece of an answer."""
+
+    answer_s: float = 30.0
+    """For a client to take a whole answer, however it drips."""
+
+
+LIMITS = Limits()
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -42,11 +63,26 @@ class Page(msgspec.Struct, frozen=True):
     status: HTTPStatus = HTTPStatus.OK
 
 
+class Accepted(msgspec.Struct, frozen=True):
+    """What a client takes: gzip or not, and the value of its field Accept, in lower case."""
+
+    gzip: bool = False
+    media: str = ""
+
+
 class _Request(msgspec.Struct, frozen=True):
     method: str
     path: str
-    takes_gzip: bool
+    accepted: Accepted
     keep_alive: bool
+
+
+class _Conversation:
+    """One connection: since when the server has waited for its client."""
+
+    def __init__(self, now_s: float) -> None:
+        self.since_s = now_s
+        self.answering = False
 
 
 class _BadRequestError(Exception):
@@ -57,20 +93,22 @@ class _BadRequestError(Exception):
         super().__init__(problem)
 
 
-class MetricsServer:
-    """Serves until cancelled. ``page`` gives the metrics, gzipped where the argument is true.
+class HttpServer:
+    """Serves until cancelled. ``page`` gives the metrics as the client takes them.
 
-    ``alive`` and ``ready`` are asked at every probe.
+    ``alive`` and ``ready`` are asked at every probe. ``listener`` is a socket that listens already.
     """
 
     def __init__(
         self,
-        page: Callable[[bool], Page],
+        page: Callable[[Accepted], Page],
         *,
         alive: Callable[[], Health],
         ready: Callable[[], Health],
         address: str = "",
         port: int = PORT,
+        listener: socket.socket | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         self._page = page
         self._alive = alive
@@ -81,15 +119,15 @@ class MetricsServer:
         self.listening = asyncio.Event()
         self.problem = ""
         """Why it does not listen at the moment."""
-        self._connections: set[asyncio.Task[None]] = set()
+        self._listener = listener
+        self._limits = limits
+        self._connections: dict[asyncio.Task[None], _Conversation] = {}
 
     async def run(self) -> None:
         """Listen and answer. A port that is taken is tried again."""
         while True:
             try:
-                server = await asyncio.start_server(
-                    self._connected, self._address or None, self.port, limit=HEAD_BYTES_MAX
-                )
+                server = await self._listen()
             except OSError as error:
                 self._tell(f"port {self.port} cannot be listened on: {error.strerror or error}")
                 await asyncio.sleep(RETRY_S)
@@ -102,6 +140,15 @@ class MetricsServer:
                 await server.serve_forever()
             finally:
                 await self._hang_up()
+
+    async def _listen(self) -> asyncio.Server:
+        if self._listener is not None:
+            return await asyncio.start_server(
+                self._connected, sock=self._listener, limit=self._limits.head_bytes
+            )
+        return await asyncio.start_server(
+            self._connected, self._address or None, self.port, limit=self._limits.head_bytes
+        )
 
     def problems(self) -> tuple[str, ...]:
         """Why it does not listen; empty where it does."""
@@ -121,13 +168,11 @@ class MetricsServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  streams call this in a task of its own
-        self._connections.add(task)
+        own = self._connections[task] = _Conversation(asyncio.get_running_loop().time())
+        if len(self._connections) > self._limits.connections:
+            self._make_room(task)
         try:
-            if len(self._connections) > CONNECTIONS_MAX:
-                busy = Page((b"too many connections\n",), status=HTTPStatus.SERVICE_UNAVAILABLE)
-                await _send(writer, busy, keep_alive=False)
-            else:
-                await self._converse(reader, writer)
+            await self._converse(reader, writer, own)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
             # The client went away, or was too slow, and would be so with what is still to be sent.
             writer.transport.abort()
@@ -135,49 +180,73 @@ class MetricsServer:
             # The server ends. A task of the streams that ended as cancelled would be logged as a fault.
             writer.transport.abort()
         finally:
-            self._connections.discard(task)
+            self._connections.pop(task, None)
             writer.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _make_room(self, newest: asyncio.Task[None]) -> None:
+        """End the connection that has kept the server waiting for longest, idle ones before others."""
+        others = ((task, one) for task, one in self._connections.items() if task is not newest)
+        task, _ = min(others, key=lambda pair: (pair[1].answering, pair[1].since_s))
+        # It counts no more, even before it has noticed.
+        self._connections.pop(task)
+        task.cancel()
+
+    async def _converse(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, own: _Conversation
+    ) -> None:
         """Answer one request after the other."""
-        keep_alive = True
+        limits, loop = self._limits, asyncio.get_running_loop()
+        keep_alive, first_byte_s = True, limits.head_s
         while keep_alive:
+            own.answering, own.since_s = False, loop.time()
             try:
-                request = _read(await _head(reader))
+                request = _read(await _head(reader, first_byte_s, limits))
             except _BadRequestError as error:
-                await _send(writer, error.page, keep_alive=False)
+                own.answering = True
+                async with asyncio.timeout(limits.answer_s):
+                    await _send(writer, error.page, limits, keep_alive=False)
                 return
-            keep_alive = request.keep_alive
+            own.answering, own.since_s = True, loop.time()
+            keep_alive, first_byte_s = request.keep_alive, limits.idle_s
             with_body = request.method != "HEAD"
-            await _send(writer, self._answer(request), keep_alive=keep_alive, with_body=with_body)
+            async with asyncio.timeout(limits.answer_s):
+                await _send(writer, self._answer(request), limits, keep_alive=keep_alive, with_body=with_body)
 
     def _answer(self, request: _Request) -> Page:
         match request.path:
             case "/metrics":
-                return self._page(request.takes_gzip)
+                return self._page(request.accepted)
             case "/health" | "/healthz" | "/livez":
                 return _told(self._alive())
             case "/readyz":
                 return _told(self._ready())
             case _:
-                return Page((f"there are {PATHS}\n".encode(),), status=HTTPStatus.NOT_FOUND)
+                there = b"there are /metrics, /health, /healthz, /livez and /readyz\n"
+                return Page((there,), status=HTTPStatus.NOT_FOUND)
 
 
 def _told(health: Health) -> Page:
     if health.well:
         return Page((b"ok\n",))
-    lines = "".join(f"{reason}\n" for reason in health.reasons)
-    return Page((lines.encode("utf-8", "replace"),), status=HTTPStatus.SERVICE_UNAVAILABLE)
+    lines = "".join(f"{visible_line(reason)}\n" for reason in health.reasons)
+    return Page((lines.encode(),), status=HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-async def _head(reader: asyncio.StreamReader) -> bytes:
+async def _head(reader: asyncio.StreamReader, first_byte_s: float, limits: Limits) -> bytes:
     """The lines of a request up to the empty one."""
+    async with asyncio.timeout(first_byte_s):
+        first = await reader.readexactly(1)
+    if first.isspace():
+        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "not a request of HTTP/1.1")
     try:
-        async with asyncio.timeout(IDLE_S):
-            return await reader.readuntil(b"\r\n\r\n")
+        async with asyncio.timeout(limits.head_s):
+            return first + await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError as error:
-        problem = f"a request may have {HEAD_BYTES_MAX} bytes"
+        problem = f"a request may have {limits.head_bytes} bytes"
         raise _BadRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem) from error
+    except TimeoutError as error:
+        problem = f"a request has to arrive within {limits.head_s:g} s"
+        raise _BadRequestError(HTTPStatus.REQUEST_TIMEOUT, problem) from error
 
 
 def _read(head: bytes) -> _Request:
@@ -199,9 +268,8 @@ def _read(head: bytes) -> _Request:
     if fields.get("content-length", "0") != "0" or "transfer-encoding" in fields:
         raise _BadRequestError(HTTPStatus.BAD_REQUEST, "a request without a body is expected")
     keep_alive = version != "HTTP/1.0" and fields.get("connection") != "close"
-    return _Request(
-        method, target.partition("?")[0], _takes_gzip(fields.get("accept-encoding", "")), keep_alive
-    )
+    accepted = Accepted(_takes_gzip(fields.get("accept-encoding", "")), fields.get("accept", ""))
+    return _Request(method, target.partition("?")[0], accepted, keep_alive)
 
 
 def _takes_gzip(accepted: str) -> bool:
@@ -215,7 +283,7 @@ def _takes_gzip(accepted: str) -> bool:
 
 
 async def _send(
-    writer: asyncio.StreamWriter, page: Page, *, keep_alive: bool, with_body: bool = True
+    writer: asyncio.StreamWriter, page: Page, limits: Limits, *, keep_alive: bool, with_body: bool = True
 ) -> None:
     """Send a page, never more of it at once than a client takes."""
     lines = [
@@ -236,7 +304,7 @@ async def _send(
         view = memoryview(part)
         for start in range(0, len(view), PIECE_BYTES):
             writer.write(view[start : start + PIECE_BYTES])
-            async with asyncio.timeout(SEND_S):
+            async with asyncio.timeout(limits.piece_s):
                 await writer.drain()
-    async with asyncio.timeout(SEND_S):
+    async with asyncio.timeout(limits.piece_s):
         await writer.drain()
