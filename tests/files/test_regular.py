@@ -69,9 +69,11 @@ def test_a_pipe_without_a_writer_is_not_waited_for_even_when_it_takes_the_files_
     path = pipe(tmp_path)
     (tmp_path / "file").write_text("text", encoding="utf-8")
     before = os.stat(tmp_path / "file")  # noqa: PTH116  what the module calls
-    monkeypatch.setattr(os, "stat", lambda _: before)
-    with pytest.raises(UnfitFileError, match="is a pipe"):
-        open_regular(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", lambda *_, **__: before)
+        with pytest.raises(UnfitFileError) as refused:
+            open_regular(path)
+    assert "is a pipe" in str(refused.value)
 
 
 def test_a_file_is_read_whole_up_to_the_limit_and_refused_beyond(tmp_path: Path) -> None:

@@ -110,6 +110,9 @@ def test_who_keeps_the_connection_open() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nmore",
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 5_000,
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 300 + b"\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 20,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 20_000,
     ],
 )
 def test_garbage_is_refused(garbage: bytes) -> None:

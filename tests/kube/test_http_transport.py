@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import socket
 import ssl
 from pathlib import Path
@@ -10,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from gpufleet.kube.access import Endpoint, PlainAccess
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.errors import TransportError
 from gpufleet.kube.http_connection import STREAM_HOLDS_BYTES
 from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.resources import PODS
+from gpufleet.kube.status import ServerFailure
 from gpufleet.kube.transport import Request
 from gpufleet.model.errors import InternalError
 from tests.kube.byte_server import CERTIFICATES, ByteServer, Step, server_tls, serving, within
@@ -117,6 +122,43 @@ def test_answer_in_small_pieces() -> None:
             transport = transport_to(server)
             assert (await transport.call(READ, timeout_s=5)).body == b"ok"
             await transport.close()
+
+    within(10, main)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [piece for byte in b"HTTP/1.1 200 OK" + b" " * 500 for piece in (bytes([byte]), 0.02)],
+        [b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n", 0.02] * 200],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"x", 0.02] * 900],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\nx\r\n", 0.02] * 900],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", *[b"a: b\r\n", 0.02] * 900],
+    ],
+)
+def test_an_answer_that_drips_has_the_time_of_a_whole_one(steps: list[Step]) -> None:
+    async def main() -> None:
+        async with serving(steps) as server:
+            error = await failure(transport_to(server), READ, timeout_s=0.3)
+            assert "no answer in time" in str(error)
+
+    within(10, main)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 3000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"400\r\n" + b"x" * 1024 + b"\r\n") * 4,
+    ],
+)
+def test_an_answer_is_no_longer_than_its_request_expects(answer: bytes) -> None:
+    async def main() -> None:
+        async with serving([answer]) as server:
+            asked = Request("GET", "/api/v1/pods/p", most_bytes=1000)
+            error = await failure(transport_to(server), asked)
+            assert "the answer is larger than 1000 bytes" in str(error)
 
     within(10, main)
 
@@ -376,5 +418,21 @@ def test_closed_transport_takes_no_more_calls() -> None:
             with pytest.raises(TransportError):
                 await call
             assert not (await failure(transport, WRITE)).reached
+
+    within(10, main)
+
+
+@pytest.mark.parametrize(
+    "body", [[chunk(b"x"), 0.02] * 400, [chunk(b"x" * 65536)] * 200, [chunk(b'{"reason": "Expired"}'), 60.0]]
+)
+def test_why_a_watch_is_refused_is_read_within_bounds(body: list[Step]) -> None:
+    async def main() -> None:
+        head = HEAD.replace(b"200 OK", b"500 Internal Server Error")
+        async with serving([head, *body]) as server:
+            transport = transport_to(server)
+            client = Client(transport, MachineClock(), random.Random(1), timeout_s=0.3)
+            with pytest.raises(ServerFailure):
+                await client.watch(PODS, "10")
+            await transport.close()
 
     within(10, main)

@@ -178,6 +178,18 @@ def test_deletion_of_another_uid_is_settled_by_a_list() -> None:
     assert follower.health.lists == 2
 
 
+def test_a_watch_that_drips_beyond_its_time_is_left_and_resumed() -> None:
+    # Every 30 seconds a sign of life, and never a line's end nor that of the watch.
+    drips = [part for _ in range(1000) for part in (b" ", 30.0)]
+    follower = Follower(
+        page([item("a", 5)], 10),
+        ScriptedStream(*drips, FOR_EVER_S),
+        open_watch(event(MODIFIED, item("a", 11))),
+        pace=Pace(watch_s=100, silence_limit_s=90.0),
+    )
+    assert follower.follow(lasts_s=600.0) == ["+a@5", "listed", "a@5>11"]
+
+
 def test_silent_watch_is_noticed_and_resumed() -> None:
     follower = Follower(
         page([], 10),

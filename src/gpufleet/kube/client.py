@@ -7,6 +7,7 @@ later" (429, or 503 with Retry-After). Any other failure of a write is ``Outcome
 the caller's choice. ``mirror`` keeps a local copy of a kind on top of ``list_pages`` and ``watch``.
 """
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import StrEnum
@@ -29,7 +30,14 @@ from gpufleet.kube.status import (
     Unavailable,
     response_error,
 )
-from gpufleet.kube.transport import Request, Response, Transport
+from gpufleet.kube.transport import (
+    LARGEST_BODY_BYTES,
+    LARGEST_OBJECT_BYTES,
+    Request,
+    Response,
+    ResponseStream,
+    Transport,
+)
 from gpufleet.kube.watch_stream import Watch
 from gpufleet.kube.write_bodies import (
     Binding,
@@ -47,6 +55,8 @@ PAGE_SIZE = 500
 WATCH_S = 300
 # A server ends its requests after a minute; a little more lets its own word arrive.
 CALL_TIMEOUT_S = 65.0
+REFUSAL_MAX_BYTES = 1024 * 1024
+"""Why a server refuses to stream: a Status has some hundred bytes."""
 
 
 class PatchType(StrEnum):
@@ -86,11 +96,14 @@ class Client:
         patience: Patience | None = None,
     ) -> bytes:
         """One object, as new as the server's storage. Raises NotFound and other StatusErrors."""
-        return await self.read(kind.item(name, namespace, subresource), patience=patience)
+        target = kind.item(name, namespace, subresource)
+        return await self.read(target, patience=patience, most_bytes=LARGEST_OBJECT_BYTES)
 
-    async def read(self, target: str, *, patience: Patience | None = None) -> bytes:
+    async def read(
+        self, target: str, *, patience: Patience | None = None, most_bytes: int = LARGEST_BODY_BYTES
+    ) -> bytes:
         """The body at a path and query."""
-        request = Request("GET", target)
+        request = Request("GET", target, most_bytes=most_bytes)
 
         async def once() -> bytes:
             return self._checked(await self.transport.call(request, timeout_s=self.timeout_s)).body
@@ -147,8 +160,9 @@ class Client:
         if stream.status < 300:
             return Watch(stream)
         try:
-            body = b"".join([chunk async for chunk in stream.chunks()])
-        except TransportError:
+            async with asyncio.timeout(self.timeout_s):
+                body = await _refusal(stream)
+        except (TransportError, TimeoutError):
             body = b""
         finally:
             await stream.close()
@@ -378,6 +392,16 @@ def _write_may_be_repeated(error: KubeError) -> bool:
     if isinstance(error, TransportError):
         return not error.reached
     return isinstance(error, TooManyRequests) or _came_too_early(error)
+
+
+async def _refusal(stream: ResponseStream) -> bytes:
+    """Why a server refuses to stream, as far as anyone reads."""
+    body = b""
+    async for chunk in stream.chunks():
+        body += chunk
+        if len(body) > REFUSAL_MAX_BYTES:
+            return b""
+    return body
 
 
 def _came_too_early(error: KubeError) -> bool:

@@ -20,6 +20,10 @@ from gpufleet.kube.kubeconfig import ExecSettings
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MODES = ("Never", "IfAvailable", "Always")
 RUN_LIMIT_S = 120.0
+OUTPUT_MAX_BYTES = 4 * 1024 * 1024
+"""A token and a certificate with its key have some kilobytes."""
+
+OUTPUT_PIECE_BYTES = 64 * 1024
 # A token that expires while its request travels would be refused.
 RENEW_BEFORE = timedelta(seconds=10)
 
@@ -101,7 +105,8 @@ class ExecPlugin:
         process = await self._start()
         try:
             async with asyncio.timeout(RUN_LIMIT_S):
-                output, _ = await process.communicate()
+                output = await self._output(process)
+                await process.wait()
         except BaseException as error:
             if process.returncode is None:
                 process.kill()
@@ -112,6 +117,16 @@ class ExecPlugin:
         if process.returncode != 0:
             raise self._failed(f"ended with status {process.returncode}; see what it wrote above")
         return self._read(output)
+
+    async def _output(self, process: asyncio.subprocess.Process) -> bytes:
+        assert process.stdout is not None  # noqa: S101  it is a pipe
+        pieces, size = [], 0
+        while piece := await process.stdout.read(OUTPUT_PIECE_BYTES):
+            size += len(piece)
+            if size > OUTPUT_MAX_BYTES:
+                raise self._failed(f"printed more than {OUTPUT_MAX_BYTES} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
 
     async def _start(self) -> asyncio.subprocess.Process:
         settings = self._settings
@@ -147,7 +162,7 @@ class ExecPlugin:
     def _read(self, output: bytes) -> Credential:
         try:
             answer = _ANSWER.decode(output)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             # What it printed may be a secret: the error says only where it is wrong.
             raise self._failed(f"did not print an ExecCredential ({error})") from None
         credential = answer.status

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from gpufleet.kube.errors import TransportError
-from gpufleet.kube.http_parser import LARGEST_BODY_BYTES, GarbageError, ResponseParser
-from gpufleet.kube.transport import Response
+from gpufleet.kube.http_parser import GarbageError, ResponseParser
+from gpufleet.kube.transport import LARGEST_BODY_BYTES, Response
 
 # A watch whose reader is slow holds so much; then the server is left to wait.
 STREAM_HOLDS_BYTES = 1024 * 1024
@@ -55,16 +55,18 @@ class HttpConnection(asyncio.Protocol):
             and (not self.exchanges or (self._parser.complete and self._parser.keep_alive))
         )
 
-    async def exchange(self, payload: bytes, method: str, timeout_s: float) -> Response:
-        """Send a request and wait for its whole answer. Raises TransportError."""
-        await self._send(payload, method, timeout_s, streaming=False)
+    async def exchange(
+        self, payload: bytes, method: str, timeout_s: float, most_bytes: int = LARGEST_BODY_BYTES
+    ) -> Response:
+        """Send a request and wait for its whole answer, of at most so many bytes. Raises TransportError."""
+        await self._send(payload, method, timeout_s, most_bytes, streaming=False)
         parser = self._parser
         self.idle_since_s = self._loop.time()
         return Response(parser.status, parser.headers, parser.take_body())
 
     async def begin(self, payload: bytes, method: str, timeout_s: float) -> "HttpStream":
         """Send a request and wait until its answer begins. Raises TransportError."""
-        await self._send(payload, method, timeout_s, streaming=True)
+        await self._send(payload, method, timeout_s, LARGEST_BODY_BYTES, streaming=True)
         return HttpStream(self, self._parser.status, self._parser.headers)
 
     def abort(self) -> None:
@@ -72,13 +74,15 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _send(self, payload: bytes, method: str, timeout_s: float, *, streaming: bool) -> None:
+    async def _send(
+        self, payload: bytes, method: str, timeout_s: float, most_bytes: int, *, streaming: bool
+    ) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             raise TransportError("the connection was closed before the request was sent", reached=False)
         self.exchanges += 1
         self._streaming = streaming
-        self._parser.begin(method)
+        self._parser.begin(method, most_bytes)
         waiter = self._waiter = self._loop.create_future()
         transport.write(payload)
         timer = self._loop.call_later(timeout_s, self._fail, "no answer in time")
@@ -134,8 +138,8 @@ class HttpConnection(asyncio.Protocol):
             self._deliver(waiter)
         elif parser.complete:
             self._resolve(waiter)
-        elif parser.held_bytes > LARGEST_BODY_BYTES:
-            self._fail(f"the answer is larger than {LARGEST_BODY_BYTES} bytes")
+        elif parser.held_bytes > parser.most_bytes:
+            self._fail(f"the answer is larger than {parser.most_bytes} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the connection is gone."""

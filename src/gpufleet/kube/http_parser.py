@@ -7,9 +7,16 @@ used again must not take the rest of one answer for the next. ``http_connection`
 import re
 from enum import IntEnum
 
+from gpufleet.kube.transport import LARGEST_BODY_BYTES
+
 LONGEST_HEAD_BYTES = 64 * 1024
 LONGEST_LINE_BYTES = 4 * 1024
-LARGEST_BODY_BYTES = 1024 * 1024 * 1024
+MOST_HEADERS = 256
+"""API servers send some twenty."""
+
+MOST_INTERIM_ANSWERS = 8
+"""Answers of 1xx before the real one."""
+
 
 _STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n\0]*)?")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
@@ -41,9 +48,10 @@ class ResponseParser:
     def __init__(self) -> None:
         self.begin("GET")
 
-    def begin(self, method: str) -> None:
+    def begin(self, method: str, most_bytes: int = LARGEST_BODY_BYTES) -> None:
         """A request of this method was sent: expect its answer."""
         self.status = 0
+        self.most_bytes = most_bytes
         self.headers: dict[str, str] = {}
         self.pieces: list[bytes] = []
         self.keep_alive = True
@@ -51,6 +59,8 @@ class ResponseParser:
         self._part = _Part.HEAD
         self._left = 0
         self._buffer = b""
+        self._interim = 0
+        self._trailer_bytes = 0
         self.held_bytes = 0
 
     @property
@@ -123,6 +133,9 @@ class ResponseParser:
                 self.headers = _headers(lines)
                 self._choose_body(status, is_1_0=found[1] == "0")
                 return data
+            self._interim += 1
+            if self._interim > MOST_INTERIM_ANSWERS:
+                raise GarbageError("the answer never comes: the server says 1xx again and again")
 
     def _choose_body(self, status: int, *, is_1_0: bool) -> None:
         headers = self.headers
@@ -142,8 +155,8 @@ class ResponseParser:
             if not (length.isascii() and length.isdigit()) or len(length) > 15:
                 raise GarbageError("the answer's Content-Length is no number")
             self._left = int(length)
-            if self._left > LARGEST_BODY_BYTES:
-                raise GarbageError(f"the answer is larger than {LARGEST_BODY_BYTES} bytes")
+            if self._left > self.most_bytes:
+                raise GarbageError(f"the answer is larger than {self.most_bytes} bytes")
             self._part = _Part.LENGTH if self._left else _Part.COMPLETE
         else:
             self.keep_alive = False
@@ -192,9 +205,15 @@ class ResponseParser:
             self._part = _Part.CHUNK_DATA if self._left else _Part.TRAILER
         elif not line:
             self._part = _Part.COMPLETE
+        else:
+            self._trailer_bytes += len(line)
+            if self._trailer_bytes > LONGEST_HEAD_BYTES:
+                raise GarbageError(f"the trailer of an answer is longer than {LONGEST_HEAD_BYTES} bytes")
 
 
 def _headers(lines: list[str]) -> dict[str, str]:
+    if len(lines) > MOST_HEADERS + 1:
+        raise GarbageError(f"the answer has more than {MOST_HEADERS} headers")
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")

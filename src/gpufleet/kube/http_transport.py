@@ -20,7 +20,7 @@ from gpufleet.kube.access import Access
 from gpufleet.kube.errors import TransportError
 from gpufleet.kube.expiry import Expiry, der_validity
 from gpufleet.kube.http_connection import ConnectionBroken, HttpConnection, HttpStream
-from gpufleet.kube.transport import Request, Response
+from gpufleet.kube.transport import LARGEST_OBJECT_BYTES, Request, Response
 from gpufleet.model.errors import InternalError, printable
 
 CONNECTIONS = 64
@@ -94,10 +94,11 @@ class HttpTransport:
 
     async def _call_once(self, request: Request, deadline_s: float) -> Response:
         payload = await self._payload(request)
+        most_bytes = request.most_bytes if request.method in _READS else LARGEST_OBJECT_BYTES
         loop = asyncio.get_running_loop()
         connection = self._take_idle(loop.time()) or await self._acquire(deadline_s)
         try:
-            return await connection.exchange(payload, request.method, deadline_s - loop.time())
+            return await connection.exchange(payload, request.method, deadline_s - loop.time(), most_bytes)
         except TransportError as error:
             stale = isinstance(error, ConnectionBroken) and error.unanswered and connection.exchanges > 1
             if not (stale and request.method in _READS) and error.reached:
@@ -107,7 +108,7 @@ class HttpTransport:
         # Only what may be sent twice, or was not sent at all, gets here.
         connection = await self._acquire(deadline_s, fresh=True)
         try:
-            return await connection.exchange(payload, request.method, deadline_s - loop.time())
+            return await connection.exchange(payload, request.method, deadline_s - loop.time(), most_bytes)
         finally:
             self._release(connection)
 

@@ -214,28 +214,33 @@ class Mirror(Generic[Object]):
 
     async def _follow(self) -> None:
         """One watch, until it ends or fails."""
+        lasts_s = int(self._pace.watch_s * self._client.jitter.uniform(1.0, 2.0))
         watch = await self._client.watch(
             self.kind,
             self._replica.position,
             namespace=self._namespace,
             selection=self._selection,
-            lasts_s=int(self._pace.watch_s * self._client.jitter.uniform(1.0, 2.0)),
+            lasts_s=lasts_s,
         )
         self._watches += 1
         self._heard()
         self._following, self._problem = True, ""
         told = False
         limit_s = self._pace.silence_limit_s
+        # The server was told when to end it: one that drips on is left.
+        ends_s = self._clock.monotonic_s() + lasts_s + limit_s
         try:
             async with asyncio.timeout(limit_s) as silence:
                 async for batch in watch:
-                    silence.reschedule(self._clock.monotonic_s() + limit_s)
+                    silence.reschedule(min(self._clock.monotonic_s() + limit_s, ends_s))
                     self._heard()
                     if batch:
                         self._apply(batch)
                         told = True
                         self._backoff.reset()
         except TimeoutError as error:
+            if self._clock.monotonic_s() >= ends_s:
+                raise WatchBroken(f"the watch was to end after {lasts_s} s and did not") from error
             raise WatchBroken(f"the watch was silent for {limit_s:.0f} s") from error
         finally:
             self._following = False

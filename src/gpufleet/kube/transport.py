@@ -17,6 +17,13 @@ __all__ = ["Request", "Response", "ResponseStream", "Transport", "TransportError
 JSON = "application/json"
 
 
+LARGEST_BODY_BYTES = 1024 * 1024 * 1024
+"""A page of a list: 500 objects as large as etcd takes them have 750 MiB."""
+
+LARGEST_OBJECT_BYTES = 16 * 1024 * 1024
+"""One object: etcd takes 1.5 MiB, and an aggregated server rarely more."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """One request. ``target`` is path and query as they stand in the request line."""
 
@@ -25,6 +32,8 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes = b""
     content_type: str = JSON
     accept: str = JSON
+    most_bytes: int = LARGEST_BODY_BYTES
+    """A longer answer is refused."""
 
 
 class Response(msgspec.Struct, frozen=True):

@@ -65,7 +65,7 @@ def decode_event(line: bytes) -> WatchEvent:
     """The event in a line. Raises WatchBroken."""
     try:
         return _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WatchBroken(f"a line of a watch is no event: {error}") from error
 
 

@@ -4,6 +4,7 @@ Two small files of a public repository, over TLS, without a token and without fo
 in them. ``HF_ENDPOINT`` names another hub, as for the hub's own tools.
 """
 
+import http.client
 import os
 import re
 import urllib.error
@@ -14,10 +15,12 @@ from gpufleet.advise.fit.facts import Origin
 from gpufleet.advise.fit.local_files import CONFIG, CONFIG_BYTES_MAX, INDEX, read_index
 from gpufleet.advise.fit.question import Model
 from gpufleet.advise.fit.spellings import read_config
+from gpufleet.files.fetching import fetched
 from gpufleet.model.errors import InputError, WorldError
 
 HUB = "https://huggingface.co"
 TIMEOUT_S = 20
+TOTAL_S = 120.0
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -43,14 +46,15 @@ def model_of_hub(name: str) -> Model:
 def _fetched(address: str) -> bytes | None:
     """The file; None if the hub has none of that name."""
     try:
-        with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:  # noqa: S310  checked above
+        asked = urllib.request.Request(address)  # noqa: S310  checked above
+        with fetched(asked, step_s=TIMEOUT_S, total_s=TOTAL_S) as answer:
             body: bytes = answer.read(CONFIG_BYTES_MAX + 1)
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return None
         reason = "it asks for a token; use a file instead" if error.code in {401, 403} else f"{error.code}"
         raise WorldError(f"the hub refused {address}: {reason}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise WorldError(f"the hub is out of reach at {address}: {error}") from error
     if len(body) > CONFIG_BYTES_MAX:
         raise InputError("the file is too large to be what its name says", where=address)

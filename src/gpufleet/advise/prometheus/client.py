@@ -18,12 +18,16 @@ from gpufleet import __version__
 from gpufleet.advise.prometheus.access import Access
 from gpufleet.advise.prometheus.answer import Answer, beginning, decode, refusal
 from gpufleet.advise.prometheus.window import Window
+from gpufleet.files.fetching import fetched
 from gpufleet.model.errors import WorldError, printable
 
 PATH = "/api/v1/query_range"
 TIMEOUT_S = 130.0
 """A little more than the two minutes after which a server gives a query up, so that its own words are
 heard."""
+TOTAL_S = 600.0
+"""For all of an answer: a gigabyte on a slow line."""
+
 ANSWER_BYTES_MAX = 2**30
 _BLOCK_BYTES = 2**20
 
@@ -45,14 +49,14 @@ class Source(Protocol):
 class Prometheus:
     """A server; ``name`` of a query is for people who watch."""
 
-    def __init__(self, access: Access, heard: Heard | None = None) -> None:
+    def __init__(self, access: Access, heard: Heard | None = None, total_s: float = TOTAL_S) -> None:
         self.url = access.url
         self._heard = heard
         self._headers = {"Accept-Encoding": "gzip", "User-Agent": f"gpufleet/{__version__}"}
         if token := access.token():
             self._headers["Authorization"] = f"Bearer {token}"
-        tls = urllib.request.HTTPSHandler(context=access.tls())
-        self._opener = urllib.request.build_opener(tls, _NoRedirect())
+        self._tls = access.tls()
+        self._total_s = total_s
 
     def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
         """The answers part by part, in order of time."""
@@ -67,7 +71,9 @@ class Prometheus:
         url = f"{self.url}{PATH}?{urlencode(asked)}"
         request = urllib.request.Request(url, headers=self._headers)  # noqa: S310  http or https, see access
         try:
-            with closing(self._opener.open(request, timeout=TIMEOUT_S)) as response:
+            with fetched(
+                request, step_s=TIMEOUT_S, total_s=self._total_s, tls=self._tls, handlers=(_NoRedirect(),)
+            ) as response:
                 body = _read(response, response.headers.get("Content-Encoding", ""), self.url)
         except urllib.error.HTTPError as error:
             with closing(error):

@@ -22,6 +22,7 @@ from gpufleet.devices.simulated.orders import AnyOrder, MachineState, carry_out,
 LOG = logging.getLogger(__name__)
 SOCKET = "simulation.sock"
 LINE_LIMIT = 64 * 1024
+ANSWER_LIMIT = 4 * 1024 * 1024
 PROBLEM_LIMIT = 500
 WAIT_S = 10.0
 
@@ -67,7 +68,7 @@ class SimulationDoor:
         try:
             order = _DECODER.decode(line)
             carry_out(self._machine, order)
-        except (msgspec.DecodeError, MachineError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MachineError) as error:
             return Answer(problem=str(error)[:PROBLEM_LIMIT])
         LOG.info("the simulated machine was told", extra={"order": msgspec.to_builtins(order)})
         return Answer(state(self._machine))
@@ -83,7 +84,7 @@ def tell(folder: Path, order: AnyOrder) -> MachineState:
         connection.connect(f"{short}/{SOCKET}")
         connection.sendall(msgspec.json.encode(order) + b"\n")
         with connection.makefile("rb") as lines:
-            answer = msgspec.json.decode(lines.readline(), type=Answer)
+            answer = msgspec.json.decode(lines.readline(ANSWER_LIMIT), type=Answer)
     if answer.machine is None:
         raise MachineError(answer.problem)
     return answer.machine

@@ -1,0 +1,82 @@
+"""A server that drips is left when the time for a whole answer is over, over real sockets."""
+
+import contextlib
+import http.client
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet.advise.prometheus.access import Access
+from gpufleet.advise.prometheus.client import Prometheus
+from gpufleet.advise.prometheus.window import Window
+from gpufleet.files.fetching import fetched
+from gpufleet.model.errors import WorldError
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@contextlib.contextmanager
+def dripping(first: bytes, again: bytes) -> Iterator[str]:
+    """The address of a server that says the first at once and the other again and again."""
+    over = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while not over.is_set():
+                client, _ = listener.accept()
+                with client, contextlib.suppress(OSError):
+                    client.recv(65536)
+                    client.sendall(first)
+                    while again and not over.wait(0.01):
+                        client.sendall(again)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=serve, args=(listener,))
+        serving.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        over.set()
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        serving.join()
+
+
+DRIPS = {
+    "line": (b"HTTP/1.1 200 OK", b" "),
+    "header": (OK + b"X: ", b"x"),
+    "headers": (OK, b"X: y\r\n"),
+    "interim answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "body": (OK + b"Content-Length: 1000000\r\n\r\n", b"x"),
+    "body without length": (OK + b"\r\n", b"x"),
+    "chunks": (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    "trailer": (OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n"),
+    "gzip": (OK + b"Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08\0\0\0\0\0\0\x03", b"\0"),
+}
+
+
+@pytest.mark.parametrize("drip", DRIPS.values(), ids=DRIPS)
+def test_the_time_for_a_whole_answer_holds_however_it_drips(drip: tuple[bytes, bytes]) -> None:
+    # http.client gives up by itself on a hundred headers.
+    with (
+        dripping(*drip) as url,
+        pytest.raises((TimeoutError, http.client.HTTPException)),
+        fetched(urllib.request.Request(url), step_s=30, total_s=0.3) as answer,  # noqa: S310  our own
+    ):
+        answer.read()
+
+
+@pytest.mark.parametrize("drip", DRIPS.values(), ids=DRIPS)
+def test_a_prometheus_that_drips_is_left(drip: tuple[bytes, bytes]) -> None:
+    with dripping(*drip) as url, pytest.raises(WorldError, match=r"127\.0\.0\.1"):
+        next(Prometheus(Access(url), total_s=0.3).over("up", Window(0, 60, 60), "up"))
+
+
+def test_a_whole_answer_is_read() -> None:
+    whole = OK + b"Content-Length: 2\r\nConnection: close\r\n\r\nok"
+    with (
+        dripping(whole, b"") as url,
+        fetched(urllib.request.Request(url), step_s=30, total_s=30) as answer,  # noqa: S310  our own
+    ):
+        assert answer.read() == b"ok"
