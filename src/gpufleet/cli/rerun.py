@@ -61,14 +61,18 @@ def rerun_of(first: bytes, rest: Iterable[bytes], where: str) -> Iterator[tuple[
 def log_lines(log: Path) -> Iterator["BoundedLines"]:
     """The lines of a log, unpacked where it is packed; InputError where it cannot be read."""
     from gpufleet.files.lines import BoundedLines
+    from gpufleet.files.unpacking import GzipError
     from gpufleet.model.errors import InputError
 
     try:
         with BoundedLines(log, expected=EXPECTED) as lines:
             yield lines
-    except OSError as error:
+    except (OSError, GzipError) as error:
         raise InputError(
-            "the log cannot be read", field=str(log), value=str(error), expected=EXPECTED
+            "the log cannot be read",
+            field=str(log),
+            value=error.problem if isinstance(error, GzipError) else str(error),
+            expected=EXPECTED,
         ) from error
 
 

@@ -183,7 +183,7 @@ def _read(path: Path) -> _File:
         data = read_regular(path, LARGEST_FILE_BYTES)
     except UnfitFileError as error:
         expected = f"a kubeconfig in a regular file of at most {size_words(LARGEST_FILE_BYTES)}"
-        raise SettingsError(error.problem, expected=expected, where=where) from error
+        raise SettingsError(f"cannot be read ({error.problem})", expected=expected, where=where) from error
     except OSError as error:
         raise SettingsError(
             f"cannot be read ({error.strerror})", expected="a kubeconfig file", where=where

@@ -60,7 +60,7 @@ def read_record(folder: Path) -> tuple[Recorded, ...]:
     except OSError as error:
         raise KubeletError(f"the kubelet's record of devices cannot be read: {error.strerror}") from error
     except UnfitFileError as error:
-        raise KubeletError(f"the kubelet's record of devices {error.problem}") from error
+        raise KubeletError(f"the kubelet's record of devices cannot be read: it {error.problem}") from error
     return decode_record(data)
 
 
