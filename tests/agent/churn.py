@@ -29,6 +29,7 @@ from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.model.grant import GrantedDevice
+from tests.agent.audited_node import NodeAudit
 from tests.agent.churn_judge import CONTAINER, Moment, Told, read_told
 from tests.localkube.real_node import PODS, a_pod, awaited
 
@@ -110,6 +111,7 @@ class Churn:
         self.failed: dict[str, str] = {}
         """Why a pod failed, by UID."""
         self.moments: list[Moment] = []
+        self.audit = NodeAudit(cluster)
         self._created = 0
         self._deleted: set[str] = set()
         self._next_moment_s = 0.0
@@ -180,7 +182,8 @@ class Churn:
         return living
 
     def look(self) -> list[Object]:
-        """The pods as they are; what they were granted is written down."""
+        """The pods as they are; what they were granted is written down, and the auditor looks, too."""
+        self.audit.look(now_s())
         with self.cluster.api() as api:
             pods: list[Object] = api.call("GET", PODS)["items"]
         for pod in pods:

@@ -4,7 +4,7 @@
     scene.whole("w"); scene.share("s", "0.5"); scene.share("later", "0.25", waits=True)
     scene.await_running("w", "s"); lives = scene.lives()
     ...                                 the fault
-    scene.at_rest()                     I4: nobody disagrees with anybody
+    scene.at_rest()                     I4: nobody disagrees with anybody, and the auditor finds nothing
     assert scene.lives() == lives       I12: the same containers with the same devices
 
 A pod that ``waits`` has its devices already and starts its container when it is told to ``go``.
@@ -23,6 +23,8 @@ from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.plugin import cdi
 from gpufleet.agent.plugin.checkpoint import Checkpoint
 from gpufleet.agent.plugin.share_files import PREFIX, ShareGiven, read_given
+from gpufleet.auditor.finding import Finding
+from gpufleet.auditor.rules import Rules
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.kube.objects.node_devices import NodeDevicesSpec
@@ -31,6 +33,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.model.resource_names import NVIDIA_GPU
 from tests.agent.agent_process import AgentProcess
+from tests.agent.audited_node import NodeAudit
 from tests.agent.churn import SCRIPT, waits
 from tests.agent.churn_judge import Told, read_told
 from tests.agent.rest_judge import Granted, Rest, disagreements
@@ -160,6 +163,25 @@ class Scene:
         for uid, pod in self.rest().pods.items():
             if pod.started:
                 self._sees_its_devices(uid, pod)
+        found: list[Finding] = []
+
+        def is_in_order() -> bool:
+            found[:] = self.audited()
+            return not found
+
+        awaited(
+            "the auditor finds nothing", is_in_order, lambda: f"{found}\n{self.agent.story()}", REST_WAIT_S
+        )
+
+    def audited(self) -> list[Finding]:
+        """What the auditor finds by objects, PodResources and containers; it shares nothing with us."""
+        swapped = self.swapped()
+        rest = self.rest()
+        uids = frozenset(uid for uid, pod in rest.pods.items() if pod.name in swapped)
+        audit = NodeAudit(self.cluster, Rules(swapped=uids))
+        audit.look()
+        told = {uid: self.told(uid) for uid, pod in rest.pods.items() if pod.started}
+        return audit.verdict(rest.held, told)
 
     def _sees_its_devices(self, uid: str, pod: Granted) -> None:
         """What a container prints is what the node reports of it, under the numbers that GPUs have now."""

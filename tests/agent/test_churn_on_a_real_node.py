@@ -78,6 +78,8 @@ def test_nothing_is_given_beyond_capacity_while_pods_churn(real: LocalCluster, t
     assert at_once(told) >= BUSY, story
     assert [why for why in churn.failed.values() if not any(word in why for word in LOST)] == []
     awaited("nothing is left", lambda: not left(real, churn), lambda: f"{left(real, churn)}", LEFT_WAIT_S)
+    churn.look()
+    assert churn.audit.verdict(None, told) == []
 
 
 def judged(churn: Churn, told: Mapping[str, Told], devices: list[Object]) -> list[str]:

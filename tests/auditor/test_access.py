@@ -121,13 +121,29 @@ def test_the_lease_of_the_scheduler_is_no_tenants() -> None:
         assert story.broken() == expected
 
 
-@pytest.mark.parametrize("key", ["gpufleet.io/queue", "gpufleet.io/managed", "team"])
-def test_a_label_that_decides_about_queues_is_no_tenants(key: str) -> None:
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"team": "b", "gpufleet.io/queue": "q"},
+        {"team": "b", "gpufleet.io/managed": "true"},
+        {"team": "b", "gpufleet.io/device-access": "all"},
+        {"team": "a"},
+    ],
+)
+def test_a_label_that_decides_about_queues_is_no_tenants(labels: dict[str, str]) -> None:
     story = a_story()
+    story.namespace("space", team="b")
     story.queue("q", gpus=1, namespaceSelector={"matchLabels": {"team": "a"}})
-    label = {"metadata": {"name": "space", "labels": {key: "a"}}}
-    story.put("namespaces", label, TENANT)
+    story.put("namespaces", {"metadata": {"name": "space", "labels": labels}}, TENANT)
     assert story.broken() == {"I14"}
+
+
+def test_a_label_that_changes_no_selection_is_a_tenants() -> None:
+    story = a_story()
+    story.namespace("space", team="b")
+    story.queue("q", gpus=1, namespaceSelector={"matchLabels": {"team": "a"}})
+    story.namespace("space", user=TENANT, team="c")
+    assert story.findings() == []
 
 
 def test_other_labels_of_its_namespace_are_a_tenants() -> None:

@@ -3,8 +3,6 @@
 import copy
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from gpufleet.auditor.__main__ import FOUND, UNREADABLE, main
 from gpufleet.auditor.audit import judge
 from gpufleet.auditor.record import RecordError, Write, as_line, of_lines, of_objects
 from tests.auditor.stories import Story, held, whole
-from tests.house.project import ROOT
 
 
 def a_story(*, broken: bool) -> Story:
@@ -83,24 +80,6 @@ def test_the_program_reads_what_kubectl_prints(
     assert "0 findings" in capsys.readouterr().out
     monkeypatch.setattr("sys.stdin", io.StringIO("no record"))
     assert main([]) == UNREADABLE
-
-
-def test_it_loads_nothing_else_of_ours_and_nothing_that_is_not_pythons_own() -> None:
-    code = (
-        "import sys; import gpufleet.auditor.audit; import gpufleet.auditor.__main__;"
-        "print([one for one in sys.modules if one.split('.')[0] == 'gpufleet'"
-        " and one not in ('gpufleet',) and not one.startswith('gpufleet.auditor')"
-        " or one.split('.')[0] in ('msgspec', 'numpy', 'numba', 'yaml', 'click')])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_no_source_of_it_imports_anything_else_of_ours() -> None:
-    for path in sorted((ROOT / "src" / "gpufleet" / "auditor").glob("*.py")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line.startswith(("import ", "from ")) and "gpufleet" in line:
-                assert "gpufleet.auditor" in line, f"{path.name}: {line}"
 
 
 JSON = st.recursive(

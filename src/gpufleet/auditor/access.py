@@ -4,10 +4,10 @@ runs on a GPU that nobody granted.
 
 from collections.abc import Iterator
 
-from gpufleet.auditor import grants, pods
+from gpufleet.auditor import doors, grants, pods
 from gpufleet.auditor.doors import QUEUE
 from gpufleet.auditor.finding import Finding
-from gpufleet.auditor.reading import mapping, rows
+from gpufleet.auditor.reading import mapping, rows, section
 from gpufleet.auditor.record import (
     FLEET_QUEUES,
     LEASES,
@@ -27,7 +27,9 @@ GUARDED = (pods.GRANT, pods.MOVED)
 
 OF_THE_CLUSTER = frozenset({FLEET_QUEUES, NODE_DEVICES, PRIORITY_CLASSES, NODES})
 LEASE = "gpufleet-scheduler"
-MANAGED = "gpufleet.io/managed"
+OF_NAMESPACES = (QUEUE, "gpufleet.io/managed", "gpufleet.io/device-access")
+"""Labels by which a namespace is treated otherwise."""
+
 DEVICE_VARIABLES = frozenset({"NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES"})
 NO_DEVICES = frozenset({"", "void", "none"})
 CONTROL_VARIABLES = frozenset(
@@ -58,10 +60,8 @@ class Access:
         ):
             yield Finding("I14", write.at_s, (name,), f"{user}, a tenant, wrote one of {write.kind}")
         elif write.kind == NAMESPACES:
-            before, after = (pods.labels(one) if one else {} for one in (write.before, write.value))
-            for key in sorted(key for key in _deciding(world) if before.get(key) != after.get(key)):
-                words = f"{user}, a tenant, wrote its label {key}, by which queues let in"
-                yield Finding("I14", write.at_s, (name,), words)
+            for words in _decided(write, world):
+                yield Finding("I14", write.at_s, (name,), f"{user}, a tenant, {words}")
 
     def _keys(self, write: Write) -> Iterator[Finding]:
         """A guarded key appears with the node, by the scheduler, and never changes."""
@@ -116,11 +116,15 @@ def _takes_without_grant(pod: Document, world: World) -> Iterator[str]:
             yield f"its annotation {key} names devices itself"
 
 
-def _deciding(world: World) -> set[str]:
-    """Labels of namespaces that decide about queues: ours, and those by which any queue selects."""
-    found = {QUEUE, MANAGED}
-    for queue in world.all(FLEET_QUEUES).values():
-        found.update(mapping(queue, "spec", "namespaceSelector", "matchLabels"))
-        terms = rows(queue, "spec", "namespaceSelector", "matchExpressions")
-        found.update(str(one.get("key")) for one in terms)
-    return found
+def _decided(write: Write, world: World) -> Iterator[str]:
+    """What a write of a Namespace changed of where its work may go: our labels, and what queues select by."""
+    space = pods.name(write.latest)
+    before, after = (pods.labels(one) if one is not None else {} for one in (write.before, write.value))
+    for key in OF_NAMESPACES:
+        if before.get(key) != after.get(key):
+            yield f"wrote its label {key}"
+    for name, queue in sorted(world.all(FLEET_QUEUES).items()):
+        selector = section(queue, "spec", "namespaceSelector")
+        then, now = (doors.selects(selector, doors.with_name(space, one)) for one in (before, after))
+        if selector and then != now:
+            yield f"changed by its labels whether queue {name} selects it"
