@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.kubelet.holder_memory import Seen
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.static_devices import DeviceFiles
 from gpufleet.agent.plugin.units import node_units
@@ -104,9 +105,10 @@ def a_pod(
     resource: str = GPU,
     since_s: float = 0.0,
     finished: bool = False,
-    init: tuple[int, Iterable[str]] | None = None,
     names_devices: bool = False,
     imports_variables: bool = False,
+    init: tuple[int, Iterable[str | GrantedDevice]] | None = None,
+    running: bool = False,
 ) -> NodePod:
     """A pod with one container, and one before it where ``init`` has its size and grant."""
     requests = {"main": {resource: size}}
@@ -124,6 +126,9 @@ def a_pod(
         finished=finished,
         named_devices=frozenset({"main"} if names_devices else ()),
         imported_variables=frozenset({"main"} if imports_variables else ()),
+        started=frozenset({"main"} if running else ()),
+        running=frozenset({"main"} if running else ()),
+        lenders=frozenset({"init"} if init else ()),
         first_seen_s=since_s,
     )
 
@@ -174,7 +179,11 @@ class PluginWorld:
     def catch_up(self) -> None:
         """Our copies are what is true."""
         self.known.pods.publish(self.pods)
-        self.known.holders.publish(self.holders)
+        self.known.holders.publish(self.joined())
+
+    def joined(self) -> Holders:
+        """What the kubelet lists, and what the agent remembers."""
+        return self.known.memory.joined(self.holders, Seen(self.known.gpus.value, self.pods))
 
     async def _ask_pods(self) -> NodePods:
         self.asked += 1
@@ -183,7 +192,7 @@ class PluginWorld:
         return self.pods
 
     async def _ask_holders(self) -> Holders:
-        return self.holders
+        return self.joined()
 
     async def _pause(self, seconds: float) -> None:
         self.now_s += seconds

@@ -8,19 +8,24 @@ named for it, and then the container prints what it sees.
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import msgspec
 
 from gpufleet.agent.errors import KubeletError, RefusedError
 from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.kubelet.holder_memory import HolderMemory, Seen
+from gpufleet.agent.kubelet.holder_record import HolderRecord
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, Recorded
 from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
 from gpufleet.agent.plugin.checkpoint import Checkpoint
 from gpufleet.agent.plugin.share_files import ShareFiles
 from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
+from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.topic import Topic
 from gpufleet.kube.errors import TransportError
+from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice
 from tests.agent.kubelet_record import record_bytes
 from tests.agent.node_values import BOOT, FRACTIONS, SHARE, a_gpu, a_node
@@ -56,7 +61,9 @@ class SharedNode:
         self.holders: Topic[Holders] = Topic(())
         self.allocations: dict[Place, Allocation] = {}
         self.running: dict[Place, dict[str, str]] = {}
+        self.slots: dict[Place, frozenset[str]] = {}
         self.api_down = self.kubelet_silent = self.record_stuck = False
+        self.report: tuple[Holder, ...] = ()
         self.looks = 0
         self.steward = self.new_process()
 
@@ -73,9 +80,20 @@ class SharedNode:
             ),
             look=self._look,
             new_name=lambda: f"{next(self.numbers):032x}",
+            memory=HolderMemory(HolderRecord(self.folder / "state", BOOT)),
+            whole=lambda: self.sure,
         )
+        self.sure = not self.report
+        self.memory = world.memory
+        self.memory.report_said(self.report)
         self.steward = ShareSteward(world, ShareFiles(self.cdi), self.checkpoint(), self.record)
         return self.steward
+
+    def lose_folder(self) -> None:
+        """What the agent wrote is gone; what it reported is read when it starts."""
+        self.report = node_report(self.gpus.value, self.joined(), self.api).holders
+        shutil.rmtree(self.folder / "state", ignore_errors=True)
+        (self.folder / "checkpoint.json").unlink(missing_ok=True)
 
     def checkpoint(self) -> Checkpoint:
         """The agent's file."""
@@ -86,7 +104,8 @@ class SharedNode:
         uid = f"uid-{name}-{next(self.numbers)}"
         parts = tuple(ContainerGrant(container, its) for container, its in containers.items())
         requests = {container: {SHARE: len(its)} for container, its in containers.items()}
-        self.api[uid] = NodePod(uid, "team", name, requests, Grant(epoch, parts))
+        lenders = frozenset(container for container in containers if container.startswith("init"))
+        self.api[uid] = NodePod(uid, "team", name, requests, Grant(epoch, parts), lenders=lenders)
         self.names[uid] = name
         return uid
 
@@ -98,15 +117,35 @@ class SharedNode:
     def sync(self) -> None:
         """The agent's copies are what is so."""
         self.copy.publish(dict(self.api))
-        self.holders.publish(self._held())
+        self.holders.publish(self.joined())
+
+    def joined(self) -> Holders:
+        """What the kubelet lists, and what the agent remembers."""
+        self.sure = True
+        return self.memory.joined(self._held(), Seen(self.gpus.value, self.api))
+
+    def tell(self, uid: str) -> None:
+        """The API server learns which containers of a pod started and run."""
+        running = frozenset(container for owner, container in self.running if owner == uid)
+        pod = self.api[uid]
+        self.api[uid] = msgspec.structs.replace(pod, running=running, started=pod.started | running)
+
+    async def kubelet_forgets(self) -> None:
+        """It is restarted without its record, and admits anew the pods of which nothing runs."""
+        admitted = dict.fromkeys(uid for uid, _ in self.allocations)
+        self.allocations.clear()
+        self.write_record()
+        for uid in admitted:
+            if uid not in self.ended and not any(owner == uid for owner, _ in self.running):
+                await self.admit(uid)
 
     async def admit(self, uid: str, *, answer_lost: bool = False) -> bool:
         """The kubelet allocates for all containers of a pod; one that it cannot serve fails."""
         self._collect()
         lent: frozenset[str] = frozenset()
         for container, wanted in self.api[uid].requests.items():
-            slots = self._slots(wanted[SHARE], lent)
             try:
+                slots = await self._slots(wanted[SHARE], lent)
                 given = await self.steward.allocate(sorted(slots))
             except RefusedError:
                 self.finish(uid)
@@ -114,6 +153,7 @@ class SharedNode:
             if answer_lost:
                 self.finish(uid)
                 return False
+            self.slots[uid, container] = slots
             name = given.cdi_devices[0].removeprefix("gpufleet.io/share=")
             self.allocations[uid, container] = Allocation(slots, name)
             lent = lent | slots if container.startswith("init") else lent - slots
@@ -172,11 +212,12 @@ class SharedNode:
             place: one for place, one in self.allocations.items() if place[0] not in self.ended
         }
 
-    def _slots(self, count: int, lent: frozenset[str]) -> frozenset[str]:
+    async def _slots(self, count: int, lent: frozenset[str]) -> frozenset[str]:
         taken = {slot for one in self.allocations.values() for slot in one.slots}
         free = (f"share-{number}" for number in range(SLOTS))
-        available = [*sorted(lent), *(slot for slot in free if slot not in taken)]
-        return frozenset(available[:count])
+        required = sorted(lent)[:count]
+        available = [*required, *(slot for slot in free if slot not in taken)]
+        return frozenset(await self.steward.prefer(available, required, count))
 
     def _held(self) -> Holders:
         """As the pod resources API tells it: no init containers."""
@@ -194,4 +235,4 @@ class SharedNode:
     async def _ask_holders(self) -> Holders:
         if self.kubelet_silent:
             raise KubeletError("connection refused")
-        return self._held()
+        return self.joined()

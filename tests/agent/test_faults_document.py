@@ -7,13 +7,16 @@ from tests.house.project import ROOT
 
 PAGE = (ROOT / "docs" / "faults-agent.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
-FAULTS = {*range(24, 35), 37}
+FAULTS = {*range(24, 35), 37, 41, 42}
 """The faults of a node, but for those of DRA."""
 
 
 def defined_in(path: Path) -> set[str]:
-    """The tests that a file defines."""
-    return set(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+    """The tests that a file defines, machines of random stories among them."""
+    tests = r"^(?:async )?def (test_\w+)|^(Test\w+) = \w+\.TestCase"
+    return {
+        name for found in re.findall(tests, path.read_text(encoding="utf-8"), re.MULTILINE) for name in found
+    }
 
 
 def test_every_test_that_the_page_names_exists() -> None:

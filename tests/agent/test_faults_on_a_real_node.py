@@ -6,6 +6,7 @@ One node for all of them, whose agent is a process of the test. docs/faults-agen
 import asyncio
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -18,7 +19,9 @@ import msgspec
 import pytest
 
 from gpufleet.agent.gpus.watchman import read_boot_id
+from gpufleet.agent.kubelet.kubelet_checkpoint import FILE as RECORD
 from gpufleet.agent.plugin.checkpoint import VERSION
+from gpufleet.agent.reports.lost_notes import REASON
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.keys import GPU_SHARE
@@ -32,7 +35,7 @@ from gpufleet.localkube.node_agent import await_resource
 from gpufleet.model.resource_names import NVIDIA_GPU
 from tests.agent.agent_process import BOOT_ID, AgentProcess
 from tests.agent.churn import new_leader
-from tests.agent.fault_scene import REPORT, Scene
+from tests.agent.fault_scene import REPORT, Life, Scene
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import PODS, await_pod, awaited, get_pod, processes_of, run_pod
 
@@ -303,3 +306,124 @@ def test_fault_37_credentials_that_are_replaced_are_used_without_a_restart(scene
         now = scene.lives()
         assert {name: now[name] for name in lives} == lives
         assert agent.pid == pid
+
+
+RECORD_LOSSES: dict[str, Callable[[Path], object]] = {
+    "cut": lambda record: record.write_bytes(record.read_bytes()[: record.stat().st_size // 2]),
+    "removed": Path.unlink,
+    "emptied": lambda record: record.write_bytes(b""),
+}
+"""What happens to the kubelet's record of devices."""
+
+
+def kubelet_forgets(scene: Scene, how: str, *, agent: str = "", report: bool = False) -> None:
+    """The kubelet is killed and its record of devices lost, and with it what somebody else knew.
+
+    ``agent`` is "anew" where it dies at the same time, and "folder" where its folder is lost too.
+    """
+    node = scene.cluster.node
+    with node.kubelet_stopped():
+        if agent:
+            scene.agent.kill()
+        if agent == "folder":
+            shutil.rmtree(scene.agent.state)
+        RECORD_LOSSES[how](node.kubelet_socket_dir / RECORD)
+        if report:
+            with scene.cluster.api() as api:
+                api.call("DELETE", REPORT)
+    if agent:
+        with scene.agent.away():
+            pass
+    scene.await_offered()
+
+
+def another_comes_and_goes(scene: Scene) -> None:
+    """The kubelet writes its record anew for a pod that is gone soon."""
+    scene.whole("passer")
+    scene.await_running("passer")
+    gone(scene, "passer")
+
+
+def gone(scene: Scene, *names: str) -> None:
+    """These pods are deleted, and nothing is left of them."""
+    with scene.cluster.api() as api:
+        for name in names:
+            api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 1})
+    for name in names:
+        awaited(f"{name} is gone", lambda name=name: get_pod(scene.cluster, name) is None)  # type: ignore[misc]
+
+
+def next_pods_leave_alone(scene: Scene, lives: dict[str, Life]) -> None:
+    """The next pods have their own devices, and who ran runs on with its own, as the report says."""
+    scene.whole("next")
+    scene.share("next-part", "0.5")
+    scene.await_running("next", "next-part")
+    now = scene.lives()
+    assert {name: now[name] for name in lives} == lives
+    assert not set(gpus_seen(now["next"])) & set(gpus_seen(lives["steady"]))
+    assert now["next"].told.devices != lives["steady"].told.devices
+    held = {one.device: one.pod_uid for one in scene.report().holders if one.kind == "whole"}
+    assert held[gpus_seen(lives["steady"])[0]] == scene.uid("steady")
+    gone(scene, "next", "next-part")
+
+
+def gpus_seen(life: Life) -> list[str]:
+    """The GPUs that a container sees."""
+    return life.told.values("GPUFLEET_DEVICES")
+
+
+def test_fault_41_a_kubelet_that_lost_its_record_gives_no_device_of_a_running_pod(scene: Scene) -> None:
+    with scene.pods_gone():
+        scene.whole("steady", restartPolicy="Always")
+        scene.share("part", "0.5")
+        scene.await_running("steady", "part")
+        lives = scene.lives()
+        another_comes_and_goes(scene)
+        for how in RECORD_LOSSES:
+            kubelet_forgets(scene, how)
+            next_pods_leave_alone(scene, lives)
+        awaited(
+            "the report says so", lambda: unknown_to_kubelet(scene) == {"steady", "part"}, scene.agent.story
+        )
+        awaited("an Event says so", lambda: "steady" in told_of_loss(scene.cluster), scene.agent.story)
+        starts_anew_on_its_own(scene, "steady")
+
+
+def unknown_to_kubelet(scene: Scene) -> set[str]:
+    """The pods that hold something by the report, and not by the kubelet's word."""
+    names = {scene.uid(name): name for name in scene.lives()}
+    return {names[one.pod_uid] for one in scene.report().holders if one.unknown_to_kubelet}
+
+
+def told_of_loss(cluster: LocalCluster) -> set[str]:
+    """The pods whose owners are told."""
+    with cluster.api() as api:
+        events = api.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    return {one["regarding"]["name"] for one in events if one["reason"] == REASON}
+
+
+def starts_anew_on_its_own(scene: Scene, name: str) -> None:
+    """Its program dies, and the container that comes next has the same GPU."""
+    before, uid = scene.lives()[name], scene.uid(name)
+    (scene.folder / uid).unlink()
+    for process in before.processes:
+        with suppress(ProcessLookupError):  # the first process of a container takes the others with it
+            os.kill(process, signal.SIGKILL)
+    awaited(f"{name} starts anew", lambda: settled(scene, name, before.containers), scene.agent.story)
+    assert scene.lives()[name].told.devices == before.told.devices
+    assert name not in unknown_to_kubelet(scene)
+
+
+def test_fault_42_two_memories_that_are_lost_together_are_made_up_for_by_the_others(scene: Scene) -> None:
+    with scene.pods_gone():
+        scene.whole("steady")
+        scene.share("part", "0.5")
+        scene.await_running("steady", "part")
+        lives = scene.lives()
+        kubelet_forgets(scene, "removed", agent="folder")
+        next_pods_leave_alone(scene, lives)
+        kubelet_forgets(scene, "cut", report=True)
+        next_pods_leave_alone(scene, lives)
+        scene.cluster.node.restart("containerd", signal.SIGKILL)
+        kubelet_forgets(scene, "removed", agent="anew")
+        next_pods_leave_alone(scene, lives)

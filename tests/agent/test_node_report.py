@@ -1,5 +1,6 @@
 """The report of a node: its cards, and who really holds which part of them."""
 
+import msgspec
 import pytest
 
 from gpufleet.agent.known import Held, NodeGpus
@@ -236,8 +237,8 @@ def test_of_renamed_replicas_each_is_a_part_and_several_are_a_larger_one() -> No
     )
     found = reported(gpus, held("a", GPU, "GPU-0::0", "GPU-0::3"), held("b", GPU, "GPU-1::2", "GPU-1::3"))
     assert found == (
-        Holder("GPU-0", "uid-a", "main", "share", 500, None),
-        Holder("GPU-1", "uid-b", "main", "share", 500, 40_000),
+        Holder("GPU-0", "uid-a", "main", "share", 500, None, units=("GPU-0::0", "GPU-0::3")),
+        Holder("GPU-1", "uid-b", "main", "share", 500, 40_000, units=("GPU-1::2", "GPU-1::3")),
     )
 
 
@@ -245,7 +246,7 @@ def test_an_instance_is_named_by_its_place_on_its_card() -> None:
     gpus = a_node(a_gpu("GPU-0", Mig(None), mig=(SMALL, LARGE, UNPLACED)))
     found = reported(gpus, held("a", "nvidia.com/mig-1g.10gb", "MIG-a", "MIG-c"), held("b", GPU, "MIG-b"))
     assert found == (
-        Holder("GPU-0", "uid-a", "main", "share", 142, 9_856),
+        Holder("GPU-0", "uid-a", "main", "share", 142, 9_856, units=("MIG-c",)),
         Holder("GPU-0", "uid-a", "main", "mig", 142, 9_856, "1g.10gb", 0),
         Holder("GPU-0", "uid-b", "main", "mig", 428, 40_192, "3g.40gb", 4),
     )
@@ -254,7 +255,7 @@ def test_an_instance_is_named_by_its_place_on_its_card() -> None:
 def test_a_share_is_what_its_grant_says_and_without_one_nothing_was_given() -> None:
     gpus = a_node(a_gpu("GPU-0", FRACTIONS))
     assert reported(gpus, held("a", SHARE, "share-7")) == (
-        Holder("GPU-0", "uid-a", "main", "share", 250, 20_000),
+        Holder("GPU-0", "uid-a", "main", "share", 250, 20_000, units=("share-7",)),
     )
     assert reported(gpus, held("a", SHARE, "share-7"), grants=False) == ()
 
@@ -263,6 +264,16 @@ def test_who_has_no_grant_is_named_in_words_and_by_uid() -> None:
     gpus = a_node(a_gpu("GPU-0"), a_gpu("GPU-1"))
     found = reported(gpus, held("a", GPU, "GPU-0"), held("new", GPU, "GPU-1", uid=""), grants=False)
     assert [(one.pod_uid, one.foreign) for one in found] == [("uid-a", "team/a"), ("", "team/new")]
+
+
+def test_what_the_kubelet_forgot_for_a_while_is_held_and_says_so() -> None:
+    gpus = a_node(a_gpu("GPU-0"), a_gpu("GPU-1"))
+    lost = msgspec.structs.replace(held("a", GPU, "GPU-0"), listed=False, lost=True)
+    found = reported(gpus, lost, held("b", GPU, "GPU-0"))
+    assert [(one.pod_uid, one.device, one.unknown_to_kubelet) for one in found] == [
+        ("uid-a", "GPU-0", True),
+        ("uid-b", "GPU-0", False),
+    ]
 
 
 def test_what_an_init_container_lends_is_held_once() -> None:

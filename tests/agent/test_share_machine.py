@@ -188,6 +188,21 @@ class _Shares(RuleBasedStateMachine):
                 sick = a_gpu("GPU-0", FRACTIONS, health=Verdict.UNHEALTHY, reason="Xid 79")
                 node.gpus.publish(a_node(sick, a_gpu("GPU-1", FRACTIONS)))
 
+    @rule(agent=st.sampled_from(["runs", "starts anew", "loses its folder"]))
+    def the_kubelet_forgets(self, agent: str) -> None:
+        """All else had heard of what ran before."""
+        node = self.node
+        self._recover()
+        node.sync()
+        if agent == "loses its folder":
+            node.lose_folder()
+        if agent != "runs":
+            node.new_process()
+        for uid in list(node.api):
+            node.tell(uid)
+        self.loop.run(node.kubelet_forgets())
+        node.sync()
+
     @rule()
     def all_recovers(self) -> None:
         self._recover()
@@ -248,6 +263,14 @@ class _Shares(RuleBasedStateMachine):
         for parts in used.values():
             assert sum(milli for milli, _ in parts.values()) <= 1000
             assert sum(memory_mib for _, memory_mib in parts.values()) <= USABLE_MIB
+
+    @invariant()
+    def no_slot_is_in_two_running_pods(self) -> None:
+        """Containers of one pod may have the same: those before main lend theirs."""
+        owner: dict[str, str] = {}
+        for uid, container in self.node.running:
+            for slot in self.node.slots[uid, container]:
+                assert owner.setdefault(slot, uid) == uid, slot
 
     @invariant()
     def each_container_prints_its_own_grant(self) -> None:

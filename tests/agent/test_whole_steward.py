@@ -168,3 +168,79 @@ def test_whoever_keeps_the_holders_is_told_that_something_was_given() -> None:
     world.known = msgspec.structs.replace(world.known, gave=lambda: told.append(True))
     given(world, ALL)
     assert told
+
+
+RUNS = a_pod("a", 1, grant=["GPU-0"], running=True)
+
+
+def test_what_a_running_pod_has_is_given_to_no_other_though_the_kubelet_forgot_it() -> None:
+    world = PluginWorld(FOUR, RUNS, a_pod("b", 1, grant=["GPU-1"], since_s=5))
+    world.catch_up()
+    assert given(world, ALL) == ["GPU-1"]
+    assert "GPU-0 belongs to container main of team/a" in refusal(world, ["GPU-0"])
+    with pytest.raises(RefusedError, match="belongs to container main of team/a"):
+        answered(world.steward().prefer(["GPU-0"], [], 1))
+
+
+def test_a_stranger_gets_nothing_that_a_running_pod_has() -> None:
+    world = PluginWorld(FOUR, RUNS, a_pod("s", 1))
+    world.catch_up()
+    assert given(world, ALL) == ["GPU-1"]
+    assert "belongs to container main of team/a" in refusal(world, ["GPU-0"])
+
+
+def test_a_kubelet_that_forgot_a_moment_ago_is_asked_before_a_refusal() -> None:
+    """Our copy still says that it lists the pod that has ended since."""
+    world = PluginWorld(FOUR, a_pod("old", 1), holders=(held("old", "GPU-0"),))
+    world.pods, world.holders = {}, ()
+    world.add(a_pod("b", 1, grant=["GPU-0"]))
+    assert given(world, ALL) == ["GPU-0"]
+
+
+def lost(pod: str, unit: str) -> PluginWorld:
+    """A container ended whose kubelet listed it once and forgot it."""
+    world = PluginWorld(FOUR, a_pod(pod, 1, grant=["GPU-0"], running=True), holders=(held(pod, unit),))
+    world.catch_up()
+    world.holders = ()
+    world.add(msgspec.structs.replace(world.pods[f"uid-{pod}"], running=frozenset()))
+    world.catch_up()
+    return world
+
+
+def test_a_container_that_starts_anew_has_its_own_back_also_as_a_twin() -> None:
+    assert given(lost("a", "GPU-0"), ALL) == ["GPU-0"]
+    assert given(lost("a", "GPU-2"), ALL) == ["GPU-2"]
+    assert "GPU-2" in refusal(lost("a", "GPU-2"), ["GPU-0", "GPU-2"])
+
+
+def test_where_another_pod_may_be_asking_it_is_not_given_back() -> None:
+    world = lost("a", "GPU-0")
+    world.add(a_pod("b", 1, grant=["GPU-1"]))
+    assert "team/b may ask for as many now" in refusal(world, ["GPU-0"])
+    assert given(world, ALL) == ["GPU-1"]
+
+
+def test_two_pods_that_may_both_be_asking_are_told_so() -> None:
+    world = lost("a", "GPU-0")
+    other = msgspec.structs.replace(a_pod("c", 1, grant=["GPU-3"]), started=frozenset({"main"}))
+    world.add(other)
+    world.catch_up()
+    with pytest.raises(RefusedError, match="cannot be told which of them asks"):
+        answered(world.steward().prefer(ALL, [], 1))
+
+
+def test_an_answer_that_a_dying_kubelet_may_have_taken_up_is_kept_from_others() -> None:
+    twins = (a_pod("a", 1, grant=["GPU-0"]), a_pod("b", 1, grant=["GPU-1"], since_s=1))
+    world = PluginWorld(FOUR, *twins)
+    steward = world.steward()
+    assert answered(steward.prefer(ALL, [], 1)) == ["GPU-0"]
+    answered(steward.allocate(["GPU-0"]))
+    assert "perhaps to container main of team/b" in refusal(world, ["GPU-0"])
+    world.hold(held("b", "GPU-0"))
+    assert given(world, ALL[1:]) == ["GPU-1"]
+
+
+def test_a_pod_that_runs_on_a_device_that_nothing_knows_lets_none_be_given() -> None:
+    world = PluginWorld(FOUR, a_pod("s", 1, running=True), a_pod("b", 1, grant=["GPU-1"]))
+    world.catch_up()
+    assert "container main of team/s runs on a device that neither" in refusal(world, ["GPU-1"])

@@ -22,8 +22,10 @@ from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.metrics_page import exporter, server
 from gpufleet.agent.parts import Part, Parts, said
 from gpufleet.agent.reports.credential_notes import CredentialNotes
+from gpufleet.agent.reports.lost_notes import LostNotes
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
+from gpufleet.agent.reports.pod_events import PodEvents
 from gpufleet.agent.reports.reported_xids import reported_xids
 from gpufleet.agent.reports.xid_notes import XidNotes
 from gpufleet.agent.settings import AgentSettings
@@ -66,7 +68,9 @@ class Agent:
         )
         self.watchman = self._watchman(jitter)
         pods = Pods(client, settings.node, self.pods)
-        self.kubelet = KubeletSide(settings, self.watchman.gpus, pods, self.pods, self.holders, self.boot_id)
+        self.kubelet = KubeletSide(
+            settings, self.watchman.gpus, pods, self.pods, self.holders, self.boot_id, client
+        )
         parts = [
             *self._sharing(),
             *self._facts(),
@@ -122,6 +126,7 @@ class Agent:
         whole, offenders = lambda: self.kubelet.whole, self.sharing.offenders
         since = self.kubelet.registration.offered_since
         report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders, since)
+        lost = LostNotes(PodEvents(self.client, self.settings.node), self.holders)
         notes = XidNotes(self.client, self.settings.node, gpus, self.pods, self.holders)
         credentials = CredentialNotes(self.client, self.settings.node, self.expiries)
         self.watchman.on_xid = notes.heard
@@ -138,6 +143,7 @@ class Agent:
             Part("node devices", report.run, lambda: said(report.problem)),
             Part("labels", labels.run, lambda: said(labels.problem)),
             Part("notes of errors", notes.run),
+            Part("notes of lost holders", lost.run),
             Part("notes of credentials", credentials.run),
             Part("node condition", condition.run, lambda: said(condition.problem)),
         ]

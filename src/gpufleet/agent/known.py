@@ -1,7 +1,7 @@
 """What the parts of the agent tell each other: the node's GPUs, readings, pods, and who holds what.
 
 Each of these values is kept by one part and followed by others through a ``Topic``: ``watchman`` keeps
-the GPUs and their readings, ``pods`` the pods and their grants, ``holders`` what the kubelet gave. The
+the GPUs and their readings, ``pods`` the pods and their grants, ``holders`` which container holds what. The
 kubelet's plugin, NodeDevices, labels and metrics are made from them and keep nothing of their own.
 """
 
@@ -93,6 +93,9 @@ class NodePod(msgspec.Struct, frozen=True):
     name. ``grant`` is None where it has none; ``grant_problem`` says why one that is there cannot be
     read. ``finished`` pods (Succeeded or Failed) hold nothing any more. ``named_devices`` are the containers
     that name devices of NVIDIA by a variable of their own, ``imported_variables`` those that may (envFrom).
+
+    ``started`` has the containers that ever started by the pod's status, ``running`` those that do now, and
+    ``lenders`` the init containers that end before others start, whose units the kubelet then gives to those.
     """
 
     uid: str
@@ -106,6 +109,9 @@ class NodePod(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
     named_devices: frozenset[str] = frozenset()
     imported_variables: frozenset[str] = frozenset()
+    started: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
+    lenders: frozenset[str] = frozenset()
     first_seen_s: float = 0.0
     """When the agent first saw it, on the monotonic clock."""
 
@@ -120,9 +126,11 @@ NodePods = dict[str, NodePod]
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What the kubelet gave to one container of one pod: units of one resource.
+    """What one container of one pod holds: units of one resource.
 
-    ``pod_uid`` is empty while the pod of this name is not known to the agent.
+    ``pod_uid`` is empty while the pod of this name is not known to the agent. ``listed`` is False where the
+    kubelet does not say so, and it is known from elsewhere; without units nobody knows which they are.
+    ``lost`` says that the container runs and that the kubelet has not listed it for a while.
     """
 
     namespace: str
@@ -131,7 +139,14 @@ class Held(msgspec.Struct, frozen=True):
     resource: str
     units: tuple[str, ...]
     pod_uid: str = ""
+    listed: bool = True
+    lost: bool = False
+
+    @property
+    def title(self) -> str:
+        """The pod as sentences name it: namespace/name."""
+        return f"{self.namespace}/{self.pod}"
 
 
 Holders = tuple[Held, ...]
-"""All that the kubelet gave on this node, in a fixed order."""
+"""All that containers of this node hold, in a fixed order."""

@@ -7,9 +7,12 @@ import os
 from collections.abc import Callable
 
 from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
-from gpufleet.agent.kubelet.holders import HolderWatch
+from gpufleet.agent.kubelet.holder_memory import HolderMemory
+from gpufleet.agent.kubelet.holder_record import HolderRecord
+from gpufleet.agent.kubelet.holders import HolderWatch, Witnesses
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.kubelet.pods import Pods
+from gpufleet.agent.kubelet.reported_holders import reported_holders
 from gpufleet.agent.parts import Part, said
 from gpufleet.agent.plugin.cdi import CdiEdits
 from gpufleet.agent.plugin.checkpoint import Checkpoint
@@ -23,6 +26,7 @@ from gpufleet.agent.plugin.static_devices import DeviceFiles, device_edits
 from gpufleet.agent.plugin.whole_steward import Known
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.topic import Topic
+from gpufleet.kube.client import Client
 from gpufleet.model.gpu_catalogue import Vendor
 
 CHECKPOINT = "checkpoint.json"
@@ -41,6 +45,7 @@ class KubeletSide:
         known_pods: Topic[NodePods],
         holders: Topic[Holders],
         boot_id: str,
+        client: Client,
     ) -> None:
         self.settings = settings
         self.gpus = gpus
@@ -48,9 +53,15 @@ class KubeletSide:
         self.known_pods = known_pods
         self.holders = holders
         self.files = _device_files(settings)
-        self.watch = HolderWatch(
-            PodResources(settings.pod_resources), settings.device_plugins, known_pods, self.holders
+        self.memory = HolderMemory(HolderRecord(settings.state_folder, boot_id))
+        witnesses = Witnesses(
+            self.memory,
+            gpus,
+            lambda: self.pods.listed,
+            lambda: reported_holders(client, settings.node, boot_id),
         )
+        lister = PodResources(settings.pod_resources)
+        self.watch = HolderWatch(lister, settings.device_plugins, known_pods, self.holders, witnesses)
         self.registration = Registration(settings.device_plugins)
         self.keeper = self._keeper()
         self.shares = self._shares(boot_id)
@@ -64,11 +75,15 @@ class KubeletSide:
         """What is to be run."""
         return [
             Part("pods", self.pods.run, lambda: said(self.pods.problem)),
-            Part("holders", self.watch.run, lambda: said(self.watch.problem)),
+            Part("holders", self.watch.run, self._unknown),
             Part("registration", self.registration.run, self._unregistered),
             Part("devices", self.keeper.run, lambda: said(self.keeper.problem)),
             Part("shares", self.shares.run, lambda: said(self.shares.problem)),
         ]
+
+    def _unknown(self) -> tuple[str, ...]:
+        """Why it is not known who holds what, or would not be after a restart."""
+        return said(self.watch.problem) + said(self.memory.problem)
 
     def _unregistered(self) -> tuple[str, ...]:
         if self.registration.registered:
@@ -84,6 +99,8 @@ class KubeletSide:
             self.watch.ask,
             gave=self.watch.look,
             grant_required=self.settings.require_grant,
+            memory=self.memory,
+            whole=lambda: self.watch.sure,
         )
         setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder)
         return Keeper(known, self.registration, setup)
@@ -97,6 +114,8 @@ class KubeletSide:
             self.watch.ask,
             share_edits(self.gpus, self.keeper),
             self.watch.look,
+            memory=self.memory,
+            whole=lambda: self.watch.sure,
         )
         checkpoint = Checkpoint(self.settings.state_folder / CHECKPOINT, boot_id)
         files = ShareFiles(self.settings.cdi_folder)

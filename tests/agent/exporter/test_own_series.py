@@ -184,7 +184,12 @@ def test_names_follow_prometheus_conventions() -> None:
     node.reads(0, sample(memory=memory(1), gpu_busy_pct=1, power_w=1.0, gpu_celsius=1, energy_mj=1))
     own = [family for name, family in node.scrape().families.items() if name.startswith("gpufleet_")]
     assert len(own) > 15
-    counts = ("gpufleet_gpu_healthy", "gpufleet_agent_problems", "gpufleet_agent_untold_gpus")
+    counts = (
+        "gpufleet_gpu_healthy",
+        "gpufleet_agent_problems",
+        "gpufleet_agent_untold_gpus",
+        "gpufleet_agent_lost_holders",
+    )
     units = ("_ratio", "_bytes", "_joules", "_watts", "_celsius", "_seconds", "_info", "_errors")
     assert [one.name for one in own if not one.name.endswith(units) and one.name not in counts] == []
     assert all(family.documentation for family in own)

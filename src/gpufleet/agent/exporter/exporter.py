@@ -45,6 +45,11 @@ CREDENTIALS = Family(
     "gauge",
     "When a credential of the way to the API server ends, unless it is renewed.",
 )
+LOST = Family(
+    "gpufleet_agent_lost_holders",
+    "gauge",
+    "Containers that run on devices of which the kubelet does not know any more.",
+)
 UNTOLD = Family("gpufleet_agent_untold_gpus", "gauge", "Cards whose metrics could not be made; see the log.")
 
 
@@ -165,6 +170,7 @@ class Exporter:
         return number_of_cards(known.gpus.node, known.gpus.gpus) + (
             f"{AGENT_INFO.header}{series(AGENT_INFO.name, info, 1)}"
             f"{PROBLEMS.header}{series(PROBLEMS.name, labels, len(known.gpus.problems))}"
+            f"{LOST.header}{series(LOST.name, labels, len([one for one in known.holders if one.lost]))}"
             f"{UNTOLD.header}{series(UNTOLD.name, labels, len(self._pictures.failed))}"
             f"{self._of_credentials(known.gpus.node)}"
         )

@@ -1,24 +1,28 @@
-"""Who holds what on this node, in the kubelet's own words.
+"""Who holds what on this node: in the kubelet's own words, and where it forgot, as it was before.
 
 Its pod resources API knows an allocation first; its record on disk adds the pod's UID and the init
-containers. Both are joined with the pods of the API server. Asked for again when somebody calls ``look``
-(a steward that has just given something), when the pods change, and now and then. While the kubelet is
-away the last value stays: containers go on with what they have.
+containers. Both are joined with the pods of the API server, and with the agent's own memory
+(``holder_memory``). Asked for again when somebody calls ``look`` (a steward that has just given something),
+when the pods change, and now and then. While the kubelet is away the last value stays: containers go on
+with what they have.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from gpufleet.agent.errors import KubeletError
-from gpufleet.agent.known import Held, Holders, NodePod, NodePods
+from gpufleet.agent.known import Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.kubelet.holder_memory import HolderMemory, Seen
 from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded, read_record
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.topic import Topic, any_change
+from gpufleet.kube.objects.node_devices import Holder
+from gpufleet.model.errors import WorldError
 
 LOG = logging.getLogger(__name__)
 SPACING_S = 0.4
@@ -39,6 +43,23 @@ class Lister(Protocol):
         ...
 
 
+async def _no_report() -> tuple[Holder, ...]:
+    return ()
+
+
+class Witnesses(msgspec.Struct, frozen=True):
+    """Who else knows what containers hold, besides the kubelet.
+
+    ``pods_complete`` says whether the topic of pods has all of the node; ``report`` reads what the node's own
+    report says, once, and may raise WorldError and TimeoutError.
+    """
+
+    memory: HolderMemory = msgspec.field(default_factory=HolderMemory)
+    gpus: Topic[NodeGpus] = msgspec.field(default_factory=lambda: Topic(NodeGpus("")))
+    pods_complete: Callable[[], bool] = lambda: True
+    report: Callable[[], Awaitable[tuple[Holder, ...]]] = _no_report
+
+
 class HolderWatch:
     """Keeps the topic of holders while ``run`` runs.
 
@@ -46,18 +67,32 @@ class HolderWatch:
     """
 
     def __init__(
-        self, lister: Lister, record_folder: Path, pods: Topic[NodePods], topic: Topic[Holders]
+        self,
+        lister: Lister,
+        record_folder: Path,
+        pods: Topic[NodePods],
+        topic: Topic[Holders],
+        witnesses: Witnesses | None = None,
     ) -> None:
         self._lister = lister
         self._folder = record_folder
         self._pods = pods
         self._topic = topic
+        self._witnesses = witnesses or Witnesses()
+        self._turn = asyncio.Lock()
+        self._recalled = False
         self._news = asyncio.Event()
         self._unsettled_s = UNSETTLED_FIRST_S
+        self._seen: NodeGpus | None = None
         self.known = False
         """Whether the kubelet has answered once; before that nothing follows from an empty topic."""
         self.problem = ""
         """Why the topic may be out of date; empty while the kubelet answers."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the topic is of the GPUs that there are now, so that grants and reports could be read."""
+        return self._seen is self._witnesses.gpus.value
 
     def look(self) -> None:
         """Something was given or taken: ask the kubelet soon."""
@@ -66,24 +101,39 @@ class HolderWatch:
     async def run(self) -> None:
         """Keep the topic up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_pods())
+            group.create_task(self._follow())
             group.create_task(self._keep())
 
     async def ask(self) -> Holders:
-        """What is held now; told to the topic too. Raises KubeletError."""
-        listed = await self._lister.list()
-        record: tuple[Recorded, ...] = ()
-        try:
-            record = read_record(self._folder)
-        except KubeletError as problem:
-            LOG.warning("init containers may be missing among the holders", extra={"problem": str(problem)})
-        holders = join_holders(listed, record, self._pods.value)
-        self.known, self.problem = True, ""
-        self._topic.publish(holders)
-        return holders
+        """What is held now; told to the topic too. Raises WorldError and TimeoutError."""
+        # One at a time: an older answer of the kubelet must not come after a newer one.
+        async with self._turn:
+            await self._recall()
+            listed = await self._lister.list()
+            record: tuple[Recorded, ...] = ()
+            try:
+                record = read_record(self._folder)
+            except KubeletError as problem:
+                LOG.warning(
+                    "init containers may be missing among the holders", extra={"problem": str(problem)}
+                )
+            pods, memory = self._pods.value, self._witnesses.memory
+            gpus = self._witnesses.gpus.value
+            seen = Seen(gpus, pods, self._witnesses.pods_complete())
+            holders = memory.joined(join_holders(listed, record, pods), seen)
+            await memory.keep()
+            self.known, self.problem, self._seen = True, "", gpus
+            self._topic.publish(holders)
+            return holders
 
-    async def _follow_pods(self) -> None:
-        async for _ in self._pods.follow():
+    async def _recall(self) -> None:
+        """What the node's report said is read before this agent writes it anew."""
+        if not self._recalled:
+            self._witnesses.memory.report_said(await self._witnesses.report())
+            self._recalled = True
+
+    async def _follow(self) -> None:
+        async for _ in any_change(self._pods, self._witnesses.gpus):
             self.look()
 
     async def _keep(self) -> None:
@@ -95,10 +145,10 @@ class HolderWatch:
                     self._unsettled_s = UNSETTLED_FIRST_S
                 else:
                     pause_s = self._unsettled_s = min(2 * self._unsettled_s, REGULAR_S)
-            except KubeletError as problem:
+            except (WorldError, TimeoutError) as problem:
                 if not self.problem:
-                    LOG.warning("the kubelet does not say who holds what", extra={"problem": str(problem)})
-                self.problem = str(problem)
+                    LOG.warning("it is not known who holds what", extra={"problem": str(problem)})
+                self.problem = str(problem) or "the node's report is not known: no answer"
                 pause_s = UNSETTLED_FIRST_S
             await asyncio.sleep(SPACING_S)
             with contextlib.suppress(TimeoutError):
@@ -107,8 +157,8 @@ class HolderWatch:
                     await asyncio.sleep(SETTLING_S)
 
     def _is_settled(self, holders: Holders) -> bool:
-        """Whether the pods of all holders are known; otherwise the kubelet or the API server is ahead."""
-        return all(one.pod_uid in self._pods.value for one in holders)
+        """Whether the pods of all holders are known, and the kubelet lists them; otherwise one is ahead."""
+        return all(one.pod_uid in self._pods.value and (one.listed or one.lost) for one in holders)
 
 
 def join_holders(listed: Holders, record: Iterable[Recorded], pods: NodePods) -> Holders:

@@ -31,6 +31,8 @@ from gpufleet.model.resource_names import is_extended
 
 LOG = logging.getLogger(__name__)
 ASK_LIMIT_S = 5.0
+ALWAYS = "Always"
+"""The restart policy of an init container that goes on beside the others, and lends nothing."""
 
 
 class _Amounts(Structure, frozen=True):
@@ -59,6 +61,7 @@ class _Container(Structure, frozen=True):
     resources: _Amounts = _Amounts()
     env: tuple[_Variable, ...] = ()
     env_from: tuple[dict[str, msgspec.Raw], ...] = ()
+    restart_policy: str = ""
 
     def __post_init__(self) -> None:
         """Of variables only what names devices is kept, and that there are others from elsewhere."""
@@ -79,8 +82,39 @@ class _Spec(Structure, frozen=True):
         return (*self.init_containers, *self.containers)
 
 
+class _State(Structure, frozen=True):
+    running: dict[str, msgspec.Raw] | None = None
+    terminated: dict[str, msgspec.Raw] | None = None
+
+    def __post_init__(self) -> None:
+        """Only which of them it is matters; what a runtime says of it is not kept."""
+        for name in ("running", "terminated"):
+            if getattr(self, name):
+                msgspec.structs.force_setattr(self, name, {})
+
+
+class _ContainerStatus(Structure, frozen=True):
+    name: str = ""
+    state: _State = _State()
+    last_state: _State = _State()
+    container_id: str = msgspec.field(default="", name="containerID")
+
+    @property
+    def started(self) -> bool:
+        """Whether the runtime ever made it."""
+        ended = self.state.terminated is not None or self.last_state.terminated is not None
+        return ended or self.state.running is not None or bool(self.container_id)
+
+
 class _Status(Structure, frozen=True):
     phase: str = ""
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
+
+    @property
+    def containers(self) -> tuple[_ContainerStatus, ...]:
+        """Of all containers."""
+        return (*self.init_container_statuses, *self.container_statuses)
 
 
 class _Metadata(Structure, frozen=True):
@@ -187,6 +221,9 @@ class Pods:
             labels=metadata.labels,
             named_devices=frozenset(one.name for one in pod.spec.all_containers if one.env),
             imported_variables=frozenset(one.name for one in pod.spec.all_containers if one.env_from),
+            started=frozenset(one.name for one in pod.status.containers if one.started),
+            running=frozenset(one.name for one in pod.status.containers if one.state.running is not None),
+            lenders=frozenset(one.name for one in pod.spec.init_containers if one.restart_policy != ALWAYS),
             first_seen_s=self._since(metadata.uid),
         )
         text = metadata.annotations.get(keys.GRANT)

@@ -1,19 +1,21 @@
-"""What pods were granted and do not hold yet, and which pods without a grant are still to be served.
+"""What pods were granted and do not hold yet, which pods without a grant wait, and what is taken.
 
-The kubelet names units and no pod, so all that can be known of whoever asks is in these two lists. Both
-are made anew for each call from the node's pods and from what the kubelet says is held: nothing is
-kept that could be out of date.
+The kubelet names units and no pod, so all that can be known of whoever asks is in these lists. They are made
+anew for each call from the node's pods and from what is held, in the kubelet's words or where it forgot:
+nothing is kept that could be out of date. A container that has started holds something, so it has no open
+claim, whether or not the kubelet lists it.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from gpufleet.agent.known import Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.plugin.units import REPLICA, GpuUnit, Units
-from gpufleet.agent.plugin.whole import OpenClaim
-from gpufleet.model.device_id import device_name
-from gpufleet.model.grant import GrantedDevice, GrantKind
+from gpufleet.agent.known import Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.kubelet.answers import open_answers
+from gpufleet.agent.kubelet.holder_record import Answer, Place
+from gpufleet.agent.plugin.granted_units import UnitIndex
+from gpufleet.agent.plugin.units import GpuUnit, Units
+from gpufleet.agent.plugin.whole import OpenClaim, Taking
 
 Holding = dict[str, frozenset[str]]
 """What each container of one pod holds."""
@@ -29,10 +31,17 @@ class Stranger(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Everybody who may be asking now, the oldest first."""
+    """Everybody who may be asking now, the oldest first, and what others may not have."""
 
     claims: tuple[OpenClaim, ...]
     strangers: tuple[Stranger, ...]
+    takings: tuple[Taking, ...] = ()
+
+    def may_ask(self, size: int) -> tuple[Place, ...]:
+        """The containers that may be asking for so many."""
+        claims = [Place(one.uid, one.container, one.pod) for one in self.claims if one.wants == size]
+        strangers = [Place(one.uid, one.container, one.pod) for one in self.strangers if one.size == size]
+        return (*claims, *strangers)
 
 
 class _Granted(msgspec.Struct, frozen=True):
@@ -44,17 +53,24 @@ class _Granted(msgspec.Struct, frozen=True):
     held: frozenset[str]
 
 
-def waiting(resource: str, node: NodeGpus, units: Units, pods: NodePods, holders: Holders) -> Waiting:
-    """Who of this node's pods may ask for units of this resource.
+def waiting(
+    resource: str,
+    node: NodeGpus,
+    units: Units,
+    pods: NodePods,
+    holders: Holders,
+    answers: Iterable[Answer] = (),
+) -> Waiting:
+    """Who of this node's pods may ask for units of this resource, and what containers have already.
 
     Where another pod holds what was granted to this one, in place of units of its own grant, these are now
     claimed: two pods may be admitted in swapped order, and each still gets as many as it was granted.
     """
     by_pod: dict[tuple[str, str], list[tuple[str, Holding]]] = {}
-    for held in holders:
-        if held.resource == resource:
-            its = {held.container: frozenset(held.units)}
-            by_pod.setdefault((held.namespace, held.pod), []).append((held.pod_uid, its))
+    mine = tuple(held for held in holders if held.resource == resource)
+    for held in mine:
+        its = {held.container: frozenset(held.units)}
+        by_pod.setdefault((held.namespace, held.pod), []).append((held.pod_uid, its))
     present = [(pod, _holding(pod, by_pod)) for pod in _by_age(pods)]
     granted = list(_granted(resource, node, units, present))
     claimed = {(one.pod.uid, one.container) for one in granted}
@@ -64,17 +80,66 @@ def waiting(resource: str, node: NodeGpus, units: Units, pods: NodePods, holders
         for container, requests in pod.requests.items()
         if (size := requests.get(resource, 0))
         and container not in holding
+        and container not in pod.started
         and (pod.uid, container) not in claimed
     )
-    return Waiting(tuple(_open(granted)), strangers)
+    claims = (*_open(granted), *_returning(resource, pods, mine))
+    open_ones = [one for one in open_answers(answers, mine, pods) if one.resource == resource]
+    return Waiting(claims, strangers, (*_takings(granted, pods, mine), *_answered(open_ones, pods)))
 
 
 def _open(granted: list[_Granted]) -> Iterator[OpenClaim]:
     closed = [one for one in granted if one.held]
     for one in granted:
-        if not one.held:
+        if not one.held and one.container not in one.pod.started:
             units = _exchanged(one.units, closed)
-            yield OpenClaim(one.pod.title, one.container, units, one.pod.first_seen_s)
+            yield OpenClaim(one.pod.title, one.container, units, one.pod.first_seen_s, uid=one.pod.uid)
+
+
+def _returning(resource: str, pods: NodePods, holders: Iterable[Held]) -> Iterator[OpenClaim]:
+    """Containers that do not run and whose units the kubelet does not list: it asks before they start."""
+    for held in holders:
+        pod = pods.get(held.pod_uid)
+        if held.listed or not held.units or pod is None or pod.finished or held.container in pod.running:
+            continue
+        yield OpenClaim(
+            pod.title,
+            held.container,
+            frozenset(held.units),
+            pod.first_seen_s,
+            returns=True,
+            size=pod.requests.get(held.container, {}).get(resource, 0),
+            uid=pod.uid,
+            ended=held.container in pod.started,
+            lends=held.container in pod.lenders,
+        )
+
+
+def _takings(granted: Iterable[_Granted], pods: NodePods, holders: Iterable[Held]) -> Iterator[Taking]:
+    """What is held by pods that are not finished, and what containers that started must hold."""
+    seen = set()
+    for held in holders:
+        pod = pods.get(held.pod_uid) if held.pod_uid else None
+        if pod is None or pod.finished:
+            # A pod that is gone holds nothing, and the kubelet offers nothing of one that it alone knows.
+            continue
+        seen.add((pod.uid, held.container))
+        lends = held.container in pod.lenders and held.container not in pod.running
+        yield Taking(pod.uid, pod.title, held.container, frozenset(held.units), lends)
+    for one in granted:
+        if one.container in one.pod.started and (one.pod.uid, one.container) not in seen:
+            lends = one.container in one.pod.lenders and one.container not in one.pod.running
+            yield Taking(one.pod.uid, one.pod.title, one.container, one.held or one.units, lends)
+
+
+def _answered(answers: Iterable[Answer], pods: NodePods) -> Iterator[Taking]:
+    """What may have been taken up, by each container that may have done so."""
+    for answer in answers:
+        for place in answer.possible:
+            pod = pods.get(place.pod_uid)
+            lends = pod is not None and place.container in pod.lenders and place.container not in pod.running
+            given = frozenset(answer.units)
+            yield Taking(place.pod_uid, place.pod, place.container, given, lends, answered=True)
 
 
 def _exchanged(units: frozenset[str], closed: Iterable[_Granted]) -> frozenset[str]:
@@ -90,12 +155,7 @@ def _exchanged(units: frozenset[str], closed: Iterable[_Granted]) -> frozenset[s
 def _granted(
     resource: str, node: NodeGpus, units: Units, present: Iterable[tuple[NodePod, Holding]]
 ) -> Iterator[_Granted]:
-    behind: dict[str, list[GpuUnit]] = {}
-    for unit in units.values():
-        if unit.resource == resource:
-            behind.setdefault(unit.device, []).append(unit)
-            if unit.replica is not None:
-                behind[unit.id] = [unit]
+    index = UnitIndex(node, units, resource)
     present = list(present)
     taken = {unit for _, holding in present for its in holding.values() for unit in its}
     for pod, holding in present:
@@ -103,24 +163,12 @@ def _granted(
             held = holding.get(part.container, frozenset())
             found: set[str] = set()
             for device in part.devices:
-                fitting = behind.get(_device(device, node), [])
+                fitting = index.fitting(device)
                 if fitting:
                     found.add(_one_of(fitting, held - found, taken | found))
             if found:
                 taken |= found
                 yield _Granted(pod, part.container, frozenset(found), held)
-
-
-def _device(granted: GrantedDevice, node: NodeGpus) -> str:
-    """The card, replica or instance that a grant names; empty where it names none that is there."""
-    if granted.kind is GrantKind.WHOLE:
-        return granted.id
-    name = device_name(granted.id)
-    gpu = node.gpu(name.card) if granted.kind is GrantKind.MIG else None
-    place = (granted.mig_profile, granted.mig_start)
-    instances = () if gpu is None else gpu.facts.mig
-    replica = "" if name.replica is None else f"{REPLICA}{name.replica}"
-    return next((one.uuid + replica for one in instances if (one.profile, one.start) == place), "")
 
 
 def _one_of(fitting: list[GpuUnit], held: Collection[str], taken: Collection[str]) -> str:

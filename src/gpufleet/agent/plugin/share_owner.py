@@ -53,7 +53,7 @@ def listed_owners(holders: Holders, pods: NodePods, slots: frozenset[str]) -> tu
     return tuple(
         (pod.uid, held.container)
         for held in holders
-        if held.resource == keys.GPU_SHARE and frozenset(held.units) == slots
+        if held.listed and held.resource == keys.GPU_SHARE and frozenset(held.units) == slots
         if (pod := by_name.get((held.namespace, held.pod))) is not None and held.pod_uid in {"", pod.uid}
     )
 

@@ -49,6 +49,14 @@ def granted_parts(pod: NodePod, container: str, slots: int) -> tuple[GrantedDevi
     return parts
 
 
+def has_started_share(pod: NodePod) -> bool:
+    """Whether a container that was granted shares has started, and so was given them."""
+    return pod.grant is not None and any(
+        one.container in pod.started and any(part.kind is GrantKind.SHARE for part in one.devices)
+        for one in pod.grant.containers
+    )
+
+
 def check_parts(
     pod: NodePod, parts: Sequence[GrantedDevice], gpus: NodeGpus, rivals: Iterable[Rival]
 ) -> tuple[Gpu, ...]:

@@ -4,7 +4,8 @@ Allocate names slots and no pod, so its answer is a CDI name made for this call 
 exists: if everything ends here, the container cannot start and is tried again. PreStartContainer names the
 slots; by then the kubelet has written down whose they are (``share_owner``). The owner's grant is checked
 (``share_rules``), and only then the file is written (``share_files``). So a guess that is wrong or
-stale keeps a container waiting; it never gives it another's share.
+stale keeps a container waiting; it never gives it another's share. Slots that a container has are not given
+to another one before its pod is finished, also where the kubelet forgot them (``taken_slots``).
 """
 
 import asyncio
@@ -18,13 +19,22 @@ import msgspec
 
 from gpufleet.agent.errors import KubeletError, RefusedError
 from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.kubelet.holder_memory import HolderMemory
+from gpufleet.agent.kubelet.holder_record import Kept
 from gpufleet.agent.kubelet.kubelet_checkpoint import read_record
 from gpufleet.agent.plugin import cdi
 from gpufleet.agent.plugin.checkpoint import Checkpoint, OpenCall, State
 from gpufleet.agent.plugin.offer import Given
 from gpufleet.agent.plugin.share_files import KIND, ShareFiles, ShareGiven
 from gpufleet.agent.plugin.share_owner import Owner, abandoned, granted_shares, listed_owners, recorded_owners
-from gpufleet.agent.plugin.share_rules import Rival, check_parts, granted_parts, in_service
+from gpufleet.agent.plugin.share_rules import (
+    Rival,
+    check_parts,
+    granted_parts,
+    has_started_share,
+    in_service,
+)
+from gpufleet.agent.plugin.taken_slots import forgotten_slots, slots_taken, taken_slots
 from gpufleet.agent.topic import Topic, any_change
 from gpufleet.kube import keys
 from gpufleet.kube.codec.grant import granted_devices
@@ -44,7 +54,8 @@ class ShareWorld(msgspec.Struct, frozen=True):
 
     ``ask_pods`` and ``ask_holders`` go to the API server and to the kubelet themselves, and raise
     WorldError or TimeoutError.
-    ``edits`` are what makes a GPU usable in a container. ``look`` tells that something was given.
+    ``edits`` are what makes a GPU usable in a container. ``look`` tells that something was given. ``memory``
+    keeps which container has which slots, and ``whole`` says whether it has heard all witnesses.
     """
 
     gpus: Topic[NodeGpus]
@@ -55,13 +66,15 @@ class ShareWorld(msgspec.Struct, frozen=True):
     edits: Callable[[Gpu], cdi.CdiEdits]
     look: Callable[[], None]
     new_name: Callable[[], str] = lambda: secrets.token_hex(16)
+    memory: HolderMemory = msgspec.field(default_factory=HolderMemory)
+    whole: Callable[[], bool] = lambda: True
 
 
 class ShareSteward:
     """The steward of gpufleet.io/gpu-share; ``record_folder`` is where the kubelet keeps its record."""
 
     resource = keys.GPU_SHARE
-    prefers = False
+    prefers = True
     prepares = True
 
     def __init__(
@@ -87,13 +100,19 @@ class ShareSteward:
         return tuple(OpenCall(name, tuple(sorted(slots))) for slots, name in self._calls.items())
 
     async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
-        """As Steward; one slot is as good as another."""
-        others = [unit for unit in available if unit not in required]
+        """As Steward; one slot is as good as another, unless a container has it that the kubelet forgot."""
+        taken = await self._taken(available, size)
+        others = [unit for unit in available if unit not in required and unit not in taken]
+        if len(required) + len(others) < size:
+            raise RefusedError(slots_taken(taken))
         return [*required, *others][:size]
 
     async def allocate(self, units: Sequence[str]) -> Given:
         """A name for whoever it is. Raises RefusedError where no pod of this node may be asking."""
         await self._check_somebody_asks(len(units))
+        taken = await self._taken(units, len(units))
+        if taken:
+            raise RefusedError(slots_taken(taken))
         name, slots = self._world.new_name(), frozenset(units)
         self._calls.pop(slots, None)
         self._calls[slots] = name
@@ -129,6 +148,10 @@ class ShareSteward:
                 if not await self._sweep():
                     raise
                 self._give_all(owners, pods)
+            for owner in owners:
+                pod, taken = pods[owner.pod_uid], tuple(sorted(slots))
+                kept = Kept(pod.uid, pod.namespace, pod.name, owner.container, self.resource, taken)
+                await self._world.memory.took(kept)
             self._news.set()
 
     async def run(self) -> None:
@@ -215,6 +238,23 @@ class ShareSteward:
                 "gpufleet's scheduler placed: set schedulerName: gpufleet"
             )
 
+    async def _taken(self, slots: Sequence[str], size: int) -> dict[str, Kept]:
+        """Which of these slots are those of containers that the kubelet does not list any more."""
+        if not self._world.whole():
+            try:
+                await self._world.ask_holders()
+            except (WorldError, TimeoutError) as problem:
+                words = "it is not known yet which container has which slots for shares"
+                raise RefusedError(f"{words}: {problem}") from problem
+        if not taken_slots(self._world.memory.kept(keys.GPU_SHARE), slots):
+            return {}
+        pods, holders = self._world.pods.value, self._world.holders.value
+        with contextlib.suppress(WorldError, TimeoutError):
+            pods = await self._world.ask_pods()
+        with contextlib.suppress(WorldError, TimeoutError):
+            holders = await self._world.ask_holders()
+        return forgotten_slots(self._world.memory.kept(keys.GPU_SHARE), slots, size, pods, holders)
+
     @staticmethod
     def _may_ask(pods: NodePods, slots: int) -> bool:
         return any(granted_shares(pod, slots) for pod in pods.values())
@@ -293,8 +333,9 @@ class ShareSteward:
         given = {one.pod_uid for one in self._files.given.values()}
         for other in pods.values():
             if other.uid != pod.uid and other.grant is not None and not other.finished:
+                had = other.uid in given or has_started_share(other)
                 for part in granted_devices(other.grant):
-                    yield Rival(other.title, part, other.grant.epoch, other.uid in given)
+                    yield Rival(other.title, part, other.grant.epoch, had)
         for share in self._files.given.values():
             if share.pod_uid not in pods and share.pod_uid != pod.uid:
                 for part in share.parts:
@@ -323,7 +364,8 @@ def _lives(given: ShareGiven, pods: NodePods) -> bool:
 def _is_held(given: ShareGiven, holders: Holders) -> bool:
     """By the kubelet, which may not know the pod's UID any more."""
     return any(
-        held.resource == keys.GPU_SHARE
+        held.listed
+        and held.resource == keys.GPU_SHARE
         and (
             held.pod_uid == given.pod_uid
             or (not held.pod_uid and f"{held.namespace}/{held.pod}" == given.pod)

@@ -4,7 +4,9 @@ The kubelet says neither in its question for a preference nor in Allocate which 
 answer follows from who may be asking (``claims``), by the rules of ``whole``. The kubelet may have heard
 of a pod before us, so the API server itself is asked before an answer. And as long as a pod without a
 grant may be the one that asks for so many, nobody's granted units are given out: whoever it is gets what
-is free, or a refusal that says so. ``delivery`` has what a container then gets.
+is free, or a refusal that says so. What a container has, or may have taken up, is given to no other until its
+pod is finished, whatever the kubelet offers; each answer is kept (``holder_memory``) before the kubelet hears
+of it. ``delivery`` has what a container then gets.
 """
 
 import asyncio
@@ -17,6 +19,8 @@ import msgspec
 
 from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.known import Held, Holders, NodeGpus, NodePods
+from gpufleet.agent.kubelet.holder_memory import HolderMemory
+from gpufleet.agent.kubelet.holder_record import Answer, Place
 from gpufleet.agent.plugin import whole
 from gpufleet.agent.plugin.choice import Choice
 from gpufleet.agent.plugin.claims import Stranger, Waiting, waiting
@@ -36,15 +40,16 @@ UNSURE_S = 1.0
 """How long to wait for word of pods that were served or refused a moment ago, before refusing another."""
 
 UNSURE_EVERY_S = 0.1
-Answer = TypeVar("Answer")
+Decision = TypeVar("Decision")
 
 
 class Known(msgspec.Struct, frozen=True):
     """What stewards follow, and whom they ask where that may be behind.
 
-    ``ask_pods`` gives the node's pods as the API server has them now, ``ask_holders`` what the kubelet holds
-    now; both may raise WorldError or TimeoutError. ``gave`` is told that something was given. With
-    ``grant_required`` nothing is given to a pod without a grant.
+    ``ask_pods`` gives the node's pods as the API server has them now, ``ask_holders`` what is held now; both
+    may raise WorldError or TimeoutError. ``gave`` is told that something was given. ``memory`` keeps what was
+    answered, and ``whole`` says whether the topic of holders has all witnesses in it. With ``grant_required``
+    nothing is given to a pod without a grant.
     """
 
     gpus: Topic[NodeGpus]
@@ -54,17 +59,23 @@ class Known(msgspec.Struct, frozen=True):
     ask_holders: Callable[[], Awaitable[Holders]]
     gave: Callable[[], None] = lambda: None
     grant_required: bool = False
+    memory: HolderMemory = msgspec.field(default_factory=HolderMemory)
+    whole: Callable[[], bool] = lambda: True
     clock_s: Callable[[], float] = time.monotonic
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """All that is known at the moment of an answer. ``silent`` says why the API server was not heard."""
+    """All that is known at the moment of an answer. ``silent`` says why the API server was not heard.
+
+    ``fresh`` says that the kubelet was asked who holds what, as far as it answers.
+    """
 
     pods: NodePods
     holders: Holders
     waiting: Waiting
     silent: str = ""
+    fresh: bool = True
 
     def rivals(self, size: int) -> list[Stranger]:
         """The pods without a grant that may be asking for so many."""
@@ -72,7 +83,7 @@ class _Look(msgspec.Struct, frozen=True):
 
     def askers(self, size: int) -> list[Asker]:
         """The containers that may be asking for so many, with a grant or without."""
-        claims = [(one.pod, one.container) for one in self.waiting.claims if len(one.units) == size]
+        claims = [(one.pod, one.container) for one in self.waiting.claims if one.wants == size]
         return claims + [(one.pod, one.container) for one in self.rivals(size)]
 
 
@@ -104,10 +115,11 @@ class WholeSteward:
         def propose(look: _Look) -> _Proposal:
             offered = self._usable(available, required, size, look.holders)
             best = Choice(self._known.gpus.value, self.units, packed=self.delivery.packed)
-            claims, rivals = look.waiting.claims, look.rivals(size)
+            claims, rivals, takings = look.waiting.claims, look.rivals(size), look.waiting.takings
             # Where a grant is required, what is free is of no use to anybody: Allocate tells the two apart.
             unsure = bool(rivals) and not self._known.grant_required
-            found = frozenset(whole.preferred(offered, required, size, claims, best, unsure=unsure))
+            proposed = whole.preferred(offered, required, size, claims, best, takings=takings, unsure=unsure)
+            found = frozenset(proposed)
             claim = next((claim for claim in claims if claim.units == found), None)
             if look.silent and claim is None:
                 raise RefusedError(look.silent)
@@ -121,26 +133,33 @@ class WholeSteward:
         """As Steward."""
         asked = frozenset(units)
 
-        def give(look: _Look) -> Given:
+        def give(look: _Look) -> tuple[Given, Answer]:
             wanted = self._wanted(units, look.holders)
             claim = whole.claimant(asked, look.waiting.claims)
             rivals = look.rivals(len(asked))
             if claim is None and look.silent:
                 raise RefusedError(look.silent)
-            if claim is not None and rivals and not self._reused(asked, claim, look.holders):
+            if claim is not None and claim.returns:
+                whole.check_alone(claim, len(asked), look.waiting.claims, [one.pod for one in rivals])
+            elif claim is not None and rivals and not self._reused(asked, claim, look.holders):
                 raise RefusedError(_unsure(claim.pod, rivals[0].pod))
             self._check_granted(claim, look, len(asked))
+            possible = look.waiting.may_ask(len(asked))
+            asker = _asker(claim, possible)
+            whole.check_free(asked, look.waiting.takings, asker.pod_uid, asker.container)
             given = self.delivery.give(self._known.gpus.value, wanted)
             check_variables(given, look.askers(len(asked)), look.pods)
             if claim is not None:
                 note_variables(given, (claim.pod, claim.container), look.pods)
             if claim is not None:
                 self._given.add(asked)
-            return given
+            may_have = (asker,) if claim is not None and claim.returns else possible
+            return given, Answer(self.resource, tuple(sorted(asked)), may_have)
 
         proposal = self._proposal
         recent = proposal.units == asked and self._known.clock_s() - proposal.at_s < PROPOSAL_S
-        given = await self._answer(give, len(asked), proposal.pods if recent else None)
+        given, answer = await self._answer(give, len(asked), proposal.pods if recent else None)
+        await self._known.memory.answered(answer)
         self._known.gave()
         return given
 
@@ -158,20 +177,28 @@ class WholeSteward:
         its = (held for held in holders if f"{held.namespace}/{held.pod}" == claim.pod)
         return any(held.resource == self.resource and not asked.isdisjoint(held.units) for held in its)
 
-    async def _answer(self, decide: Callable[[_Look], Answer], size: int, pods: NodePods | None) -> Answer:
-        """What is decided; a refusal waits a little where a pod without a grant is in the way."""
+    async def _answer(
+        self, decide: Callable[[_Look], Decision], size: int, pods: NodePods | None
+    ) -> Decision:
+        """What is decided; a refusal is decided anew on what the kubelet and the API server say then.
+
+        It waits a little where a pod without a grant is in the way.
+        """
         limit_s = self._known.clock_s() + UNSURE_S
+        fresh = not self._known.whole()
         while True:
-            look = await self._look(size, pods)
+            look = await self._look(size, pods, fresh=fresh)
             try:
                 return decide(look)
             except RefusedError:
-                if not look.rivals(size) or self._known.clock_s() >= limit_s:
+                waits = look.rivals(size) and self._known.clock_s() < limit_s
+                if look.fresh and not waits:
                     raise
-            pods = None
-            await self._known.pause(UNSURE_EVERY_S)
+            pods, fresh = None, True
+            if waits:
+                await self._known.pause(UNSURE_EVERY_S)
 
-    async def _look(self, size: int, pods: NodePods | None) -> _Look:
+    async def _look(self, size: int, pods: NodePods | None, *, fresh: bool) -> _Look:
         """What is known now; ``pods`` are those to go by, None for the API server's own word."""
         known, silent, holders = self._known, "", self._known.holders.value
         if pods is None:
@@ -180,22 +207,25 @@ class WholeSteward:
             except (WorldError, TimeoutError) as problem:
                 LOG.warning("the node's pods are not known for certain", extra={"problem": str(problem)})
                 pods, silent = known.pods.value, _SILENT
-        look = self._seen(pods, holders, silent)
-        if not look.rivals(size):
+        look = self._seen(pods, holders, silent, fresh=False)
+        if not look.rivals(size) and not fresh:
             return look
         try:
             holders = await known.ask_holders()
         except (WorldError, TimeoutError) as problem:
             LOG.warning("who holds what is not known for certain", extra={"problem": str(problem)})
-        return self._seen(pods, holders, silent)
+            if not known.whole():
+                raise RefusedError(f"it is not known yet who holds what on this node: {problem}") from problem
+        return self._seen(pods, holders, silent, fresh=True)
 
-    def _seen(self, pods: NodePods, holders: Holders, silent: str) -> _Look:
-        found = waiting(self.resource, self._known.gpus.value, self.units, pods, holders)
+    def _seen(self, pods: NodePods, holders: Holders, silent: str, *, fresh: bool) -> _Look:
+        answers = self._known.memory.answers
+        found = waiting(self.resource, self._known.gpus.value, self.units, pods, holders, answers)
         self._given &= {claim.units for claim in found.claims}
         claims = tuple(
             msgspec.structs.replace(claim, given=claim.units in self._given) for claim in found.claims
         )
-        return _Look(pods, holders, Waiting(claims, found.strangers), silent)
+        return _Look(pods, holders, msgspec.structs.replace(found, claims=claims), silent, fresh)
 
     def _usable(
         self, available: Sequence[str], required: Sequence[str], size: int, holders: Holders
@@ -249,6 +279,13 @@ _SILENT = (
     "the API server does not answer, and without it nobody knows to whom these devices are granted; "
     "the pod's controller will try again"
 )
+
+
+def _asker(claim: OpenClaim | None, may_ask: tuple[Place, ...]) -> Place:
+    """Who asks, as far as that can be told: whose claim it is, or the only one that can ask for so many."""
+    if claim is not None:
+        return Place(claim.uid, claim.container, claim.pod)
+    return may_ask[0] if len(may_ask) == 1 else Place("", "")
 
 
 def _gone(unit: str, resource: str) -> str:

@@ -36,6 +36,7 @@ from gpufleet.model.mig_part import part_milli
 FOREIGN_LENGTH = 256
 DRIVER_LENGTH = 128
 HOLDERS_MOST = 16_384
+UNITS_MOST = 1024
 
 
 def node_report(
@@ -96,7 +97,7 @@ def report_holders(gpus: NodeGpus, holders: Holders, pods: NodePods) -> tuple[wi
         pod = pods.get(held.pod_uid)
         its = by_pod.setdefault((held.pod_uid, held.namespace, held.pod), {})
         for key, holder in _parts(held, pod, gpus, names):
-            its[key] = holder
+            its[key] = msgspec.structs.replace(holder, unknown_to_kubelet=held.lost)
     found = [holder for its in by_pod.values() for holder in _joined(its)]
     found.sort(
         key=lambda one: (
@@ -129,7 +130,7 @@ def _parts(
         found = find_unit(gpus, unit)
         if found is not None:
             name = unit_name(unit, found.gpu, found.instance)
-            yield (found.gpu.uuid, unit), _holder(held, pod, found, name if name in names else None)
+            yield (found.gpu.uuid, unit), _holder(held, pod, unit, found, name if name in names else None)
 
 
 def _shares(held: Held, pod: NodePod | None) -> Iterator[wire.Holder]:
@@ -145,10 +146,11 @@ def _shares(held: Held, pod: NodePod | None) -> Iterator[wire.Holder]:
                         GrantKind.SHARE.value,
                         device.gpu_milli,
                         device.memory_mib,
+                        units=held.units[:UNITS_MOST],
                     )
 
 
-def _holder(held: Held, pod: NodePod | None, unit: UnitOf, part: DeviceName | None) -> wire.Holder:
+def _holder(held: Held, pod: NodePod | None, name: str, unit: UnitOf, part: DeviceName | None) -> wire.Holder:
     """What a unit is; ``part`` is its name where it is a device of the report by itself."""
     holder = wire.Holder(
         unit.gpu.uuid if part is None else part.id,
@@ -159,28 +161,31 @@ def _holder(held: Held, pod: NodePod | None, unit: UnitOf, part: DeviceName | No
         else f"{held.namespace}/{held.pod}"[:FOREIGN_LENGTH],
     )
     if unit.instance is not None:
-        return _of_instance(holder, unit, unit.instance, part)
+        return _of_instance(holder, name, unit, unit.instance, part)
     if part is not None:
         return msgspec.structs.replace(holder, memory_mib=replica_mib(unit.gpu))
     if unit.sharers == 1:
         return msgspec.structs.replace(holder, memory_mib=amount(unit.gpu.usable_mib))
     mode = unit.gpu.plan.mode
     memory_mib = mode.memory_mib if isinstance(mode, Mps) else None
-    return msgspec.structs.replace(
-        holder, kind=GrantKind.SHARE.value, gpu_milli=WHOLE_GPU_MILLI // unit.sharers, memory_mib=memory_mib
-    )
+    milli = WHOLE_GPU_MILLI // unit.sharers
+    return _share(holder, name, milli, memory_mib)
+
+
+def _share(holder: wire.Holder, unit: str, milli: int, memory_mib: int | None) -> wire.Holder:
+    """A part that nothing but the kubelet's own id names."""
+    kind = GrantKind.SHARE.value
+    return msgspec.structs.replace(holder, kind=kind, gpu_milli=milli, memory_mib=memory_mib, units=(unit,))
 
 
 def _of_instance(
-    holder: wire.Holder, unit: UnitOf, instance: MigFacts, part: DeviceName | None
+    holder: wire.Holder, name: str, unit: UnitOf, instance: MigFacts, part: DeviceName | None
 ) -> wire.Holder:
     """An instance as a part of its card; where nobody can say where it lies, as a share."""
     milli = part_milli(instance_part(unit.gpu, instance), unit.sharers)
     alone = unit.sharers == 1
     if instance.start is None or not is_placed(instance) or not (alone or part is not None):
-        memory_mib = instance.memory_mib if alone else None
-        share = GrantKind.SHARE.value
-        return msgspec.structs.replace(holder, kind=share, gpu_milli=milli, memory_mib=memory_mib)
+        return _share(holder, name, milli, instance.memory_mib if alone else None)
     return msgspec.structs.replace(
         holder,
         kind=GrantKind.MIG.value,
@@ -205,4 +210,10 @@ def _sum(one: wire.Holder, other: wire.Holder) -> wire.Holder:
     known = one.memory_mib is not None and other.memory_mib is not None
     memory_mib = amount((one.memory_mib or 0) + (other.memory_mib or 0)) if known else None
     milli = min(WHOLE_GPU_MILLI, one.gpu_milli + other.gpu_milli)
-    return msgspec.structs.replace(other, gpu_milli=milli, memory_mib=memory_mib)
+    return msgspec.structs.replace(
+        other,
+        gpu_milli=milli,
+        memory_mib=memory_mib,
+        units=tuple(sorted({*one.units, *other.units}))[:UNITS_MOST],
+        unknown_to_kubelet=one.unknown_to_kubelet or other.unknown_to_kubelet,
+    )

@@ -1,27 +1,20 @@
 """Tells pods of the errors of the GPUs that they hold, in an Event: `kubectl describe pod` says why.
 
 Most errors are made by a program and kill that program alone; its owner looks at the pod, not at the node.
-The agent ends no pod: what the driver did not end goes on. An Event that cannot be written is left, since the
-log has the error too.
+The agent ends no pod: what the driver did not end goes on.
 """
 
 import asyncio
-import logging
 from collections import deque
-
-import msgspec
 
 from gpufleet.agent.exporter.held import PodName, holdings
 from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
+from gpufleet.agent.reports.pod_events import PodEvents
 from gpufleet.agent.topic import Topic
 from gpufleet.devices.backend import XidEvent
 from gpufleet.devices.xid import XidAction, xid
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
-from gpufleet.kube.resources import EVENTS
-from gpufleet.model.visible import visible_text
 
-LOG = logging.getLogger(__name__)
 WAITING_MAX = 100
 AGAIN_AFTER_S = 60.0
 """The same error of the same pod is told no more often than so."""
@@ -47,13 +40,12 @@ class XidNotes:
         holders: Topic[Holders],
     ) -> None:
         self._client = client
-        self._node = node
         self._gpus = gpus
         self._pods = pods
         self._holders = holders
         self._waiting: deque[tuple[PodName, str]] = deque(maxlen=WAITING_MAX)
         self._told: dict[tuple[PodName, int], float] = {}
-        self._written = 0
+        self._events = PodEvents(client, node)
         self._bell = asyncio.Event()
 
     def heard(self, event: XidEvent) -> None:
@@ -76,40 +68,13 @@ class XidNotes:
             await self._bell.wait()
             self._bell.clear()
             while self._waiting:
-                await self._write(*self._waiting.popleft())
+                pod, note = self._waiting.popleft()
+                await self._events.warn(pod, "GPUError", "Xid", note)
 
     def _on(self, gpu: Gpu, instance: str | None) -> list[PodName]:
         """The pods on a GPU, or on one instance of it."""
         held = holdings(self._gpus.value, self._pods.value, self._holders.value).get(gpu.uuid, ())
         return list(dict.fromkeys(one.pod for one in held if instance in (None, one.instance)))
-
-    async def _write(self, pod: PodName, note: str) -> None:
-        self._written += 1
-        moment = self._client.clock.now()
-        name = f"{pod.name[:200]}.{int(moment.timestamp() * 1e6):x}.{self._written:x}"
-        body = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
-            "eventTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "reportingController": "gpufleet-agent",
-            "reportingInstance": self._node,
-            "type": "Warning",
-            "reason": "GPUError",
-            "action": "Xid",
-            "note": visible_text(note),
-            "regarding": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "uid": pod.uid,
-            },
-        }
-        try:
-            await self._client.create(EVENTS, msgspec.json.encode(body), name=name, namespace=pod.namespace)
-        except KubeError as error:
-            LOG.warning("an Event was not written", extra={"problem": str(error), "note": note})
 
 
 def _note(event: XidEvent, gpu: Gpu, follows: str) -> str:

@@ -79,7 +79,9 @@ class ReportedDevice(Structure, frozen=True):
 class Holder(Structure, frozen=True):
     """Who holds a device or a part of it. Without ``pod_uid`` it is somebody foreign.
 
-    ``used_memory_mib`` is told where its processes use more than ``memory_mib``, its share.
+    ``used_memory_mib`` is told where its processes use more than ``memory_mib``, its share. ``units`` are the
+    kubelet's ids of a part that ``device`` and its place do not name; ``unknown_to_kubelet`` says that the
+    container runs, and that the kubelet does not know any more that it holds this.
     """
 
     device: str
@@ -92,6 +94,8 @@ class Holder(Structure, frozen=True):
     mig_start: int | None = None
     foreign: str = ""
     used_memory_mib: int | None = msgspec.field(default=None, name="usedMemoryMiB")
+    units: tuple[str, ...] = ()
+    unknown_to_kubelet: bool = False
 
 
 class NodeDevicesSpec(Structure, frozen=True):
