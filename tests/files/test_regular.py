@@ -116,6 +116,10 @@ def test_files_of_the_kernel_are_read_no_further_than_asked() -> None:
     assert read_kernel_file("/proc/self/stat", 4096).startswith(str(os.getpid()).encode())
 
 
+def test_settings_of_the_kernel_are_read_though_they_refuse_a_large_buffer() -> None:
+    assert read_kernel_file("/proc/sys/kernel/random/boot_id").strip()
+
+
 @pytest.mark.parametrize(
     ("count", "words"), [(12, "12 bytes"), (64 << 20, "64 MiB"), (1 << 30, "1 GiB"), (3 << 39, "1.5 TiB")]
 )

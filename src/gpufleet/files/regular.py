@@ -19,7 +19,9 @@ STANDARD_INPUT_NAME = "standard input"
 KERNEL_FILE_BYTES_MAX = 4 * MEBIBYTE
 """More than any list of mounts, routes or processes has."""
 
-_CHUNK_BYTES = 4 * MEBIBYTE
+_CHUNK_BYTES = MEBIBYTE
+"""Files of /proc/sys refuse to be read 4 MiB at a time."""
+
 _KINDS = (
     (stat.S_ISDIR, "is a folder"),
     (stat.S_ISFIFO, "is a pipe"),
