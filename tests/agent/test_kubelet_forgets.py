@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from gpufleet.agent.known import NodeGpus, NodePod
 from gpufleet.devices.sharing.plan import Mig, TimeSlice
 from gpufleet.model.grant import GrantedDevice
+from tests.agent.audited_memory import twice
 from tests.agent.forgetful_node import ForgetfulNode, Place
 from tests.agent.plugin_world import GPU, a_gpu, a_node, a_pod, cut, instance
 
@@ -227,6 +228,7 @@ class _Forgetting(RuleBasedStateMachine):
         for place, units in self.node.using.items():
             for unit in units:
                 assert owner.setdefault(unit, place) == place, f"{unit} is in {place} and {owner[unit]}"
+        assert twice(self.node) == []
 
 
 TestForgetting = _Forgetting.TestCase
