@@ -10,13 +10,14 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from gpufleet.cli.up import components
 from gpufleet.kube.codec.grant import write_grant
-from gpufleet.kube.manifests import DEFAULT_IDENTITY
+from gpufleet.kube.manifests import DEFAULT_IDENTITY, MUTATING_POLICIES_SINCE
 from gpufleet.localkube import manifests, plan
 from gpufleet.localkube.api import Api, Object, tls_context
 from gpufleet.localkube.certificates import Authority, write_private
@@ -26,6 +27,7 @@ from gpufleet.localkube.node.agent_program import NAME, machine_file
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.real_node import AGENT
 from gpufleet.localkube.node_agent import SHARING, SYSTEM, await_resource, start_agent
+from gpufleet.localkube.releases import minor_version
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 from tests.agent.nvidia_runtime import GPUS, write_runtime
@@ -60,7 +62,7 @@ gpus:
 SINGLE = "{version: v1, flags: {migStrategy: single, plugin: {deviceListStrategy: cdi-cri}}}"
 BY_US: Object = {"nodeName": "", "schedulerName": "gpufleet", "nodeSelector": {"type": "real"}}
 TELL = (
-    "echo devices $(cd /dev; ls -d nvidia[0-9]*); "
+    "echo devices $(cd /dev; ls -d nvidia[0-9]* 2> /dev/null); "
     "echo variable $NVIDIA_VISIBLE_DEVICES; "
     "echo given $GPUFLEET_DEVICES; "
 )
@@ -144,7 +146,15 @@ def test_each_pod_that_we_place_sees_exactly_its_grant(real: LocalCluster) -> No
 
 
 def test_who_helps_himself_by_the_environment_sees_no_more(real: LocalCluster) -> None:
-    with real.api() as api:
+    its = what_the_greedy_sees(real)
+    assert its["devices"] == [numbered(real)[device] for device in granted(real, "greedy")]
+    assert its["variable"] == ["void"]
+    delete_pod(real, "greedy")
+
+
+def what_the_greedy_sees(cluster: LocalCluster, **container: Any) -> dict[str, list[str]]:
+    """What a pod sees that names all devices beside the one that it asks for; other fields may be set."""
+    with cluster.api() as api:
         body = {
             "apiVersion": "node.k8s.io/v1",
             "kind": "RuntimeClass",
@@ -154,12 +164,23 @@ def test_who_helps_himself_by_the_environment_sees_no_more(real: LocalCluster) -
         api.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", body)
     greedy = a_pod("greedy", TELL, asking(1), **BY_US, runtimeClassName="nvidia")
     greedy["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
-    with real.api() as api:
+    greedy["spec"]["containers"][0] |= container
+    with cluster.api() as api:
         api.call("POST", PODS, greedy)
-    assert await_end(real, "greedy") == 0
-    its = told(real, "greedy")
-    assert its["devices"] == [numbered(real)[device] for device in granted(real, "greedy")]
-    assert its["variable"] == ["void"]
+    assert await_end(cluster, "greedy") == 0
+    return told(cluster, "greedy")
+
+
+@pytest.mark.skipif(minor_version(KUBERNETES) < MUTATING_POLICIES_SINCE, reason="no MutatingAdmissionPolicy")
+def test_without_a_gpu_what_a_config_map_names_shows_none(real: LocalCluster) -> None:
+    """As an image does that names all devices itself."""
+    with real.api() as api:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "all"}}
+        data = {"NVIDIA_VISIBLE_DEVICES": "all"}
+        api.call("POST", "/api/v1/namespaces/default/configmaps", {**body, "data": data})
+    taken = [{"configMapRef": {"name": "all"}}]
+    its = what_the_greedy_sees(real, env=[], envFrom=taken, resources={})
+    assert (its["devices"], its["variable"]) == ([], ["void"])
     delete_pod(real, "greedy")
 
 

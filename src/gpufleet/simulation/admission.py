@@ -1,7 +1,8 @@
 """The admission policies that gpufleet installs, as the simulated server applies them.
 
-The guard keeps everyone but the scheduler from writing a grant; the fence refuses a Binding or an Eviction
-of an older epoch than the Lease's. As a real policy does, the fence sees a Lease some milliseconds late.
+The guard keeps everyone but the scheduler from writing a grant, or for whom a pod came; the fence refuses a
+Binding or an Eviction of an older epoch than the Lease's. As a real policy does, the fence sees a Lease some
+milliseconds late.
 """
 
 from typing import Any
@@ -13,6 +14,8 @@ from gpufleet.simulation.object_store import ObjectStore
 from gpufleet.simulation.refusal import JsonObject, forbidden
 
 GRANT = "gpufleet.io/grant"
+MOVED = "gpufleet.io/moved"
+GUARDED = (GRANT, MOVED)
 EPOCH = "gpufleet.io/epoch"
 SCHEDULER_USER = DEFAULT_IDENTITY.user
 LEASE_NAMESPACE = DEFAULT_IDENTITY.namespace
@@ -29,18 +32,20 @@ class Policies(msgspec.Struct):
     scheduler_users: frozenset[str] = frozenset({SCHEDULER_USER})
 
     def check_pod(self, new: JsonObject, old: JsonObject | None, user: str) -> None:
-        """The guard on pods and their subresources: the grant stays as it was."""
+        """The guard on pods and their subresources: what the scheduler wrote stays as it was."""
         if not self.guard or user in self.scheduler_users:
             return
-        before = _grant(old["metadata"]) if old is not None else None
-        if _grant(new["metadata"]) != before:
-            raise _denied("pods", new, "gpufleet-grant-guard", f"only the scheduler may write {GRANT}")
+        for key in GUARDED:
+            before = _annotation(old["metadata"], key) if old is not None else None
+            if _annotation(new["metadata"], key) != before:
+                raise _denied("pods", new, "gpufleet-grant-guard", f"only the scheduler may write {key}")
 
     def check_binding(self, binding: JsonObject, user: str, store: ObjectStore, now_s: float) -> None:
         """The guard and the fence on Bindings."""
         grant = _grant(binding["metadata"])
-        if self.guard and grant is not None and user not in self.scheduler_users:
-            raise _denied("pods", binding, "gpufleet-grant-guard", f"only the scheduler may write {GRANT}")
+        named = [key for key in GUARDED if _annotation(binding["metadata"], key) is not None]
+        if self.guard and named and user not in self.scheduler_users:
+            raise _denied("pods", binding, "gpufleet-grant-guard", f"only the scheduler may write {named[0]}")
         if not self.fence or grant is None:
             return
         epoch = read_epoch(grant)
@@ -90,7 +95,11 @@ def read_epoch(grant: str) -> int | None:
 
 
 def _grant(metadata: JsonObject) -> str | None:
-    found: str | None = (metadata.get("annotations") or {}).get(GRANT)
+    return _annotation(metadata, GRANT)
+
+
+def _annotation(metadata: JsonObject, key: str) -> str | None:
+    found: str | None = (metadata.get("annotations") or {}).get(key)
     return found
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet.kube.manifests import MUTATING_POLICIES_SINCE
 from gpufleet.localkube.releases import minor_version
+from tests.kube.manifests.real_server import until
 from tests.kube.manifests.tenants import (
     INFRASTRUCTURE,
     MANAGED,
@@ -204,6 +205,26 @@ def test_infrastructure_sees_all_devices(actors: Actors, namespace: str) -> None
     pod = a_pod(next(NAMES), env=env, annotations={"cdi.k8s.io/gpus": "nvidia.com/gpu=all"})
     status, answer = actors.admin.create(pod, pods_of(namespace))
     assert status == 201, answer
+
+
+def test_a_pod_from_before_the_policies_goes_on_and_gets_no_more(actors: Actors) -> None:
+    label = "gpufleet.io/device-access"
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "old", "labels": {label: "all"}},
+    }
+    assert actors.admin.ask("POST", "/api/v1/namespaces", namespace)[0] == 201
+    pods = pods_of("old")
+    until(lambda: actors.admin.ask("GET", "/api/v1/namespaces/old/serviceaccounts/default")[0] == 200)
+    until(lambda: actors.admin.create(a_pod("before", env={VISIBLE: "all"}), pods)[0] == 201)
+    assert actors.admin.merge("/api/v1/namespaces/old", {"metadata": {"labels": {label: None}}})[0] == 200
+    until(lambda: actors.admin.create(a_pod(next(NAMES), env={VISIBLE: "all"}), pods)[0] == 403)
+    assert actors.admin.merge(f"{pods}/before", {"metadata": {"labels": {"a": "b"}}})[0] == 200
+    ran = {"status": {"phase": "Running"}}
+    assert actors.admin.merge(f"{pods}/before/status", ran)[0] == 200
+    noted = {"metadata": {"annotations": {"cdi.k8s.io/gpus": "nvidia.com/gpu=all"}}}
+    assert actors.admin.merge(f"{pods}/before", noted)[0] == 403
 
 
 def test_many_variables_are_judged_or_refused_but_never_let_through(actors: Actors) -> None:

@@ -134,11 +134,12 @@ def test_no_tenant_changes_or_removes_it(actors: Actors, key: str, forged: str |
         assert pod["metadata"]["annotations"][key] == GUARDED[key]
 
 
+LONG_AGO = "2020-01-01T00:00:00Z"
 HAPPENED: dict[str, dict[str, Any]] = {
     "ended": {"phase": "Succeeded"},
     "failed": {"phase": "Failed", "reason": "UnexpectedAdmissionError"},
     "turned away": {"reason": "UnexpectedAdmissionError"},
-    "runs since": {"startTime": "2020-01-01T00:00:00Z"},
+    "runs since": {"startTime": LONG_AGO},
     "container ended": {
         "containerStatuses": [
             {
@@ -152,6 +153,9 @@ HAPPENED: dict[str, dict[str, Any]] = {
         ]
     },
     "allocated": {"allocatedResources": {"cpu": "0"}},
+    "placed": {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": LONG_AGO}]},
+    "disrupted": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    "of ours": {"conditions": [{"type": "gpufleet.io/any", "status": "True"}]},
 }
 
 
