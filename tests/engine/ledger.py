@@ -74,6 +74,8 @@ class Ledger:
         self.kept: set[PodUid] = set()
         self.changed: set[NodeName] = set()
         self.refused_until_us: dict[PodUid, int] = {}
+        self.charged: dict[PodUid, QueueName] = {}
+        self.was_active = False
 
     def step(self, at_us: int, *events: event.Event) -> list[AnyInstruction]:
         """Let the engine take a step, and check everything."""
@@ -85,13 +87,16 @@ class Ledger:
                 bad.append(type(happened).__name__)
             else:
                 self._apply(happened)
+                self._follow_charges()
         said = self.engine.step(at_us, events)
+        self.was_active = self.quota.is_active
         assert [one.subject for one in said if isinstance(one, Rejected)] == bad
         self._end_pauses()
         plain = self._recount()
         self._drop_places_not_kept(said)
         ran_before, self.reserved = set(self.place), {}
         bound, kept = self._check_decisions(said, plain)
+        self._follow_charges()
         self._check_reservations(said, ran_before)
         self._follow_stand_ins()
         self._add_kept_places(plain)
@@ -249,6 +254,14 @@ class Ledger:
         gang = None if pod.gang is None else self.gangs.get(pod.gang)
         return pod.queue if gang is None else gang.queue
 
+    def _follow_charges(self) -> None:
+        """What has a place stays where it is charged, unless it names another queue that is there."""
+        before, self.charged = self.charged, {}
+        for uid, (node, _) in self.place.items():
+            named = self._queue_of(self.pods[uid])
+            stays = self.was_active and node in self.nodes and named not in self.quota.queues
+            self.charged[uid] = before.get(uid, named) if stays else named
+
     def _usage(self, *, with_kept: bool = True) -> PlainQuota:
         """What every pod on a known node is charged, those too for which a place is kept."""
         here = {uid: (name, self._held(uid)) for uid, (name, _) in self.place.items() if name in self.nodes}
@@ -256,7 +269,9 @@ class Ledger:
             here |= {uid: (name, self._kept(uid)) for uid, name in (self.nominated | self.reserved).items()}
         pods, nodes = self.pods, self.nodes
         return self.quota.plain(
-            self.quota.entry(self._queue_of(pods[uid]), pods[uid], nodes[name], devices)
+            self.quota.entry(
+                self.charged.get(uid, self._queue_of(pods[uid])), pods[uid], nodes[name], devices
+            )
             for uid, (name, devices) in here.items()
         )
 

@@ -5,6 +5,7 @@ what runs across several of them (a pod leaves its line, its gang and its node) 
 """
 
 import heapq
+from collections.abc import Iterable
 
 from gpufleet.engine import layout
 from gpufleet.engine.budgets import Budgets
@@ -18,6 +19,7 @@ from gpufleet.engine.members import Members
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_state import PolicyState
+from gpufleet.engine.quota.doors import NO_NAMESPACE
 from gpufleet.engine.quota.future import FutureQuota
 from gpufleet.engine.quota.gate import Gate
 from gpufleet.engine.quota.past_use import PastUse
@@ -59,6 +61,7 @@ class Books:
         self.gate = Gate(self.store, self.fleet, self.shapes, self.queues)
         self.gate.sequence_of = self.sequence_of
         self.gate.created_of = self.created_of
+        self.gate.members_of = self.members_of
         self.future_quota = FutureQuota(self.store, self.pods, self.gate)
         self.related = RelatedPlaces(
             self.store, self.shapes, self.pods, self.policy, self.neighbours, self.gate
@@ -90,10 +93,23 @@ class Books:
         """The first pod of a line came when its queue was draining, those behind it perhaps before."""
         self.waiting.move_first(line, line.key._replace(late=True))
 
+    def set_apart_refused(self, line: Line) -> None:
+        """The namespace of the first pod of a line may not use its queue, those of pods behind it perhaps may."""
+        namespace = self.pods.pod_at(line.waiting[0][2]).namespace
+        self.waiting.move_first(line, line.key._replace(refused=namespace or NO_NAMESPACE))
+
+    def members_of(self, row: int) -> Iterable[int]:
+        """The pods that start together with one that waits, itself among them."""
+        gang = self.pods.pod_at(row).gang
+        members = None if gang is None else self.gangs.by_name.get(gang)
+        return (row,) if members is None else (row, *members.waiting)
+
     def keep_out(self, line: Line, row: int, *, lacks_room: bool = False) -> None:
         """A line of pods waits for quota, and, if it lacks that too, for room."""
-        # In a draining queue, who came late holds back nobody who was there before.
-        self.waiting.park(line, holds_back=not line.key.late, lacks_room=lacks_room)
+        # In a draining queue, who came late holds back nobody who was there before; and in no queue do those
+        # who may not use it hold back those who may.
+        holds_back = not (line.key.late or line.key.refused)
+        self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
         asked = self.gate.asked(row)
         protected = self.gate.protected_part(row, asked)
         self.waiting.kept_out.put(line.key, self.queues.queue_row(row), asked, protected)
@@ -101,7 +117,7 @@ class Books:
     def keep_gang_out(self, line: Line, members: Members, *, lacks_room: bool) -> None:
         """A gang waits for quota, and, if it may lack that too, for room."""
         rows, asked, protected = self._asked_by_gang(members)
-        holds_back = members.missing > 0 and not self.gate.is_late(rows[0])
+        holds_back = members.missing > 0 and not self.gate.is_in_nobodys_way(rows[0])
         self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
         self.waiting.kept_out.put(line.key, self.queues.queue_row(rows[0]), asked, protected)
 
@@ -126,7 +142,14 @@ class Books:
         self.waiting.put(self.line_of(row), row, pod.created_at_us, self.sequence_by_row[row])
 
     def queue_of(self, row: int) -> QueueName:
-        """The queue of a pod; that of its gang holds for its members."""
+        """The queue of a pod: where it is charged if it has a place, else the one that it names."""
+        charged = self.queues.queue_row(row)
+        if charged != layout.NOT_SET and self.pods.node_row(row) is not None:
+            return self.queues.tree.name_at(charged)
+        return self.named_queue(row)
+
+    def named_queue(self, row: int) -> QueueName:
+        """The queue that a pod names; that of its gang holds for its members."""
         pod = self.pods.pod_at(row)
         members = None if pod.gang is None else self.gangs.by_name.get(pod.gang)
         return pod.queue if members is None or members.gang is None else members.gang.queue
@@ -150,7 +173,7 @@ class Books:
     def assign_queue(self, row: int) -> None:
         """A pod is charged to its queue, if any queue is described."""
         if self.queues.is_active:
-            self.queues.assign(row, self.queue_of(row))
+            self.queues.assign(row, self.named_queue(row))
 
     def line_of(self, row: int) -> LineKey:
         """The line in which a pod without a gang waits, or would wait.

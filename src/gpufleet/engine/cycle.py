@@ -69,7 +69,7 @@ class Cycle:
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Decide everything that can be decided now."""
         self.instructions = []
-        settled = self.books.queues.settle(self.books.queue_of)
+        settled = self.books.queues.settle(self.books.named_queue)
         self.at_us = at_us
         self.books.steps += 1
         self.books.placed_in_step.clear()
@@ -211,6 +211,9 @@ class Cycle:
         if books.queues.is_active:
             if not line.key.late and books.gate.is_late(row):
                 books.set_apart_late(line)
+                return True
+            if not line.key.refused and books.gate.is_refused(row):
+                books.set_apart_refused(line)
                 return True
             if books.gate.keeps_out(row):
                 if books.gate.bar(row) is None and self._find_other_ways(line, row, lacks_quota=True):
@@ -355,8 +358,8 @@ class Cycle:
     def _keep_out(self, line: Line, row: int) -> bool:
         """The queue of a line lets its first pod start nowhere: it waits until that changes."""
         self.books.keep_out(line, row)
-        # Who came late to a draining queue is in nobody's way.
-        return line.key.late
+        # Who came late to a draining queue, or may not use the queue, is in nobody's way.
+        return line.key.late or bool(line.key.refused)
 
     def _park(self, line: Line, row: int) -> None:
         """A line found no room; where quota rules devices out, more quota would help it too."""
@@ -378,7 +381,7 @@ class Cycle:
                 return True
             if self._reserve_for_gang(line, members, lacks_quota=True):
                 return True
-            return books.gate.is_late(next(iter(members.waiting)))
+            return books.gate.is_in_nobodys_way(next(iter(members.waiting)))
         only_minimum = members.missing > 0 and members.may_grow_later and books.waiting.others_wait(line)
         attempt = books.gangs.attempt(members, books.trial(), surplus=not only_minimum)
         first = next(iter(members.waiting), layout.NOT_SET)

@@ -151,13 +151,19 @@ class WhyBarred(enum.StrEnum):
     CYCLE = "cycle"
     NO_PARENT = "no-parent"
     TOO_DEEP = "too-deep"
+    NOT_ADMITTED = "not-admitted"
 
 
-class QueueBar(msgspec.Struct, frozen=True):
-    """The queue that bars work from starting, the one that the work names or one above it."""
+class QueueBar(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The queue that bars work from starting, the one that the work names or one above it.
+
+    Where the work's ``namespace`` may not use the queue, ``admits`` says in words which may.
+    """
 
     queue: QueueName
     why: WhyBarred
+    namespace: str = ""
+    admits: str = ""
 
 
 class QuotaLimit(enum.StrEnum):
@@ -166,7 +172,8 @@ class QuotaLimit(enum.StrEnum):
     ``NOMINAL``: what the queues of the tree state together is in use. ``LENDING``: the same, but some
     of them keep what they do not use, by their lending limits. ``BORROWING``: nominal amount and
     borrowing limit of one queue. ``HARD``: the hard limit of one queue. ``PROTECTED``: the nominal amount of
-    one queue, beyond which work that nobody may evict cannot have anything.
+    one queue, beyond which work that nobody may evict cannot have anything. ``OUTSIDE``: the work is in no
+    queue, and gets nothing of a resource that queues own.
     """
 
     NOMINAL = "nominal"
@@ -174,6 +181,7 @@ class QuotaLimit(enum.StrEnum):
     BORROWING = "borrowing"
     HARD = "hard"
     PROTECTED = "protected"
+    OUTSIDE = "outside"
 
 
 class QuotaShortage(msgspec.Struct, frozen=True):

@@ -388,6 +388,7 @@ class Intake:
 
     def _namespace_set(self, happened: event.NamespaceSet) -> None:
         self.books.neighbours.set_namespace(happened.name, happened.labels)
+        self.books.queues.doors.set_namespace(happened.name, happened.labels)
         self.books.room_freed = True
 
     def _namespace_removed(self, happened: event.NamespaceRemoved) -> None:

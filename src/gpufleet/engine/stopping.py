@@ -21,7 +21,7 @@ def closed_nominations(books: Books) -> list[Nomination]:
     if not books.gate.is_active:
         return []
     nominations = books.departures.nominations.values()
-    return [one for one in nominations if books.gate.bar(one.rows[0]) is not None]
+    return [one for one in nominations if any(books.gate.bar(row) is not None for row in one.rows)]
 
 
 def running_in_stopped_queues(books: Books) -> Iterator[int]:

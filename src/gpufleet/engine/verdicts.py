@@ -22,7 +22,7 @@ class Verdicts:
         self.books = books
         self.reservations = reservations
         self.telling = telling
-        self._known: dict[tuple[int, Looks, int, bool, bool], tuple[Shape, Verdict]] = {}
+        self._known: dict[tuple[int, Looks, int, bool, bool, str], tuple[Shape, Verdict]] = {}
         self._as_of = (layout.NOT_SET, layout.NOT_SET, layout.NOT_SET)
 
     def of(self, row: int, at_us: int) -> Verdict:

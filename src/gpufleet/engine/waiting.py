@@ -43,7 +43,8 @@ class LineKey(NamedTuple):
     """What the workloads of a line have in common.
 
     ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
-    it does. ``late`` is set for pods that came when their queue was draining already. ``preempts`` is False
+    it does. ``late`` is set for pods that came when their queue was draining already, ``refused`` to the
+    namespace of pods whose queue did not admit it. ``preempts`` is False
     for pods for whose sake nobody is evicted, ``protected`` set for those that are evicted for nobody's; the
     members of a gang each say that themselves.
     ``run_time_class`` tells pods apart that say how long they run, or that they may be interrupted: such ones
@@ -56,6 +57,7 @@ class LineKey(NamedTuple):
     gang: GangName | None = None
     apart: Looks = ()
     late: bool = False
+    refused: str = ""
     preempts: bool = True
     protected: bool = False
     run_time_class: int = 0

@@ -9,6 +9,7 @@ import enum
 import msgspec
 
 from gpufleet.model.identifiers import QueueName, QuotaResource
+from gpufleet.model.labels import LabelSelector
 
 GPU = QuotaResource("gpu")
 """GPUs of any model, in thousandths."""
@@ -85,6 +86,13 @@ class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     reclaim_after_us: int = 0
 
 
+class Door(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which namespaces may use a queue: those that are listed, and those that the selector accepts."""
+
+    namespaces: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+
+
 class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     """A queue with its place among the others.
 
@@ -97,7 +105,9 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     ``draining_since_us`` came too late for a draining queue; where that is None, what the engine hears of
     after it heard that the queue drains. Work that has waited for ``reserve_after_us`` may hold a
     reservation of the place where it will start first; None: never. With ``learn_run_times``, work that does
-    not say how long it runs is let in before others' reservations by how long work like it ran.
+    not say how long it runs is let in before others' reservations by how long work like it ran. ``door`` says
+    which namespaces may use the queue and those below it that say nothing of their own; None: the queue says
+    nothing.
     """
 
     name: QueueName
@@ -113,3 +123,4 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     draining_since_us: int | None = None
     reserve_after_us: int | None = RESERVE_AFTER_US
     learn_run_times: bool = False
+    door: Door | None = None

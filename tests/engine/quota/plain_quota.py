@@ -17,12 +17,13 @@ Amounts = dict[str, int]
 @dataclass
 class PlainQuota:
     """Queues by name, and what is charged to each: one entry a pod, of those that nobody may evict in
-    ``protected`` too.
+    ``protected`` too. ``gone`` are those of the queues that nobody describes any more.
     """
 
     queues: dict[str, Queue]
     charges: list[tuple[str, Amounts]] = field(default_factory=list)
     protected: list[tuple[str, Amounts]] = field(default_factory=list)
+    gone: frozenset[str] = frozenset()
 
     def parent(self, name: str) -> str | None:
         """The parent, None for a root or an undescribed queue."""

@@ -38,6 +38,7 @@ class QuotaLedger:
         self.queues: dict[QueueName, Queue] = {}
         self.prices: dict[str, int] = {}
         self.drained_at: dict[QueueName, int] = {}
+        self.gone: dict[QueueName, QueueName] = {}
 
     def apply(self, happened: event.QueueSet | event.QueueRemoved | event.PricesSet, arrivals: int) -> None:
         """Something about queues happened, after that many pods have come."""
@@ -45,13 +46,16 @@ class QuotaLedger:
             case event.QueueSet(queue):
                 self._state(queue, arrivals)
             case event.QueueRemoved(name):
-                self.queues.pop(name, None)
+                known = self.queues.pop(name, None)
+                if known is not None and known.parent is not None:
+                    self.gone[name] = known.parent
                 self.drained_at.pop(name, None)
             case event.PricesSet(prices):
                 self.prices = {str(model): price for model, price in prices}
 
     def _state(self, queue: Queue, arrivals: int) -> None:
         self.queues[queue.name] = queue
+        self.gone.pop(queue.name, None)
         if queue.state is not QueueState.DRAINING:
             self.drained_at.pop(queue.name, None)
         else:
@@ -64,27 +68,53 @@ class QuotaLedger:
 
     def _above(self, name: QueueName) -> list[QueueName]:
         """The queue and those above it, as far as they are described and do not come round again."""
+        if name not in self.queues:
+            return [name]
         path = [name]
         while (parent := self.queues[path[-1]].parent) in self.queues and parent not in path:
             path.append(QueueName(str(parent)))
         return path
 
     def _circles(self, name: QueueName) -> bool:
-        return self.queues[self._above(name)[-1]].parent == name
+        return name in self.queues and self.queues[self._above(name)[-1]].parent == name
+
+    def _past_gone(self, name: QueueName, parent: QueueName | None) -> QueueName | None:
+        """The nearest queue above that is there, past those that are gone."""
+        passed = [name]
+        while parent is not None and parent not in self.queues and parent not in passed:
+            passed.append(parent)
+            parent = self.gone.get(parent)
+        return parent if parent in self.queues else None
 
     def plain(self, charges: Iterable[tuple[QueueName, Amounts, bool]]) -> PlainQuota:
-        """The trees without the links that lead nowhere, with this usage; True: of protected work."""
-        linked = {
-            name: queue
-            if queue.parent in self.queues and not self._circles(name)
-            else msgspec.structs.replace(queue, parent=None)
-            for name, queue in self.queues.items()
-        }
+        """The trees without the links that lead nowhere, with this usage; True: of protected work.
+
+        What runs in a queue that is gone still counts above it.
+        """
         known = list(charges)
+        gone = {name: Queue(name) for name, _, _ in known if name in self.gone}
+        linked = {name: queue for name, queue in (self.queues | gone).items() if not self._circles(name)}
+        parents = {name: self._past_gone(name, self.gone.get(name, queue.parent)) for name, queue in linked.items()}
+
+        def is_above_itself(name: QueueName) -> bool:
+            passed, above = {name}, parents.get(name)
+            while above is not None and above not in passed:
+                passed.add(above)
+                above = parents.get(above)
+            return above == name
+
+        is_stated = {name: queue.parent == parents[name] for name, queue in linked.items()}
+        loops = [name for name in linked if not is_stated[name] and is_above_itself(name)]
+        parents |= dict.fromkeys(loops)
+        every = {
+            name: msgspec.structs.replace(queue, parent=parents.get(name))
+            for name, queue in (self.queues | gone).items()
+        }
         return PlainQuota(
-            {str(name): queue for name, queue in linked.items()},
+            {str(name): queue for name, queue in every.items()},
             [(name, amounts) for name, amounts, _ in known],
             [(name, amounts) for name, amounts, is_protected in known if is_protected],
+            gone=frozenset(map(str, gone)),
         )
 
     def is_open(self, name: QueueName, arrival: int | None) -> bool:
@@ -191,7 +221,7 @@ def allows(pod: Pod, queue: QueueName, usage: PlainQuota, charge: Amounts) -> bo
 def check_usage(books: Books, usage: PlainQuota) -> None:
     """The engine's sums, and what is available by them, are what the plain account finds."""
     tree = books.queues.tree
-    assert set(tree.described) == set(usage.queues)
+    assert set(tree.described) == set(usage.queues) - usage.gone
     for name in usage.queues:
         for resource in tree.resources.column_by_name:
             if usage.pooled(name, resource):

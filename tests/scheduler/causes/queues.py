@@ -131,3 +131,29 @@ def the_parent_is_missing(world: World) -> None:
     world.node("a")
     add_queue(world, "team", {"nominal": 3}, parent="gone")
     in_queue(world, "team")
+
+
+@cause(
+    "queue-not-admitted",
+    why="namespace default may not use queue team: it admits namespace vision",
+    way="name a queue that admits the namespace",
+)
+def the_queue_names_other_namespaces(world: World) -> None:
+    world.node("a")
+    add_queue(world, "team", {"nominal": 3}, namespaces=["vision"])
+    in_queue(world, "team")
+
+
+@cause("queue-not-admitted", why="queue root, above it, admits namespaces with labels", way="spec.namespaces")
+def the_queue_above_selects_other_namespaces(world: World) -> None:
+    world.node("a")
+    add_queue(world, "root", namespaceSelector={"matchLabels": {"team": "vision"}})
+    add_queue(world, "team", {"nominal": 3}, parent="root")
+    in_queue(world, "team")
+
+
+@cause("queue-outside", why="waits outside of every queue", way="describe the FleetQueue default")
+def queues_name_their_namespaces_and_the_pod_names_no_queue(world: World) -> None:
+    world.node("a")
+    add_queue(world, "team", {"nominal": 3}, namespaces=["vision"])
+    world.pod("p", gpus=1)

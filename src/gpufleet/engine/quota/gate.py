@@ -7,7 +7,7 @@ models. And ``search`` proves each placement on the journal, so that whatever a 
 is broken. Why somebody is kept out, by which queue and which limit, is told by ``complete``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -63,6 +63,7 @@ class Gate:
         self.book = book
         self.sequence_of: Callable[[int], int] = lambda _row: 0
         self.created_of: Callable[[int], int] = lambda _row: 0
+        self.members_of: Callable[[int], Iterable[int]] = lambda row: (row,)
         self._options: dict[int, Options] = {}
         self._options_at = -1
 
@@ -77,11 +78,41 @@ class Gate:
         return self.book.is_active or self.fleet.spot_nodes > 0
 
     def bar(self, row: int) -> QueueBar | None:
-        """Why a pod may not start, however much quota and room there is; None if it may."""
+        """Why a pod, or its gang, may not start, however much quota and room there is; None if it may."""
+        found = self._own_bar(row)
+        if found is not None or not self.book.tree.has_doors:
+            return found
+        each = (self._refusal(member) for member in self.members_of(row))
+        return next((one for one in each if one is not None), None)
+
+    def _own_bar(self, row: int) -> QueueBar | None:
+        """The same for the pod alone."""
         found = self.book.tree.bar(self.book.queue_row(row))
+        if found is None or found.why is not WhyBarred.UNKNOWN:
+            refusal = self._refusal(row)
+            if refusal is not None:
+                return refusal
         if found is None or found.why is not WhyBarred.DRAINING:
             return found
         return found if self.is_late(row) else None
+
+    def _refusal(self, row: int) -> QueueBar | None:
+        """What the door of its queue has against the namespace of a pod."""
+        if not self.book.tree.has_doors:
+            return None
+        return self.book.doors.refusal(self.book.queue_row(row), self.book.pods.pod_at(row).namespace)
+
+    def is_refused(self, row: int) -> bool:
+        """True if the namespace of the pod may not use its queue."""
+        return self._refusal(row) is not None
+
+    def is_in_nobodys_way(self, row: int) -> bool:
+        """True if a pod, or its gang, that waits holds back nobody: it came late to a draining queue, or may
+        not use the queue at all.
+        """
+        if self.is_late(row):
+            return True
+        return self.book.tree.has_doors and any(map(self.is_refused, self.members_of(row)))
 
     def is_late(self, row: int) -> bool:
         """True if the pod, or its gang, came when its queue was draining already."""
@@ -101,7 +132,7 @@ class Gate:
         """True if a pod that was just placed may start there, as far as its queue goes."""
         if not self.is_active:
             return True
-        return self.bar(row) is None and keeps_quota(self.store.tables, row)
+        return self._own_bar(row) is None and keeps_quota(self.store.tables, row)
 
     def asked(self, row: int) -> Int64Array:
         """By resource column, the least that the pod will be charged."""
@@ -227,11 +258,12 @@ class Gate:
 
     # Words.
 
-    def standing(self, row: int) -> tuple[int, bool, bool]:
+    def standing(self, row: int) -> tuple[int, bool, bool, str]:
         """What, besides its shape, decides what the queues have against a pod."""
         if not self.is_active:
-            return layout.NOT_SET, False, False
-        return self.book.queue_row(row), self.is_late(row), self.is_protected(row)
+            return layout.NOT_SET, False, False, ""
+        bar = self.bar(row) if self.book.tree.has_doors else None
+        return self.book.queue_row(row), self.is_late(row), self.is_protected(row), bar.namespace if bar else ""
 
     def complete(self, verdict: Verdict, row: int) -> Verdict:
         """The verdict with what the pod's queue has against it, as of now."""
@@ -301,7 +333,9 @@ class Gate:
         left, row, limit = binding_limit(tables, queue_row, column)
         used, allowed = int(tables.queue_counted[row, column]), int(tree.subtree[row, column])
         said = LIMITS[limit]
-        if said is QuotaLimit.HARD:
+        if said is QuotaLimit.HARD and tree.is_outside(row):
+            said, used, allowed = QuotaLimit.OUTSIDE, int(tables.queue_total[row, column]), 0
+        elif said is QuotaLimit.HARD:
             used = int(tables.queue_total[row, column])
             allowed = int(tables.queue_limits[layout.LIMIT_HARD, row, column])
         elif said is QuotaLimit.BORROWING:

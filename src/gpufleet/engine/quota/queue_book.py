@@ -11,11 +11,12 @@ from gpufleet.engine import layout
 from gpufleet.engine.fleet import Fleet
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.quota.charge import charge, recount, writes_for_charge
+from gpufleet.engine.quota.doors import Doors
 from gpufleet.engine.quota.resources import QuotaResources
 from gpufleet.engine.quota.tree import QueueTree
 from gpufleet.engine.shapes import ShapeBook
 from gpufleet.engine.tables import TableStore
-from gpufleet.model.identifiers import QueueName
+from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, QueueState
 
 
@@ -28,9 +29,11 @@ class QueueBook:
         self.pods = pods
         self.resources = QuotaResources(store, fleet, shapes)
         self.tree = QueueTree(store, self.resources)
+        self.doors = Doors(self.tree)
         self.is_active = False
         self.changes = 0
         self.drained_at: dict[QueueName, int] = {}
+        self._had_doors = False
 
     def set(self, queue: Queue, last_sequence: int) -> None:
         """Take over what somebody states of a queue. ``last_sequence``: who came later came after that.
@@ -53,17 +56,43 @@ class QueueBook:
         return int(self.store.tables.pods[layout.POD_QUEUE, row])
 
     def assign(self, row: int, name: QueueName) -> None:
-        """A pod belongs to this queue; one that has a place is charged there from now on."""
+        """A pod belongs to this queue; one that has a place is charged there from now on.
+
+        One that has a place stays where it is charged if it could not have started in the other queue: what
+        runs is charged somewhere, whatever its owner writes into it.
+        """
         if not self.is_active:
             return
+        name = self._admitting(row, name)
         before = self.queue_row(row)
         if before != layout.NOT_SET and self.tree.name_at(before) == name:
+            return
+        if before != layout.NOT_SET and self.pods.node_row(row) is not None and not self._may_move(row, name):
             return
         self._charge_if_placed(row, -1)
         self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name)
         self._charge_if_placed(row, 1)
         if before != layout.NOT_SET:
             self.tree.drop(before)
+
+    def _may_move(self, row: int, name: QueueName) -> bool:
+        """True if a placed pod may be charged to this queue from now on."""
+        if self.pods.pod_at(row).foreign:
+            return True
+        after = self.tree.row_by_name.get(name)
+        if after is None or not self.tree.is_described(after):
+            return False
+        return self.doors.refusal(after, self.pods.pod_at(row).namespace) is None
+
+    def _admitting(self, row: int, name: QueueName) -> QueueName:
+        """The queue that a pod names; the default one for what another scheduler placed in a queue that does
+        not admit its namespace: nobody asked that queue.
+        """
+        pod = self.pods.pod_at(row)
+        named = self.tree.row_by_name.get(name) if pod.foreign else None
+        if named is None or self.doors.refusal(named, pod.namespace) is None:
+            return name
+        return DEFAULT_QUEUE
 
     def _charge_if_placed(self, row: int, sign: int) -> None:
         if self.pods.node_row(row) is not None and self.queue_row(row) != layout.NOT_SET:
@@ -85,7 +114,10 @@ class QueueBook:
             return False
         self.resources.kinds_changed()
         self.tree.settle()
-        self._switch(name_of)
+        had_doors = self._had_doors
+        self._had_doors = self.tree.has_doors
+        if not self._switch(name_of) and (had_doors or self.tree.has_doors):
+            self._ask_doors_of_foreign(name_of)
         self.resources.write_all()
         columns = 1 + max(self.resources.column_by_name.values(), default=-1)
         self.store.writes_a_charge = writes_for_charge(columns, self.tree.path_max) if self.is_active else 0
@@ -93,21 +125,34 @@ class QueueBook:
         self.changes += 1
         return True
 
-    def _switch(self, name_of: Callable[[int], QueueName]) -> None:
-        """The first queue was described, or the last one is gone."""
+    def _switch(self, name_of: Callable[[int], QueueName]) -> bool:
+        """The first queue was described, or the last one is gone; False if neither."""
         active = bool(self.tree.described)
         if active == self.is_active:
-            return
+            return False
         self.is_active = active
         self.shapes.when_new = self.resources.write if active else None
         for row, pod in enumerate(self.pods.pods):
             if pod is None:
                 continue
             if active:
-                self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name_of(row))
+                named = self._admitting(row, name_of(row))
+                self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(named)
             else:
                 self.tree.drop(self.queue_row(row))
                 self.store.tables.pods[layout.POD_QUEUE, row] = layout.NOT_SET
+        return True
+
+    def _ask_doors_of_foreign(self, name_of: Callable[[int], QueueName]) -> None:
+        """What other schedulers placed is charged where doors admit it now."""
+        for row, pod in enumerate(self.pods.pods):
+            if pod is None or not pod.foreign or not self.is_active:
+                continue
+            before, named = self.queue_row(row), self._admitting(row, name_of(row))
+            if before == layout.NOT_SET or self.tree.name_at(before) == named:
+                continue
+            self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(named)
+            self.tree.drop(before)
 
     def _recount(self) -> None:
         tables = self.store.tables

@@ -101,7 +101,7 @@ class QueueShares:
         self._to_share: dict[int, list[int]] = {}
         self._order_keys: dict[int, tuple[bytes, tuple[bool, int]]] = {}
         self._sides: tuple[int, Int64Array] | None = None
-        self._described: Int64Array | None = None
+        self._rows: Int64Array | None = None
         self._as_of = tree.changes
 
     def share(self, row: int) -> Share:
@@ -156,9 +156,9 @@ class QueueShares:
         return None
 
     def sides(self, one: int) -> Int64Array:
-        """For each described queue, and for all at once, the second of ``siblings(one, row)``.
+        """For each queue of a tree, and for all at once, the second of ``siblings(one, row)``.
 
-        NOT_SET where there is none, and for rows of no described queue; rows that came since are left out.
+        NOT_SET where there is none; rows that came since are left out.
         """
         self._regard_tree()
         if self._sides is None or self._sides[0] != one:
@@ -167,10 +167,10 @@ class QueueShares:
 
     def _sides_of(self, one: int) -> Int64Array:
         tree = self.tree
-        if self._described is None:
-            self._described = np.array([tree.row_by_name[name] for name in tree.described], np.int64)
+        if self._rows is None:
+            self._rows = np.array(list(tree.row_by_name.values()), np.int64)
         parent = np.full(len(tree.parent), layout.NOT_SET, np.int64)
-        parent[self._described] = tree.parent[self._described]
+        parent[self._rows] = tree.parent[self._rows]
         on_path = np.zeros(len(parent), np.bool_)
         on_path[list(tree.path(one))] = True
         is_off = (parent != layout.NOT_SET) & ~on_path
@@ -186,7 +186,7 @@ class QueueShares:
             self._to_share.clear()
             self._order_keys.clear()
             self._sides = None
-            self._described = None
+            self._rows = None
             self._as_of = self.tree.changes
 
     def of_parent(self, row: int) -> list[int]:

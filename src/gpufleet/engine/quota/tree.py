@@ -10,6 +10,12 @@ With subtree(q) = nominal(q) + what its children lend, and guaranteed(q) = max(0
 limit), 0 without a lending limit. Where neither a queue nor any above or below it names a resource,
 nothing of its usage counts above it: what is not limited takes from nobody what they are owed.
 
+A queue that is described no more leaves its row where it was as long as work of it is there: what runs is
+charged above it as before. For the same reason a queue whose parent is gone stays below what was above that.
+
+Once any queue names its namespaces, the row of work outside of every queue gets nothing of a resource that
+queues own.
+
 The *owner* of a resource for a queue is the nearest queue, from itself upwards, that states a quota of it:
 what protected work may have there is its nominal amount.
 """
@@ -104,6 +110,8 @@ class QueueTree:
         self.is_stale = False
         self.changes = 0
         self.path_max = 1
+        self.has_doors = False
+        self._gone: dict[QueueName, QueueName] = {}
         self._names: Numbering[QueueName] = Numbering()
         self._name_by_row: dict[int, QueueName] = {}
         self._described: dict[QueueName, Queue] = {}
@@ -143,6 +151,7 @@ class QueueTree:
             self._name_by_row[row] = name
             self.store.make_queue_room(row + 1, 0)
             self._clear(row)
+            self._bound_outside()
         return row
 
     def drop(self, row: int) -> None:
@@ -151,6 +160,8 @@ class QueueTree:
         self._names.drop(row)
         if name not in self.row_by_name:
             del self._name_by_row[row]
+            # The queue above it counts it among its children.
+            self.is_stale |= int(self.parent[row]) != layout.NOT_SET
 
     def _clear(self, row: int) -> None:
         """A row as of a name that nobody has described and under which nothing runs."""
@@ -192,6 +203,7 @@ class QueueTree:
         for resource in before:
             self.resources.drop(resource)
         self._described[queue.name] = queue
+        self._gone.pop(queue.name, None)
         self.is_stale = True
         return True
 
@@ -202,6 +214,8 @@ class QueueTree:
             return False
         for quota in known.quotas:
             self.resources.drop(quota.resource)
+        if known.parent is not None:
+            self._gone[name] = known.parent
         self.drop(self.row_by_name[name])
         self.is_stale = True
         return True
@@ -215,11 +229,13 @@ class QueueTree:
         for row in self._name_by_row:
             tables.queues[layout.QUEUE_PARENT, row] = layout.NOT_SET
             self._clear_limits(row)
+        self.has_doors = any(queue.door is not None for queue in self._described.values())
         own_bars = self._link()
         order = self._order(own_bars)
         for name, queue in self._described.items():
             self._write_quotas(self.row_by_name[name], queue)
         settle_limits(tables, order)
+        self._bound_outside()
         self._bar(order, own_bars)
         self.is_stale = False
         self.changes += 1
@@ -238,10 +254,38 @@ class QueueTree:
             if queue.parent is not None and queue.parent not in self._described
         }
         circling = set(members_of_cycles(parent))
-        for row, above in parent.items():
-            if row not in circling:
-                self.store.tables.queues[layout.QUEUE_PARENT, row] = above
+        links = {row: above for row, above in parent.items() if row not in circling}
+        past_gone = self._links_past_gone()
+        round_again = set(members_of_cycles(links | past_gone))
+        links |= {row: above for row, above in past_gone.items() if row not in round_again}
+        for row, above in links.items():
+            self.store.tables.queues[layout.QUEUE_PARENT, row] = above
         return orphans | dict.fromkeys(circling, WhyBarred.CYCLE)
+
+    def _links_past_gone(self) -> dict[int, int]:
+        """By row of a queue that is gone, or whose parent is: the nearest queue that was above and is there."""
+        found = {}
+        for name, row in self.row_by_name.items():
+            known = self._described.get(name)
+            above = self._gone.get(name) if known is None else known.parent
+            seen = {name}
+            while above is not None and above not in self._described and above not in seen:
+                seen.add(above)
+                above = self._gone.get(above)
+            is_new = above is not None and (known is None or above != known.parent)
+            if is_new and above in self._described and above != name:
+                found[row] = self.row_by_name[above]
+        return found
+
+    def _bound_outside(self) -> None:
+        """What work outside of every queue may have: nothing of what queues own, once any names namespaces."""
+        row = self.row_by_name.get(DEFAULT_QUEUE)
+        if row is None or not self.is_outside(row):
+            return
+        limits = self.store.tables.queue_limits
+        owned = (limits[layout.LIMIT_NOMINAL, list(self._name_by_row)] > 0).any(axis=0)
+        limits[layout.LIMIT_NAMED, row, owned] = 1
+        limits[layout.LIMIT_HARD, row, owned] = 0
 
     def _order(self, bars: dict[int, WhyBarred]) -> Int64Array:
         """All rows, parents before their children; what stands too deep is cut off on the way."""
@@ -316,13 +360,18 @@ class QueueTree:
         if name not in self._described:
             return None if name == DEFAULT_QUEUE else QueueBar(name, WhyBarred.UNKNOWN)
         found = self._bars.get(row)
-        if row in self._children and (found is None or found.why is WhyBarred.DRAINING):
+        below = (self._name_by_row.get(child) for child in self._children.get(row, ()))
+        if any(child in self._described for child in below) and (found is None or found.why is WhyBarred.DRAINING):
             return QueueBar(name, WhyBarred.INNER)
         return found
 
     def rows_barred(self, why: WhyBarred) -> list[int]:
         """The queues in which nothing may start for this reason."""
         return [row for row, bar in self._bars.items() if bar.why is why]
+
+    def is_outside(self, row: int) -> bool:
+        """True for work of no queue, while queues say which namespaces they admit."""
+        return self.has_doors and self._name_by_row[row] == DEFAULT_QUEUE and not self.is_described(row)
 
     def is_closed(self, row: int) -> bool:
         """True if no work of this queue may start."""

@@ -15,6 +15,7 @@ BARS = {
     WhyBarred.CYCLE: "queue {queue} is its own ancestor: it needs another parent, or none",
     WhyBarred.NO_PARENT: "nobody has described the parent of queue {queue}",
     WhyBarred.TOO_DEEP: "queue {queue} has too many queues above it",
+    WhyBarred.NOT_ADMITTED: "namespace {namespace} may not use queue {queue}: {admits}",
 }
 """Why no work of a queue may start."""
 
@@ -58,7 +59,7 @@ def amount_words(resource: QuotaResource, amount: int) -> str:
 
 def bar_words(bar: QueueBar) -> str:
     """Why no work of a queue may start."""
-    return BARS[bar.why].format(queue=bar.queue)
+    return BARS[bar.why].format(queue=bar.queue, namespace=bar.namespace, admits=bar.admits)
 
 
 def shortage_words(short: QuotaShortage) -> str:
@@ -70,6 +71,11 @@ def shortage_words(short: QuotaShortage) -> str:
         return (
             f"waits for quota: it is never evicted, so it may not borrow; such work uses {used} of the "
             f"{allowed} that queue {short.queue} owns, and it needs {asked}"
+        )
+    if short.limit is QuotaLimit.OUTSIDE:
+        return (
+            f"waits outside of every queue: it names none, queue {short.queue} is not described, and the "
+            f"{asked} that it needs go to namespaces that a queue admits"
         )
     return (
         f"waits for quota: queue {short.queue} uses {used} of the {allowed}{LIMITS[short.limit]}, "

@@ -20,7 +20,7 @@ from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.quantity import parse_quantity
-from gpufleet.model.queue import RESERVE_AFTER_US, PreemptionPolicy, Prey, Queue, QueueState, Quota
+from gpufleet.model.queue import RESERVE_AFTER_US, Door, PreemptionPolicy, Prey, Queue, QueueState, Quota
 
 MAXIMUM_QUOTAS = 64
 MAXIMUM_PRICES = 256
@@ -69,13 +69,10 @@ def read_fleet_queue(found: wire.FleetQueue) -> QueueTerms:
             raise ObjectError("not a queue's name", field="metadata.name", value=name, expected="a DNS name")
         with inside("spec"):
             queue = _queue(QueueName(name), spec)
-            return QueueTerms(
-                queue,
-                _prices(spec),
-                _namespaces(spec),
-                label_selector(spec.namespace_selector, "namespaceSelector"),
-                _local_names(spec),
-            )
+            prices, namespaces, local_names = _prices(spec), _namespaces(spec), _local_names(spec)
+            selector = label_selector(spec.namespace_selector, "namespaceSelector")
+            queue = msgspec.structs.replace(queue, door=_door(namespaces, local_names, selector))
+            return QueueTerms(queue, prices, namespaces, selector, local_names)
 
 
 def _queue(name: QueueName, spec: wire.FleetQueueSpec) -> Queue:
@@ -194,6 +191,16 @@ def _local_names(spec: wire.FleetQueueSpec) -> tuple[tuple[str, str], ...]:
             if not is_subdomain(one.name):
                 raise InputError("not a queue's name", field="name", value=one.name, expected="a DNS name")
     return tuple(dict.fromkeys((one.namespace, one.name) for one in spec.local_queues))
+
+
+def _door(
+    namespaces: tuple[str, ...], local_names: tuple[tuple[str, str], ...], selector: LabelSelector | None
+) -> Door | None:
+    """Which namespaces may use the queue; None where it names none. A local name admits its namespace."""
+    if not namespaces and not local_names and selector is None:
+        return None
+    named = (*namespaces, *(namespace for namespace, _ in local_names))
+    return Door(tuple(dict.fromkeys(named)), selector)
 
 
 def _check_namespace(name: str, field: str) -> None:

@@ -17,6 +17,7 @@ CAUSES = {
     WhyBarred.CYCLE: "queue-broken",
     WhyBarred.NO_PARENT: "queue-broken",
     WhyBarred.TOO_DEEP: "queue-broken",
+    WhyBarred.NOT_ADMITTED: "queue-not-admitted",
 }
 FIELDS = {
     QuotaLimit.NOMINAL: "nominal",
@@ -24,6 +25,8 @@ FIELDS = {
     QuotaLimit.BORROWING: "borrowingLimit",
     QuotaLimit.HARD: "hardLimit",
 }
+NAME_ANOTHER = "name a queue that admits the namespace (label gpufleet.io/queue)"
+OPEN_DEFAULT = "list the namespace in a FleetQueue, or describe the FleetQueue default for work of no queue"
 
 
 def by_queue(verdict: Verdict, standing: QueueStanding, problems: dict[str, str]) -> Finding | None:
@@ -44,6 +47,11 @@ def _barred(bar: QueueBar, standing: QueueStanding, problems: dict[str, str]) ->
             meant = nearest(bar.queue, known)
             ways = [f"did you mean {harmless(meant)}?"] if meant is not None else []
             ways.append(f"create the FleetQueue {name}, or correct the pod's label (gpufleet.io/queue)")
+        case "queue-not-admitted":
+            ways = [
+                NAME_ANOTHER,
+                f"add namespace {harmless(bar.namespace)} to spec.namespaces of the FleetQueue {name}",
+            ]
         case "queue-inner":
             ways = [f"name one of the queues below it: {listed(standing.children_of(bar.queue))}"]
         case "queue-closed":
@@ -56,6 +64,9 @@ def _barred(bar: QueueBar, standing: QueueStanding, problems: dict[str, str]) ->
 def _short(short: QuotaShortage, standing: QueueStanding) -> Finding:
     if short.limit is QuotaLimit.PROTECTED:
         return _protected(short)
+    if short.limit is QuotaLimit.OUTSIDE:
+        ways = (NAME_ANOTHER, OPEN_DEFAULT)
+        return Finding("queue-outside", shortage_words(short), ways)
     missing = amount_words(short.resource, short.missing)
     users = standing.users_of(short)
     why = f"{shortage_words(short)}: {missing} too much"
