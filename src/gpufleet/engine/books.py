@@ -19,7 +19,6 @@ from gpufleet.engine.members import Members
 from gpufleet.engine.pods import PodBook
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.policy_state import PolicyState
-from gpufleet.engine.quota.doors import NO_NAMESPACE
 from gpufleet.engine.quota.future import FutureQuota
 from gpufleet.engine.quota.gate import Gate
 from gpufleet.engine.quota.past_use import PastUse
@@ -94,9 +93,9 @@ class Books:
         self.waiting.move_first(line, line.key._replace(late=True))
 
     def set_apart_refused(self, line: Line) -> None:
-        """The namespace of the first pod of a line may not use its queue, those of pods behind it perhaps may."""
+        """The namespace of the first pod of a line may not use its queue; those behind it perhaps may."""
         namespace = self.pods.pod_at(line.waiting[0][2]).namespace
-        self.waiting.move_first(line, line.key._replace(refused=namespace or NO_NAMESPACE))
+        self.waiting.move_first(line, line.key._replace(refused=namespace))
 
     def members_of(self, row: int) -> Iterable[int]:
         """The pods that start together with one that waits, itself among them."""

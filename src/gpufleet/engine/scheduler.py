@@ -23,10 +23,12 @@ from gpufleet.engine.instruction import (
     GangUnschedulable,
     Learn,
     Outlook,
+    QueueBar,
     Rejected,
     RequeueAfter,
     Reservation,
     Verdict,
+    WhyBarred,
 )
 from gpufleet.engine.intake import Intake
 from gpufleet.engine.layout import PodState
@@ -142,6 +144,10 @@ class Engine:
     def queue_report(self) -> tuple[QueueUse, ...]:
         """What each queue may have, has, and why its work waits; empty while no queue is described."""
         return queue_report(self.books)
+
+    def queues_barred(self, reasons: Iterable[WhyBarred]) -> tuple[QueueBar, ...]:
+        """The queues in which nothing starts for one of these reasons, each with that which bars it."""
+        return self.books.queues.tree.bars_for(frozenset(reasons))
 
     def line_up(self) -> tuple[Queued, ...]:
         """Everybody who waits, by queue and turn; empty while no queue is described."""

@@ -11,7 +11,7 @@ from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.kubeconfig import Overrides
-from gpufleet.kube.resources import NODES, Kind
+from gpufleet.kube.resources import NAMESPACES, NODES, Kind
 from gpufleet.migration.sources import Source, object_of
 from gpufleet.migration.systems import System
 from gpufleet.model.errors import InputError
@@ -37,6 +37,8 @@ async def listed(system: System, client: Client) -> list[Source]:
         raise InputError(problem, expected=f"a cluster with {system.title}, or a file")
     if system.needs_nodes:
         kinds.append(NODES)
+    if system.needs_namespaces:
+        kinds.append(NAMESPACES)
     found = []
     for kind in kinds:
         async for page in client.list_pages(kind):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpufleet.migration import fleet_root
+from gpufleet.migration.doors import Namespaces, tell_of_closed
 from gpufleet.migration.fleet_root import Capacity
 from gpufleet.migration.go_durations import as_ours
 from gpufleet.migration.ledger import Ledger
@@ -19,6 +20,8 @@ from gpufleet.model.resource_names import CPU, MEMORY
 
 GROUP = "scheduling.run.ai"
 KINDS = ("Queue",)
+NAMESPACE_LABELS = ("kai.scheduler/queue", "runai/queue")
+"""Labels by which the namespace of a project names its queue."""
 UNLIMITED = -1
 UNITS_NANO = {"gpu": NANO_PER_UNIT, CPU: NANO_PER_MILLI, MEMORY: 10**6 * NANO_PER_UNIT}
 DEFAULT_PRIORITY = 100
@@ -37,6 +40,8 @@ def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
         return ()
     fleet = fleet_root.capacity(everything)
     drafts = [_queue(one, fleet, ledger) for one in queues]
+    Namespaces(everything).map_by("labels", NAMESPACE_LABELS, {one.name: one for one in drafts}, ledger)
+    tell_of_closed(drafts, ledger, {one.name: one for one in queues})
     tree = fleet_root.place_under_a_root(drafts, fleet)
     fleet_root.divide(tree, ledger)
     return parents_first(tree)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpufleet.kube.codec.quota_amounts import read_model
+from gpufleet.migration.doors import GIVE_NAMESPACES, Namespaces, read_selector
 from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import GPU, Draft, QuotaDraft, parents_first, quota_resource, total
 from gpufleet.migration.sources import Source
@@ -32,7 +33,6 @@ STATES = {"None": "Open", "Hold": "Held", "HoldAndDrain": "Stopped"}
 ORDERINGS = {"BestEffortFIFO": "BestEffort", "StrictFIFO": "Strict"}
 NODES_BY_POD = "pods choose their nodes by their own nodeSelector, affinity and tolerations"
 LOST = {
-    "namespaceSelector": "who may use a queue is left to admission policies; namespaces are mapped by name",
     "flavorFungibility": "pods list the models they want in order (gpufleet.io/gpu-models): an earlier one "
     "is borrowed before a later one is tried, and a later one is tried before anybody is evicted",
     "admissionChecks": "there are no admission checks",
@@ -46,8 +46,9 @@ Amounts = dict[str, QuotaDraft]
 
 def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
     """The FleetQueues for these objects; the ledger says what became of each field."""
+    everything = list(sources)
     by_kind: dict[str, list[Source]] = {kind: [] for kind in KINDS}
-    for source in sources:
+    for source in everything:
         if source.group == GROUP and source.kind in by_kind:
             by_kind[source.kind].append(source)
     models = {one.name: _flavor(one, ledger) for one in by_kind["ResourceFlavor"]}
@@ -62,8 +63,11 @@ def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
     for cohort, name in names.items():
         # A Cohort needs no object: the name is enough.
         drafts.setdefault(name, Draft(name, f"Cohort {cohort}"))
+    namespaces = Namespaces(everything)
     for source in by_kind["LocalQueue"]:
-        _local_queue(source, queues, drafts, ledger)
+        _local_queue(source, queues, drafts, namespaces, ledger)
+    for source in queues.values():
+        _door(source, drafts[source.name], ledger)
     for source in by_kind["WorkloadPriorityClass"]:
         value = source.number("value")
         way_out = f"kubectl create priorityclass {source.name} --value={value}, and name it in the pods"
@@ -187,8 +191,30 @@ def _cluster_queue(
     for name, reason in LOST.items():
         if source.get("spec", name) is not None:
             ledger.lost(source, f"spec.{name}", reason)
-    ledger.finish(source)
     return draft
+
+
+def _door(source: Source, draft: Draft, ledger: Ledger) -> None:
+    """In Kueue a namespace needs both: a LocalQueue, and to be selected."""
+    field = "spec.namespaceSelector"
+    found = read_selector(source, ("spec", "namespaceSelector"))
+    if found is not None and draft.local_queues:
+        reason = "those of its LocalQueues that it selects; work of others may not use the queue"
+        ledger.honoured(source, field, "spec.localQueues", reason)
+    elif found is not None:
+        written, selector = found
+        draft.namespace_selector = written if selector.requirements else None
+        if selector.requirements:
+            reason = "no LocalQueue is known to be selected: all that it selects may use the queue"
+            ledger.approximated(source, field, field, reason)
+        else:
+            ledger.lost(
+                source, field, "without a LocalQueue no namespace uses it in Kueue: name those that may"
+            )
+    elif draft.local_queues:
+        reason = "absent selects no namespace in Kueue: here those of its LocalQueues may use the queue"
+        ledger.approximated(source, field, "spec.localQueues", reason)
+    ledger.finish(source)
 
 
 def _preemption(source: Source, draft: Draft, ledger: Ledger) -> None:
@@ -311,10 +337,24 @@ def added(quotas: list[QuotaDraft]) -> QuotaDraft:
     return QuotaDraft(nominal, total(borrowing) if len(borrowing) == len(quotas) else None, lending)
 
 
-def _local_queue(source: Source, queues: dict[str, Source], drafts: dict[str, Draft], ledger: Ledger) -> None:
+def _local_queue(
+    source: Source,
+    queues: dict[str, Source],
+    drafts: dict[str, Draft],
+    namespaces: Namespaces,
+    ledger: Ledger,
+) -> None:
     target = source.text("spec", "clusterQueue")
+    found = read_selector(queues[target], ("spec", "namespaceSelector")) if target in queues else None
+    is_selected = True if found is None else namespaces.selected(source.namespace, found[1])
     if target not in queues:
         ledger.lost(source, "spec.clusterQueue", f"there is no ClusterQueue {target} among these objects")
+    elif is_selected is None:
+        reason = f"whether ClusterQueue {target} selects its namespace is not known: {GIVE_NAMESPACES}"
+        ledger.lost(source, "spec.clusterQueue", reason)
+    elif not is_selected:
+        reason = f"ClusterQueue {target} does not select its namespace, so its work may not use the queue"
+        ledger.honoured(source, "spec.clusterQueue", "spec.localQueues", reason)
     else:
         draft = drafts[target]
         draft.local_queues.append((source.namespace, source.name))

@@ -49,6 +49,7 @@ class Draft:
     quotas: dict[str, QuotaDraft] = field(default_factory=dict)
     preemption: dict[str, Any] = field(default_factory=dict)
     namespaces: list[str] = field(default_factory=list)
+    namespace_selector: dict[str, Any] | None = None
     local_queues: list[tuple[str, str]] = field(default_factory=list)
     unlimited: set[str] = field(default_factory=set)
     """Resources of which it is owed whatever there is; its nominal amount is then nobody's loss."""
@@ -82,6 +83,7 @@ def manifest(draft: Draft) -> dict[str, Any]:
         "quotas": [_quota(resource, quota) for resource, quota in draft.quotas.items()],
         "preemption": draft.preemption,
         "namespaces": sorted(set(draft.namespaces)),
+        "namespaceSelector": draft.namespace_selector,
         "localQueues": [
             {"namespace": namespace, "name": name} for namespace, name in sorted(set(draft.local_queues))
         ],

@@ -9,6 +9,7 @@ if that is given.
 from collections.abc import Iterable
 
 from gpufleet.migration import fleet_root
+from gpufleet.migration.doors import Namespaces, tell_of_closed
 from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import Draft, parents_first, quota_resource
 from gpufleet.migration.sources import Source
@@ -17,6 +18,7 @@ from gpufleet.model.quantity import ZERO, Quantity, parse_quantity
 
 GROUP = "scheduling.volcano.sh"
 KINDS = ("Queue",)
+NAMESPACE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 ROOT = "root"
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
@@ -37,6 +39,8 @@ def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
         drafts[source.name] = _queue(source, ledger)
     for source in queues:
         _hierarchy(source, drafts, ledger)
+    Namespaces(everything).map_by("annotations", (NAMESPACE_ANNOTATION,), drafts, ledger)
+    tell_of_closed(drafts.values(), ledger, {one.name: one for one in queues})
     if not drafts:
         return ()
     root = drafts.get(ROOT)

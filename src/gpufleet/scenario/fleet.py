@@ -10,7 +10,7 @@ from gpufleet.model.identifiers import (
     TopologyLevelName,
 )
 from gpufleet.model.node import Node
-from gpufleet.model.queue import PreemptionPolicy, Prey, Queue, QueueState, Quota
+from gpufleet.model.queue import Door, PreemptionPolicy, Prey, Queue, QueueState, Quota
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Taint
 from gpufleet.model.topology import Topology, TopologyLevel
@@ -98,6 +98,7 @@ def queue_of(text: QueueText, field: str) -> Queue:
         if text.reserve_after == NEVER
         else microseconds(text.reserve_after, f"{field}.reserveAfter"),
         learn_run_times=text.learn_run_times,
+        door=Door(tuple(text.namespaces)) if text.namespaces else None,
     )
 
 

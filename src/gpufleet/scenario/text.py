@@ -92,6 +92,7 @@ class QueueText(Text, frozen=True, kw_only=True):
     half_life: str = "0s"
     reserve_after: str = "5m"
     learn_run_times: bool = False
+    namespaces: list[str] = []
 
 
 class BudgetText(Text, frozen=True, kw_only=True):
@@ -152,6 +153,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     min: int | None = None
     roles: list[RoleText] = []
     queue: str = ""
+    namespace: str = "scenario"
     priority: int = 0
     age: str = "0s"
     level: str | None = None

@@ -24,8 +24,8 @@ from gpufleet.scenario.fleet import COUNT_MAX, numbered
 from gpufleet.scenario.text import NeedsText, RoleText, WorkText
 
 NAMESPACE = "scenario"
+"""The namespace of work that names none, and of disruption budgets."""
 WITHIN = {"node": Within.NODE, "numa-node": Within.NUMA_NODE, "link-group": Within.LINK_GROUP}
-"""All work is in one namespace."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
             text.priority,
             None if gang is None else gang.name,
             created_at_us,
-            NAMESPACE,
+            text.namespace,
             tuple(sorted(text.labels.items())),
             role,
             preemptible=text.preemptible,

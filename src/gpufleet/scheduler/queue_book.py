@@ -32,6 +32,9 @@ from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
 from gpufleet.model.queue import QueueState
 from gpufleet.scheduler.reservation_records import read
 
+LOCAL_NAMES_TOLD = 1000
+"""As many namespaces as the definition of FleetQueue takes in a status."""
+
 LOG = logging.getLogger(__name__)
 
 
@@ -46,6 +49,7 @@ class QueueBook:
         self._claims: dict[str, list[QueueName]] = {}
         self._local: dict[str, dict[str, QueueName]] = {}
         self._selecting: list[QueueTerms] = []
+        self._elsewhere: dict[QueueName, tuple[str, ...]] = {}
         self._of_namespace: dict[str, NamespaceQueues] = {}
         self._before: dict[str, NamespaceQueues] = {}
         self._stale = False
@@ -130,6 +134,11 @@ class QueueBook:
                 before.setdefault(namespace, self._of_namespace.pop(namespace))
         return [namespace for namespace, said in before.items() if self.of_namespace(namespace) != said]
 
+    def local_name_in(self, name: QueueName) -> tuple[str, ...]:
+        """Namespaces in which the name of a queue is a local name of another one."""
+        self._settle()
+        return self._elsewhere.get(name, ())
+
     def shared_namespaces(self, name: QueueName) -> dict[str, QueueName]:
         """Namespaces that a queue lists and another one has, because its name comes first."""
         self._settle()
@@ -173,6 +182,12 @@ class QueueBook:
                 self._local.setdefault(namespace, {}).setdefault(local, name)
             if terms.selector is not None:
                 self._selecting.append(terms)
+        elsewhere: dict[QueueName, list[str]] = {}
+        for namespace, names in sorted(self._local.items()):
+            for local, meant in names.items():
+                if meant != local and QueueName(local) in self.known:
+                    elsewhere.setdefault(QueueName(local), []).append(namespace)
+        self._elsewhere = {name: tuple(found[:LOCAL_NAMES_TOLD]) for name, found in elsewhere.items()}
 
     def _mapped(self, namespace: str) -> QueueName | None:
         """The queue that lists the namespace, else the first by name that selects it."""

@@ -4,7 +4,8 @@ their way.
 Every few seconds the engine's report is held against the statuses that the API server has, and what differs
 is written: so a queue is written at most once a turn, one that nobody's work touches is never written, and
 what somebody else wrote into a status does not stay. A write names the version that it rests on; one that
-comes too late is refused and said anew in the next turn.
+comes too late is refused and said anew in the next turn. What is wrong with a queue does not wait for its
+turn: it is written as soon as it is known, however busy the scheduler is, with an Event.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from gpufleet.kube.errors import KubeError
 from gpufleet.kube.objects.fleet_queues import (
     ACTIVE,
     NAMESPACES_CLEAR,
+    Condition,
     FleetQueue,
     FleetQueueSpec,
     FleetQueueStatus,
@@ -39,11 +41,15 @@ from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.queue_book import QueueBook
 from gpufleet.scheduler.queue_figures import QueueFigures
-from gpufleet.scheduler.wire_text import micro_time
+from gpufleet.scheduler.wire_text import EventText, micro_time, queue_event
 
 LOG = logging.getLogger(__name__)
 TURN_EVERY_S = 5.0
 START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LOOK_EVERY_S = 1.0
+"""How often it is asked whether something else is wrong than before."""
+URGENT_EVERY_S = 2.0
+"""The least time between two turns, also for what is wrong."""
 PART_OF_THE_LOOP = 0.02
 """A turn that takes long is followed by a pause so long that all of them take no more than this."""
 
@@ -62,6 +68,10 @@ BARS = {
     WhyBarred.DRAINING: ("Draining", "{queue} is draining: nothing new is taken in"),
     WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is evicted"),
 }
+WRONG = (WhyBarred.CYCLE, WhyBarred.NO_PARENT, WhyBarred.TOO_DEEP)
+TROUBLES = frozenset({MALFORMED, *(BARS[why][0] for why in WRONG)})
+EVENTS_OF_QUEUES = "default"
+"""Events of what has no namespace stand here."""
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -74,8 +84,9 @@ class Write(msgspec.Struct, frozen=True):
 class QueueTelling:
     """Holds reports against statuses.
 
-    ``report`` is the engine's; ``unreadable`` are the FleetQueues of which a version cannot be decoded, by
-    namespace and name; ``may_write`` is false once we do not lead.
+    ``report`` is the engine's, and ``troubles`` what is wrong with the queues, as something that can be
+    compared; ``unreadable`` are the FleetQueues of which a version cannot be decoded, by namespace and name;
+    ``may_write`` is false once we do not lead.
     """
 
     def __init__(
@@ -88,6 +99,8 @@ class QueueTelling:
         *,
         busy: Callable[[], bool],
         may_write: Callable[[], bool],
+        troubles: Callable[[], object] = lambda: (),
+        instance: str = "gpufleet",
     ) -> None:
         self.client = client
         self.cluster = cluster
@@ -99,21 +112,32 @@ class QueueTelling:
         self._next = 0
         self._skipped = 0
         self._told_of_unreadable: dict[str, str] = {}
+        self.troubles = troubles
+        self.instance = instance
+        self._known_troubles: object = None
+        self._numbers = 0
 
     async def run(self) -> None:
         """Take turns until cancelled."""
-        pause_s = TURN_EVERY_S
+        clock, pause_s = self.client.clock, TURN_EVERY_S
+        last_s, self._known_troubles = clock.monotonic_s(), self._troubles_now()
         while True:
-            await self.client.clock.sleep(pause_s)
-            if self.busy() and self._skipped < SKIPPED_MAX:
-                self._skipped += 1
-                continue
-            self._skipped = 0
-            began_s = self.client.clock.monotonic_s()
+            await clock.sleep(LOOK_EVERY_S)
+            began_s, troubles = clock.monotonic_s(), self._troubles_now()
+            if troubles == self._known_troubles or began_s - last_s < URGENT_EVERY_S:
+                if began_s - last_s < pause_s:
+                    continue
+                if self.busy() and self._skipped < SKIPPED_MAX:
+                    self._skipped += 1
+                    last_s = began_s
+                    continue
+            self._skipped, self._known_troubles, last_s = 0, troubles, began_s
             writes = self.differences()
-            took_s = self.client.clock.monotonic_s() - began_s
-            pause_s = max(TURN_EVERY_S, took_s / PART_OF_THE_LOOP)
+            pause_s = max(TURN_EVERY_S, (clock.monotonic_s() - began_s) / PART_OF_THE_LOOP)
             await self._write_all(self._some(writes))
+
+    def _troubles_now(self) -> object:
+        return self.troubles(), tuple(sorted(self.book.problems.items()))
 
     def differences(self) -> list[Write]:
         """Every queue of which something else is to be told than its status says."""
@@ -158,7 +182,7 @@ class QueueTelling:
         if figures is None:
             return None
         standings = [_active(name, figures.bar), *self._namespaces(name)]
-        status = queue_status(told, standings, figures, generation, now)
+        status = queue_status(told, standings, figures, generation, now, self.book.local_name_in(name))
         return msgspec.structs.replace(status, draining_since=self._draining_since(name))
 
     def _draining_since(self, name: QueueName) -> str | None:
@@ -183,12 +207,13 @@ class QueueTelling:
         yield Standing(NAMESPACES_CLEAR, holds=False, reason="ListedTwice", message=message)
 
     def _some(self, writes: list[Write]) -> list[Write]:
-        """So many as one turn may write, going on where the last one ended."""
+        """So many as one turn may write: what is wrong first, then going on where the last one ended."""
         if len(writes) <= WRITES_A_TURN:
             return writes
         start = self._next % len(writes)
         self._next = start + WRITES_A_TURN
-        return (writes[start:] + writes[:start])[:WRITES_A_TURN]
+        in_turn = writes[start:] + writes[:start]
+        return sorted(in_turn, key=lambda one: trouble(one) is None)[:WRITES_A_TURN]
 
     async def _write_all(self, writes: list[Write]) -> None:
         queued = iter(writes)
@@ -211,12 +236,35 @@ class QueueTelling:
             problem = self.book.problems.get(QueueName(metadata.name))
             if problem is not None:
                 self._told_of_unreadable[metadata.uid] = problem
+            await self._write_event(write)
         except (Conflict, NotFound):
             # It is newer than we know, or gone: the next turn sees it as it is.
-            return
+            self._known_troubles = None
         except KubeError as failed:
             extra = {"queue": metadata.name, "problem": str(failed)}
             LOG.warning("a queue's status was not written", extra=extra)
+
+    async def _write_event(self, write: Write) -> None:
+        """What is wrong with a queue, where that is news."""
+        wrong = trouble(write)
+        if wrong is None:
+            return
+        self._numbers += 1
+        metadata, moment = write.queue.metadata, self.client.clock.now()
+        name = f"{metadata.name[:200]}.{int(moment.timestamp() * 1e6):x}.q{self._numbers:x}"
+        said = EventText("Warning", wrong.reason, "Reading", wrong.message)
+        body = queue_event(metadata.name, metadata.uid, said, self.instance, name, moment)
+        await self.client.create(resources.EVENTS, body, name=name, namespace=EVENTS_OF_QUEUES)
+
+
+def trouble(write: Write) -> Condition | None:
+    """What a write says anew of why a queue is not in force; None where it says no such thing."""
+    found = {one.type: one for one in write.status.conditions}.get(ACTIVE)
+    if found is None or found.status != "False" or found.reason not in TROUBLES:
+        return None
+    before = {one.type: one for one in status_of(write.queue).conditions}.get(ACTIVE)
+    told = None if before is None else (before.status, before.reason, before.message)
+    return None if told == (found.status, found.reason, found.message) else found
 
 
 def _active(name: QueueName, bar: QueueBar | None) -> Standing:

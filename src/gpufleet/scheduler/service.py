@@ -46,7 +46,7 @@ from gpufleet.scheduler.nodes import NodeBook
 from gpufleet.scheduler.pod_reader import PodReader
 from gpufleet.scheduler.pods import PodBook
 from gpufleet.scheduler.queue_figures import figures_of
-from gpufleet.scheduler.queue_telling import QueueTelling
+from gpufleet.scheduler.queue_telling import WRONG, QueueTelling
 from gpufleet.scheduler.refreshing import Refreshing
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.rounds import Record, Rounds
@@ -242,6 +242,8 @@ class Service:
             lambda: cluster.unreadable(resources.FLEET_QUEUES),
             busy=busy,
             may_write=self.lease.holds,
+            troubles=lambda: engine.queues_barred(WRONG),
+            instance=settings.identity,
         )
         evicting = (evictor.run(), evictions.run())
         return rounds, [binder.run(), reporter.run(), *evicting, refreshing.run(), telling.run()]

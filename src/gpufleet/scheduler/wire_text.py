@@ -48,13 +48,39 @@ class EventText(NamedTuple):
 
 def event(pod: PodName, said: EventText, instance: str, name: str, moment: dt.datetime) -> bytes:
     """An Event of events.k8s.io/v1 about a pod."""
+    regarding = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+    }
+    return _event(regarding, pod.namespace, said, instance, name, moment)
+
+
+def queue_event(
+    queue: str, uid: str, said: EventText, instance: str, name: str, moment: dt.datetime
+) -> bytes:
+    """The same about a FleetQueue."""
+    regarding = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue", "name": queue, "uid": uid}
+    return _event(regarding, "default", said, instance, name, moment)
+
+
+def _event(
+    regarding: dict[str, str],
+    namespace: str,
+    said: EventText,
+    instance: str,
+    name: str,
+    moment: dt.datetime,
+) -> bytes:
     note = visible_text(said.note)
     note = note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 3] + "..."
     return msgspec.json.encode(
         {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
+            "metadata": {"name": name, "namespace": namespace},
             "eventTime": micro_time(moment),
             "reportingController": "gpufleet",
             "reportingInstance": instance,
@@ -62,13 +88,7 @@ def event(pod: PodName, said: EventText, instance: str, name: str, moment: dt.da
             "reason": said.reason,
             "action": said.action,
             "note": note,
-            "regarding": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "uid": pod.uid,
-            },
+            "regarding": regarding,
         }
     )
 

@@ -94,7 +94,9 @@ class QuotaLedger:
         known = list(charges)
         gone = {name: Queue(name) for name, _, _ in known if name in self.gone}
         linked = {name: queue for name, queue in (self.queues | gone).items() if not self._circles(name)}
-        parents = {name: self._past_gone(name, self.gone.get(name, queue.parent)) for name, queue in linked.items()}
+        parents = {
+            name: self._past_gone(name, self.gone.get(name, queue.parent)) for name, queue in linked.items()
+        }
 
         def is_above_itself(name: QueueName) -> bool:
             passed, above = {name}, parents.get(name)

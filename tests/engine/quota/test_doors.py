@@ -38,7 +38,9 @@ def story(*queues: Queue, gpus: int = 8) -> Story:
     return told
 
 
-def arrive(told: Story, namespace: str, uid: str, name: str = "vision", gpus: int = 1) -> list[AnyInstruction]:
+def arrive(
+    told: Story, namespace: str, uid: str, name: str = "vision", gpus: int = 1
+) -> list[AnyInstruction]:
     """A pod of a namespace wants to run in a queue."""
     return told.arrive(pod(uid, shape(gpus), queue=name, namespace=namespace))
 
@@ -97,7 +99,9 @@ def test_queues_are_open_until_one_of_the_cluster_names_namespaces() -> None:
     assert placed(arrive(told, "x", "before")) == ["before"]
     told.queues(queue("speech", door=admitting("speech")))
     arrive(told, "x", "after")
-    assert refusal(told, "after").endswith("neither it nor a queue above it names namespaces, and other queues do")
+    assert refusal(told, "after").endswith(
+        "neither it nor a queue above it names namespaces, and other queues do"
+    )
     assert placed(told.happen(event.QueueRemoved(QueueName("speech")))) == ["after"]
 
 
@@ -183,7 +187,9 @@ def test_placed_work_stays_charged_where_it_was_if_it_names_a_queue_that_it_coul
     assert used(told.engine.books, "vision", "gpu") == (4 * GPUS, 4 * GPUS)
     assert placed(arrive(told, "vision", "more")) == []
     told.queues(queue("other"))
-    assert used(told.engine.books, "vision", "gpu") == (4 * GPUS, 4 * GPUS), "also when the tree is settled anew"
+    assert used(told.engine.books, "vision", "gpu") == (4 * GPUS, 4 * GPUS), (
+        "also when the tree is settled anew"
+    )
 
 
 def test_what_another_scheduler_placed_takes_nothing_of_a_queue_that_does_not_admit_it() -> None:
@@ -339,9 +345,7 @@ class Town:
             self.owner[uid] = (name, namespace)
             gpus, priority = chance.choice((1, 1, 2)), chance.choice((0, 0, 5))
             self.judge(
-                self.told.arrive(
-                    pod(uid, shape(gpus), queue=name, namespace=namespace, priority=priority)
-                )
+                self.told.arrive(pod(uid, shape(gpus), queue=name, namespace=namespace, priority=priority))
             )
         elif kind < 0.75 and self.owner:
             uid = chance.choice(sorted(self.owner))

@@ -3,16 +3,20 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpufleet.cli.main import main
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.queue_status import Standing, queue_status, status_patch
+from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, PastUseStatus, status_of
 from gpufleet.localkube.cluster import LocalCluster
@@ -65,6 +69,90 @@ def test_verdict(admin: Person, case: Case) -> None:
         )
         # The definition's defaults are the codec's.
         assert read_fleet_queue(stored) == read_fleet_queue(wanted)
+
+
+AMOUNTS = st.one_of(
+    st.integers(-1, 2**64),
+    st.sampled_from(
+        ["64Pi", "64.1Pi", "1E", "72057594037927936m", "72057594037927937m", "1Mi", "1Ki", "1", "0"]
+    ),
+    st.from_regex(r"[0-9]{1,20}([.][0-9]{0,5})?([numkMGTPE]|[KMGTPE]i|e[0-9]{1,2})?", fullmatch=True),
+    st.text("0123456789.+-eEKiMGm ", max_size=8),
+)
+RESOURCES = st.one_of(
+    st.sampled_from(
+        ["gpu", "gpu-memory", "mig-slices", "cpu", "memory", "ephemeral-storage", "cost", "gpus"]
+    ),
+    st.sampled_from(["gpu/T4", "gpu/", "gpu/no model/of ours", "gpu/-", "hugepages-2Mi", "example.com/fpga"]),
+    st.sampled_from(
+        ["nvidia.com/gpu", "kubernetes.io/x", "a.kubernetes.io/x", "requests.a.b/c", "a/b/c", "/x"]
+    ),
+    st.text("abz019-._/", max_size=20),
+    st.integers(240, 253).map(lambda length: "a" * length + "/b"),
+)
+LENGTHS = st.one_of(
+    st.sampled_from(["36500d", "36500d1ms", "Never", "0s", "1h30m", "1.5h", "", "36499d24h", "7"]),
+    st.from_regex(r"([0-9]{1,9}(ms|s|m|h|d)){1,3}", fullmatch=True),
+)
+WORDS = st.text("abAB019-._/ ", max_size=12)
+KEYS = st.one_of(
+    WORDS, st.sampled_from(["team", "a.b/c", "a" * 63, "a" * 64, "A/b", "a" * 253 + "/b", "a" * 254 + "/b"])
+)
+TERMS = st.fixed_dictionaries(
+    {"key": KEYS, "operator": st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt"])},
+    optional={"values": st.lists(WORDS, max_size=2, unique=True)},
+)
+QUOTAS = st.fixed_dictionaries(
+    {"resource": RESOURCES},
+    optional=dict.fromkeys(("nominal", "borrowingLimit", "lendingLimit", "hardLimit"), AMOUNTS),
+)
+SPECS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "parent": WORDS,
+        "weight": AMOUNTS,
+        "priority": st.integers(-(2**33), 2**33),
+        "quotas": st.lists(QUOTAS, max_size=2),
+        "prices": st.lists(st.fixed_dictionaries({"model": WORDS, "price": AMOUNTS}), max_size=2),
+        "halfLife": LENGTHS,
+        "runTimeMax": LENGTHS,
+        "reserveAfter": LENGTHS,
+        "preemption": st.fixed_dictionaries({}, optional={"preemptAfter": LENGTHS, "reclaimAfter": LENGTHS}),
+        "namespaces": st.lists(KEYS, max_size=2),
+        "namespaceSelector": st.fixed_dictionaries(
+            {},
+            optional={
+                "matchLabels": st.dictionaries(KEYS, WORDS, max_size=2),
+                "matchExpressions": st.lists(TERMS, max_size=2),
+            },
+        ),
+        "localQueues": st.lists(st.fixed_dictionaries({"namespace": KEYS, "name": WORDS}), max_size=2),
+    },
+)
+ONE_FIELD = SPECS.flatmap(
+    lambda spec: st.just({}) if not spec else st.sampled_from(sorted(spec)).map(lambda key: {key: spec[key]})
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(spec=st.one_of(ONE_FIELD, SPECS))
+def test_what_the_server_takes_the_codec_takes(admin: Person, spec: dict[str, Any]) -> None:
+    status, answer = admin.ask("POST", f"{QUEUES}?dryRun=All", queue("random", **spec))
+    if status != 201:
+        assert status in {400, 422}, answer
+        return
+    # Only the catalogue of models tells which names are of one model, and which of several.
+    with suppress_catalogue():
+        read_fleet_queue(msgspec.json.decode(json.dumps(answer).encode(), type=FleetQueue))
+
+
+@contextmanager
+def suppress_catalogue() -> Iterator[None]:
+    try:
+        yield
+    except ObjectError as problem:
+        if not any(words in str(problem) for words in ("several models", "twice")):
+            raise
 
 
 def test_the_definitions_defaults_are_shown(admin: Person) -> None:

@@ -65,6 +65,7 @@ def admin(installed: LocalCluster) -> Iterator[Person]:
 def owner(installed: LocalCluster, admin: Person) -> Iterator[Person]:
     """A tenant with all rights in one namespace, and in no other."""
     with Person(installed, "owner") as person:
+        until(partial(is_there, admin, f"{NAMESPACES}/tenant"))
         until(partial(is_there, person, f"{NAMESPACES}/tenant"))
         until(lambda: relabel(person, "tenant", team="vision")[0] == 403)
         yield person
@@ -80,7 +81,12 @@ def namespace(name: str, **labels: str) -> dict[str, Any]:
 
 def may(admin: Person, user: str, where: str, rules: list[dict[str, Any]]) -> None:
     """All that these rules say, in one namespace."""
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": user}, "rules": rules}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": user},
+        "rules": rules,
+    }
     ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user}
     given = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -202,18 +208,34 @@ def test_labels_that_leave_the_answer_of_a_selector_as_it_was_may_change(owner: 
     assert relabel(owner, "tenant", team="vision", stage="new")[0] == 403
 
 
-@pytest.mark.parametrize("label", ["gpufleet_io__queue", "gpufleet_io__managed", "gpufleet_io__device-access"])
+@pytest.mark.parametrize(
+    "label", ["gpufleet_io__queue", "gpufleet_io__managed", "gpufleet_io__device-access"]
+)
 @pytest.mark.parametrize("value", ["vision", "nobody", "true", "all"])
-def test_the_labels_by_which_a_namespace_is_ours_are_not_a_tenants(owner: Person, label: str, value: str) -> None:
+def test_the_labels_by_which_a_namespace_is_ours_are_not_a_tenants(
+    owner: Person, label: str, value: str
+) -> None:
     status, answer = relabel(owner, "tenant", **{label: value})
     assert status == 403
     assert label.replace("__", "/").replace("_", ".") in answer["message"]
 
 
-def test_who_may_use_a_queue_moves_namespaces_in_and_out_of_it(installed: LocalCluster, admin: Person) -> None:
+def test_who_may_use_a_queue_moves_namespaces_in_and_out_of_it(
+    installed: LocalCluster, admin: Person
+) -> None:
     rules = [
-        {"apiGroups": ["gpufleet.io"], "resources": ["fleetqueues"], "resourceNames": ["labelled"], "verbs": ["use"]},
-        {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["tenant"], "verbs": ["get", "patch"]},
+        {
+            "apiGroups": ["gpufleet.io"],
+            "resources": ["fleetqueues"],
+            "resourceNames": ["labelled"],
+            "verbs": ["use"],
+        },
+        {
+            "apiGroups": [""],
+            "resources": ["namespaces"],
+            "resourceNames": ["tenant"],
+            "verbs": ["get", "patch"],
+        },
     ]
     group = "rbac.authorization.k8s.io"
     role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": "lead"}, "rules": rules}

@@ -16,9 +16,6 @@ from gpufleet.model.queue import Door
 TOLD_MAX = 5
 """How many namespaces a refusal names."""
 
-NO_NAMESPACE = "(none)"
-"""What work without a namespace is called, such as that of a trace."""
-
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -46,8 +43,11 @@ class Doors:
             self.tree.is_stale = True
 
     def refusal(self, row: int, namespace: str) -> QueueBar | None:
-        """Why work of a namespace may not use the queue of a row; None if it may."""
-        if not self.tree.has_doors or not self.tree.is_described(row):
+        """Why work of a namespace may not use the queue of a row; None if it may.
+
+        Work without a namespace, such as that of a trace, may use every queue; in a cluster there is none.
+        """
+        if not namespace or not self.tree.has_doors or not self.tree.is_described(row):
             return None
         if self._as_of != self.tree.changes:
             self._refusals.clear()
@@ -66,7 +66,7 @@ class Doors:
         if door is not None and self._admits(door, namespace):
             return None
         words = _words(name, keeper, door)
-        return QueueBar(name, WhyBarred.NOT_ADMITTED, namespace or NO_NAMESPACE, words)
+        return QueueBar(name, WhyBarred.NOT_ADMITTED, namespace, words)
 
     def _admits(self, door: Door, namespace: str) -> bool:
         if namespace in door.namespaces:

@@ -263,7 +263,12 @@ class Gate:
         if not self.is_active:
             return layout.NOT_SET, False, False, ""
         bar = self.bar(row) if self.book.tree.has_doors else None
-        return self.book.queue_row(row), self.is_late(row), self.is_protected(row), bar.namespace if bar else ""
+        return (
+            self.book.queue_row(row),
+            self.is_late(row),
+            self.is_protected(row),
+            bar.namespace if bar else "",
+        )
 
     def complete(self, verdict: Verdict, row: int) -> Verdict:
         """The verdict with what the pod's queue has against it, as of now."""

@@ -263,7 +263,7 @@ class QueueTree:
         return orphans | dict.fromkeys(circling, WhyBarred.CYCLE)
 
     def _links_past_gone(self) -> dict[int, int]:
-        """By row of a queue that is gone, or whose parent is: the nearest queue that was above and is there."""
+        """By row of a queue that is gone, or whose parent is: the nearest above it that is there."""
         found = {}
         for name, row in self.row_by_name.items():
             known = self._described.get(name)
@@ -278,7 +278,7 @@ class QueueTree:
         return found
 
     def _bound_outside(self) -> None:
-        """What work outside of every queue may have: nothing of what queues own, once any names namespaces."""
+        """Once a queue names namespaces, work outside of every queue gets nothing of what queues own."""
         row = self.row_by_name.get(DEFAULT_QUEUE)
         if row is None or not self.is_outside(row):
             return
@@ -361,13 +361,20 @@ class QueueTree:
             return None if name == DEFAULT_QUEUE else QueueBar(name, WhyBarred.UNKNOWN)
         found = self._bars.get(row)
         below = (self._name_by_row.get(child) for child in self._children.get(row, ()))
-        if any(child in self._described for child in below) and (found is None or found.why is WhyBarred.DRAINING):
+        if any(child in self._described for child in below) and (
+            found is None or found.why is WhyBarred.DRAINING
+        ):
             return QueueBar(name, WhyBarred.INNER)
         return found
 
     def rows_barred(self, why: WhyBarred) -> list[int]:
         """The queues in which nothing may start for this reason."""
         return [row for row, bar in self._bars.items() if bar.why is why]
+
+    def bars_for(self, reasons: frozenset[WhyBarred]) -> tuple[QueueBar, ...]:
+        """The bars of all queues in which nothing may start for one of these reasons, by row."""
+        found = sorted(self._bars.items(), key=lambda item: item[0])
+        return tuple(bar for _, bar in found if bar.why in reasons)
 
     def is_outside(self, row: int) -> bool:
         """True for work of no queue, while queues say which namespaces they admit."""

@@ -116,6 +116,7 @@ def queue_status(
     figures: QueueFigures,
     generation: int,
     now: dt.datetime,
+    local_name_in: tuple[str, ...] = (),
 ) -> FleetQueueStatus:
     """The status to be written on top of the one that is there; equal to it where nothing is new."""
     return FleetQueueStatus(
@@ -130,6 +131,7 @@ def queue_status(
             tuple(PendingReason(reason, pods) for reason, pods in sorted(figures.pending.items())),
         ),
         reservation=figures.reservation,
+        local_name_in=local_name_in,
     )
 
 

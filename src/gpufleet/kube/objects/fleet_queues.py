@@ -157,6 +157,7 @@ class FleetQueueStatus(Structure, frozen=True):
     pending: PendingStatus | None = None
     draining_since: str | None = None
     reservation: ReservationStatus | None = None
+    local_name_in: tuple[str, ...] = ()
 
 
 class FleetQueue(Structure, frozen=True):

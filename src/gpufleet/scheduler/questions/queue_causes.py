@@ -65,8 +65,7 @@ def _short(short: QuotaShortage, standing: QueueStanding) -> Finding:
     if short.limit is QuotaLimit.PROTECTED:
         return _protected(short)
     if short.limit is QuotaLimit.OUTSIDE:
-        ways = (NAME_ANOTHER, OPEN_DEFAULT)
-        return Finding("queue-outside", shortage_words(short), ways)
+        return Finding("queue-outside", shortage_words(short), (NAME_ANOTHER, OPEN_DEFAULT))
     missing = amount_words(short.resource, short.missing)
     users = standing.users_of(short)
     why = f"{shortage_words(short)}: {missing} too much"
