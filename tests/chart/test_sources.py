@@ -60,6 +60,12 @@ def test_pods_are_completed_with_the_scheduler_that_is_there() -> None:
     assert "path: '/spec/schedulerName', value: 'fleet'" in expressions[0]
 
 
+def test_the_doors_of_queues_are_asked_of_pods_of_the_scheduler_that_is_there() -> None:
+    policy = one(rendered({"scheduler.name": "fleet"}), "ValidatingAdmissionPolicy", "gpufleet-queue-doors")
+    (condition,) = policy["spec"]["matchConditions"]
+    assert condition["expression"].endswith("== 'fleet'")
+
+
 ACCESS = ("binding-guard", "device-access", "node-name-guard")
 
 

@@ -1,9 +1,12 @@
 """The engine's arrays recounted: every cell against the plain account, every cached score fresh."""
 
+from collections.abc import Collection, Iterable
+
 import numpy as np
 
 from gpufleet.engine import layout
 from gpufleet.engine.books import Books
+from gpufleet.engine.instruction import AnyInstruction, RequeueAfter
 from gpufleet.engine.placing import SERVES_WHOLE
 from gpufleet.engine.ranking import fresh_score, refresh
 from gpufleet.model.identifiers import NodeName
@@ -63,3 +66,11 @@ def check_rankings(books: Books) -> None:
             assert rankings.scores[slot, row] == fresh, (slot, row)
         blocks = rankings.scores[slot].reshape(-1, layout.RANKING_BLOCK).max(axis=1)
         assert np.array_equal(blocks, rankings.best[slot])
+
+
+def check_asks_to_be_woken(said: Iterable[AnyInstruction], ends_us: Collection[int], at_us: int) -> None:
+    """The engine asks to be woken when the first pause ends."""
+    wakes_us = [one.at_us for one in said if isinstance(one, RequeueAfter)]
+    if ends_us:
+        assert wakes_us, "pods pause, and the engine does not ask to be woken"
+        assert at_us < wakes_us[0] <= min(ends_us)

@@ -12,11 +12,9 @@ from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
     Evict,
-    GangUnknown,
     Nominated,
     NominationWithdrawn,
     Rejected,
-    RequeueAfter,
     Unschedulable,
 )
 from gpufleet.engine.layout import PodState
@@ -30,7 +28,7 @@ from gpufleet.model.queue import Queue
 from gpufleet.model.relations import NO_RELATIONS
 from gpufleet.model.topology import Topology
 from tests.engine.bad_events import is_bad_event
-from tests.engine.books_check import check_books
+from tests.engine.books_check import check_asks_to_be_woken, check_books
 from tests.engine.evictions_check import check_eviction, is_stand_in
 from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
@@ -38,6 +36,7 @@ from tests.engine.quota.plain_quota import PlainQuota
 from tests.engine.quota.quota_ledger import QuotaLedger, allows, check_usage
 from tests.engine.reservations.reservation_ledger import ReservationLedger
 from tests.engine.stand_ins import check_amounts_kept, devices_of, held
+from tests.engine.unknown_gangs_check import check_told_unknown
 
 FIRST_PAUSE_US = 1_000_000
 LONGEST_PAUSE_US = 60_000_000
@@ -74,8 +73,6 @@ class Ledger:
         self.kept: set[PodUid] = set()
         self.changed: set[NodeName] = set()
         self.refused_until_us: dict[PodUid, int] = {}
-        self.charged: dict[PodUid, QueueName] = {}
-        self.was_active = False
 
     def step(self, at_us: int, *events: event.Event) -> list[AnyInstruction]:
         """Let the engine take a step, and check everything."""
@@ -85,11 +82,11 @@ class Ledger:
         for happened in events:
             if is_bad_event(happened, self.nodes):
                 bad.append(type(happened).__name__)
-            else:
-                self._apply(happened)
-                self._follow_charges()
+                continue
+            self._apply(happened)
+            self._follow_charges()
         said = self.engine.step(at_us, events)
-        self.was_active = self.quota.is_active
+        self.quota.was_active = self.quota.is_active
         assert [one.subject for one in said if isinstance(one, Rejected)] == bad
         self._end_pauses()
         plain = self._recount()
@@ -255,23 +252,19 @@ class Ledger:
         return pod.queue if gang is None else gang.queue
 
     def _follow_charges(self) -> None:
-        """What has a place stays where it is charged, unless it names another queue that is there."""
-        before, self.charged = self.charged, {}
-        for uid, (node, _) in self.place.items():
-            named = self._queue_of(self.pods[uid])
-            stays = self.was_active and node in self.nodes and named not in self.quota.queues
-            self.charged[uid] = before.get(uid, named) if stays else named
+        """Each pod that has a place is charged somewhere."""
+        self.quota.follow(
+            {uid: (self._queue_of(self.pods[uid]), at[0] in self.nodes) for uid, at in self.place.items()}
+        )
 
     def _usage(self, *, with_kept: bool = True) -> PlainQuota:
         """What every pod on a known node is charged, those too for which a place is kept."""
         here = {uid: (name, self._held(uid)) for uid, (name, _) in self.place.items() if name in self.nodes}
         if with_kept:
             here |= {uid: (name, self._kept(uid)) for uid, name in (self.nominated | self.reserved).items()}
-        pods, nodes = self.pods, self.nodes
+        queues = {uid: self._queue_of(self.pods[uid]) for uid in here} | self.quota.charged
         return self.quota.plain(
-            self.quota.entry(
-                self.charged.get(uid, self._queue_of(pods[uid])), pods[uid], nodes[name], devices
-            )
+            self.quota.entry(queues[uid], self.pods[uid], self.nodes[name], devices)
             for uid, (name, devices) in here.items()
         )
 
@@ -500,15 +493,8 @@ class Ledger:
                 assert pod.uid in self.told, f"{pod.uid} does not know why it waits"
         known = {pod.gang for uid, pod in self.pods.items() if uid not in self.pause_end_us}
         self.told_unknown &= {name for name in known if name is not None}
-        for one in said:
-            if isinstance(one, GangUnknown):
-                assert one.gang not in self.told_unknown, f"{one.gang} is told twice that nobody knows it"
-                self.told_unknown.add(one.gang)
         named = {pod.gang for pod in self.waiting() if pod.gang is not None}
-        assert named - set(self.gangs) <= self.told_unknown
+        check_told_unknown(said, self.told_unknown, named, self.gangs.keys())
         self.told -= set(self.place) | set(self.nominated)
         assert self.told >= {uid for uid in self.reserved if self.pods[uid].gang is None}
-        wakes_us = [one.at_us for one in said if isinstance(one, RequeueAfter)]
-        if self.pause_end_us:
-            assert wakes_us, "pods pause, and the engine does not ask to be woken"
-            assert self.at_us < wakes_us[0] <= min(self.pause_end_us.values())
+        check_asks_to_be_woken(said, self.pause_end_us.values(), self.at_us)

@@ -10,7 +10,7 @@ import msgspec
 from gpufleet.engine import event, layout
 from gpufleet.engine.books import Books
 from gpufleet.model.device import Device
-from gpufleet.model.identifiers import DEFAULT_QUEUE, DeviceId, NodeName, QueueName
+from gpufleet.model.identifiers import DEFAULT_QUEUE, DeviceId, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue, QueueState
@@ -39,6 +39,17 @@ class QuotaLedger:
         self.prices: dict[str, int] = {}
         self.drained_at: dict[QueueName, int] = {}
         self.gone: dict[QueueName, QueueName] = {}
+        self.charged: dict[PodUid, QueueName] = {}
+        self.was_active = False
+
+    def follow(self, named: dict[PodUid, tuple[QueueName, bool]]) -> None:
+        """What has a place, on a node that is there (True), stays where it is charged, unless the queue that
+        it names is there.
+        """
+        before, self.charged = self.charged, {}
+        for uid, (name, is_there) in named.items():
+            stays = self.was_active and is_there and name not in self.queues
+            self.charged[uid] = before.get(uid, name) if stays else name
 
     def apply(self, happened: event.QueueSet | event.QueueRemoved | event.PricesSet, arrivals: int) -> None:
         """Something about queues happened, after that many pods have come."""
