@@ -48,7 +48,7 @@ spare: Held: the queue is held: nothing starts, what runs goes on
 ONE = """\
 queue c, below root: Open, in force; priority 0, weight 1, ordering BestEffort
   may evict: its own work Never, for what it is owed Never, to borrow Never
-  namespaces: vision, vision-dev
+  namespaces: default, vision
 
 QUEUE  USED GPU  QUOTA  BORROWED  LENT  FAIR SHARE  SHARE  PENDING  WHY
 c             1      2         -     1           2      0        1  1 quota
@@ -65,7 +65,7 @@ def answer() -> QueuesAnswer:
 
     async def story(world: World) -> None:
         add_queue(world, "spare", quotas=quota(16), state="Held")
-        await crowded(world, namespaces=["vision", "vision-dev"])
+        await crowded(world, namespaces=["default", "vision"])
         found.append(await seen(world))
 
     in_world(story)

@@ -60,7 +60,7 @@ async def crowded(world: World, **of_c: Any) -> None:
     """Eight GPUs for three teams: a has borrowed 2, c has 1 of its 2, and nothing is free for more."""
     of_c = {"preemption": NEVER, **of_c}
     world.node("n", gpus=8)
-    add_queue(world, "root")
+    add_queue(world, "root", namespaceSelector={})
     add_queue(world, "a", parent="root", quotas=quota(4))
     add_queue(world, "b", parent="root", quotas=quota(2))
     add_queue(world, "c", parent="root", quotas=quota(2), **of_c)
