@@ -6,7 +6,7 @@ from gpufleet.agent.known import NodePods
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.topic import Topic
 from gpufleet.kube.errors import KubeError
-from tests.agent.api_world import AgentWorld, in_agent_world
+from tests.agent.api_world import PODS, AgentWorld, in_agent_world
 from tests.agent.node_values import GPU, NODE, SHARE, a_grant, a_share
 
 
@@ -31,6 +31,41 @@ def test_pods_of_this_node_are_known_with_what_they_ask_and_were_granted() -> No
         found = topic.value[uid]
         assert (found.title, found.grant) == ("team/mine", grant)
         assert found.requests == {"main": {SHARE: 1}}
+
+    in_agent_world(story)
+
+
+RUNNING = {"state": {"running": {"startedAt": "2026-11-23T05:00:00Z"}}, "containerID": "containerd://a"}
+WAITING = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+ENDED = {"state": {"terminated": {"exitCode": 0}}}
+CRASHED = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1}}}
+MADE = {**WAITING, "containerID": "containerd://b"}
+
+
+@pytest.mark.parametrize(
+    ("status", "started", "running"),
+    [
+        (RUNNING, True, True),
+        (WAITING, False, False),
+        (ENDED, True, False),
+        (CRASHED, True, False),
+        (MADE, True, False),
+    ],
+)
+@pytest.mark.parametrize("listed", ["containerStatuses", "initContainerStatuses"])
+def test_what_has_started_is_told_by_the_pods_status(
+    status: dict[str, object], started: bool, running: bool, listed: str
+) -> None:
+    async def story(world: AgentWorld) -> None:
+        uid = world.pod("mine", main={GPU: "1"})
+        _, topic = follow(world)
+        await world.after(1.0)
+        assert topic.value[uid].started == frozenset()
+        told = {"status": {listed: [{"name": "main", **status}]}}
+        assert world.request("PATCH", f"{PODS}/mine/status", told) == 200
+        await world.after(1.0)
+        assert topic.value[uid].started == frozenset({"main"} if started else ())
+        assert topic.value[uid].running == frozenset({"main"} if running else ())
 
     in_agent_world(story)
 

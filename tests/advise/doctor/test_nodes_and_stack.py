@@ -8,6 +8,7 @@ from gpufleet.advise.doctor.checks import (
     failed_mig_config,
     fits_nowhere,
     foreign_holders,
+    forgotten_holders,
     misnamed_resource,
     missing_labels,
     missing_reports,
@@ -277,3 +278,12 @@ def test_gpus_held_without_a_grant_are_named_with_their_holders() -> None:
     (found,) = failures(foreign_holders.CHECK, facts_of(a_node() + held_by("{device: GPU-1}", theirs)))
     assert found.says == "2 GPUs on gpu-1 are held without a grant, by a process of no pod, team/theirs"
     assert not failures(foreign_holders.CHECK, facts_of(a_node() + held_by(granted)))
+
+
+def test_gpus_of_which_the_kubelet_lost_its_record_are_named() -> None:
+    known = "{device: GPU-1, podUID: u, container: c}"
+    forgotten = "{device: GPU-2, podUID: v, container: c, unknownToKubelet: true}"
+    (found,) = failures(forgotten_holders.CHECK, facts_of(a_node() + held_by(known, forgotten)))
+    assert found.says == "1 container on gpu-1 runs on GPUs that the kubelet counts as free"
+    assert found.evidence == ("NodeDevices gpu-1: container c of pod v runs on GPU-2",)
+    assert not failures(forgotten_holders.CHECK, facts_of(a_node() + held_by(known)))

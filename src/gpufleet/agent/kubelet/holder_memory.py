@@ -24,6 +24,9 @@ from gpufleet.kube import keys
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.grant import ContainerGrant, GrantKind
 
+ANSWERS_MOST = 1000
+"""Far more than a kubelet can have under way; the oldest are forgotten first."""
+
 LOST_AFTER_S = 5.0
 """A kubelet drops a pod that ends a little before the API server knows that it ended."""
 
@@ -66,7 +69,7 @@ class HolderMemory:
 
     async def answered(self, answer: Answer) -> None:
         """An Allocate is about to be answered so; on the disk before the kubelet hears of it."""
-        self.answers = (*self.answers, answer)
+        self.answers = (*self.answers, answer)[-ANSWERS_MOST:]
         await self.keep()
 
     async def took(self, one: Kept) -> None:
