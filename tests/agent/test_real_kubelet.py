@@ -59,6 +59,9 @@ gpus:
   count: {GPUS + 1}
   mig: [{", ".join(f"{{profile: 3g.20gb, start: {start}}}" for start in (0, 4))}]
 """
+MIXED = "{version: v1, flags: {migStrategy: mixed}}"
+TWICE = "{timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}"
+TURNS = f"{{version: v1, flags: {{migStrategy: mixed}}, sharing: {TWICE}}}"
 SINGLE = "{version: v1, flags: {migStrategy: single, plugin: {deviceListStrategy: cdi-cri}}}"
 BY_US: Object = {"nodeName": "", "schedulerName": "gpufleet", "nodeSelector": {"type": "real"}}
 TELL = (
@@ -182,6 +185,23 @@ def test_without_a_gpu_what_a_config_map_names_shows_none(real: LocalCluster) ->
     its = what_the_greedy_sees(real, env=[], envFrom=taken, resources={})
     assert (its["devices"], its["variable"]) == ([], ["void"])
     delete_pod(real, "greedy")
+
+
+def test_after_a_config_of_nvidias_plugin_was_taken_over_nobody_sees_more_either(real: LocalCluster) -> None:
+    """Its default is to tell devices by the variable, in which a pod's own value would win."""
+    path = f"/api/v1/namespaces/{SYSTEM}/configmaps/{SHARING}"
+    kind, known = "application/merge-patch+json", numbered(real)
+    with real.api() as api:
+        api.call("PATCH", path, {"data": {"default": TURNS}}, kind)
+    await_resource(real, GPU, 2 * GPUS)
+    its = what_the_greedy_sees(real)
+    (replica,) = its["given"]
+    assert its["devices"] == [known[replica.partition("::")[0]]]
+    assert its["variable"] == ["void"]
+    delete_pod(real, "greedy")
+    with real.api() as api:
+        api.call("PATCH", path, {"data": {"default": MIXED}}, kind)
+    await_resource(real, GPU, GPUS)
 
 
 def test_a_pod_without_a_grant_gets_what_is_free(real: LocalCluster) -> None:

@@ -55,6 +55,25 @@ def test_a_node_whose_agent_is_back_gets_pods_at_once() -> None:
     in_world(story)
 
 
+@pytest.mark.parametrize("reason", ["OutOfcpu", "UnexpectedAdmissionError"])
+def test_a_node_that_turns_away_what_we_did_not_place_is_trusted_as_ever(reason: str) -> None:
+    """Pods of another scheduler, or with a node name, are refused for want of a grant, or of room."""
+
+    async def story(world: World) -> None:
+        world.node("a", gpus=4)
+        for number in range(5):
+            world.pod(f"theirs-{number}", gpus=1, schedulerName="other", nodeName="a")
+        await world.settle(5.0)
+        for number in range(5):
+            world.finish(f"theirs-{number}", "Failed", reason)
+        await world.settle(5.0)
+        world.pod("ours", gpus=4)
+        await world.settle(5.0)
+        assert world.node_of("ours") == "a"
+
+    in_world(story)
+
+
 def offered(world: World, since: str) -> None:
     """The agent of the node "a" says since when its kubelet knows the devices."""
     path = "/apis/gpufleet.io/v1alpha1/nodedevices/a"

@@ -23,7 +23,7 @@ from gpufleet.engine.event import (
     PodRemoved,
     TopologySet,
 )
-from gpufleet.kube import resources
+from gpufleet.kube import keys, resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lookup import Lookup
@@ -248,13 +248,18 @@ class Translation:
                 return []
 
     def _regard_rejection(self, change: Any, nodes: dict[NodeName, None]) -> None:
-        """Count a pod that a kubelet has just turned away against its node."""
+        """Count a pod that a kubelet has just turned away against its node.
+
+        One that we did not place says nothing of the node: whoever creates pods could have it left alone.
+        """
         match change:
             case Changed(before, pod) if not before.terminal and pod.spec.node_name:
                 reason = rejection(pod)
                 if reason is not None:
                     name = NodeName(pod.spec.node_name)
                     self.metrics.rejections.labels(reason).inc()
+                    if keys.GRANT not in pod.metadata.annotations:
+                        return
                     if self.nodes.trust.reject(name, self.clock.monotonic_s()):
                         LOG.warning("a node rejects pods and is left alone", extra={"node": str(name)})
                         nodes[name] = None
