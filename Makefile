@@ -99,6 +99,15 @@ soak-agent: kube ## Ten minutes of 50 pods that churn over 8 shared GPUs of a re
 	@GPUFLEET_CHURN_S=600 GPUFLEET_CHURN_SEED=$(SEED) $(BIN)/python -m pytest -s \
 		tests/agent/test_churn_on_a_real_node.py
 
+SOAK_SECONDS ?= 600
+
+.PHONY: soak-security
+soak-security: kube ## Hostile tenants and faults together on a real API server (SOAK_SECONDS=600 SEEDS="1 2")
+	@for seed in $(SEEDS); do \
+		GPUFLEET_HOSTILE_SEED=$$seed GPUFLEET_HOSTILE_SECONDS=$(SOAK_SECONDS) \
+		$(BIN)/python -m pytest -s tests/hostile -k gain_nothing || exit 1; \
+	done
+
 .PHONY: kube-pin
 kube-pin: setup ## Pin the Go modules of another Kubernetes (VERSION=1.36.3; needs Go)
 	@$(BIN)/python -m gpufleet.localkube.pin_modules $(VERSION)
