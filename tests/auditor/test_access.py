@@ -88,6 +88,14 @@ def test_a_running_pod_that_names_devices_itself_is_found(variable: dict[str, An
     assert story.broken() == ({"I14"} if found else set())
 
 
+def test_a_variable_beside_a_granted_gpu_is_overruled_by_what_was_granted() -> None:
+    for variable, expected in (("NVIDIA_VISIBLE_DEVICES", set()), ("AMD_VISIBLE_DEVICES", {"I14"})):
+        story = a_story()
+        pod = story.running("a", "n", whole("n-0"), env=[{"name": variable, "value": "all"}])
+        story.report("n", held(pod, whole("n-0")))
+        assert story.broken() == expected
+
+
 def test_an_ephemeral_container_that_names_devices_is_found() -> None:
     story = a_story()
     pod = story.running("a", "n", whole("n-0"))

@@ -30,11 +30,18 @@ LEASE = "gpufleet-scheduler"
 OF_NAMESPACES = (QUEUE, "gpufleet.io/managed", "gpufleet.io/device-access")
 """Labels by which a namespace is treated otherwise."""
 
-DEVICE_VARIABLES = frozenset({"NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES"})
-NO_DEVICES = frozenset({"", "void", "none"})
-CONTROL_VARIABLES = frozenset(
-    {"NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES", "NVIDIA_IMEX_CHANNELS"}
+NVIDIA = "nvidia.com/"
+NVIDIA_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+OTHER_VARIABLES = frozenset(
+    {
+        "AMD_VISIBLE_DEVICES",
+        "HABANA_VISIBLE_DEVICES",
+        "NVIDIA_MIG_CONFIG_DEVICES",
+        "NVIDIA_MIG_MONITOR_DEVICES",
+        "NVIDIA_IMEX_CHANNELS",
+    }
 )
+NO_DEVICES = frozenset({"", "void", "none"})
 CDI_PREFIX = "cdi.k8s.io/"
 
 
@@ -104,11 +111,15 @@ def _takes_without_grant(pod: Document, world: World) -> Iterator[str]:
         return
     if grants.of_pod(pod) is None and pods.asks_for_gpus(pod):
         yield "it runs and asks for GPUs, and has no grant"
+    granted = grants.of_pod(pod) is not None
     for container in pods.containers(pod):
+        # What a container was granted comes after what it says itself, and takes its place.
+        overruled = granted and any(one.startswith(NVIDIA) for one in pods.requested(container))
         for variable in rows(container, "env"):
             name, value = str(variable.get("name", "")), str(variable.get("value") or "")
             names = "valueFrom" in variable or value not in NO_DEVICES
-            if name in CONTROL_VARIABLES or (name in DEVICE_VARIABLES and names):
+            of_nvidia = name == NVIDIA_VARIABLE and names and not overruled
+            if of_nvidia or (name in OTHER_VARIABLES and names):
                 said = value or "a reference"
                 yield f"its container {container.get('name')} names devices itself by {name}={said}"
     for key in sorted(mapping(pod, "metadata", "annotations")):

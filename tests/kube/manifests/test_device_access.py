@@ -161,7 +161,8 @@ def test_annotations_that_name_devices_are_refused(actors: Actors, key: str) -> 
     plain = a_pod(next(NAMES))
     assert refusal(actors, plain) == ""
     patch = {"metadata": {"annotations": {key: "nvidia.com/gpu=all"}}}
-    assert actors.owner.merge(f"{PODS}/{plain['metadata']['name']}", patch)[0] == 403
+    for subresource in ("", "/status"):
+        assert actors.owner.merge(f"{PODS}/{plain['metadata']['name']}{subresource}", patch)[0] == 403
 
 
 @pytest.mark.parametrize(
