@@ -45,6 +45,7 @@ OWED = {GREEN: 4, RED: 2, BLUE: 2}
 QUIET_S = 1.0
 REST_WITHIN_S = 45.0
 TRIES = 24
+SERVER_TRIES = 20
 ADMIN = "errs"
 QUEUES = "/apis/gpufleet.io/v1alpha1/fleetqueues"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -123,7 +124,12 @@ class Ground:
         return await self.people.ask(Call(ADMIN, method, path, body, kind))
 
     async def _do(self, method: str, path: str, body: object, kind: str = JSON) -> None:
-        found = await self._asked(method, path, body, kind)
+        for _ in range(SERVER_TRIES):
+            found = await self._asked(method, path, body, kind)
+            if found.code:
+                break
+            # A server that was killed may have left a connection that leads nowhere.
+            await asyncio.sleep(0.5)
         assert found.code in {200, 201, 409}, found
 
     def known(self) -> Known:

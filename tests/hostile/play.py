@@ -93,8 +93,10 @@ class Play:
         ground.stage.tell(f"seed {self.seed}, batch {self.batches}{words}: {came}")
         if verdict.unrest:
             self.broken.append(f"the cluster came to no rest: {verdict.unrest}")
+        for one in verdict.findings:
+            ground.stage.tell(str(one))
+            self.broken.append(str(one))
         if verdict.findings:
-            self.broken += [str(one) for one in verdict.findings]
             self.broken += ["the fewest calls that break it:", *map(str, await ground.smallest(verdict))]
 
     async def _owed(self, ground: Ground) -> None:
