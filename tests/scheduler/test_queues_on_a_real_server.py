@@ -99,7 +99,7 @@ def test_the_command_shows_what_the_scheduler_says(
     cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with cluster.api() as api:
-        add_queue(api, "seen", quotas=[{"resource": "gpu", "nominal": 1}], namespaces=["elsewhere"])
+        add_queue(api, "seen", quotas=[{"resource": "gpu", "nominal": 1}], namespaces=["default", "elsewhere"])
         for name in ("seen-runs", "seen-waits"):
             add_pod(api, name, "seen", 1)
         until(lambda: status(api, "seen").get("pending", {}).get("pods") == 1)
@@ -113,7 +113,7 @@ def test_the_command_shows_what_the_scheduler_says(
         (gpu,) = found["resources"]
         assert (gpu["used"], gpu["quota"], gpu["fair_share"]) == ("1", "1", "1")
         assert found["pending"] == [{"reason": "quota", "pods": 1}]
-        assert found["policy"]["namespaces"] == ["elsewhere"]
+        assert found["policy"]["namespaces"] == ["default", "elsewhere"]
     (waits,) = shown["engine"]["waiting"]
     assert (waits["position"], waits["kind"], waits["reason"]) == (1, "pod", "quota")
     assert "waiting" not in shown["status"]
