@@ -112,6 +112,10 @@ soak-security: kube ## Hostile tenants and faults together on a real API server 
 kube-pin: setup ## Pin the Go modules of another Kubernetes (VERSION=1.36.3; needs Go)
 	@$(BIN)/python -m gpufleet.localkube.pin_modules $(VERSION)
 
+.PHONY: digest-pin
+digest-pin: setup ## Pin the digests of official downloads, to be compared with a second source (VERSION=1.36.3)
+	@$(BIN)/python -m gpufleet.localkube.pin_digests $(VERSION)
+
 SOAK_SEEDS ?= 200
 SOAK_FROM ?= 1
 

@@ -5,6 +5,7 @@ import http.server
 import io
 import json
 import os
+import re
 import tarfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.localkube import binaries, downloading, releases
+from gpufleet.localkube import binaries, downloading, pin_digests, releases
 from gpufleet.localkube.binaries import Makers, Source
-from gpufleet.localkube.downloading import DownloadError, Sites
-from gpufleet.localkube.errors import ProgramsMissingError
+from gpufleet.localkube.digests import FILE, pinned_digests
+from gpufleet.localkube.downloading import ARCHITECTURES, Sites, asset_of
+from gpufleet.localkube.errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.progress import Progress, Silent
 from gpufleet.localkube.releases import Release
 from gpufleet.model.errors import InputError
@@ -203,7 +205,6 @@ def sites(site: Path) -> Sites:
         kubernetes=f"{url}/kubernetes",
         etcd=f"{url}/etcd",
         kwok=f"{url}/kwok",
-        kwok_releases=f"{url}/kwok-releases",
         containerd=f"{url}/containerd",
         cni_plugins=f"{url}/cni-plugins",
         runc=f"{url}/runc",
@@ -222,90 +223,126 @@ def publish(path: Path, content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def test_kubernetes_is_checked_against_the_checksum_beside_it(site: Path, tmp_path: Path) -> None:
-    path = site / "kubernetes" / "v1.37.0" / "bin" / "linux" / machine() / "kubectl"
-    checksum = publish(path, b"the program")
-    publish(path.with_name("kubectl.sha256"), checksum.encode())
-    downloading.download(KUBERNETES, ["kubectl"], tmp_path, Silent(), sites(site))
-    assert (tmp_path / "kubectl").read_bytes() == b"the program"
-    assert os.access(tmp_path / "kubectl", os.X_OK)
-
-
-def test_what_is_not_what_was_published_is_thrown_away(site: Path, tmp_path: Path) -> None:
-    path = site / "kubernetes" / "v1.37.0" / "bin" / "linux" / machine() / "kubectl"
-    publish(path, b"something else")
-    publish(path.with_name("kubectl.sha256"), hashlib.sha256(b"the program").hexdigest().encode())
-    target = tmp_path / "target"
+def fetched(release: Release, programs: Sequence[str], site: Path, digests: dict[str, str]) -> Path:
+    """The folder with what came of a release, of which these digests are pinned."""
+    target = site.parent / "target"
     target.mkdir()
-    with pytest.raises(DownloadError, match="is not what its project published"):
-        downloading.download(KUBERNETES, ["kubectl"], target, Silent(), sites(site))
-    assert list(target.iterdir()) == []
+    pinned = {f"{release.project}-{release.version}": digests}
+    downloading.download(release, programs, target, Silent(), sites(site), pinned)
+    return target
 
 
-def test_etcd_is_taken_out_of_its_archive(site: Path, tmp_path: Path) -> None:
-    release = releases.etcd()
-    name = f"etcd-v{release.version}-linux-{machine()}"
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        member = tarfile.TarInfo(f"{name}/etcd")
-        member.size = 4
-        archive.addfile(member, io.BytesIO(b"etcd"))
-    checksum = publish(site / "etcd" / f"v{release.version}" / f"{name}.tar.gz", packed.getvalue())
-    listing = f"{'0' * 64}  other.tar.gz\n{checksum}  {name}.tar.gz\n"
-    publish(site / "etcd" / f"v{release.version}" / "SHA256SUMS", listing.encode())
-    downloading.download(release, ["etcd"], tmp_path, Silent(), sites(site))
-    assert (tmp_path / "etcd").read_bytes() == b"etcd"
+def place(release: Release, program: str, site: Path) -> tuple[str, Path]:
+    """The name and the place on the site of the file that brings a program."""
+    asset = asset_of(release, program, machine(), sites(site))
+    return asset.name, site / asset.url.split("/", 3)[3]
 
 
-@pytest.mark.parametrize("with_digest", [True, False])
-def test_kwok_is_checked_against_its_releases_page(site: Path, tmp_path: Path, with_digest: bool) -> None:
-    release = releases.kwok()
-    asset = f"kwok-linux-{machine()}"
-    checksum = publish(site / "kwok" / f"v{release.version}" / asset, b"kwok")
-    listed = {"name": asset, "digest": f"sha256:{checksum}"} if with_digest else {"name": asset}
-    publish(site / "kwok-releases" / f"v{release.version}", json.dumps({"assets": [listed]}).encode())
-    if with_digest:
-        downloading.download(release, ["kwok"], tmp_path, Silent(), sites(site))
-        assert (tmp_path / "kwok").read_bytes() == b"kwok"
-    else:
-        with pytest.raises(DownloadError, match="publishes no checksum"):
-            downloading.download(release, ["kwok"], tmp_path, Silent(), sites(site))
+@pytest.mark.parametrize("release", [KUBERNETES, releases.kwok(), releases.runc()])
+def test_a_download_is_checked_against_the_digest_that_is_pinned(site: Path, release: Release) -> None:
+    program = release.programs[0]
+    name, path = place(release, program, site)
+    target = fetched(release, [program], site, {name: publish(path, b"the program")})
+    assert (target / program).read_bytes() == b"the program"
+    assert os.access(target / program, os.X_OK)
 
 
-@pytest.mark.parametrize(
-    ("release", "archive", "within", "checksums"),
-    [
-        (releases.containerd(), "containerd-static-{version}-linux-{machine}.tar.gz", "bin", "sha256sum"),
-        (releases.cni_plugins(), "cni-plugins-linux-{machine}-v{version}.tgz", ".", "sha256"),
-    ],
-)
-def test_several_programs_come_out_of_one_archive(
-    site: Path, tmp_path: Path, release: Release, archive: str, within: str, checksums: str
-) -> None:
-    name = archive.format(version=release.version, machine=machine())
-    programs = {name: name.encode() for name in release.programs[:2]}
+@pytest.mark.parametrize("release", [KUBERNETES, releases.kwok(), releases.runc()])
+def test_what_a_site_says_of_its_own_files_proves_nothing(site: Path, release: Release) -> None:
+    program = release.programs[0]
+    name, path = place(release, program, site)
+    changed = publish(path, b"something else")
+    for listing in (f"{path.name}.sha256", "runc.sha256sum", "SHA256SUMS"):
+        publish(path.with_name(listing), f"{changed}  {path.name}".encode())
+    with pytest.raises(DownloadError, match="is not what is pinned"):
+        fetched(release, [program], site, {name: hashlib.sha256(b"the program").hexdigest()})
+    assert list((site.parent / "target").iterdir()) == []
+
+
+@pytest.mark.parametrize("release", [KUBERNETES, *releases.others()[:-1]])
+def test_what_is_not_pinned_is_not_fetched(site: Path, release: Release) -> None:
+    program = release.programs[0]
+    name, path = place(release, program, site)
+    publish(path.with_name(f"{path.name}.sha256"), publish(path, b"the program").encode())
+    with pytest.raises(DownloadError) as refused:
+        fetched(release, [program], site, {})
+    assert f"no digest of {name} of {release.project} {release.version} is pinned" in str(refused.value)
+    assert "make digest-pin" in str(refused.value)
+    assert list((site.parent / "target").iterdir()) == []
+
+
+@pytest.mark.usefixtures("cache")
+def test_without_a_pinned_digest_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloading, "pinned_digests", dict)
+    makers = Makers(downloading.download, making)
+    found = binaries.find({"kubectl": KUBERNETES}, Silent(), None, makers)
+    assert found["kubectl"].source is Source.BUILD
+
+
+@pytest.mark.parametrize("release", [releases.etcd(), releases.containerd(), releases.cni_plugins()])
+def test_programs_come_out_of_the_archive_that_brings_them(site: Path, release: Release) -> None:
+    programs = release.programs[:2]
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as opened:
-        for program, content in programs.items():
-            entry = tarfile.TarInfo(f"{within}/{program}")
-            entry.size = len(content)
-            opened.addfile(entry, io.BytesIO(content))
-    folder = site / release.project / f"v{release.version}"
-    checksum = publish(folder / name, packed.getvalue())
-    publish(folder / f"{name}.{checksums}", f"{checksum}  {name}\n".encode())
-    target = tmp_path / "target"
-    target.mkdir()
-    downloading.download(release, list(programs), target, Silent(), sites(site))
-    assert {path.name: path.read_bytes() for path in target.iterdir()} == programs
+        for program in programs:
+            entry = tarfile.TarInfo(asset_of(release, program, machine(), sites(site)).member)
+            entry.size = len(program)
+            opened.addfile(entry, io.BytesIO(program.encode()))
+    name, path = place(release, programs[0], site)
+    target = fetched(release, programs, site, {name: publish(path, packed.getvalue())})
+    assert {one.name: one.read_bytes().decode() for one in target.iterdir()} == dict(
+        zip(programs, programs, strict=True)
+    )
 
 
-def test_runc_is_checked_against_its_list(site: Path, tmp_path: Path) -> None:
-    release = releases.runc()
-    folder = site / "runc" / f"v{release.version}"
-    checksum = publish(folder / f"runc.{machine()}", b"runc")
-    publish(folder / "runc.sha256sum", f"{'0' * 64} runc.other\n{checksum} *runc.{machine()}\n".encode())
-    downloading.download(release, ["runc"], tmp_path, Silent(), sites(site))
-    assert (tmp_path / "runc").read_bytes() == b"runc"
+def test_what_is_pinned_are_digests_of_files_that_are_asked_for() -> None:
+    every = (KUBERNETES, *releases.others()[:-1])
+    names = {
+        f"{release.project}-{release.version}": {
+            asset_of(release, program, machine, Sites()).name
+            for program in release.programs
+            for machine in ARCHITECTURES.values()
+        }
+        for release in every
+    }
+    for release, files in pinned_digests(FILE).items():
+        assert set(files) <= names.get(release, set(files))
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in files.values())
+
+
+DIGESTS = ["a" * 64, "b" * 64]
+
+
+def listing(release: Release, pairs: dict[str, str]) -> str:
+    """The digests as the project of a release publishes them."""
+    if release.project == "kwok":
+        assets = [{"name": name, "digest": f"sha256:{digest}"} for name, digest in pairs.items()]
+        return json.dumps({"assets": [{"name": "else"}, *assets]})
+    if release.project == "kubernetes":
+        return next(iter(pairs.values()))
+    return f"{'0' * 64}  other\n" + "".join(f"{digest} *{name}\n" for name, digest in pairs.items())
+
+
+@pytest.mark.parametrize("release", [KUBERNETES, *releases.others()[:-1]])
+def test_digests_are_pinned_as_their_project_publishes_them(release: Release) -> None:
+    names = {
+        asset_of(release, program, machine, Sites()).name
+        for program in release.programs
+        for machine in ARCHITECTURES.values()
+    }
+    pairs = dict.fromkeys(names, DIGESTS[0])
+    found = pin_digests.with_published({}, release, lambda _: listing(release, pairs), Sites())
+    assert found == {f"{release.project}-{release.version}": pairs}
+    other = dict.fromkeys(names, DIGESTS[1])
+    with pytest.raises(DownloadError, match=r"pinned is aaa.*, published is bbb"):
+        pin_digests.with_published(found, release, lambda _: listing(release, other), Sites())
+
+
+@pytest.mark.parametrize("said", ["", "<html>", "a" * 63, '{"assets": [{"name": "kwok-linux-amd64"}]}'])
+@pytest.mark.parametrize("release", [releases.etcd(), releases.kwok(), releases.runc()])
+def test_what_is_no_digest_is_not_pinned(release: Release, said: str) -> None:
+    with pytest.raises(DownloadError):
+        pin_digests.with_published({}, release, lambda _: said, Sites())
 
 
 @pytest.mark.parametrize(("version", "expected"), [("1.1.5", Source.PATH), ("1.0.3", Source.BUILD)])
@@ -337,8 +374,7 @@ def test_what_needs_c_is_not_built_without_a_compiler(
         binaries.find({"runc": releases.runc()}, Silent(), None, Makers(download=unreachable))
 
 
-def test_a_release_that_is_not_there_is_told_with_its_address(site: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        DownloadError, match=r"/v1\.37\.0/.*/kubectl\.sha256 cannot be fetched: File not found"
-    ):
-        downloading.download(KUBERNETES, ["kubectl"], tmp_path, Silent(), sites(site))
+def test_a_release_that_is_not_there_is_told_with_its_address(site: Path) -> None:
+    name, _ = place(KUBERNETES, "kubectl", site)
+    with pytest.raises(DownloadError, match=r"/v1\.37\.0/.*/kubectl cannot be fetched: .*File not found"):
+        fetched(KUBERNETES, ["kubectl"], site, {name: "0" * 64})

@@ -3,7 +3,7 @@
 1. the folder that the user names (``--binaries`` or GPUFLEET_KUBE_BINARIES),
 2. PATH, if the program there is of exactly the wanted version (of runc: any that is not too old),
 3. the cache,
-4. the official download, with its checksum (`downloading`),
+4. the official download, where its digest is pinned (`downloading`),
 5. a build from pinned Go modules (`building`).
 
 4 and 5 fill the cache under a lock, so that two commands at once do the work once.
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.localkube import building, downloading
-from gpufleet.localkube.downloading import DownloadError
-from gpufleet.localkube.errors import ProgramsMissingError
+from gpufleet.localkube.errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.folders import binaries_cache, locked
 from gpufleet.localkube.progress import Progress
 from gpufleet.localkube.releases import Release

@@ -1,8 +1,8 @@
-"""Fetches official release binaries, each checked against the checksum that its project publishes.
+"""Fetches official release binaries, each checked against the digest that is pinned in `digests`.
 
-Kubernetes publishes a .sha256 beside each binary, containerd and the CNI plugins one beside each archive,
-etcd and runc a list of them, KWOK's release page a digest per file. A file without a checksum is not used. A
-machine that cannot reach the internet learns so within seconds, and `binaries` goes on to the next source.
+What a site says of its own files proves nothing to one who got a changed file from there, so a file whose
+digest is not pinned is not fetched at all. A machine that cannot reach the internet learns so within seconds,
+and `binaries` goes on to the next source.
 """
 
 import hashlib
@@ -16,28 +16,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from gpufleet.localkube.errors import ClusterError
+from gpufleet.files.fetching import fetched
+from gpufleet.localkube.digests import Digests, pinned_digests
+from gpufleet.localkube.errors import DownloadError
 from gpufleet.localkube.progress import Progress
 from gpufleet.localkube.releases import Release
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 TIMEOUT_S = 8.0
+TOTAL_S = 1800.0
+"""For all of a file, on a slow line."""
+
 CHUNK_BYTES = 1 << 20
+FILE_BYTES_MAX = 512 << 20
+"""The largest, of containerd, has some 100 MiB."""
+
 KUBERNETES_SITE = "https://dl.k8s.io/release"
 ETCD_SITE = "https://github.com/etcd-io/etcd/releases/download"
 KWOK_SITE = "https://github.com/kubernetes-sigs/kwok/releases/download"
-KWOK_RELEASES = "https://api.github.com/repos/kubernetes-sigs/kwok/releases/tags"
 EXECUTABLE = 0o755
 CONTAINERD_SITE = "https://github.com/containerd/containerd/releases/download"
 CNI_PLUGINS_SITE = "https://github.com/containernetworking/plugins/releases/download"
 RUNC_SITE = "https://github.com/opencontainers/runc/releases/download"
 UNFINISHED = ".downloading-"
-
-
-class DownloadError(ClusterError):
-    """A release could not be fetched, or what came was not what its project published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,125 +48,101 @@ class Sites:
     kubernetes: str = KUBERNETES_SITE
     etcd: str = ETCD_SITE
     kwok: str = KWOK_SITE
-    kwok_releases: str = KWOK_RELEASES
     containerd: str = CONTAINERD_SITE
     cni_plugins: str = CNI_PLUGINS_SITE
     runc: str = RUNC_SITE
 
 
-class _Asset(msgspec.Struct):
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of a release: by which name its digest is pinned, where it is, and which member of it is
+    wanted, where it is an archive.
+    """
+
     name: str
-    digest: str | None = None
+    url: str
+    member: str = ""
 
 
-class _ReleasePage(msgspec.Struct):
-    assets: list[_Asset]
+def asset_of(release: Release, program: str, machine: str, sites: Sites) -> Asset:
+    """The file that brings a program. Raises DownloadError for a project that publishes none."""
+    tag, version = f"v{release.version}", release.version
+    match release.project:
+        case "kubernetes":
+            name = f"bin/linux/{machine}/{program}"
+            return Asset(name, f"{sites.kubernetes}/{tag}/{name}")
+        case "etcd":
+            folder = f"etcd-{tag}-linux-{machine}"
+            return Asset(f"{folder}.tar.gz", f"{sites.etcd}/{tag}/{folder}.tar.gz", f"{folder}/{program}")
+        case "containerd":
+            # The static one needs no C library of a certain age.
+            name = f"containerd-static-{version}-linux-{machine}.tar.gz"
+            return Asset(name, f"{sites.containerd}/{tag}/{name}", f"bin/{program}")
+        case "cni-plugins":
+            name = f"cni-plugins-linux-{machine}-{tag}.tgz"
+            return Asset(name, f"{sites.cni_plugins}/{tag}/{name}", f"./{program}")
+        case "runc":
+            return Asset(f"{program}.{machine}", f"{sites.runc}/{tag}/{program}.{machine}")
+        case "kwok":
+            name = f"{program}-linux-{machine}"
+            return Asset(name, f"{sites.kwok}/{tag}/{name}")
+        case other:
+            raise DownloadError(f"no official downloads are known of {other}")
 
 
 def download(
-    release: Release, programs: Sequence[str], folder: Path, progress: Progress, sites: Sites | None = None
+    release: Release,
+    programs: Sequence[str],
+    folder: Path,
+    progress: Progress,
+    sites: Sites | None = None,
+    digests: Digests | None = None,
 ) -> None:
     """Fetch these programs of one release into ``folder``; DownloadError says why not."""
     machine = ARCHITECTURES.get(platform.machine())
     if machine is None:
         raise DownloadError(f"there are no official binaries for {platform.machine()}")
+    assets = {program: asset_of(release, program, machine, sites or Sites()) for program in programs}
+    known = (pinned_digests() if digests is None else digests).get(f"{release.project}-{release.version}", {})
+    unpinned = sorted({one.name for one in assets.values() if one.name not in known})
+    if unpinned:
+        raise DownloadError(
+            f"no digest of {', '.join(unpinned)} of {release.project} {release.version} is pinned, so it is "
+            "not fetched; a contributor pins it with make digest-pin, and --binaries names a folder of yours"
+        )
     with tempfile.TemporaryDirectory(dir=folder, prefix=UNFINISHED) as name:
         beside = Path(name)
+        for program, asset in assets.items():
+            _fetch_program(asset, known[asset.name], beside / program, progress)
         for program in programs:
-            path = _fetch_program(release, program, machine, beside, progress, sites or Sites())
-            path.chmod(EXECUTABLE)
-        for program in programs:
+            (beside / program).chmod(EXECUTABLE)
             (beside / program).replace(folder / program)
 
 
-def _fetch_program(
-    release: Release, program: str, machine: str, beside: Path, progress: Progress, sites: Sites
-) -> Path:
-    target = beside / program
-    tag = f"v{release.version}"
-    match release.project:
-        case "kubernetes":
-            url = f"{sites.kubernetes}/{tag}/bin/linux/{machine}/{program}"
-            _fetch(url, target, _text(f"{url}.sha256").split()[0], progress)
-        case "etcd":
-            archive = f"etcd-{tag}-linux-{machine}.tar.gz"
-            checksum = listed_checksum(_text(f"{sites.etcd}/{tag}/SHA256SUMS"), archive)
-            _fetch(f"{sites.etcd}/{tag}/{archive}", beside / archive, checksum, progress)
-            _unpack(beside / archive, f"etcd-{tag}-linux-{machine}/{program}", target)
-        case "containerd":
-            # The static one needs no C library of a certain age.
-            url = f"{sites.containerd}/{tag}/containerd-static-{release.version}-linux-{machine}.tar.gz"
-            _fetch_packed(url, f"{url}.sha256sum", f"bin/{program}", target, progress)
-        case "cni-plugins":
-            url = f"{sites.cni_plugins}/{tag}/cni-plugins-linux-{machine}-{tag}.tgz"
-            _fetch_packed(url, f"{url}.sha256", f"./{program}", target, progress)
-        case "runc":
-            asset = f"{program}.{machine}"
-            checksum = listed_checksum(_text(f"{sites.runc}/{tag}/runc.sha256sum"), asset)
-            _fetch(f"{sites.runc}/{tag}/{asset}", target, checksum, progress)
-        case "kwok":
-            asset = f"{program}-linux-{machine}"
-            checksum = page_checksum(_text(f"{sites.kwok_releases}/{tag}"), asset)
-            _fetch(f"{sites.kwok}/{tag}/{asset}", target, checksum, progress)
-        case other:
-            raise DownloadError(f"no official downloads are known of {other}")
-    return target
-
-
-def _fetch_packed(url: str, checksum_url: str, member: str, target: Path, progress: Progress) -> None:
-    """One program of an archive that holds several; the archive is fetched once."""
-    name = url.rpartition("/")[2]
-    archive = target.with_name(f"{name}.kept")
+def _fetch_program(asset: Asset, digest: str, target: Path, progress: Progress) -> None:
+    if not asset.member:
+        _fetch(asset.url, target, digest, progress)
+        return
+    # An archive of several programs is fetched once.
+    archive = target.with_name(f"{asset.name}.kept")
     if not archive.exists():
-        _fetch(url, archive, listed_checksum(_text(checksum_url), name), progress)
-    _take_out(archive, member, target)
-
-
-def listed_checksum(listing: str, file: str) -> str:
-    """The checksum of a file in a list as sha256sum writes it."""
-    for line in listing.splitlines():
-        words = line.split()
-        if len(words) == 2 and words[1].removeprefix("*") == file:
-            return words[0]
-    raise DownloadError(f"the project publishes no checksum of {file}")
-
-
-def page_checksum(page: str, asset: str) -> str:
-    """The checksum of a file on a release's page."""
-    try:
-        assets = msgspec.json.decode(page, type=_ReleasePage).assets
-    except msgspec.DecodeError as error:
-        raise DownloadError(f"the release's page cannot be read: {error}") from error
-    for one in assets:
-        if one.name == asset and one.digest is not None and one.digest.startswith("sha256:"):
-            return one.digest.removeprefix("sha256:")
-    raise DownloadError(f"the project publishes no checksum of {asset}")
-
-
-def _text(url: str) -> str:
-    """A small text file."""
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:  # noqa: S310  our own addresses
-            content: bytes = answer.read(CHUNK_BYTES)
-    except (OSError, http.client.HTTPException) as error:
-        raise DownloadError(f"{url} cannot be fetched: {_reason(error)}") from error
-    text = content.decode(errors="replace")
-    if not text.strip():
-        raise DownloadError(f"{url} is empty")
-    return text
+        _fetch(asset.url, archive, digest, progress)
+    _take_out(archive, asset.member, target)
 
 
 def _fetch(url: str, target: Path, checksum: str, progress: Progress) -> None:
-    """A large file, refused unless its checksum is the published one."""
+    """A large file, refused unless its digest is the pinned one."""
     digest = hashlib.sha256()
     done_bytes = 0
     try:
         with (
-            urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer,  # noqa: S310  our own addresses
+            fetched(urllib.request.Request(url), step_s=TIMEOUT_S, total_s=TOTAL_S) as answer,  # noqa: S310
             target.open("wb") as file,
             progress.during(f"downloading {url}", lambda: f"{done_bytes >> 20} MiB"),
         ):
             while chunk := answer.read(CHUNK_BYTES):
+                if done_bytes + len(chunk) > FILE_BYTES_MAX:
+                    raise DownloadError(f"{url} has more than {FILE_BYTES_MAX} bytes")
                 digest.update(chunk)
                 file.write(chunk)
                 done_bytes += len(chunk)
@@ -174,15 +151,8 @@ def _fetch(url: str, target: Path, checksum: str, progress: Progress) -> None:
     if digest.hexdigest() != checksum.lower():
         target.unlink()
         raise DownloadError(
-            f"{url} is not what its project published: its SHA-256 is {digest.hexdigest()}, "
-            f"published is {checksum}"
+            f"{url} is not what is pinned: its SHA-256 is {digest.hexdigest()}, pinned is {checksum}"
         )
-
-
-def _unpack(archive: Path, member: str, target: Path) -> None:
-    """The only file of an archive that is wanted."""
-    _take_out(archive, member, target)
-    archive.unlink()
 
 
 def _take_out(archive: Path, member: str, target: Path) -> None:

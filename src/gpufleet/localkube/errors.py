@@ -13,3 +13,7 @@ class ProgramsMissingError(ClusterError):
 
 class ProgramFailedError(ClusterError):
     """A program of the control plane ended or never became ready; carries the end of its log."""
+
+
+class DownloadError(ClusterError):
+    """A release could not be fetched, or what came was not what is pinned."""
