@@ -21,8 +21,7 @@ from gpufleet.cli import up
 from gpufleet.localkube import binaries, manifests
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
-from gpufleet.localkube.downloading import DownloadError
-from gpufleet.localkube.errors import ProgramsMissingError
+from gpufleet.localkube.errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.progress import Silent
 from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of

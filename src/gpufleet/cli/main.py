@@ -17,7 +17,7 @@ import click
 
 from gpufleet import __version__
 from gpufleet.cli.output import visible_streams
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.errors import InputError, WorldError, shortened
 
 COMMANDS = {
     "replay": "Replay a trace of tasks on a fleet and report how well policies place them.",
@@ -45,6 +45,9 @@ COMMANDS = {
     "check": "Say whether gpufleet is installed and at work in a cluster.",
 }
 
+
+SENTENCE_CHARACTERS_MAX = 40_000
+"""Of an error: what a server or a path may put into one has no end."""
 
 MODULES = {"import": "import_queues"}
 """The modules of commands whose names cannot be those of modules."""
@@ -132,7 +135,7 @@ def _run(arguments: Sequence[str] | None, program: str) -> int:
 
 def say(sentence: str) -> None:
     """One sentence for the person at the terminal, on standard error."""
-    click.echo(f"gpufleet: {sentence}", err=True)
+    click.echo(f"gpufleet: {shortened(sentence, SENTENCE_CHARACTERS_MAX)}", err=True)
 
 
 def leave_closed_pipe() -> None:

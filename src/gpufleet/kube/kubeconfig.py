@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import yaml
 
 from gpufleet.files.regular import UnfitFileError, read_regular, size_words
 from gpufleet.kube.errors import SettingsError
-from gpufleet.model.errors import printable
+from gpufleet.kube.yaml_documents import check_events
+from gpufleet.model.errors import InputError, printable
 
 LARGEST_FILE_BYTES = 4 * 1024 * 1024
 
@@ -191,7 +193,12 @@ def _read(path: Path) -> _File:
     if not data.strip():
         return _File()
     try:
+        check_events(yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), where)
         return msgspec.yaml.decode(data, type=_File)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"is no YAML{_line_of(error)}", expected="a kubeconfig", where=where) from None
+    except InputError as error:
+        raise SettingsError(error.problem, expected=error.expected, where=error.where) from error
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
         raise SettingsError(problem, field=place.strip("`"), expected="a kubeconfig", where=where) from error
@@ -201,7 +208,7 @@ def _read(path: Path) -> _File:
 
 
 def _line_of(error: Exception) -> str:
-    mark = getattr(error.__context__, "problem_mark", None)
+    mark = getattr(error, "problem_mark", None) or getattr(error.__context__, "problem_mark", None)
     return f" (line {mark.line + 1})" if mark is not None else ""
 
 

@@ -11,6 +11,13 @@ from gpufleet.model.visible import visible_text
 
 DOCUMENTS_MAX_BYTES = 64 * 2**20
 """Of one file: as many objects as a large cluster has queues, a hundred times over."""
+DEPTH_MAX = 150
+"""Levels: a pod's affinity has twelve, a schema of a definition some forty."""
+
+VALUES_MAX = 5_000_000
+NUMBER_CHARACTERS_MAX = 400
+"""The longest that a float of 64 bits is written with has some 330."""
+
 EXPECTED = "Kubernetes objects as YAML or JSON"
 
 
@@ -36,15 +43,42 @@ def yaml_text(value: object) -> str:
 def _documents(text: bytes, where: str) -> list[Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        # Nine lines of aliases can grow to gigabytes, and no tool of Kubernetes writes any.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
-            raise InputError("has aliases", where=where, expected=f"{EXPECTED}, written out")
+        check_events(yaml.parse(text, Loader=loader), where)
         return list(yaml.load_all(text, Loader=loader))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as problem:
         if isinstance(problem, InputError):
             raise
         reason = " ".join(printable(str(problem), 200).split())
         raise InputError(f"not YAML: {reason}", where=where, expected=EXPECTED) from None
+
+
+def check_events(events: Iterator[yaml.Event], where: str) -> None:
+    """Refuses what would make a loader of YAML grow, recurse or count without end. Raises InputError."""
+    depth = values = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            # Nine lines of aliases can grow to gigabytes, and no tool of Kubernetes writes any.
+            raise InputError("has aliases", where=where, expected=f"{EXPECTED}, written out")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.ScalarEvent) and _is_endless_number(event):
+            problem = f"a number of {len(event.value)} characters"
+            expected = f"at most {NUMBER_CHARACTERS_MAX}, or a text in quotes"
+            raise InputError(problem, where=f"{where}, line {event.start_mark.line + 1}", expected=expected)
+        if depth > DEPTH_MAX:
+            place = f"{where}, line {event.start_mark.line + 1}"
+            raise InputError("nested too deep", where=place, expected=f"at most {DEPTH_MAX} levels")
+        values += isinstance(event, yaml.NodeEvent)
+        if values > VALUES_MAX:
+            raise InputError("too many values", where=where, expected=f"at most {VALUES_MAX} in one file")
+
+
+def _is_endless_number(event: yaml.ScalarEvent) -> bool:
+    """Whether it is read as a number that is longer than any: to read one takes the square of its length."""
+    text = event.value
+    return len(text) > NUMBER_CHARACTERS_MAX and event.implicit[0] and text[0] in "+-.0123456789"
 
 
 def _objects(document: Any, where: str) -> Iterator[dict[str, Any]]:

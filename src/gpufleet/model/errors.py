@@ -35,12 +35,14 @@ class InputError(GpufleetError, ValueError):
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
-        place = ", ".join(part for part in (self.where, self.field) if part)
-        sentence = f"{place}: {self.problem}" if place else self.problem
+        parts = (shortened(part, PLACE_CHARACTERS_MAX) for part in (self.where, self.field) if part)
+        place = ", ".join(parts)
+        problem = shortened(self.problem, PROBLEM_CHARACTERS_MAX)
+        sentence = f"{place}: {problem}" if place else problem
         if self.value is not None:
             sentence += f", found {printable(self.value)}"
         if self.expected:
-            sentence += f"; expected {self.expected}"
+            sentence += f"; expected {shortened(self.expected, PROBLEM_CHARACTERS_MAX)}"
         return sentence
 
 
@@ -52,11 +54,29 @@ class InternalError(GpufleetError):
     """An invariant of ours broke: a bug, with the story that led to it."""
 
 
+NUMBER_BITS_MAX = 1000
+PLACE_CHARACTERS_MAX = 500
+"""Of a path of a field or of a file in a sentence: longer ones have been written to flood it."""
+
+PROBLEM_CHARACTERS_MAX = 20_000
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, cut where it is longer than that, with how much is missing."""
+    return text if len(text) <= limit else f"{text[:limit]}... and {len(text) - limit} more characters"
+
+
 def printable(value: object, limit: int = 80) -> str:
     """The value as one bounded line of ASCII, so that hostile text cannot forge a log line."""
+    if isinstance(value, int) and value.bit_length() > NUMBER_BITS_MAX:
+        # To write it in decimal takes the square of its length, and Python refuses to.
+        return f"a number of {value.bit_length()} bits"
     if isinstance(value, str):
         cut = value if len(value) <= limit else value[:limit]
         more = "" if len(value) <= limit else f" and {len(value) - limit} more characters"
         return ascii(cut) + more
-    text = ascii(value)
+    try:
+        text = ascii(value)
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__} that is too long or too deep to be shown"
     return text if len(text) <= limit else text[:limit] + "..."

@@ -191,7 +191,8 @@ class Evictions:
         due_s = self.client.clock.monotonic_s() + BEGINS_WITHIN_S
         self._begins_by_s[victim.pod.uid] = (due_s, victim)
         self.metrics.evictions.labels(victim.why.value, "evicted").inc()
-        self.metrics.queue_evictions.labels(victim.why.value, victim.queue).inc()
+        queue = self.metrics.queues_evicted.of(str(victim.queue))
+        self.metrics.queue_evictions.labels(victim.why.value, queue).inc()
         self.told(victim)
 
     def _refuse(self, victim: Victim, cause: Cause, words: str) -> None:

@@ -6,6 +6,7 @@ no value yet is absent: nothing is shown as 0 that was not counted.
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from gpufleet.scheduler.few_values import FewValues
 from gpufleet.scheduler.queue_metrics import QueueMetrics
 
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -57,6 +58,8 @@ class Metrics:
         )
         self.rejections = self._counter("kubelet_rejections", "Pods that a kubelet turned away", ("reason",))
         self.queues = QueueMetrics(self.registry)
+        self.queues_evicted = FewValues()
+        self.rejection_reasons = FewValues()
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(f"gpufleet_scheduler_{name}", text, labels, registry=self.registry)

@@ -14,14 +14,12 @@ from prometheus_client.registry import Collector
 from gpufleet.engine.instruction import WhyBarred
 from gpufleet.kube.codec.quota_amounts import nano_per_unit
 from gpufleet.model.identifiers import QueueName
+from gpufleet.scheduler.few_values import OTHERS
 from gpufleet.scheduler.queue_figures import QueueFigures, ResourceFigures
 
 QUEUES_MAX = 1000
 WAITS_MAX = 200
 """Histograms are eleven series a queue, so fewer have one."""
-
-OTHERS = "_others"
-"""No queue has this name: it is no DNS name."""
 
 WAIT_BUCKETS_S = (0.1, 1, 10, 60, 300, 1800, 7200, 28800, 86400)
 NANO = 1_000_000_000

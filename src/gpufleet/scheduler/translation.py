@@ -257,7 +257,7 @@ class Translation:
                 reason = rejection(pod)
                 if reason is not None:
                     name = NodeName(pod.spec.node_name)
-                    self.metrics.rejections.labels(reason).inc()
+                    self.metrics.rejections.labels(self.metrics.rejection_reasons.of(reason)).inc()
                     if keys.GRANT not in pod.metadata.annotations:
                         return
                     if self.nodes.trust.reject(name, self.clock.monotonic_s()):

@@ -19,6 +19,9 @@ from gpufleet.files.regular import open_regular, read_regular
 from gpufleet.model.errors import InputError, printable
 
 CONFIG = "config.json"
+PATH_CHARACTERS_MAX = 4095
+"""Of a path, on Linux."""
+
 INDEX = "model.safetensors.index.json"
 CONFIG_BYTES_MAX = 16 << 20
 """Larger files are no configurations; the indexes of the largest models have about 10 MB."""
@@ -38,6 +41,8 @@ class Index(msgspec.Struct, frozen=True):
 
 def looks_local(text: str) -> bool:
     """Whether somebody means a file: by its ending, or because it is there and looks like a path."""
+    if len(text) > PATH_CHARACTERS_MAX:
+        return False
     path = Path(text)
     return path.suffix in {".json", ".gguf", ".safetensors"} or (
         (text.startswith((".", "/", "~")) or "/" not in text) and path.expanduser().is_dir()

@@ -15,6 +15,7 @@ from gpufleet.advise.lint.objects.shapes import wrong_types
 from gpufleet.advise.lint.rule import Remark, Rule
 from gpufleet.advise.lint.source.parse import Parsed, parse
 from gpufleet.advise.lint.source.text import Problem, SourceText
+from gpufleet.model.errors import shortened
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,10 @@ def lint(
     )
 
 
+WORDS_MAX = 4000
+"""Characters of what is said in one place: a value of a manifest may have megabytes."""
+
+
 def _finding(manifest: Manifest, rule: Rule, remark: Remark) -> Finding:
     return Finding(
         rule,
@@ -78,9 +83,9 @@ def _finding(manifest: Manifest, rule: Rule, remark: Remark) -> Finding:
         manifest.source.name,
         manifest.source.position(remark.field.offset),
         manifest.title,
-        remark.field.path,
-        remark.says,
-        remark.advice,
+        shortened(remark.field.path, WORDS_MAX),
+        shortened(remark.says, WORDS_MAX),
+        shortened(remark.advice, WORDS_MAX),
         manifest.document,
         remark.fix,
         manifest.root.offset,

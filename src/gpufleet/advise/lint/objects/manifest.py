@@ -10,6 +10,10 @@ from gpufleet.advise.lint.source.fields import Field
 from gpufleet.advise.lint.source.nodes import Mapping, Sequence
 from gpufleet.advise.lint.source.parse import Parsed
 from gpufleet.advise.lint.source.text import Problem, SourceText
+from gpufleet.model.errors import shortened
+
+TITLE_CHARACTERS_MAX = 600
+"""Namespace and name have at most 253 characters each where a server takes them."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Manifest:
     def title(self) -> str:
         """How people name it."""
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"{self.kind} {place}".rstrip()
+        return shortened(f"{self.kind} {place}".rstrip(), TITLE_CHARACTERS_MAX)
 
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:

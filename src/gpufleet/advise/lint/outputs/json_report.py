@@ -6,9 +6,13 @@ from gpufleet import __version__
 from gpufleet.advise.lint.findings import Finding, Report
 from gpufleet.advise.lint.rule import Severity
 from gpufleet.advise.lint.source.text import Position
+from gpufleet.model.errors import shortened
 from gpufleet.model.visible import json_text
 
 SCHEMA = "gpufleet.io/lint/v1"
+
+
+WORDS_MAX = 4000
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -100,7 +104,7 @@ def _row(one: Finding) -> FindingRow:
         one.says,
         one.advice,
         one.fix is not None,
-        one.fix.does if one.fix else None,
+        shortened(one.fix.does, WORDS_MAX) if one.fix else None,
     )
 
 
