@@ -129,6 +129,42 @@ def test_of_two_holders_the_later_is_evicted() -> None:
     in_world(story)
 
 
+def forgotten(device: str) -> dict[str, Any]:
+    """Held by a container that runs, and of which its kubelet does not know any more."""
+    return {"device": device, "unknownToKubelet": True}
+
+
+def test_what_a_kubelet_forgot_is_not_free() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.pod("p")
+        await world.settle()
+        other = "GPU-a-1" if number(world, "p") == "0" else "GPU-a-0"
+        reports(world, "a", p=forgotten(other))
+        await world.settle()
+        world.pod("next")
+        world.pod("after")
+        await world.settle()
+        assert world.devices_of("next") == [f"GPU-a-{number(world, 'p')}"]
+        assert world.node_of("after") == ""
+
+    in_world(story)
+
+
+def test_a_pod_beside_one_that_the_kubelet_forgot_is_evicted_if_it_came_later() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=2)
+        world.pod("early", ownerReferences=OWNER)
+        await world.settle()
+        world.pod("late", ownerReferences=OWNER)
+        await world.settle()
+        reports(world, "a", early=forgotten("GPU-a-0"), late="0")
+        await world.settle(60.0)
+        assert world.evicted() == ["late"]
+
+    in_world(story)
+
+
 def test_a_bare_pod_in_a_conflict_stays_with_the_reason() -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=1)
