@@ -7,6 +7,7 @@ errs    an operator with all rights who makes mistakes
 """
 
 import asyncio
+import http.client
 import threading
 from typing import Any
 
@@ -95,7 +96,9 @@ class People:
                 code, value = self._persons[call.actor].ask(
                     call.method, call.path, call.body, call.content_type
                 )
-            except (ClusterError, OSError, ValueError):
+            except (ClusterError, OSError, ValueError, http.client.HTTPException):
+                # The next request opens another connection.
+                self._persons[call.actor].__exit__(None, None, None)
                 return Answered(call, 0)
         metadata = value.get("metadata") or {}
         notes = metadata.get("annotations") or {}
