@@ -23,6 +23,7 @@ from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
+from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import Conflict, NotFound, ServerFailure, StatusError, TooManyRequests
 from gpufleet.model.identifiers import PodUid, QueueName
@@ -38,6 +39,7 @@ PAUSE_MOST_S = 5.0
 REFUSED_FIRST_S = 10.0
 REFUSED_MOST_S = 160.0
 BUDGET = "DisruptionBudget"
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 
 
 class Cause(enum.StrEnum):
@@ -258,6 +260,10 @@ class Evictions:
             if await self._read(pod) is not None:
                 raise
             return None
+        except OutcomeUnknown as unknown:
+            if victim.regardless and SEVERAL_BUDGETS in str(unknown):
+                return await self._delete(pod, dry_run=dry_run)
+            raise
         except ServerFailure:
             raise
         except StatusError as answer:

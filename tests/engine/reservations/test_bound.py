@@ -22,15 +22,20 @@ GRACE_S = 2
 
 
 class Small(NamedTuple):
-    """A pod of one GPU that really runs for so long, and says so or not, or that it may be interrupted."""
+    """A pod of one GPU that really runs for so long, and says so or not, or that it may be interrupted.
+
+    ``says_s``: it says that it runs for so long, whether or not that is true.
+    """
 
     runs_s: int
     says_so: bool
     interruptible: bool
+    says_s: int | None = None
 
 
-small = st.builds(Small, st.integers(1, 40), st.booleans(), st.just(False))
-visitor = st.builds(Small, st.integers(1, 400), st.just(False), st.just(True))
+small = st.builds(Small, st.integers(1, 40), st.booleans(), st.just(False), st.none())
+liar = st.builds(Small, st.integers(1, 400), st.just(False), st.just(False), st.integers(1, 40))
+visitor = st.builds(Small, st.integers(1, 400), st.just(False), st.just(True), st.none())
 
 
 @settings(max_examples=60 * EFFORT)
@@ -72,6 +77,19 @@ def test_neither_does_work_that_runs_longer_than_was_learned(
     assert_started_by(latest_s, first, stream, size, learned_s=1)
 
 
+@settings(max_examples=60 * EFFORT)
+@given(
+    first=st.lists(small, min_size=NODES * GPUS, max_size=NODES * GPUS),
+    stream=st.lists(st.lists(small | liar | visitor, max_size=4), min_size=80, max_size=80),
+    size=st.integers(2, NODES * GPUS),
+)
+def test_nor_does_work_that_stays_longer_than_it_said(
+    first: list[Small], stream: list[list[Small]], size: int
+) -> None:
+    latest_s = max(one.runs_s for one in first) + GRACE_S
+    assert_started_by(latest_s, first, stream, size)
+
+
 def assert_started_by(
     latest_s: int, first: list[Small], stream: list[list[Small]], size: int, learned_s: int | None = None
 ) -> None:
@@ -94,6 +112,8 @@ def assert_started_by(
         meant = pod(name, shape(1), queue="team")
         if one.says_so:
             meant = running(name, shape(1), for_s=one.runs_s)
+        if one.says_s is not None:
+            meant = running(name, shape(1), for_s=one.says_s)
         if one.interruptible:
             meant = guest(name, shape(1))
         start(story.arrive(meant), second)

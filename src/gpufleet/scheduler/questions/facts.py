@@ -81,7 +81,10 @@ class Facts:
         return [key[1] for key in self.picture.objects.get(resources.PODS, {}) if key[0] == namespace]
 
     def gang_of(self, pod: Pod) -> GangName | None:
-        """The gang that a pod says it belongs to; None if it stands alone or cannot say it."""
+        """The gang that a pod was bound in, else says it belongs to; None if it stands alone."""
+        entry = self.entry(pod)
+        if entry is not None and entry.terms is not None and entry.meaning is not None:
+            return entry.meaning.gang
         membership = self.membership(pod)
         return None if membership is None else membership.gang
 
