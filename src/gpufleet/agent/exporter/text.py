@@ -48,7 +48,8 @@ def labelled(pairs: Iterable[tuple[str, str]]) -> str:
 
 def _escaped(value: str) -> str:
     # Nearly no value needs it, and to look costs a tenth of doing it.
-    if not value.isprintable():
+    # Some characters that are printable to Python show nothing.
+    if not (value.isascii() and value.isprintable()):
         value = visible_text(value)
     if '"' in value or "\\" in value or "\n" in value:
         return value.translate(_VALUE_ESCAPES)
