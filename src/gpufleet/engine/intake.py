@@ -360,6 +360,8 @@ class Intake:
         self.books.waiting.queues.pop(happened.name, None)
         self.books.learned.forget(happened.name)
         self.books.takings.begin_anew()
+        # What it kept from starting may start now.
+        self.books.room_freed = True
 
     def _defragmentation_set(self, happened: event.DefragmentationSet) -> None:
         self.moving.set_rules(happened, self.at_us)

@@ -17,7 +17,7 @@ import msgspec
 
 from gpufleet.kube.backoff import ONE_TRY, PATIENCE, Backoff, Patience
 from gpufleet.kube.clock import Clock
-from gpufleet.kube.discovery import read_kinds, read_versions
+from gpufleet.kube.discovery import read_kinds, read_versions, takes_new
 from gpufleet.kube.errors import KubeError, TransportError
 from gpufleet.kube.listing import ALL, Page, Selection, read_page, with_query
 from gpufleet.kube.outcome import Asked, OutcomeUnknown
@@ -333,6 +333,14 @@ class Client:
     async def serves(self, kind: Kind) -> bool:
         """Whether the server serves this kind in this version."""
         return any(known.plural == kind.plural for known in await self.kinds(kind.group, kind.version))
+
+    async def takes_new(self, kind: Kind) -> bool:
+        """Whether the server serves this kind and takes new objects: a kind that is going away takes none."""
+        root = Kind(kind.group, kind.version, "", "").root
+        try:
+            return takes_new(await self.read(root), kind.plural)
+        except NotFound:
+            return False
 
     async def versions(self, group: str) -> tuple[str, ...]:
         """The versions of a group that the server serves, its preferred one first."""

@@ -13,6 +13,7 @@ class _Resource(msgspec.Struct, frozen=True):
     name: str
     kind: str
     namespaced: bool = False
+    verbs: tuple[str, ...] | None = None
 
 
 class _ResourceList(msgspec.Struct, frozen=True):
@@ -39,6 +40,15 @@ def read_kinds(body: bytes, group: str, version: str) -> tuple[Kind, ...]:
         for found in decode(body, _RESOURCES).resources or ()
         if "/" not in found.name
     )
+
+
+def takes_new(body: bytes, plural: str) -> bool:
+    """Whether an APIResourceList has this resource with the verb create; one that names no verbs has it.
+
+    Raises AnswerUnreadable.
+    """
+    found = (one for one in decode(body, _RESOURCES).resources or () if one.name == plural)
+    return any(one.verbs is None or "create" in one.verbs for one in found)
 
 
 def read_versions(body: bytes) -> tuple[str, ...]:

@@ -33,16 +33,21 @@ from gpufleet.kube.replica import Identity
 from gpufleet.kube.resources import Kind
 from gpufleet.model.identifiers import NodeName
 from gpufleet.scheduler.desk import Desk
+from gpufleet.scheduler.lasting_kind import LastingKind
 from gpufleet.scheduler.reporting import Standing
 from gpufleet.scheduler.wire_text import PodName
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """A kind to mirror, and what its objects are read as."""
+    """A kind to mirror, and what its objects are read as.
+
+    The objects of one that ``lasts`` count on when their whole kind is taken away.
+    """
 
     kind: Kind
     type: type[Any]
     optional: bool = False
+    lasts: bool = False
 
 
 WATCHED = (
@@ -50,7 +55,7 @@ WATCHED = (
     Watched(resources.NODES, Node),
     Watched(resources.NAMESPACES, Namespace),
     Watched(resources.NODE_DEVICES, NodeDevices, optional=True),
-    Watched(resources.FLEET_QUEUES, FleetQueue, optional=True),
+    Watched(resources.FLEET_QUEUES, FleetQueue, optional=True, lasts=True),
     Watched(resources.POD_DISRUPTION_BUDGETS, PodDisruptionBudget),
     Watched(resources.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim),
     Watched(resources.PERSISTENT_VOLUMES, PersistentVolume),
@@ -67,12 +72,16 @@ class Cluster:
     """The mirrors by kind."""
 
     def __init__(self, client: Client, desk: Desk, watched: Iterable[Watched], pace: Pace) -> None:
+        watched = tuple(watched)
+        self.lasting = {
+            one.kind: LastingKind(client, one.kind, desk.sink(one.kind)) for one in watched if one.lasts
+        }
         self.mirrors: dict[Kind, Mirror[Any]] = {
             one.kind: Mirror(
                 client,
                 one.kind,
                 msgspec.json.Decoder(one.type),
-                desk.sink(one.kind),
+                self.lasting[one.kind].hear if one.lasts else desk.sink(one.kind),
                 optional=one.optional,
                 pace=pace,
             )
@@ -82,12 +91,20 @@ class Cluster:
     def find(self, kind: Kind, name: str, namespace: str = "") -> Any | None:
         """An object as we last heard of it; None if there is none, or none that can be read."""
         mirror = self.mirrors.get(kind)
-        return None if mirror is None else mirror.get(name, namespace)
+        found = None if mirror is None else mirror.get(name, namespace)
+        lasting = self.lasting.get(kind)
+        return found if found is not None or lasting is None else lasting.kept.get((namespace, name))
 
     def all(self, kind: Kind) -> Iterable[Any]:
         """All objects of a kind."""
-        mirror = self.mirrors.get(kind)
-        return () if mirror is None else mirror.objects.values()
+        mirror, lasting = self.mirrors.get(kind), self.lasting.get(kind)
+        if mirror is None:
+            return ()
+        return mirror.objects.values() if lasting is None else lasting.all(mirror.objects)
+
+    def kept(self) -> dict[Kind, int]:
+        """How many objects of each kind count although the kind is served no more."""
+        return {kind: len(one.kept) for kind, one in self.lasting.items() if one.withdrawn}
 
     def unreadable(self, kind: Kind) -> Mapping[tuple[str, str], Identity]:
         """Objects of which the newest version cannot be decoded, by namespace and name."""
@@ -112,6 +129,8 @@ class Cluster:
         async with asyncio.TaskGroup() as group:
             for mirror in self.mirrors.values():
                 group.create_task(mirror.run())
+            for lasting in self.lasting.values():
+                group.create_task(lasting.run())
 
     async def wait_listed(self) -> None:
         """Return when every kind was listed once."""

@@ -30,6 +30,9 @@ class Metrics:
         self.foreign_gpus = self._gauge(
             "foreign_gpus", "GPUs held without a grant of this scheduler, by what holds them", ("holder",)
         )
+        self.kept_objects = self._gauge(
+            "kept_objects", "Objects that count on although their kind is served no more", ("kind",)
+        )
         self.unreported_nodes = self._gauge(
             "unreported_nodes",
             "Nodes that get no work with GPUs because no readable report tells which they have",

@@ -85,6 +85,9 @@ class Status:
             metrics.watch_age_seconds.labels(name).set(health.heard_s_ago)
             if health.heard_s_ago > self.silent_after_s:
                 reasons.append(f"{name}: nothing heard for {health.heard_s_ago:.0f} s ({health.problem})")
+        kept = cluster.kept()
+        for kind in cluster.lasting:
+            metrics.kept_objects.labels(f"{kind.plural}.{kind.group}").set(kept.get(kind, 0))
         self._ready = Health(well=not reasons, reasons=tuple(reasons))
 
     def _tell(self, kind: str, problem: str) -> None:

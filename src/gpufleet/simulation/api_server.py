@@ -62,6 +62,7 @@ class ApiServer:
         self.store = ObjectStore()
         self.answered: list[Answered] = []
         self.kinds: dict[tuple[str, str, str], ObjectKind] = {}
+        self.ending: set[KindKey] = set()
         for kind in (*BUILT_IN, *CUSTOM):
             self.serve(kind)
         for name in FIRST_NAMESPACES:
@@ -73,8 +74,20 @@ class ApiServer:
             self.kinds[kind.group, version, kind.plural] = kind
 
     def withdraw(self, group: str, plural: str) -> None:
-        """Serve a kind no more: its URL answers 404."""
+        """Serve a kind no more: its URL answers 404, and its watches end."""
         self.kinds = {where: kind for where, kind in self.kinds.items() if kind.key != (group, plural)}
+        self.ending.discard((group, plural))
+        self.store.wake()
+
+    def end(self, kind: ObjectKind, user: str = "system:apiserver") -> None:
+        """As a CustomResourceDefinition that is being deleted: nothing new is taken, and all objects go."""
+        self.ending.add(kind.key)
+        for name in sorted(self.store.all(kind.key)):
+            self.store.put(kind.key, name, None, at_s=self.clock.monotonic_s(), user=user)
+
+    def serves(self, kind: ObjectKind) -> bool:
+        """Whether a kind is served."""
+        return any(known.key == kind.key for known in self.kinds.values())
 
     def add(self, value: JsonObject, user: str = "system:masters") -> JsonObject:
         """Create an object that the test or scenario asks for. Raises Refusal."""
@@ -114,7 +127,7 @@ class ApiServer:
     def _answer(self, request: Request, user: str, seen: int) -> Response:
         target = read_target(request.target)
         if target is None:
-            return listing.discover(self.kinds, request.target)
+            return listing.discover(self.kinds, self.ending, request.target)
         if target.plural == "bindings" and request.method == "POST":
             target = _bound_pod(target, request.body)
         kind = self.kind_at(target)
@@ -149,6 +162,8 @@ class ApiServer:
         raise method_not_allowed("the server does not allow this method on the requested resource")
 
     def _create(self, kind: ObjectKind, target: Target, body: bytes, user: str) -> JsonObject:
+        if kind.key in self.ending:
+            raise method_not_allowed("create not allowed while custom resource definition is terminating")
         value = object_rules.read_body(body, kind, target)
         name = object_rules.settle_name(value, kind, target, self.random)
         self._check_namespace(kind, target, name)

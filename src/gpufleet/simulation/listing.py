@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from collections.abc import Container
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ import msgspec
 from gpufleet.kube.transport import Response
 from gpufleet.simulation.object_kinds import ObjectKind
 from gpufleet.simulation.object_selectors import Predicate, field_predicate, label_predicate
-from gpufleet.simulation.object_store import Name, ObjectStore
+from gpufleet.simulation.object_store import KindKey, Name, ObjectStore
 from gpufleet.simulation.refusal import (
     Cause,
     JsonObject,
@@ -34,6 +35,8 @@ CONTINUE_TOO_OLD = (
 )
 LATEST = -1
 VERSION = "v1.37.0"
+ENDING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
+"""What may still be done with a kind whose definition is being deleted."""
 
 
 class ContinueToken(msgspec.Struct, frozen=True):
@@ -162,15 +165,19 @@ def _decode_token(text: str) -> ContinueToken:
         raise bad_request(f"continue key is not valid: {error}") from error
 
 
-def discover(kinds: dict[tuple[str, str, str], ObjectKind], target: str) -> Response:
+def discover(
+    kinds: dict[tuple[str, str, str], ObjectKind], ending: Container[KindKey], target: str
+) -> Response:
     """Health, version and the lists of what is served. Raises Refusal (404)."""
     path = urlsplit(target).path.strip("/")
     if path in {"healthz", "livez", "readyz"}:
         return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
-    return Response(200, {"content-type": "application/json"}, msgspec.json.encode(_discovered(kinds, path)))
+    return Response(
+        200, {"content-type": "application/json"}, msgspec.json.encode(_discovered(kinds, ending, path))
+    )
 
 
-def _discovered(kinds: dict[tuple[str, str, str], ObjectKind], path: str) -> Any:
+def _discovered(kinds: dict[tuple[str, str, str], ObjectKind], ending: Container[KindKey], path: str) -> Any:
     if path == "version":
         return {"major": "1", "minor": "37", "gitVersion": VERSION}
     groups: dict[str, list[str]] = {}
@@ -187,13 +194,20 @@ def _discovered(kinds: dict[tuple[str, str, str], ObjectKind], path: str) -> Any
     found = [kind for where, kind in kinds.items() if where[:2] == wanted and parts[0] in {"api", "apis"}]
     if not found:
         raise NoSuchPath
-    resources = [{"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced} for kind in found]
+    resources = [
+        {"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced, "verbs": _verbs(kind, ending)}
+        for kind in found
+    ]
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": "/".join(filter(None, wanted)),
         "resources": resources,
     }
+
+
+def _verbs(kind: ObjectKind, ending: Container[KindKey]) -> tuple[str, ...]:
+    return ENDING_VERBS if kind.key in ending else (*ENDING_VERBS, "patch", "create", "update")
 
 
 def _group(name: str, versions: list[str]) -> JsonObject:

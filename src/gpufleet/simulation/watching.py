@@ -82,7 +82,7 @@ async def stream(server: ApiServer, watching: Watching, seen: Callable[[], int])
                 yield text
         cursor = until
         now_s = server.clock.monotonic_s()
-        if now_s >= ends_at_s:
+        if now_s >= ends_at_s or not server.serves(watching.kind):
             return
         if now_s >= bookmark_at_s:
             yield bookmark(watching, cursor, {})
