@@ -292,3 +292,27 @@ def test_a_cluster_without_agents_is_counted_by_its_kubelets_as_before() -> None
         assert len(running(world)) == 8
 
     in_world(story)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_pods_without_ids_count_when_their_node_names_its_gpus_at_last(anew: bool) -> None:
+    async def story(world: World) -> None:
+        world.node("a", devices=False)
+        more(world, 5)
+        await world.settle()
+        for name in running(world):
+            running_now = {"status": {"phase": "Running", "containerStatuses": [{"name": "main"}]}}
+            world.request("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", running_now)
+        await world.settle(5)
+        if anew:
+            await world.stop()
+            world.start()
+            await world.settle(60)
+        world.report("a", gpus=8)
+        await world.settle(5)
+        for number in range(8):
+            world.pod(f"later-{number}")
+        await world.settle()
+        assert len(running(world)) == 8
+
+    in_world(story)

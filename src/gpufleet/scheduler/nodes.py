@@ -72,6 +72,7 @@ class NodeBook:
         self._last: dict[NodeName, tuple[Device, ...]] = {}
         self._lacking: dict[NodeName, list[DeviceId]] = {}
         self._shown_by: dict[DeviceId, NodeName] = {}
+        self._renamed: set[NodeName] = set()
 
     @property
     def unreported_count(self) -> int:
@@ -134,8 +135,17 @@ class NodeBook:
         if self.known.get(name) == node:
             return []
         self._tell(name, node)
+        before = self.known.get(name)
+        if before is not None and {one.id for one in before.devices} != {one.id for one in node.devices}:
+            self._renamed.add(name)
         self.known[name] = node
         return [*self._give_up_ghosts(node, at_s), NodeSet(node)]
+
+    def take_renamed(self, name: NodeName) -> bool:
+        """Whether a node shows devices of other names since this was asked."""
+        renamed = name in self._renamed
+        self._renamed.discard(name)
+        return renamed
 
     def _forget(self, name: NodeName) -> list[Event]:
         self.problems.pop(name, None)

@@ -305,13 +305,16 @@ class PodBook:
             return []
         return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started)]
 
-    def rebook(self, name: NodeName, node: Node | None) -> list[Event]:
-        """A node's report changed: pods that hold other devices than we thought are moved."""
+    def rebook(self, name: NodeName, node: Node | None, *, renamed: bool = False) -> list[Event]:
+        """A node's report changed: pods that hold other devices than we thought are moved.
+
+        Where it names its devices anew (``renamed``), those that hold unknown ones hold some of these.
+        """
         events: list[Event] = []
         entries = self.on_node(name)
         for uid, devices in self.holdings.settle(name, entries, node).items():
             entry = self.entries[uid]
-            if entry.meaning is not None and devices != entry.devices:
+            if entry.meaning is not None and (devices != entry.devices or (renamed and None in devices)):
                 entry.devices = devices
                 events.append(PodBound(entry.meaning, name, devices))
         return events

@@ -163,7 +163,8 @@ class Translation:
         for name in nodes:
             first += self.nodes.regard(name, self.clock.monotonic_s())
         for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):
-            pod_events += self.pods.rebook(name, self.nodes.known.get(name))
+            renamed = self.nodes.take_renamed(name)
+            pod_events += self.pods.rebook(name, self.nodes.known.get(name), renamed=renamed)
         gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
         lasting = [event for event in pod_events if self._lasts(event)]
         return [*first, *gang_events, *self._in_waves(sorted(lasting, key=_rank))]

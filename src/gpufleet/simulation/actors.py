@@ -173,16 +173,35 @@ class Actors:
         before = report["spec"].get("holders") or []
         holders = [holder for holder in before if holder.get("podUID") not in uids]
         for uid in uids:
-            for one in self._given.get(uid, ()):
-                kind = "whole" if one.gpu_milli >= 1000 else "share"
-                holder = {"device": one.device, "podUID": uid, "kind": kind, "gpuMilli": one.gpu_milli}
-                holders.append({**holder, "memoryMiB": one.memory_mib} if one.memory_mib else holder)
+            holders += self._holders_of(uid)
         if holders != before:
             target = f"/apis/gpufleet.io/v1alpha1/nodedevices/{node}"
             self.ask(f"system:node:{node}", "PATCH", target, {
                 "metadata": {"resourceVersion": report["metadata"]["resourceVersion"]},
                 "spec": {"holders": holders},
             })  # fmt: skip
+
+    def write_report(self, node: str, spec: JsonObject) -> None:
+        """A node's agent writes its report whole: these devices, and who holds what by its own memory."""
+        pods = self.server.store.all(PODS).values()
+        here = [pod["metadata"]["uid"] for pod in pods if pod_facts.node_of(pod) == node]
+        holders = [holder for uid in here for holder in self._holders_of(uid)]
+        wanted = {**spec, "holders": holders}
+        target = "/apis/gpufleet.io/v1alpha1/nodedevices"
+        body: JsonObject = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "NodeDevices"}
+        body |= {"metadata": {"name": node}, "spec": wanted}
+        if self.server.store.get(NODE_DEVICES, ("", node)) is None:
+            self.ask(f"system:node:{node}", "POST", target, body, "application/json")
+        else:
+            self.ask(f"system:node:{node}", "PATCH", f"{target}/{node}", {"spec": wanted})
+
+    def _holders_of(self, uid: str) -> list[JsonObject]:
+        holders = []
+        for one in self._given.get(uid, ()):
+            kind = "whole" if one.gpu_milli >= 1000 else "share"
+            holder = {"device": one.device, "podUID": uid, "kind": kind, "gpuMilli": one.gpu_milli}
+            holders.append({**holder, "memoryMiB": one.memory_mib} if one.memory_mib else holder)
+        return holders
 
     def _replace(self, written: Written) -> None:
         """A controller's pod that ended without success is made anew, and a failed one cleared away."""

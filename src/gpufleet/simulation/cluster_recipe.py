@@ -58,7 +58,7 @@ def build(server: ApiServer, recipe: Recipe, random: Random) -> None:
 
 
 def add_node(server: ApiServer, name: str, gpus: int, model: str) -> None:
-    """A ready node and its NodeDevices: the first half of its GPUs serve whole, the rest shares too."""
+    """A ready node with its report: the first half of its GPUs serve whole, the rest shares too."""
     amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(gpus), SHARE_SLOT: str(10 * gpus)}
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": model}
     server.add(
@@ -69,7 +69,10 @@ def add_node(server: ApiServer, name: str, gpus: int, model: str) -> None:
             "status": {
                 "capacity": amounts,
                 "allocatable": amounts,
-                "conditions": [{"type": "Ready", "status": "True"}],
+                "conditions": [
+                    {"type": "Ready", "status": "True"},
+                    {"type": "gpufleet.io/GPUHealthy", "status": "True", "reason": "AllHealthy"},
+                ],
             },
         }
     )

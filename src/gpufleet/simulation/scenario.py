@@ -27,6 +27,7 @@ from gpufleet.simulation.history import History, Rules
 from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.network import Delays, SimulatedTransport
 from gpufleet.simulation.process import SimulatedProcess
+from gpufleet.simulation.refusal import JsonObject
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop
 from gpufleet.simulation.volume_actors import VolumeActors, nobody
 
@@ -174,6 +175,7 @@ class World:
         self.processes: list[SchedulerProcess] = []
         self.poisoned: set[str] = set()
         self.swapped: set[str] = set()
+        self.reported: dict[str, JsonObject] = {}
         self.happened: list[Happened] = []
         self.crashes: list[Broken] = []
         self.over = False
@@ -198,6 +200,8 @@ class World:
         """The whole run."""
         cluster_recipe.build(self.server, self.plan.recipe, self.random)
         team_recipe.build_teams(self.server, self.plan.recipe)
+        reports = self.server.store.all(history.NODE_DEVICES)
+        self.reported = {name: report["spec"] for (_, name), report in reports.items()}
         moody = Random(f"{self.seed}/provisioner")
         self.volumes.refuses = lambda _claim, _node: moody.random() < REFUSED_VOLUMES
         for fault in self.faults:

@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 
 from gpufleet.simulation.errors import ScenarioError
-from gpufleet.simulation.faults import cluster, evictions, tenants, watches, writes
+from gpufleet.simulation.faults import cluster, evictions, reports, tenants, watches, writes
 from gpufleet.simulation.faults.interference import Fault
 
 
@@ -63,6 +63,10 @@ CATALOGUE = (
     Row(cluster.OldGrantVersion, (23,)),
     Row(cluster.TwinsSwapped, (27,)),
     Row(cluster.PoisonObject, (38,)),
+    Row(reports.ReportDeleted, (40,)),
+    Row(reports.ReportRestored, (40,)),
+    Row(reports.NodeMadeAnew, (40,)),
+    Row(reports.DefinitionDeleted, (40,)),
     Row(tenants.LyingTenant, (), of_teams=True),
 )
 BY_NAME = {row.name: row for row in CATALOGUE}
