@@ -1,11 +1,12 @@
 """The agents of simulated nodes: each says in its NodeDevices which running pod holds what.
 
 KWOK plays the kubelets; nobody plays gpufleet's own agent there. Here it believes the grants, as one does
-whose containers all started well, and writes its report a moment later.
+whose containers all started well, and writes its report a moment later, whole where it is gone or changed.
 """
 
 import asyncio
 
+from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.resources import NODE_DEVICES
@@ -16,22 +17,26 @@ from tests.chaos.recording import LastingRecorder
 
 
 class Agents:
-    """All agents of a cluster."""
+    """All agents of a cluster: ``reports`` is what each saw first, ``away`` are those that write nothing."""
 
     def __init__(self, client: Client, recorder: LastingRecorder, every_s: float) -> None:
         self._client = client
         self._recorder = recorder
         self._every_s = every_s
+        self.reports: dict[str, JsonObject] = {}
+        self.away: set[str] = set()
 
     async def run(self) -> None:
         """Report until cancelled."""
         while True:
             await asyncio.sleep(self._every_s)
-            holders = self._holders()
-            for (_, node), report in self._recorder.now(REPORTS).items():
-                found = holders.get(node, [])
-                if found != (report["spec"].get("holders") or []):
-                    await self._report(node, found)
+            holders, there = self._holders(), self._recorder.now(REPORTS)
+            for (_, node), report in there.items():
+                self.reports.setdefault(node, report["spec"])
+            for node, spec in self.reports.items():
+                wanted = {**spec, "holders": holders.get(node, [])}
+                if node not in self.away and _says(there.get(("", node))) != _says({"spec": wanted}):
+                    await self._report(node, wanted, anew=("", node) not in there)
 
     def _holders(self) -> dict[str, list[JsonObject]]:
         """Who holds what by node, in an order of its own."""
@@ -46,8 +51,19 @@ class Agents:
                     on_node.append({**holder, **memory, "podUID": pod["metadata"]["uid"]})
         return found
 
-    async def _report(self, node: str, holders: list[JsonObject]) -> None:
+    async def _report(self, node: str, spec: JsonObject, *, anew: bool) -> None:
         try:
-            await self._client.patch(NODE_DEVICES, node, {"spec": {"holders": holders}})
+            if anew:
+                body: JsonObject = {"apiVersion": NODE_DEVICES.api_version, "kind": NODE_DEVICES.name}
+                body |= {"metadata": {"name": node}, "spec": spec}
+                await self._client.create(NODE_DEVICES, body, name=node, patience=ONE_TRY)
+            else:
+                await self._client.patch(NODE_DEVICES, node, {"spec": spec}, patience=ONE_TRY)
         except KubeError:
             return  # the server is away; the next look sees that the report is still old
+
+
+def _says(report: JsonObject | None) -> object:
+    """What a report says of devices and holders."""
+    spec = {} if report is None else report["spec"]
+    return report is not None, [one["id"] for one in spec.get("devices") or []], spec.get("holders") or []

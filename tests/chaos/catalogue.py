@@ -10,7 +10,7 @@ import msgspec
 
 from gpufleet.simulation.faults import watches, writes
 from gpufleet.simulation.faults.interference import Fault
-from tests.chaos import process_faults, wire_faults
+from tests.chaos import process_faults, report_faults, wire_faults
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -57,6 +57,9 @@ CATALOGUE = (
     Row(wire_faults.GangMemberRefused, (19,), 7.0),
     Row(process_faults.Starved, (22,), 3.0),
     Row(process_faults.PoisonObject, (38,), 1.0),
+    Row(report_faults.ReportDeleted, (40,), 6.0),
+    Row(report_faults.ReportRestored, (40,), 6.0),
+    Row(report_faults.DefinitionDeleted, (40,), 4.0),
 )
 BY_NAME = {row.name: row for row in CATALOGUE}
 

@@ -101,7 +101,7 @@ class LastingRecorder(Recorder):
         while True:
             try:
                 await super()._follow(kind, position)
-            except (KubeError, KeyError):
+            except (KubeError, KeyError, msgspec.DecodeError):
                 # KeyError: an ERROR event has no resourceVersion; the server forgot our position.
                 self.holes += 1
                 position = await self._find_back(kind)

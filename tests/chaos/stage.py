@@ -96,6 +96,7 @@ class Stage:
         self.client = Client(self.way, MachineClock(), Random(f"{seed}/client"))
         self.recorder = LastingRecorder(self.way, self.clock)
         self.traffic = Traffic(self.client, Random(f"{seed}/users"), setting.nodes * setting.gpus_per_node)
+        self.agents = Agents(self.client, self.recorder, setting.reports_every_s)
         self.poisoned: set[str] = set()
         self.replicas: list[Replica] = []
 
@@ -107,8 +108,7 @@ class Stage:
     async def set(self) -> AsyncIterator[None]:
         """Furnish the cluster, start everything, and end it all."""
         async with asyncio.TaskGroup() as group:
-            agents = Agents(self.client, self.recorder, self.setting.reports_every_s)
-            tasks = [group.create_task(self.recorder.run()), group.create_task(agents.run())]
+            tasks = [group.create_task(self.recorder.run()), group.create_task(self.agents.run())]
             try:
                 await self._furnish()
                 tasks += [group.create_task(replica.keep()) for replica in self.replicas]
