@@ -63,9 +63,10 @@ async def findings(client: Client, namespace: str) -> AsyncIterator[Finding]:
     yield Finding(served, "NodeDevices are served" if served else _MISSING_DEFINITION)
     yield await _guard(client, namespace)
     yield await _leader(client, namespace)
-    yield await _agents(client, namespace)
+    agents = await _agent_status(client, namespace)
+    yield _agents(agents, namespace)
     if served:
-        yield await _devices(client)
+        yield await reported(client, 0 if agents is None else agents.number_ready)
 
 
 _MISSING_DEFINITION = "the kind NodeDevices is not served: install the chart with crds.install=true"
@@ -129,10 +130,15 @@ async def _lease(client: Client, namespace: str) -> LeaseObject | None:
         return None
 
 
-async def _agents(client: Client, namespace: str) -> Finding:
+async def _agent_status(client: Client, namespace: str) -> DaemonSetStatus | None:
     try:
-        found = decode(await client.get(DAEMON_SETS, AGENTS, namespace=namespace), _DAEMON_SET).status
+        return decode(await client.get(DAEMON_SETS, AGENTS, namespace=namespace), _DAEMON_SET).status
     except NotFound:
+        return None
+
+
+def _agents(found: DaemonSetStatus | None, namespace: str) -> Finding:
+    if found is None:
         sentence = f"there is no DaemonSet {AGENTS} in {namespace}: what nodes report comes from elsewhere"
         return Finding(good=True, sentence=sentence)
     wanted, ready = found.desired_number_scheduled, found.number_ready
@@ -141,7 +147,8 @@ async def _agents(client: Client, namespace: str) -> Finding:
     return Finding(good, f"{ready} of {wanted} agents are ready{way_out}")
 
 
-async def _devices(client: Client) -> Finding:
+async def reported(client: Client, agents: int) -> Finding:
+    """What is reported; an agent that is ready and does not report keeps work with GPUs from its node."""
     nodes, cards, sick = 0, 0, 0
     async for page in client.list_pages(NODE_DEVICES):
         for raw in page.items or ():
@@ -152,7 +159,13 @@ async def _devices(client: Client) -> Finding:
             sick += sum(one != HEALTHY for one in health.values())
     out = f", {sick} of them out of service" if sick else ""
     report = "1 node reports" if nodes == 1 else f"{nodes} nodes report"
-    return Finding(good=True, sentence=f"{report} {cards} GPU{'' if cards == 1 else 's'}{out}")
+    sentence = f"{report} {cards} GPU{'' if cards == 1 else 's'}{out}"
+    if nodes < agents:
+        lack = f"of {agents} agents that are ready {agents - nodes} do not report"
+        return Finding(
+            good=False, sentence=f"{sentence}; {lack}: compare kubectl get nodedevices with the nodes"
+        )
+    return Finding(good=True, sentence=sentence)
 
 
 def _card(device: str) -> str:
