@@ -25,7 +25,7 @@ from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.listing import Selection
-from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.mirror import Mirror, Pace
 from gpufleet.kube.objects.metadata import OwnerReference, PartialObject
 from gpufleet.kube.objects.node_devices import (
     NodeDevices,
@@ -44,7 +44,11 @@ UNREADY_S = 0.2
 COMPARED_EVERY_S = 600.0
 """A watch may miss what it was told of; a look costs little."""
 
+LOOKED_FOR_EVERY_S = 5.0
+"""How often what was heard of the object is held against what was written."""
+
 PAUSES = Patience(first_s=0.2, longest_s=10.0)
+PACE = Pace(absent_pause_s=15.0)
 _NODE = msgspec.json.Decoder(PartialObject)
 
 
@@ -97,9 +101,19 @@ class NodeDevicesWriter:
         """Hear what becomes of the object by other hands."""
         while not self._is_ready():
             await self._client.clock.sleep(UNREADY_S)
-        own = Selection(fields=f"metadata.name={self._gpus.value.node}")
-        decoder = msgspec.json.Decoder(NodeDevices)
-        await Mirror(self._client, NODE_DEVICES, decoder, self._hear, selection=own, optional=True).run()
+        node = self._gpus.value.node
+        own, decoder = Selection(fields=f"metadata.name={node}"), msgspec.json.Decoder(NodeDevices)
+        mirror = Mirror(
+            self._client, NODE_DEVICES, decoder, self._hear, selection=own, optional=True, pace=PACE
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(mirror.run())
+            await mirror.wait_listed()
+            while True:
+                await self._client.clock.sleep(LOOKED_FOR_EVERY_S * self._client.jitter.uniform(0.5, 1.0))
+                if self._seen is not None and mirror.get(node) is None:
+                    # Its kind was away for a moment, and nobody told of the end of an object.
+                    self._suspect()
 
     def _hear(self, change: Change[NodeDevices]) -> None:
         """The object is not as it was left, unless this is our own last write."""
@@ -113,6 +127,10 @@ class NodeDevicesWriter:
             case Vanished(found):
                 if self._seen is not None and self._seen.metadata.uid != found.metadata.uid:
                     return
+        self._suspect()
+
+    def _suspect(self) -> None:
+        """The object has to be looked at again."""
         self._unsure = True
         self._news.set()
 
