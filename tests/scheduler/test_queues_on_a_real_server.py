@@ -99,7 +99,9 @@ def test_the_command_shows_what_the_scheduler_says(
     cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with cluster.api() as api:
-        add_queue(api, "seen", quotas=[{"resource": "gpu", "nominal": 1}], namespaces=["default", "elsewhere"])
+        add_queue(
+            api, "seen", quotas=[{"resource": "gpu", "nominal": 1}], namespaces=["default", "elsewhere"]
+        )
         for name in ("seen-runs", "seen-waits"):
             add_pod(api, name, "seen", 1)
         until(lambda: status(api, "seen").get("pending", {}).get("pods") == 1)
