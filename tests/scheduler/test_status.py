@@ -1,6 +1,7 @@
 """A scheduler that cannot begin says which kind of object it waits for, and why."""
 
 import logging
+from collections.abc import Mapping
 from typing import cast
 
 import pytest
@@ -17,6 +18,12 @@ FORBIDDEN = 'pods is forbidden: User "u" cannot list resource "pods"'
 
 class Mirrors:
     """A cluster of which the pods may not be listed and the nodes are."""
+
+    lasting: Mapping[Kind, object] = {}
+
+    def kept(self) -> dict[Kind, int]:
+        """As `Cluster.kept`."""
+        return {}
 
     def health(self) -> dict[Kind, Health]:
         """As `Cluster.health`."""

@@ -13,7 +13,8 @@ from tests.house.project import ROOT
 from tests.simulation.naive_binder import naive
 
 # What a binder without patience, read-backs or fear of broken objects cannot be asked to survive.
-BEYOND_NAIVE = {"poison-object", "starved", "old-grant-version"}
+REPORTS = ("report-deleted", "report-restored", "node-made-anew", "crd-deleted")
+BEYOND_NAIVE = {"poison-object", "starved", "old-grant-version", *REPORTS}
 
 
 def story(outcome: Outcome) -> str:
@@ -56,6 +57,12 @@ def test_a_good_scheduler_survives_the_fault(row: Row) -> None:
         pytest.skip("asks for more than the naive binder does")
     outcome = run_scenario(naive(), 3, lambda random: make_faults([row.name], random))
     assert outcome.held, story(outcome)
+
+
+@pytest.mark.parametrize("name", ["report-restored", "crd-deleted"])
+def test_a_scheduler_that_believes_whatever_report_there_is_gives_gpus_twice(name: str) -> None:
+    outcome = run_scenario(naive(), 3, lambda random: make_faults([name], random))
+    assert "I1" in {one.invariant for one in outcome.broken}
 
 
 @pytest.mark.parametrize(("mistake", "promise"), [
