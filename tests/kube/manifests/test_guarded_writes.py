@@ -155,6 +155,9 @@ HAPPENED: dict[str, dict[str, Any]] = {
     "allocated": {"allocatedResources": {"cpu": "0"}},
     "placed": {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": LONG_AGO}]},
     "disrupted": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    "resize turned down": {
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    },
     "of ours": {"conditions": [{"type": "gpufleet.io/any", "status": "True"}]},
 }
 

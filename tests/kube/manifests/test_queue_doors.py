@@ -179,6 +179,7 @@ def test_a_pod_is_not_moved_to_such_a_queue_later_and_else_edited_as_ever(admin:
         if where == "labels":
             moved = {"metadata": {"labels": {QUEUE: "vision"}}}
         assert admin.merge(f"{path}/{name}", moved)[0] == 403
+        assert admin.merge(f"{path}/{name}/status", moved)[0] == 403
     assert admin.merge(f"{path}/{name}", {"metadata": {"labels": {"a": "b"}}})[0] == 200
 
 
@@ -199,6 +200,20 @@ def test_rights_in_one_namespace_reach_its_object_but_not_the_labels_that_open_q
     status, answer = relabel(owner, "tenant", team="vision")
     assert (status, answer["reason"]) == (403, "Forbidden")
     assert "whether Namespace tenant may use queue labelled is changed only by those" in answer["message"]
+
+
+@pytest.mark.parametrize("subresource", ["status", "finalize"])
+@pytest.mark.parametrize(
+    "label", ["team", "gpufleet.io/queue", "gpufleet.io/managed", "gpufleet.io/device-access"]
+)
+def test_no_subresource_of_a_namespace_lets_such_labels_through(
+    owner: Person, label: str, subresource: str
+) -> None:
+    path = f"{NAMESPACES}/tenant/{subresource}?dryRun=All"
+    for value, status in (("vision", 403), (None, 200)):
+        found = owner.ask("GET", f"{NAMESPACES}/tenant")[1]
+        found["metadata"]["labels"] |= {} if value is None else {label: value}
+        assert owner.ask("PUT", path, found)[0] == status
 
 
 def test_labels_that_leave_the_answer_of_a_selector_as_it_was_may_change(owner: Person) -> None:
