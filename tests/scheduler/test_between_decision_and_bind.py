@@ -1,5 +1,7 @@
 """What happens to a pod after its place was decided and before its Binding arrives."""
 
+import pytest
+
 from tests.scheduler.world import World, in_world
 
 SHARE = {"gpufleet.io/gpu-share": "1"}
@@ -41,7 +43,10 @@ def test_a_pod_that_was_edited_is_read_anew_where_its_bind_came_to_nothing() -> 
     in_world(story)
 
 
-def test_a_node_that_tells_its_devices_meanwhile_gives_none_of_them_twice() -> None:
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_a_node_that_tells_its_devices_meanwhile_gives_none_of_them_twice(seed: int) -> None:
+    """The answer to the Binding comes before the watch tells of it, or after, by the seed."""
+
     async def story(world: World) -> None:
         world.node("a", gpus=1, devices=False)
         await world.settle()
@@ -56,7 +61,7 @@ def test_a_node_that_tells_its_devices_meanwhile_gives_none_of_them_twice() -> N
         await world.settle()
         assert world.devices_of("q") == ["GPU-a-0"]
 
-    in_world(story)
+    in_world(story, seed=seed)
 
 
 def test_labels_that_changed_meanwhile_are_seen_by_the_neighbours() -> None:

@@ -223,6 +223,11 @@ class NodeBook:
         elif was and not node.unreported:
             LOG.info("a node reports its GPUs again", extra={"node": str(name)})
 
+    def shown(self, name: NodeName) -> frozenset[DeviceId]:
+        """The ids of a node's devices as the engine knows them; none of a node that is gone."""
+        node = self.known.get(name)
+        return frozenset() if node is None else frozenset(device.id for device in node.devices)
+
     def devices(self, name: NodeName, ids: Sequence[DeviceId]) -> list[Device]:
         """The devices of a node by their ids, in the order of the ids."""
         by_id = {device.id: device for device in self.known[name].devices}

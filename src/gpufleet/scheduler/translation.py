@@ -280,7 +280,10 @@ class Translation:
             # It has left, or the watch was faster than the answer.
             return []
         if result.outcome is Outcome.BOUND:
-            return [PodBound(entry.meaning, task.node, task.devices)]
+            # Its node may have named its GPUs, or others, since: the pod then holds one of those that it shows.
+            shown = self.nodes.shown(task.node)
+            held = tuple(one if one in shown else None for one in task.devices)
+            return [PodBound(entry.meaning, task.node, held)]
         if result.refused_claim:
             self.refusals.refuse(result.refused_claim, task.node, self.clock.monotonic_s())
         return self.pods.bind_failed(task.pod.uid)
