@@ -280,7 +280,7 @@ class Translation:
             # It has left, or the watch was faster than the answer.
             return []
         if result.outcome is Outcome.BOUND:
-            # Its node may have named its GPUs, or others, since: the pod then holds one of those that it shows.
+            # Its node may have named its GPUs, or others, since: the pod then holds one of those.
             shown = self.nodes.shown(task.node)
             held = tuple(one if one in shown else None for one in task.devices)
             return [PodBound(entry.meaning, task.node, held)]
