@@ -62,8 +62,8 @@ def test_pods_are_completed_with_the_scheduler_that_is_there() -> None:
 
 def test_the_doors_of_queues_are_asked_of_pods_of_the_scheduler_that_is_there() -> None:
     policy = one(rendered({"scheduler.name": "fleet"}), "ValidatingAdmissionPolicy", "gpufleet-queue-doors")
-    (condition,) = policy["spec"]["matchConditions"]
-    assert condition["expression"].endswith("== 'fleet'")
+    is_ours, _ = policy["spec"]["matchConditions"]
+    assert is_ours["expression"].endswith("== 'fleet'")
 
 
 ACCESS = ("binding-guard", "device-access", "node-name-guard")
