@@ -177,3 +177,72 @@ def test_conditions_are_written_by_whoever_has_the_right(actors: Actors) -> None
     assert actors.owner.create(a_pod(name), PODS)[0] == 201
     gate = {"type": "example.com/registered", "status": "True"}
     assert actors.owner.merge(pod_path(name, "status"), {"status": {"conditions": [gate]}})[0] == 200
+
+
+NO_GRACE = {"gracePeriodSeconds": 0}
+
+
+def deleting(who: Person, name: str, grace: dict[str, int]) -> Answer:
+    return who.ask("DELETE", pod_path(name), grace)
+
+
+def deleting_by_query(who: Person, name: str, grace: dict[str, int]) -> Answer:
+    return who.ask("DELETE", f"{pod_path(name)}?gracePeriodSeconds={grace['gracePeriodSeconds']}")
+
+
+def deleting_all(who: Person, name: str, grace: dict[str, int]) -> Answer:
+    return who.ask("DELETE", f"{PODS}?fieldSelector=metadata.name={name}", grace)
+
+
+def evicting_within(who: Person, name: str, grace: dict[str, int]) -> Answer:
+    metadata = {"name": name, "namespace": TENANT}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": grace}
+    return who.ask("POST", pod_path(name, "eviction"), body)
+
+
+def granted_pod(actors: Actors) -> str:
+    """A pod with a grant and a node, on which it runs."""
+    name = next(NAMES)
+    assert actors.owner.create(a_pod(name), PODS)[0] == 201
+    assert (
+        binding(f"{PODS}/{{name}}/binding")(actors.scheduler, name, "gpufleet.io/grant", a_grant(1))[0] == 201
+    )
+    assert actors.node.merge(pod_path(name, "status"), {"status": {"phase": "Running"}})[0] == 200
+    return name
+
+
+def is_there(actors: Actors, name: str) -> bool:
+    return actors.admin.ask("GET", pod_path(name))[0] == 200
+
+
+@pytest.mark.parametrize("way", [deleting, deleting_by_query, deleting_all, evicting_within])
+def test_no_tenant_takes_a_granted_pod_out_of_the_api_while_it_runs(
+    actors: Actors, way: Callable[[Person, str, dict[str, int]], Answer]
+) -> None:
+    for _, who in actors.tenants:
+        name = granted_pod(actors)
+        status, answer = way(who, name, NO_GRACE)
+        assert status == 403
+        assert "delete it with a grace period of 1 or more" in answer["message"]
+        assert is_there(actors, name)
+        assert way(who, name, {"gracePeriodSeconds": 1})[0] < 300
+        assert is_there(actors, name)
+        # What is being deleted with grace already is not hurried on either.
+        assert deleting(who, name, NO_GRACE)[0] == 403
+
+
+def test_its_node_and_administrators_take_it_out(actors: Actors) -> None:
+    for who in (actors.node, actors.admin):
+        name = granted_pod(actors)
+        assert deleting(who, name, NO_GRACE)[0] == 200
+        assert not is_there(actors, name)
+
+
+def test_pods_without_a_grant_and_those_that_ended_are_deleted_as_ever(actors: Actors) -> None:
+    plain = next(NAMES)
+    assert actors.owner.create(a_pod(plain), PODS)[0] == 201
+    ended = granted_pod(actors)
+    assert actors.node.merge(pod_path(ended, "status"), {"status": {"phase": "Failed"}})[0] == 200
+    for name in (plain, ended):
+        assert deleting(actors.owner, name, NO_GRACE)[0] == 200
+        assert not is_there(actors, name)
