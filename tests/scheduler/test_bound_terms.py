@@ -322,20 +322,32 @@ def test_who_is_overdue_runs_on_until_the_holder_can_start() -> None:
 
 
 @pytest.mark.parametrize("later", [None, "2001-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "yesterday"])
-def test_a_checkpoint_is_not_taken_back_and_none_to_come_counts(later: str | None) -> None:
+def test_a_checkpoint_is_not_taken_back_and_one_to_come_is_now(later: str | None) -> None:
     """Of two equals the one that would lose the least goes."""
 
     async def story(world: World) -> None:
         await two_teams(world)
         await world.settle(600)
-        now = world.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        edit(world, "b1", checkpointed_at=now)
+        edit(world, "b1", checkpointed_at=world.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
         await world.settle(10)
-        if later is None or later < now:
-            edit(world, "b1", checkpointed_at=later)
-        else:
-            edit(world, "b2", checkpointed_at=later)
+        edit(world, "b1", checkpointed_at=later)
         await world.settle(10)
+        world.pod("a1", labels=of("a"))
+        await world.settle(10)
+        assert world.evicted() == ["b1"]
+
+    in_world(story)
+
+
+def test_a_checkpoint_that_is_moved_into_the_future_is_not_lost_with_the_scheduler() -> None:
+    async def story(world: World) -> None:
+        await two_teams(world)
+        await world.settle(600)
+        edit(world, "b1", checkpointed_at="2999-01-01T00:00:00Z")
+        await world.settle(10)
+        await world.stop()
+        world.start()
+        await world.settle(60)
         world.pod("a1", labels=of("a"))
         await world.settle(10)
         assert world.evicted() == ["b1"]

@@ -60,9 +60,11 @@ def shorter(one_us: int | None, other_us: int | None) -> int | None:
 
 
 def saved_at_us(said_us: int | None, known_us: int | None, now_us: int) -> int:
-    """When a pod saved its work last, 0 for never: no moment to come, and never back."""
-    past_us = said_us if said_us is not None and said_us <= now_us else 0
-    return max(past_us, known_us or 0)
+    """When a pod saved its work last, 0 for never. It never goes back, and a moment to come counts as now.
+
+    A moment to come could otherwise take back what was saved before, once another scheduler leads.
+    """
+    return max(min(said_us or 0, now_us), known_us or 0)
 
 
 def started_by_us(found_us: int | None, terms: BoundTerms | None) -> int | None:
