@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[2]
 CODE_FOLDERS = ("src", "tests", "bench", "image")
 TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "designs", "examples", "charts", ".ci")
 TEXT_ENDINGS = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml"}
-NOT_OURS = {"LICENSE"}
+# .git is a file where the checkout is a linked one.
+NOT_OURS = {"LICENSE", ".git"}
 
 
 def python_files(*folders: str) -> list[Path]:
