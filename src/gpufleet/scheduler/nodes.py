@@ -72,6 +72,7 @@ class NodeBook:
         self._last: dict[NodeName, tuple[Device, ...]] = {}
         self._lacking: dict[NodeName, list[DeviceId]] = {}
         self._shown_by: dict[DeviceId, NodeName] = {}
+        self._waits_for: dict[NodeName, NodeName] = {}
         self._renamed: set[NodeName] = set()
 
     @property
@@ -121,7 +122,7 @@ class NodeBook:
         """One of a node's objects changed: what that means for the engine."""
         written = self.cluster.find(resources.NODES, name)
         if written is None:
-            return self._forget(name)
+            return [*self._forget(name), *self._free_for_others(name, at_s)]
         devices = self.cluster.find(resources.NODE_DEVICES, name)
         if devices is not None and self.trust.offered(name, devices.spec.offered_since, at_s):
             LOG.info("a node's devices are offered anew, and it is trusted again", extra={"node": str(name)})
@@ -138,8 +139,10 @@ class NodeBook:
         before = self.known.get(name)
         if before is not None and {one.id for one in before.devices} != {one.id for one in node.devices}:
             self._renamed.add(name)
+        self._release(name, {device.id for device in node.devices})
         self.known[name] = node
-        return [*self._give_up_ghosts(node, at_s), NodeSet(node)]
+        given_up = self._give_up_ghosts(node, at_s)
+        return [*given_up, NodeSet(node), *self._free_for_others(name, at_s)]
 
     def take_renamed(self, name: NodeName) -> bool:
         """Whether a node shows devices of other names since this was asked."""
@@ -153,13 +156,34 @@ class NodeBook:
         self.trust.forget(name)
         self._last.pop(name, None)
         self._lacking.pop(name, None)
-        known = self.known.pop(name, None)
-        if known is None:
-            return []
-        for device in known.devices:
-            if self._shown_by.get(device.id) == name:
+        self._waits_for.pop(name, None)
+        self._release(name, set())
+        return [NodeRemoved(name)] if self.known.pop(name, None) is not None else []
+
+    def _release(self, name: NodeName, kept: set[DeviceId]) -> None:
+        """What a node showed and does not keep may be another node's."""
+        known = self.known.get(name)
+        for device in () if known is None else known.devices:
+            if device.id not in kept and self._shown_by.get(device.id) == name:
                 del self._shown_by[device.id]
-        return [NodeRemoved(name)]
+
+    def _free_for_others(self, name: NodeName, at_s: float) -> list[Event]:
+        """Nodes whose reports name devices of this node may be right by now."""
+        waiting = [other for other, owner in self._waits_for.items() if owner == name]
+        return [event for other in waiting for event in self.regard(other, at_s)]
+
+    def _claimed(self, name: NodeName, node: Node) -> str:
+        """Why a report is not believed: it names a device that another node reports; else empty."""
+        self._waits_for.pop(name, None)
+        for device in node.devices:
+            owner = self._shown_by.get(device.id, name)
+            if owner != name and device.id not in self._lacking.get(owner, ()):
+                self._waits_for[name] = owner
+                return (
+                    f"NodeDevices {harmless(name)}: spec.devices names {printable(device.id)}, which node "
+                    f"{harmless(owner)} reports already: correct the report of the node that does not have it"
+                )
+        return ""
 
     def _read(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> Node:
         """The node as its objects and its pods tell it. Raises ObjectError where the Node cannot be read."""
@@ -173,7 +197,8 @@ class NodeBook:
             except ObjectError as bad:
                 problem = str(bad)
             else:
-                if node.devices or not held.by_id:
+                problem = self._claimed(name, node)
+                if not problem and (node.devices or not held.by_id):
                     self.problems.pop(name, None)
                     self._report_unread(name, "")
                     return self._reported(name, node, written, held)
@@ -182,7 +207,9 @@ class NodeBook:
         self.problems.pop(name, None)
         self._report_unread(name, problem)
         if problem or report is not None or held.by_id or agent_reports(written):
-            return unreported(node, written, held, self._last.get(name, ()))
+            last = [one for one in self._last.get(name, ()) if self._shown_by.get(one.id, name) == name]
+            own = [one for one in held.ids if self._shown_by.get(one, name) == name]
+            return unreported(node, written, msgspec.structs.replace(held, ids=tuple(own)), last)
         self._last.pop(name, None)
         return node
 
