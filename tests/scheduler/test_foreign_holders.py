@@ -40,3 +40,24 @@ def test_pods_without_a_grant_and_what_is_no_pod_are_counted() -> None:
         assert counted(world) == {"pod": 0, "unknown": 0}
 
     in_world(story)
+
+
+def test_what_a_pod_holds_that_the_api_server_does_not_know_any_more_is_counted() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        world.pod("ours", gpus=2)
+        await world.settle()
+        uid = world.get("ours")["metadata"]["uid"]
+        holders = [{"device": one, "podUID": uid} for one in world.devices_of("ours")]
+        assert world.request("PATCH", f"{REPORTS}/a", {"spec": {"holders": holders}}, "system:node:a") == 200
+        await world.settle()
+        assert counted(world) == {"pod": 0, "unknown": 0}
+        pod = "/api/v1/namespaces/default/pods/ours"
+        assert world.request("DELETE", pod, {"gracePeriodSeconds": 0}) == 200
+        await world.settle()
+        assert counted(world) == {"pod": 0, "unknown": 2}
+        assert world.request("PATCH", f"{REPORTS}/a", {"spec": {"holders": []}}, "system:node:a") == 200
+        await world.settle(60)
+        assert counted(world) == {"pod": 0, "unknown": 0}
+
+    in_world(story)

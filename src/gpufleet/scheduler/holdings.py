@@ -92,7 +92,8 @@ class Holdings:
         for claim in claims:
             if keys.GRANT not in by_uid[claim.uid].object.metadata.annotations:
                 yield ForeignHolder(claim.request.count, is_pod=True)
-        unknown = _devices_of(held.get(PodUid(""), ()))
+        gone = (one for uid, holders in held.items() if uid not in by_uid for one in holders)
+        unknown = _devices_of(gone)
         if unknown:
             yield ForeignHolder(len(unknown), is_pod=False)
 

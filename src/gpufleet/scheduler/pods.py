@@ -212,7 +212,7 @@ class PodBook:
         self._unlink(uid, entry)
         self.reader.forget(uid)
         self.holdings.forget(uid)
-        if self.holdings.concern(entry.node):
+        if self.holdings.concern(entry.node) or (entry.node and self.reader.holders(entry.object)):
             self._unsettled[entry.node] = None
         return [PodRemoved(uid)] if entry.meaning is not None else []
 
