@@ -18,3 +18,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "home")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# gRPC's handlers of fork() may end a child before it becomes the program that a test starts: they poll a file
+# of the parent that the child has closed. The tests fork to start programs and never use gRPC in a child.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"

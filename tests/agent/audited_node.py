@@ -41,7 +41,10 @@ class NodeAudit:
         self.audit = Audit(rules)
 
     def look(self, at_s: float = 0.0) -> None:
-        """Take in what has changed since the last look; what is gone goes first."""
+        """Take in what has changed since the last look; what is gone or over goes first.
+
+        Between two looks a pod may have ended and another got its place: in which order, no list tells.
+        """
         with self._cluster.api() as api:
             for kind, path in ASKED.items():
                 status, body = api.request("GET", path)
@@ -55,7 +58,7 @@ class NodeAudit:
             if key[0] == kind and (now is None or pods.uid(now) != pods.uid(before)):
                 del self._known[key]
                 self.audit.follow(Write(kind, None, before, at_s))
-        for key, now in sorted(found.items(), key=lambda pair: pair[1]["metadata"]["creationTimestamp"]):
+        for key, now in sorted(found.items(), key=lambda pair: _order(pair[1])):
             known = self._known.get(key)
             if known is None or known["metadata"]["resourceVersion"] != now["metadata"]["resourceVersion"]:
                 self._known[key] = now
@@ -73,6 +76,10 @@ class NodeAudit:
         ids = {f"nvidia{number}": one["id"] for number, one in enumerate(report["spec"]["devices"])}
         devices = frozenset(ids[PurePath(file).name] for file in told.devices)
         return Seen(uid, CONTAINER, devices, told.begin_s, told.end_s)
+
+
+def _order(value: Document) -> tuple[bool, str]:
+    return not pods.is_over(value), value["metadata"]["creationTimestamp"]
 
 
 def _given(held: Held) -> Given:

@@ -16,7 +16,7 @@ from gpufleet.localkube.node.configuration import NODE_NAME
 from tests.agent.node_values import SHARE
 from tests.house.project import ROOT
 from tests.localkube.cluster import a_scheduled_real_node
-from tests.localkube.real_node import PODS, a_pod, await_end, await_pod, awaited, get_pod, logs
+from tests.localkube.real_node import PODS, a_pod, await_end, await_pod, awaited, get_pod, logs, run_pod
 
 PRINT = "env | grep -E 'GPUFLEET|NVIDIA' | sort; ls /dev | grep nvidia"
 STAY = f"{PRINT}; exec sleep 100000"
@@ -170,8 +170,7 @@ def test_the_report_says_who_holds_what(real: LocalCluster, agent: Agent) -> Non
 
 def test_a_pod_of_another_scheduler_is_refused_with_the_way_out(real: LocalCluster, agent: Agent) -> None:
     with removed(real, "stranger"):
-        with real.api() as api:
-            api.call("POST", PODS, a_pod("stranger", PRINT, {"limits": {SHARE: "1"}}))
+        run_pod(real, "stranger", PRINT, {"limits": {SHARE: "1"}})
         failed = awaited("it fails", lambda: await_pod(real, "stranger", "Failed"), lambda: story(agent))
         assert failed["status"]["reason"] == "UnexpectedAdmissionError"
         assert "schedulerName: gpufleet" in failed["status"]["message"]

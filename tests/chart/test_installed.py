@@ -355,7 +355,7 @@ def written(cluster: LocalCluster) -> set[str]:
 
 def test_what_an_uninstall_leaves_goes_with_the_commands_of_the_page(in_use: LocalCluster) -> None:
     """Typed as they stand there, into a shell; what others wrote stays."""
-    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8").partition("## Upgrade and removal")[2]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8").partition("For good, they go with")[2]
     commands = re.findall(r"^\$ (.*)$", page, flags=re.MULTILINE)
     assert len(commands) == 4
     path = f"{program('kubectl').parent}:{os.environ['PATH']}"

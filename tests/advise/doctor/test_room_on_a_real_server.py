@@ -133,5 +133,7 @@ def with_claim(name: str, claim: str) -> Object:
 
 
 def test_a_node_that_is_named_and_not_there(patient: Patient) -> None:
-    patient.apply(a_deployment("pinned", a_pod("pinned", nodeName="gpu-99")))
+    pod = a_pod("pinned", nodeName="gpu-99")
+    patient.without_device_policies(pod)
+    patient.apply(a_deployment("pinned", pod))
     patient.finds("node-named-missing", "Deployment default/pinned", "spec.nodeName: gpu-99")

@@ -71,7 +71,8 @@ def read_files(path: Path) -> Texts:
             return Texts(where=where, problem=f"{len(names)} files, more than {KEYS_MAX}")
         return Texts({name: _read(folder / name) for name in names if (folder / name).is_file()}, where)
     except UnfitFileError as problem:
-        return Texts(where=where, problem=f"{problem.where} {problem.problem}")
+        key = "" if problem.where == where else f"{Path(problem.where).name} "
+        return Texts(where=where, problem=f"{key}{problem.problem}")
     except OSError as problem:
         return Texts(where=where, problem=f"cannot be read: {problem.strerror or type(problem).__name__}")
 
