@@ -200,7 +200,8 @@ def test_token_file_is_read_again_when_it_is_refused(tmp_path: Path) -> None:
         ("{}", "current-context: no context is chosen"),
         ("current-context: x", "there is no context of this name, found 'x'; expected one of none"),
         ("a: !!python/object/apply:os.system [ls]", "is no YAML"),
-        ("a: &a [*a", "is no YAML"),
+        ("a: &a [*a", "has aliases"),
+        ("a: [b", "is no YAML"),
         ("\x00", "is no YAML"),
     ],
 )
