@@ -129,7 +129,7 @@ class Held(msgspec.Struct, frozen=True):
     """What one container of one pod holds: units of one resource.
 
     ``pod_uid`` is empty while the pod of this name is not known to the agent. ``listed`` is False where the
-    kubelet does not say so, and it is known from elsewhere; without units nobody knows which they are.
+    kubelet does not say so, and it is known from elsewhere; without units it is unknown which they are.
     ``lost`` says that the container runs and that the kubelet has not listed it for a while.
     """
 

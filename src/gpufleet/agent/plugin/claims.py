@@ -31,7 +31,7 @@ class Stranger(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Everybody who may be asking now, the oldest first, and what others may not have."""
+    """All containers that may be asking now, the oldest first, and what others may not have."""
 
     claims: tuple[OpenClaim, ...]
     strangers: tuple[Stranger, ...]

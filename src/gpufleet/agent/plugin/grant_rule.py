@@ -21,7 +21,7 @@ Asker = tuple[str, str]
 
 
 def check_granted(claim: OpenClaim | None, rivals: Iterable[Stranger], pods: NodePods) -> None:
-    """Raises RefusedError where a pod without a grant may be the one that asks, and nobody else is known."""
+    """Raises RefusedError where a pod without a grant may be the one that asks, and no other pod can be."""
     if claim is not None:
         return
     askers = tuple(rivals)

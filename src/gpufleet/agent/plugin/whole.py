@@ -51,7 +51,7 @@ class OpenClaim(msgspec.Struct, frozen=True):
 
 
 class Taking(msgspec.Struct, frozen=True):
-    """Units that a container has, or may have. Without units nobody knows which they are.
+    """Units that a container has, or may have. Without units it is unknown which they are.
 
     ``lends`` says that those after it in its own pod may have them too, ``answered`` that an answer under way
     may be that container's.

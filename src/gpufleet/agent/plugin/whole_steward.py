@@ -116,7 +116,7 @@ class WholeSteward:
             offered = self._usable(available, required, size, look.holders)
             best = Choice(self._known.gpus.value, self.units, packed=self.delivery.packed)
             claims, rivals, takings = look.waiting.claims, look.rivals(size), look.waiting.takings
-            # Where a grant is required, what is free is of no use to anybody: Allocate tells the two apart.
+            # Free units may be proposed where a grant is required, too: Allocate refuses a pod without one.
             unsure = bool(rivals) and not self._known.grant_required
             proposed = whole.preferred(offered, required, size, claims, best, takings=takings, unsure=unsure)
             found = frozenset(proposed)

@@ -74,8 +74,8 @@ def shortage_words(short: QuotaShortage) -> str:
         )
     if short.limit is QuotaLimit.OUTSIDE:
         return (
-            f"waits outside of every queue: it names none, queue {short.queue} is not described, and the "
-            f"{asked} that it needs go to namespaces that a queue admits"
+            f"waits outside of every queue: it names none, there is no FleetQueue {short.queue}, and queues "
+            f"own what it needs ({asked}): name a queue that admits its namespace"
         )
     return (
         f"waits for quota: queue {short.queue} uses {used} of the {allowed}{LIMITS[short.limit]}, "
