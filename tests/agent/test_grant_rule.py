@@ -20,6 +20,7 @@ from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import TimeSlice
 from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.grant import Grant
 from tests.agent.api_world import AgentWorld, in_agent_world
 from tests.agent.node_values import NODE
 from tests.agent.plugin_world import (
@@ -133,6 +134,20 @@ def test_what_a_grant_of_devices_that_are_not_here_means_is_what_is_free() -> No
     """A node whose report came after the Binding: the pod is counted, by no device's name."""
     world = strict(PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-gone"])))
     assert given(world, ["GPU-2"]) == ["GPU-2"]
+
+
+@pytest.mark.parametrize(
+    ("node", "resource", "unit"),
+    [
+        (FOUR, GPU, "GPU-2"),
+        (a_node(a_gpu(0, TimeSlice(3), renamed=True)), "nvidia.com/gpu.shared", "GPU-0::1"),
+        (a_node(cut(0, "1g.5gb")), "nvidia.com/mig-1g.5gb", "MIG-0-0"),
+    ],
+)
+def test_a_grant_without_devices_gets_what_is_free(node: NodeGpus, resource: str, unit: str) -> None:
+    """The scheduler counts replicas under another name and MIG instances as resources, without ids."""
+    pod = msgspec.structs.replace(a_pod("a", 1, resource=resource), grant=Grant(epoch=1))
+    assert given(strict(PluginWorld(node, pod)), [unit], resource=resource) == [unit]
 
 
 def by_variable(world: PluginWorld, options: DeliveryOptions = BY_VARIABLE) -> str:

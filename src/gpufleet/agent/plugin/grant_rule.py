@@ -2,7 +2,8 @@
 
 Without ``required`` a pod that another scheduler placed gets what is free. With it, it gets nothing, whoever
 placed it: what queues and quotas say then holds for every device of the node. A grant that names no device
-of this node (a node whose report came later) is one, and its pod gets what is free.
+is one, and its pod gets what is free: the scheduler counts replicas under another name, MIG instances and
+partitions without ids, and so it does whole GPUs of a node whose report came later.
 """
 
 import logging
@@ -25,7 +26,7 @@ def check_granted(claim: OpenClaim | None, rivals: Iterable[Stranger], pods: Nod
     if claim is not None:
         return
     askers = tuple(rivals)
-    without = [one.pod for one in askers if not has_grant(pods.get(one.uid), one.container)]
+    without = [one.pod for one in askers if not has_grant(pods.get(one.uid))]
     if askers and not without:
         return
     whom = f"{without[0]} has" if without else "the pod that asks is not known, or has"
@@ -35,13 +36,9 @@ def check_granted(claim: OpenClaim | None, rivals: Iterable[Stranger], pods: Nod
     )
 
 
-def has_grant(pod: NodePod | None, container: str) -> bool:
-    """Whether the scheduler granted this container devices."""
-    return (
-        pod is not None
-        and pod.grant is not None
-        and any(one.container == container for one in pod.grant.containers)
-    )
+def has_grant(pod: NodePod | None) -> bool:
+    """Whether the scheduler placed this pod, and counted all that its containers ask for."""
+    return pod is not None and pod.grant is not None
 
 
 def check_variables(given: Given, askers: Iterable[Asker], pods: NodePods) -> None:
