@@ -78,6 +78,7 @@ class ForgetfulNode:
         self.using: dict[Place, Units] = {}
         self.ended: set[Place] = set()
         self.admitted: list[str] = []
+        self.runs_until_s: dict[str, float] = {}
         self.report: tuple[Holder, ...] | None = None
         self.new_agent()
 
@@ -142,6 +143,18 @@ class ForgetfulNode:
             del self.using[place]
         for place in [place for place in self.listed if place[0] == uid]:
             del self.listed[place]
+
+    def delete_by_force(self, uid: str) -> None:
+        """A pod goes from the API and from the kubelet's memory at once; its containers take their grace."""
+        self.runs_until_s[uid] = self.now_s + self.api[uid].grace_s
+        self.api = {other: pod for other, pod in self.api.items() if other != uid}
+        self.listed = {place: units for place, units in self.listed.items() if place[0] != uid}
+
+    def wait_for(self, seconds: float) -> None:
+        """Time passes, and containers of pods that went are over when their grace is."""
+        self.now_s += seconds
+        over = {uid for uid, end_s in self.runs_until_s.items() if end_s <= self.now_s}
+        self.using = {place: units for place, units in self.using.items() if place[0] not in over}
 
     def tell(self, uid: str) -> None:
         """The API server learns which containers started and run."""

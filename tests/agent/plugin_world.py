@@ -158,6 +158,7 @@ class PluginWorld:
         )
         self.now_s = 100.0
         self.pods = pods_of(*pods)
+        self.ended: set[str] = set()
         self.holders = holders
         self.silent = False
         self.asked = 0
@@ -183,7 +184,9 @@ class PluginWorld:
 
     def joined(self) -> Holders:
         """What the kubelet lists, and what the agent remembers."""
-        return self.known.memory.joined(self.holders, Seen(self.known.gpus.value, self.pods))
+        return self.known.memory.joined(
+            self.holders, Seen(self.known.gpus.value, self.pods, ended=self.ended)
+        )
 
     async def _ask_pods(self) -> NodePods:
         self.asked += 1

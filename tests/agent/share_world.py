@@ -65,6 +65,7 @@ class SharedNode:
         self.api_down = self.kubelet_silent = self.record_stuck = False
         self.report: tuple[Holder, ...] = ()
         self.looks = 0
+        self.now_s = 0.0
         self.steward = self.new_process()
 
     def new_process(self) -> ShareSteward:
@@ -80,7 +81,7 @@ class SharedNode:
             ),
             look=self._look,
             new_name=lambda: f"{next(self.numbers):032x}",
-            memory=HolderMemory(HolderRecord(self.folder / "state", BOOT)),
+            memory=HolderMemory(HolderRecord(self.folder / "state", BOOT), lambda: self.now_s),
             whole=lambda: self.sure,
         )
         self.sure = not self.report
@@ -122,7 +123,7 @@ class SharedNode:
     def joined(self) -> Holders:
         """What the kubelet lists, and what the agent remembers."""
         self.sure = True
-        return self.memory.joined(self._held(), Seen(self.gpus.value, self.api))
+        return self.memory.joined(self._held(), Seen(self.gpus.value, self.api, ended=self.ended))
 
     def tell(self, uid: str) -> None:
         """The API server learns which containers of a pod started and run."""

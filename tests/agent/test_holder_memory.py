@@ -1,14 +1,16 @@
 """Who holds what where the kubelet forgot it: each witness counts where those before it are silent."""
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from gpufleet.agent.known import Held, Holders, NodeGpus, NodePod
+from gpufleet.agent.known import GRACE_S, Held, Holders, NodeGpus, NodePod
 from gpufleet.agent.kubelet.holder_memory import LOST_AFTER_S, HolderMemory, Seen
 from gpufleet.agent.kubelet.holder_record import FILE, Answer, HolderRecord, Memory, Place
+from gpufleet.agent.kubelet.vanished_pods import MARGIN_S
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.devices.sharing.plan import Fractions, Mig, TimeSlice
 from tests.agent.forgetful_node import MemoryDisk
@@ -27,9 +29,16 @@ class Remembering:
         self.now_s = 0.0
         self.memory = HolderMemory(HolderRecord(FOLDER, boot, self.disk), lambda: self.now_s)
 
-    def sees(self, listed: Holders, *pods: NodePod, node: NodeGpus = NODE, complete: bool = True) -> Holders:
+    def sees(
+        self,
+        listed: Holders,
+        *pods: NodePod,
+        node: NodeGpus = NODE,
+        complete: bool = True,
+        ended: Collection[str] = (),
+    ) -> Holders:
         """What is held, by this look."""
-        found = self.memory.joined(listed, Seen(node, pods_of(*pods), complete))
+        found = self.memory.joined(listed, Seen(node, pods_of(*pods), complete, ended))
         asyncio.run(self.memory.keep())
         return found
 
@@ -47,11 +56,58 @@ def test_what_the_kubelet_listed_is_held_until_the_pod_is_finished() -> None:
     assert node.sees((), pod) == ()
 
 
-def test_a_pod_that_is_gone_holds_nothing_once_all_pods_are_known() -> None:
+def test_a_pod_that_was_finished_when_it_went_holds_nothing_once_all_pods_are_known() -> None:
     node = Remembering()
     node.sees((held("a", "GPU-2"),), a_pod("a", 1))
-    assert node.sees((), complete=False)
+    assert node.sees((), complete=False, ended={"uid-a"})
+    assert node.sees((), ended={"uid-a"}) == ()
+
+
+def test_a_pod_that_went_before_it_was_finished_has_its_units_until_its_grace_and_a_margin_are_over() -> None:
+    node = Remembering()
+    listed, pod = held("a", "GPU-2"), msgspec.structs.replace(a_pod("a", 1, running=True), grace_s=600.0)
+    node.sees((listed,), pod)
+    node.now_s = 100.0
+    assert node.sees(()) == (msgspec.structs.replace(listed, listed=False),)
+    node.now_s = 100.0 + 600.0 + MARGIN_S - 0.1
+    assert node.sees(())
+    node.now_s += 0.1
     assert node.sees(()) == ()
+    assert HolderRecord(FOLDER, "boot-1", node.disk).load() == Memory()
+
+
+def test_while_the_kubelet_is_silent_no_container_is_taken_for_ended() -> None:
+    node = Remembering()
+    node.sees((held("a", "GPU-2"),), a_pod("a", 1, running=True))
+    node.sees(())
+    node.memory.kubelet_silent()
+    node.now_s = 1000.0
+    assert node.sees(())
+    node.now_s += MARGIN_S
+    assert node.sees(()) == ()
+
+
+def test_an_agent_that_starts_anew_goes_on_with_the_grace_of_a_pod_that_went() -> None:
+    before = Remembering()
+    before.sees((held("a", "GPU-2"),), msgspec.structs.replace(a_pod("a", 1, running=True), grace_s=600.0))
+    before.sees(())
+    anew = Remembering(before.disk)
+    anew.now_s = 590.0
+    assert anew.sees(())
+    anew.now_s = 600.0 + MARGIN_S
+    assert anew.sees(()) == ()
+    assert Remembering(before.disk, boot="boot-2").sees(()) == ()
+
+
+def test_an_answer_stays_that_of_a_pod_that_went_before_it_was_finished_until_its_grace_is_over() -> None:
+    node = Remembering()
+    asyncio.run(node.memory.answered(Answer(GPU, ("GPU-1",), (place("a"),))))
+    node.sees((), a_pod("a", 1))
+    node.sees(())
+    assert node.memory.answers
+    node.now_s = GRACE_S + MARGIN_S
+    node.sees(())
+    assert node.memory.answers == ()
 
 
 def test_an_agent_that_starts_anew_knows_it_from_its_record_and_in_another_boot_does_not() -> None:
@@ -184,7 +240,7 @@ def test_an_answer_may_be_that_of_each_container_that_may_have_asked_until_it_is
 def test_an_answer_of_pods_that_are_gone_or_finished_is_over() -> None:
     node = Remembering()
     asyncio.run(node.memory.answered(Answer(GPU, ("GPU-1",), (place("a"), place("b")))))
-    node.sees((), a_pod("a", 1, finished=True))
+    node.sees((), a_pod("a", 1, finished=True), ended={"uid-b"})
     assert node.memory.answers == ()
 
 

@@ -2,7 +2,8 @@
 
 A machine of random stories over whole GPUs, replicas and MIG instances: a scheduler that books what it
 grants, pods bound past it, a kubelet that loses its record, an agent that starts anew with its folder or
-without it, a report that is deleted, each alone and two together, before, in the midst of and after Allocate.
+without it, a report that is deleted, pods deleted by force, each alone and two together, before, in the midst
+of and after Allocate.
 """
 
 from pathlib import Path
@@ -11,7 +12,8 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpufleet.agent.known import NodeGpus, NodePod
+from gpufleet.agent.known import GRACE_S, NodeGpus, NodePod
+from gpufleet.agent.kubelet.vanished_pods import MARGIN_S
 from gpufleet.devices.sharing.plan import Mig, TimeSlice
 from gpufleet.model.grant import GrantedDevice
 from tests.agent.audited_memory import twice
@@ -134,6 +136,10 @@ class _Forgetting(RuleBasedStateMachine):
             if container == "init" and not done:
                 self.node.end(uid, container)
 
+    def running(self) -> list[Place]:
+        """The containers of pods that are there."""
+        return [place for place in sorted(self.node.using) if place[0] in self.node.api]
+
     def admitted(self) -> list[str]:
         return [uid for uid in self.node.admitted if self.node.alive(uid)]
 
@@ -145,10 +151,10 @@ class _Forgetting(RuleBasedStateMachine):
         if told:
             self.node.tell(uid)
 
-    @precondition(lambda self: hasattr(self, "node") and self.node.using)
+    @precondition(lambda self: hasattr(self, "node") and self.running())
     @rule(data=st.data(), told=st.booleans(), again=st.booleans())
     def a_container_ends_and_starts_anew(self, data: st.DataObject, told: bool, again: bool) -> None:
-        uid, container = data.draw(st.sampled_from(sorted(self.node.using)))
+        uid, container = data.draw(st.sampled_from(self.running()))
         self.node.end(uid, container)
         if told:
             self.node.tell(uid)
@@ -159,6 +165,16 @@ class _Forgetting(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_pod_ends(self, data: st.DataObject) -> None:
         self.node.finish(data.draw(st.sampled_from(self.living)).uid)
+
+    @precondition(lambda self: hasattr(self, "node") and self.running())
+    @rule(data=st.data())
+    def a_pod_is_deleted_by_force(self, data: st.DataObject) -> None:
+        """Its containers run on for a while."""
+        self.node.delete_by_force(data.draw(st.sampled_from(self.running()))[0])
+
+    @rule(seconds=st.sampled_from([1.0, GRACE_S / 2, GRACE_S, GRACE_S + MARGIN_S]))
+    def time_passes(self, seconds: float) -> None:
+        self.node.wait_for(seconds)
 
     @rule()
     def the_status_of_all_arrives(self) -> None:
@@ -181,6 +197,8 @@ class _Forgetting(RuleBasedStateMachine):
         self.node.looks()
         for memory in lost if in_order else reversed(lost):
             if memory == "folder":
+                # Of pods that went, the folder is the only memory.
+                self.node.wait_for(GRACE_S)
                 self.node.disk.files.clear()
                 self.node.new_agent()
             elif memory == "report":
@@ -198,6 +216,10 @@ class _Forgetting(RuleBasedStateMachine):
                 self.node.finish(pod.uid)
         self.the_status_of_all_arrives()
         self.node.looks()
+        self.node.wait_for(GRACE_S + MARGIN_S)
+        self.node.looks()
+        gone = {one.pod_uid for one in self.node.holders.value} - self.node.api.keys()
+        assert not gone, f"units are kept for {gone} for ever"
         free = self.free()
         if free:
             made = self.place(free[:1], 1)
@@ -205,11 +227,11 @@ class _Forgetting(RuleBasedStateMachine):
             assert self.node.listed[made.uid, "main"] == (free[0],)
             assert self.node.start(made.uid, "main")
 
-    @precondition(lambda self: hasattr(self, "node") and self.node.using)
+    @precondition(lambda self: hasattr(self, "node") and self.running())
     @rule(data=st.data())
     def at_rest_a_container_that_starts_anew_has_its_own_units(self, data: st.DataObject) -> None:
         """Where nobody else can be asking."""
-        uid, container = data.draw(st.sampled_from(sorted(self.node.using)))
+        uid, container = data.draw(st.sampled_from(self.running()))
         before = self.node.using[uid, container]
         for pod in self.living:
             if not any(owner == pod.uid for owner, _ in self.node.using):

@@ -292,3 +292,9 @@ def test_the_whole_grant_of_a_container_is_not_taken_for_shares() -> None:
     gpus = a_node(a_gpu("GPU-0", FRACTIONS))
     pods = by_uid(a_pod("a", a_grant(whole("GPU-0"))))
     assert report_holders(gpus, (held("a", SHARE, "share-0"),), pods) == ()
+
+
+def test_what_a_pod_that_went_may_still_use_has_a_holder_of_which_nothing_is_known_in_the_api() -> None:
+    went = msgspec.structs.replace(held("a", GPU, "GPU-0"), listed=False)
+    holder = node_report(a_node(a_gpu("GPU-0")), (went,), {}).holders[0]
+    assert (holder.device, holder.pod_uid, holder.foreign) == ("GPU-0", "", "team/a")

@@ -73,16 +73,21 @@ def test_what_has_started_is_told_by_the_pods_status(
 def test_a_pod_that_ends_is_finished_and_one_that_goes_is_gone() -> None:
     async def story(world: AgentWorld) -> None:
         uid = world.pod("mine", main={GPU: "2"})
-        _, topic = follow(world)
+        pods, topic = follow(world)
         await world.after(1.0)
         since_s = topic.value[uid].first_seen_s
         world.phase("mine", "Succeeded")
         await world.after(1.0)
         assert topic.value[uid].finished
         assert topic.value[uid].first_seen_s == since_s
+        assert not pods.ended
         world.remove("mine")
+        other = world.pod("other", main={GPU: "1"})
+        await world.after(1.0)
+        world.remove("other")
         await world.after(1.0)
         assert topic.value == {}
+        assert (uid in pods.ended, other in pods.ended) == (True, False)
 
     in_agent_world(story)
 

@@ -192,8 +192,21 @@ def test_a_stranger_gets_nothing_that_a_running_pod_has() -> None:
 def test_a_kubelet_that_forgot_a_moment_ago_is_asked_before_a_refusal() -> None:
     """Our copy still says that it lists the pod that has ended since."""
     world = PluginWorld(FOUR, a_pod("old", 1), holders=(held("old", "GPU-0"),))
+    world.pods, world.holders, world.ended = {}, (), {"uid-old"}
+    world.add(a_pod("b", 1, grant=["GPU-0"]))
+    assert given(world, ALL) == ["GPU-0"]
+
+
+def test_a_pod_that_was_deleted_by_force_has_its_devices_until_its_containers_must_have_ended() -> None:
+    """The kubelet drops it at once and offers its devices while its containers take their grace."""
+    world = PluginWorld(FOUR, RUNS, holders=(held("a", "GPU-0"),))
+    world.catch_up()
     world.pods, world.holders = {}, ()
     world.add(a_pod("b", 1, grant=["GPU-0"]))
+    assert "team/a, which went from the API before it was finished" in refusal(world, ["GPU-0"])
+    world.catch_up()
+    assert [one.units for one in world.joined()] == [("GPU-0",)]
+    world.ended = {"uid-a"}
     assert given(world, ALL) == ["GPU-0"]
 
 

@@ -86,6 +86,10 @@ Readings = dict[DeviceId, GpuReading]
 """The newest readings of each GPU of the node."""
 
 
+GRACE_S = 30.0
+"""How long containers may take to end where their pod says nothing else."""
+
+
 class NodePod(msgspec.Struct, frozen=True):
     """A pod of this node, as far as the agent cares.
 
@@ -112,6 +116,9 @@ class NodePod(msgspec.Struct, frozen=True):
     started: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
     lenders: frozenset[str] = frozenset()
+    grace_s: float = GRACE_S
+    """How long its containers may go on after it was told to end, in its own words."""
+
     first_seen_s: float = 0.0
     """When the agent first saw it, on the monotonic clock."""
 

@@ -59,6 +59,7 @@ class KubeletSide:
             gpus,
             lambda: self.pods.listed,
             lambda: reported_holders(client, settings.node, boot_id),
+            lambda: self.pods.ended,
         )
         lister = PodResources(settings.pod_resources)
         self.watch = HolderWatch(lister, settings.device_plugins, known_pods, self.holders, witnesses)

@@ -4,20 +4,20 @@ The kubelet names units and no pod, so after an answer any container that may ha
 them: until the kubelet lists the units with a container, or none of those that may have asked is left.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from gpufleet.agent.known import Holders, NodePods
-from gpufleet.agent.kubelet.holder_record import Answer, Place
+from gpufleet.agent.known import Holders
+from gpufleet.agent.kubelet.holder_record import Answer
 
 
 def open_answers(
-    answers: Iterable[Answer], holders: Holders, pods: NodePods, *, complete: bool = True
+    answers: Iterable[Answer], holders: Holders, is_gone: Callable[[str], bool]
 ) -> Iterator[Answer]:
     """The answers that are still open, each with the containers that may have the units now.
 
-    ``complete`` says that ``pods`` are all pods of the node.
+    ``is_gone`` says of a pod's UID that none of its containers runs or will.
     """
     listed = [one for one in holders if one.listed and one.units]
     for answer in answers:
@@ -29,12 +29,7 @@ def open_answers(
         possible = tuple(
             place
             for place in answer.possible
-            if (place.pod_uid, place.container) not in served and _may_live(place, pods, complete=complete)
+            if (place.pod_uid, place.container) not in served and not is_gone(place.pod_uid)
         )
         if possible:
             yield msgspec.structs.replace(answer, possible=possible)
-
-
-def _may_live(place: Place, pods: NodePods, *, complete: bool) -> bool:
-    pod = pods.get(place.pod_uid)
-    return not complete if pod is None else not pod.finished

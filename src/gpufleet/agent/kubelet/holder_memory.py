@@ -1,7 +1,8 @@
 """Who holds what, also where the kubelet has lost its memory of it.
 
-A container that started keeps its units until its pod is finished, whatever the kubelet forgot. What the
-kubelet lists counts first. For a container that it does not list, what it listed before counts, as
+A container that started keeps its units until its pod is finished, whatever the kubelet forgot; of a pod
+that went from the API before it was finished, until its containers must have ended (``vanished_pods``).
+What the kubelet lists counts first. For a container that it does not list, what it listed before counts, as
 the agent's own record has it (``holder_record``) and the node's report in the API; answers to Allocate that
 the container may have taken up are added, and so is what these witnesses say beyond each other. The grant
 counts where nothing else does. Of a container that runs and of which no witness knows the units,
@@ -10,14 +11,15 @@ a holder without units is told.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
 from gpufleet.agent.known import Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.kubelet.answers import open_answers
-from gpufleet.agent.kubelet.holder_record import Answer, HolderRecord, Kept, Memory
+from gpufleet.agent.kubelet.holder_record import Answer, HolderRecord, Kept, Memory, Place
 from gpufleet.agent.kubelet.reported_holders import kept_of_report
+from gpufleet.agent.kubelet.vanished_pods import VanishedPods
 from gpufleet.agent.plugin.granted_units import UnitIndex
 from gpufleet.agent.plugin.units import Units, node_units
 from gpufleet.kube import keys
@@ -35,11 +37,15 @@ Key = tuple[str, str, str]
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The node at one moment. ``complete`` says that ``pods`` are all of its pods."""
+    """The node at one moment. ``complete`` says that ``pods`` are all of its pods.
+
+    ``ended`` are pods that were finished before they went from the API.
+    """
 
     node: NodeGpus
     pods: NodePods
     complete: bool = True
+    ended: Collection[str] = ()
 
 
 class HolderMemory:
@@ -52,6 +58,7 @@ class HolderMemory:
         self._clock_s = clock_s
         left = self._record.load()
         self._kept: dict[Key, Kept] = {_key(one): one for one in left.holders}
+        self._vanished = VanishedPods(left.pods, clock_s)
         self._reported: tuple[Holder, ...] = ()
         self._missed_since_s: dict[Key, float] = {}
         self._turn = asyncio.Lock()
@@ -66,6 +73,10 @@ class HolderMemory:
     def report_said(self, holders: tuple[Holder, ...]) -> None:
         """What the node's report said when the agent began."""
         self._reported = tuple(one for one in holders if one.pod_uid)
+
+    def kubelet_silent(self) -> None:
+        """The kubelet was asked what it lists, and did not answer."""
+        self._vanished.kubelet_silent()
 
     async def answered(self, answer: Answer) -> None:
         """An Allocate is about to be answered so; on the disk before the kubelet hears of it."""
@@ -87,7 +98,7 @@ class HolderMemory:
             return
         async with self._turn:
             kept = tuple(self._kept[key] for key in sorted(self._kept))
-            await asyncio.to_thread(self._record.save, Memory(kept, self.answers))
+            await asyncio.to_thread(self._record.save, Memory(kept, self.answers, self._vanished.last))
 
     def joined(self, listed: Holders, seen: Seen) -> Holders:
         """What the kubelet lists, and what containers hold of which it knows nothing any more."""
@@ -95,7 +106,8 @@ class HolderMemory:
         index = UnitIndex(seen.node, units)
         known = {(one.pod_uid, one.container, one.resource) for one in listed}
         self._learn(listed, known, seen, index, units)
-        self.answers = tuple(open_answers(self.answers, listed, seen.pods, complete=seen.complete))
+        self.answers = tuple(open_answers(self.answers, listed, lambda uid: self._is_gone(uid, seen)))
+        self._watch(seen)
         found = {key: _held(one) for key, one in self._kept.items() if key not in known}
         found |= _only_granted([*listed, *found.values()], seen.pods, index)
         self._add_answers(found, known, seen.pods)
@@ -111,20 +123,37 @@ class HolderMemory:
             told = [uid for uid in told if uid != one.pod_uid]
             if _key(one) not in known:
                 self._kept[_key(one)] = _and(self._kept.get(_key(one)), one)
+        self._watch(seen)
         self._reported = tuple(
-            one for one in self._reported if one.pod_uid in told and not _is_gone(one.pod_uid, seen)
+            one for one in self._reported if one.pod_uid in told and not self._is_gone(one.pod_uid, seen)
         )
         self._kept = {
-            key: one for key, one in self._kept.items() if key in known or not _is_gone(one.pod_uid, seen)
+            key: one
+            for key, one in self._kept.items()
+            if key in known or not self._is_gone(one.pod_uid, seen)
         }
 
+    def _watch(self, seen: Seen) -> None:
+        """Take note of the pods of all that is remembered."""
+        asked = {place.pod_uid for answer in self.answers for place in answer.possible}
+        told = {one.pod_uid for one in self._reported}
+        held = {one.pod_uid for one in self._kept.values()}
+        self._vanished.look(asked | told | held, seen.pods, complete=seen.complete)
+
+    def _is_gone(self, uid: str, seen: Seen) -> bool:
+        """Whether no container of a pod runs or will."""
+        pod = seen.pods.get(uid)
+        if pod is not None:
+            return pod.finished
+        return seen.complete and (uid in seen.ended or self._vanished.is_over(uid))
+
     def _add_answers(self, found: dict[Key, Held], known: set[Key], pods: NodePods) -> None:
-        """A container that started may have taken up any answer that it may have asked for."""
+        """A container that started, or whose pod went, may have taken up any answer that it asked for."""
         for answer in self.answers:
             for place in answer.possible:
                 pod, key = pods.get(place.pod_uid), (place.pod_uid, place.container, answer.resource)
-                if pod is not None and place.container in pod.started and key not in known:
-                    before = found.get(key) or _of(pod, place.container, answer.resource)
+                if (pod is None or place.container in pod.started) and key not in known:
+                    before = found.get(key) or _asked(place, answer.resource)
                     units = tuple(sorted({*before.units, *answer.units}))
                     found[key] = msgspec.structs.replace(before, units=units)
 
@@ -161,13 +190,13 @@ def _and(before: Kept | None, more: Kept) -> Kept:
     return msgspec.structs.replace(more, units=tuple(sorted({*before.units, *more.units})))
 
 
-def _is_gone(uid: str, seen: Seen) -> bool:
-    pod = seen.pods.get(uid)
-    return seen.complete if pod is None else pod.finished
-
-
 def _of(pod: NodePod, container: str, resource: str, units: Iterable[str] = ()) -> Held:
     return Held(pod.namespace, pod.name, container, resource, tuple(sorted(units)), pod.uid, listed=False)
+
+
+def _asked(place: Place, resource: str) -> Held:
+    namespace, _, name = place.pod.partition("/")
+    return Held(namespace, name, place.container, resource, (), place.pod_uid, listed=False)
 
 
 Places = set[tuple[str, str]]

@@ -1,9 +1,9 @@
 """Who holds what, on the agent's own disk: what is left where the kubelet loses its memory.
 
-Each container with the units that the kubelet gave it, and each answer to Allocate of which nobody knows
-yet which container took it up. The file holds for one boot. One that is torn, was changed, is of another
-version or boot, or could not be written, is treated as absent with its reason; other witnesses
-(``holder_memory``) then count alone.
+Each container with the units that the kubelet gave it, each answer to Allocate of which nobody knows
+yet which container took it up, and the pods of both as last seen. The file holds for one
+boot. One that is torn, was changed, is of another version or boot, or could not be written, is treated as
+absent with its reason; other witnesses (``holder_memory``) then count alone.
 """
 
 import logging
@@ -46,11 +46,23 @@ class Answer(msgspec.Struct, frozen=True):
     possible: tuple[Place, ...]
 
 
+class LastSeen(msgspec.Struct, frozen=True):
+    """A pod that may hold something: its grace as last seen, and since when the API has it no more.
+
+    The moment is of the machine's monotonic clock.
+    """
+
+    pod_uid: str
+    grace_s: float
+    gone_since_s: float | None = None
+
+
 class Memory(msgspec.Struct, frozen=True):
     """All that is kept."""
 
     holders: tuple[Kept, ...] = ()
     answers: tuple[Answer, ...] = ()
+    pods: tuple[LastSeen, ...] = ()
 
 
 class _Data(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ with what they have.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -50,14 +50,16 @@ async def _no_report() -> tuple[Holder, ...]:
 class Witnesses(msgspec.Struct, frozen=True):
     """Who else knows what containers hold, besides the kubelet.
 
-    ``pods_complete`` says whether the topic of pods has all of the node; ``report`` reads what the node's own
-    report says, once, and may raise WorldError and TimeoutError.
+    ``pods_complete`` says whether the topic of pods has all of the node, and ``ended`` which pods were
+    finished before they went; ``report`` reads what the node's own report says, once, and may raise
+    WorldError and TimeoutError.
     """
 
     memory: HolderMemory = msgspec.field(default_factory=HolderMemory)
     gpus: Topic[NodeGpus] = msgspec.field(default_factory=lambda: Topic(NodeGpus("")))
     pods_complete: Callable[[], bool] = lambda: True
     report: Callable[[], Awaitable[tuple[Holder, ...]]] = _no_report
+    ended: Callable[[], Collection[str]] = tuple
 
 
 class HolderWatch:
@@ -109,7 +111,11 @@ class HolderWatch:
         # One at a time: an older answer of the kubelet must not come after a newer one.
         async with self._turn:
             await self._recall()
-            listed = await self._lister.list()
+            try:
+                listed = await self._lister.list()
+            except KubeletError:
+                self._witnesses.memory.kubelet_silent()
+                raise
             record: tuple[Recorded, ...] = ()
             try:
                 record = read_record(self._folder)
@@ -119,7 +125,7 @@ class HolderWatch:
                 )
             pods, memory = self._pods.value, self._witnesses.memory
             gpus = self._witnesses.gpus.value
-            seen = Seen(gpus, pods, self._witnesses.pods_complete())
+            seen = Seen(gpus, pods, self._witnesses.pods_complete(), self._witnesses.ended())
             holders = memory.joined(join_holders(listed, record, pods), seen)
             await memory.keep()
             self.known, self.problem, self._seen = True, "", gpus

@@ -7,11 +7,11 @@ kubelet, which has a watch of its own; whoever must not be behind asks the serve
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
-from gpufleet.agent.known import NodePod, NodePods
+from gpufleet.agent.known import GRACE_S, NodePod, NodePods
 from gpufleet.agent.topic import Topic
 from gpufleet.kube import keys
 from gpufleet.kube.backoff import ONE_TRY
@@ -31,6 +31,9 @@ from gpufleet.model.resource_names import is_extended
 
 LOG = logging.getLogger(__name__)
 ASK_LIMIT_S = 5.0
+ENDED_MOST = 1000
+"""Far more than end between two looks at them."""
+
 ALWAYS = "Always"
 """The restart policy of an init container that goes on beside the others, and lends nothing."""
 
@@ -75,6 +78,7 @@ class _Container(Structure, frozen=True):
 class _Spec(Structure, frozen=True):
     init_containers: tuple[_Container, ...] = ()
     containers: tuple[_Container, ...] = ()
+    termination_grace_period_seconds: float = GRACE_S
 
     @property
     def all_containers(self) -> tuple[_Container, ...]:
@@ -123,6 +127,7 @@ class _Metadata(Structure, frozen=True):
     uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: float = 0.0
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -152,6 +157,12 @@ class Pods:
         )
         self._known: NodePods = {}
         self._news = asyncio.Event()
+        self._ended: dict[str, None] = {}
+
+    @property
+    def ended(self) -> Collection[str]:
+        """The UIDs of pods that were finished when they went."""
+        return self._ended.keys()
 
     @property
     def listed(self) -> bool:
@@ -195,7 +206,7 @@ class Pods:
             case Appeared(pod) | Changed(_, pod):
                 self._known[pod.metadata.uid] = self._read(pod)
             case Vanished(pod):
-                self._known.pop(pod.metadata.uid, None)
+                self._gone(pod.metadata.uid)
             case Unreadable():
                 # Its last readable version stays: what it was granted is not given away.
                 if change.uid not in self._known:
@@ -203,10 +214,17 @@ class Pods:
                         change.uid, change.namespace, change.name, change.problem
                     )
             case UnreadableGone():
-                self._known.pop(change.uid, None)
+                self._gone(change.uid)
             case Listed():
                 pass
         self._news.set()
+
+    def _gone(self, uid: str) -> None:
+        before = self._known.pop(uid, None)
+        if before is not None and before.finished:
+            self._ended[uid] = None
+            while len(self._ended) > ENDED_MOST:
+                del self._ended[next(iter(self._ended))]
 
     def _read(self, pod: _Pod) -> NodePod:
         metadata = pod.metadata
@@ -224,6 +242,7 @@ class Pods:
             started=frozenset(one.name for one in pod.status.containers if one.started),
             running=frozenset(one.name for one in pod.status.containers if one.state.running is not None),
             lenders=frozenset(one.name for one in pod.spec.init_containers if one.restart_policy != ALWAYS),
+            grace_s=max(pod.spec.termination_grace_period_seconds, metadata.deletion_grace_period_seconds),
             first_seen_s=self._since(metadata.uid),
         )
         text = metadata.annotations.get(keys.GRANT)

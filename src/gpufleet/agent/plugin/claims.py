@@ -84,7 +84,12 @@ def waiting(
         and (pod.uid, container) not in claimed
     )
     claims = (*_open(granted), *_returning(resource, pods, mine))
-    open_ones = [one for one in open_answers(answers, mine, pods) if one.resource == resource]
+
+    def is_finished(uid: str) -> bool:
+        """Of a pod that is not there any more the memory says when it is over."""
+        return uid in pods and pods[uid].finished
+
+    open_ones = [one for one in open_answers(answers, mine, is_finished) if one.resource == resource]
     return Waiting(claims, strangers, (*_takings(granted, pods, mine), *_answered(open_ones, pods)))
 
 
@@ -116,12 +121,18 @@ def _returning(resource: str, pods: NodePods, holders: Iterable[Held]) -> Iterat
 
 
 def _takings(granted: Iterable[_Granted], pods: NodePods, holders: Iterable[Held]) -> Iterator[Taking]:
-    """What is held by pods that are not finished, and what containers that started must hold."""
+    """What is held by pods that are not known to be finished, and what containers that started must hold."""
     seen = set()
     for held in holders:
-        pod = pods.get(held.pod_uid) if held.pod_uid else None
-        if pod is None or pod.finished:
-            # A pod that is gone holds nothing, and the kubelet offers nothing of one that it alone knows.
+        if not held.pod_uid:
+            # The kubelet offers nothing of a pod that it alone knows.
+            continue
+        pod = pods.get(held.pod_uid)
+        if pod is None:
+            # It went before it was finished, as far as is known: its containers may run on.
+            yield Taking(held.pod_uid, held.title, held.container, frozenset(held.units), vanished=True)
+            continue
+        if pod.finished:
             continue
         seen.add((pod.uid, held.container))
         lends = held.container in pod.lenders and held.container not in pod.running

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gpufleet.agent.errors import RefusedError
-from gpufleet.agent.known import Gpu, NodeGpus, NodePod
+from gpufleet.agent.known import Gpu, Held, NodeGpus, NodePod
+from gpufleet.agent.plugin.units import device_of
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Fractions
+from gpufleet.kube import keys
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
@@ -66,6 +68,29 @@ def check_parts(
     return tuple(
         _checked(part, epoch, gpus, [one for one in rivals if one.part.id == part.id]) for part in parts
     )
+
+
+def check_not_held(
+    pod: NodePod, parts: Sequence[GrantedDevice], gpus: NodeGpus, holders: Iterable[Held]
+) -> None:
+    """Raises RefusedError where another pod has one of these GPUs, or a part of it, as something else."""
+    cards = {part.id for part in parts}
+    for held in holders:
+        own = held.pod_uid == pod.uid or (not held.pod_uid and held.title == pod.title)
+        if held.resource == keys.GPU_SHARE or own:
+            continue
+        for unit in held.units:
+            card = _card(device_of(unit), gpus)
+            if card in cards:
+                raise RefusedError(
+                    f"the GPU {card} of this grant is held by container {held.container} of {held.title} as "
+                    f"{held.resource} ({unit}); shares of it are given when that pod has ended"
+                )
+
+
+def _card(device: str, gpus: NodeGpus) -> str:
+    """The card of an instance; of anything else itself."""
+    return next((gpu.uuid for gpu in gpus.gpus if gpu.instance(device) is not None), device)
 
 
 def _checked(part: GrantedDevice, epoch: int, gpus: NodeGpus, rivals: Sequence[Rival]) -> Gpu:

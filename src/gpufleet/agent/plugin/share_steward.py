@@ -29,6 +29,7 @@ from gpufleet.agent.plugin.share_files import KIND, ShareFiles, ShareGiven
 from gpufleet.agent.plugin.share_owner import Owner, abandoned, granted_shares, listed_owners, recorded_owners
 from gpufleet.agent.plugin.share_rules import (
     Rival,
+    check_not_held,
     check_parts,
     granted_parts,
     has_started_share,
@@ -130,6 +131,9 @@ class ShareSteward:
             recorded = self._recorded(slots)
             try:
                 owners, pods = await self._owners(recorded, slots)
+                holders = self._world.holders.value
+                if not self._world.whole():
+                    holders = await self._world.ask_holders()
             except (WorldError, TimeoutError) as problem:
                 if self._had_it_before(recorded):
                     return
@@ -142,12 +146,13 @@ class ShareSteward:
             if len({owner.pod_uid for owner in owners}) > 1:
                 raise RefusedError("two pods hold the same slots for shares by the kubelet's own record")
             try:
-                self._give_all(owners, pods)
+                self._give_all(owners, pods, holders)
             except RefusedError:
                 # What is in the way may be left of a pod that is gone.
-                if not await self._sweep():
+                swept, fresh = await self._sweep(), await self._fresh(holders)
+                if not swept and fresh == holders:
                     raise
-                self._give_all(owners, pods)
+                self._give_all(owners, pods, fresh)
             for owner in owners:
                 pod, taken = pods[owner.pod_uid], tuple(sorted(slots))
                 kept = Kept(pod.uid, pod.namespace, pod.name, owner.container, self.resource, taken)
@@ -217,6 +222,12 @@ class ShareSteward:
 
     def _has_started(self, pod_uid: str, container: str) -> bool:
         return any(self._files.of(pod_uid, container))
+
+    async def _fresh(self, known: Holders) -> Holders:
+        """Who holds what now; what is known where the kubelet does not answer."""
+        with contextlib.suppress(WorldError, TimeoutError):
+            return await self._world.ask_holders()
+        return known
 
     def _suspects(self) -> list[tuple[str, ShareGiven]]:
         """What was given to whom we do not know as living."""
@@ -301,21 +312,22 @@ class ShareSteward:
                 return True
         return False
 
-    def _give_all(self, owners: tuple[Owner, ...], pods: NodePods) -> None:
+    def _give_all(self, owners: tuple[Owner, ...], pods: NodePods, holders: Holders) -> None:
         """Any of these containers of one pod may be the one that starts; one that may not keeps none back."""
         refusals = []
         for owner in owners:
             try:
-                self._give(owner, pods)
+                self._give(owner, pods, holders)
             except RefusedError as refusal:
                 refusals.append(refusal)
         if len(refusals) == len(owners):
             raise refusals[0]
 
-    def _give(self, owner: Owner, pods: NodePods) -> None:
+    def _give(self, owner: Owner, pods: NodePods, holders: Holders) -> None:
         pod = pods[owner.pod_uid]
         parts = granted_parts(pod, owner.container, len(owner.slots))
         gpus = check_parts(pod, parts, self._world.gpus.value, self._rivals(pod, pods))
+        check_not_held(pod, parts, self._world.gpus.value, holders)
         epoch = 0 if pod.grant is None else pod.grant.epoch
         share = ShareGiven(pod.uid, pod.title, owner.container, epoch, parts)
         edits = cdi.CdiEdits()
@@ -362,10 +374,9 @@ def _lives(given: ShareGiven, pods: NodePods) -> bool:
 
 
 def _is_held(given: ShareGiven, holders: Holders) -> bool:
-    """By the kubelet, which may not know the pod's UID any more."""
+    """By the kubelet, which may not know the pod's UID any more, or where a pod that went may run on."""
     return any(
-        held.listed
-        and held.resource == keys.GPU_SHARE
+        held.resource == keys.GPU_SHARE
         and (
             held.pod_uid == given.pod_uid
             or (not held.pod_uid and f"{held.namespace}/{held.pod}" == given.pod)

@@ -7,7 +7,8 @@ a part of somebody's grant and is refused, with that pod's name. Two claims of t
 other's units that way, and each still has as many as it was granted; what was recorded is reported as
 fact afterwards, and the scheduler's books follow it.
 
-What a container holds is no other's until its pod is finished, also where the kubelet forgot it. Such a
+What a container holds is no other's until its pod is finished, also where the kubelet forgot it and where
+the pod went from the API before. Such a
 container asks again when it starts anew (a claim that ``returns``); it gets its own units back where no
 other pod can be the one that asks.
 """
@@ -54,7 +55,7 @@ class Taking(msgspec.Struct, frozen=True):
     """Units that a container has, or may have. Without units it is unknown which they are.
 
     ``lends`` says that those after it in its own pod may have them too, ``answered`` that an answer under way
-    may be that container's.
+    may be that container's, and ``vanished`` that its pod went from the API before it was finished.
     """
 
     uid: str
@@ -63,6 +64,7 @@ class Taking(msgspec.Struct, frozen=True):
     units: frozenset[str]
     lends: bool = False
     answered: bool = False
+    vanished: bool = False
 
     def keeps_from(self, uid: str, container: str) -> bool:
         """Whether its units are none for this container."""
@@ -169,6 +171,11 @@ def check_free(asked: Collection[str], takings: Iterable[Taking], uid: str = "",
             raise RefusedError(
                 f"{which} was given a moment ago, perhaps to container {one.container} of "
                 f"{one.pod}, and the kubelet does not say yet who has it"
+            )
+        if touched and one.vanished:
+            raise RefusedError(
+                f"{which} belongs to container {one.container} of {one.pod}, which went from the API before "
+                "it was finished, so its container may run on; it is free when the grace of that pod is over"
             )
         if touched:
             raise RefusedError(

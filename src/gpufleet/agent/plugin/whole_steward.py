@@ -81,6 +81,11 @@ class _Look(msgspec.Struct, frozen=True):
         """The pods without a grant that may be asking for so many."""
         return [one for one in self.waiting.strangers if one.size == size]
 
+    @property
+    def vanishing(self) -> bool:
+        """Whether a pod went whose end we may be about to hear of."""
+        return any(one.pod_uid and one.pod_uid not in self.pods for one in self.holders)
+
     def askers(self, size: int) -> list[Asker]:
         """The containers that may be asking for so many, with a grant or without."""
         claims = [(one.pod, one.container) for one in self.waiting.claims if one.wants == size]
@@ -182,7 +187,7 @@ class WholeSteward:
     ) -> Decision:
         """What is decided; a refusal is decided anew on what the kubelet and the API server say then.
 
-        It waits a little where a pod without a grant is in the way.
+        It waits a little where a pod without a grant is in the way, or one that went a moment ago.
         """
         limit_s = self._known.clock_s() + UNSURE_S
         fresh = not self._known.whole()
@@ -191,7 +196,7 @@ class WholeSteward:
             try:
                 return decide(look)
             except RefusedError:
-                waits = look.rivals(size) and self._known.clock_s() < limit_s
+                waits = (look.rivals(size) or look.vanishing) and self._known.clock_s() < limit_s
                 if look.fresh and not waits:
                     raise
             pods, fresh = None, True
@@ -208,7 +213,7 @@ class WholeSteward:
                 LOG.warning("the node's pods are not known for certain", extra={"problem": str(problem)})
                 pods, silent = known.pods.value, _SILENT
         look = self._seen(pods, holders, silent, fresh=False)
-        if not look.rivals(size) and not fresh:
+        if not look.rivals(size) and not look.vanishing and not fresh:
             return look
         try:
             holders = await known.ask_holders()

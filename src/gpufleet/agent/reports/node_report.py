@@ -151,10 +151,13 @@ def _shares(held: Held, pod: NodePod | None) -> Iterator[wire.Holder]:
 
 
 def _holder(held: Held, pod: NodePod | None, name: str, unit: UnitOf, part: DeviceName | None) -> wire.Holder:
-    """What a unit is; ``part`` is its name where it is a device of the report by itself."""
+    """What a unit is; ``part`` is its name where it is a device of the report by itself.
+
+    The UID of a pod that went from the API says nothing to a scheduler; without one it places nothing there.
+    """
     holder = wire.Holder(
         unit.gpu.uuid if part is None else part.id,
-        held.pod_uid,
+        "" if pod is None and not held.listed else held.pod_uid,
         held.container,
         foreign=""
         if pod is not None and pod.grant is not None
