@@ -58,7 +58,7 @@ class QuotaLedger:
                 self._state(queue, arrivals)
             case event.QueueRemoved(name):
                 known = self.queues.pop(name, None)
-                if known is not None and known.parent is not None:
+                if known is not None and known.parent is not None and name != DEFAULT_QUEUE:
                     self.gone[name] = known.parent
                 self.drained_at.pop(name, None)
             case event.PricesSet(prices):

@@ -152,6 +152,8 @@ class QueueTree:
             self.store.make_queue_room(row + 1, 0)
             self._clear(row)
             self._bound_outside()
+            # Work that is heard of after its queue was deleted counts above it, too.
+            self.is_stale |= name in self._gone
         return row
 
     def drop(self, row: int) -> None:
@@ -214,7 +216,8 @@ class QueueTree:
             return False
         for quota in known.quotas:
             self.resources.drop(quota.resource)
-        if known.parent is not None:
+        # Work may start in a default queue that is not described: it is outside of the tree from then on.
+        if known.parent is not None and name != DEFAULT_QUEUE:
             self._gone[name] = known.parent
         self.drop(self.row_by_name[name])
         self.is_stale = True
