@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli import main as cli
+from gpufleet.kube.keys import GRANT
+from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.localkube import persistent, simulated_nodes
 from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
@@ -19,6 +21,7 @@ from gpufleet.localkube.node import caretaker, cgroups, images, machine
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.network import HeldNetwork, ip
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
+from tests.kube.manifests.real_server import Person
 from tests.localkube.cluster import KUBERNETES, a_cluster, a_scheduled_real_node, program, real_node_programs
 from tests.localkube.real_node import (
     PODS,
@@ -61,6 +64,17 @@ def cpu_cores(real: LocalCluster) -> float:
 
 def asking_for(cores: float) -> Object:
     return {"requests": {"cpu": f"{int(cores * 1000)}m"}}
+
+
+def bind_as_ours(cluster: LocalCluster, name: str) -> None:
+    """What our scheduler would do that takes the node for larger than it is."""
+    grant = '{"v":1,"epoch":1000,"containers":{}}'
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODE_NAME}
+    metadata = {"name": name, "annotations": {GRANT: grant}}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+    with Person(cluster, DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups) as scheduler:
+        status, answer = scheduler.ask("POST", f"{PODS}/{name}/binding", body)
+    assert status == 201, answer
 
 
 def bind(cluster: LocalCluster, name: str) -> None:
@@ -210,7 +224,7 @@ def test_a_node_that_turns_pods_away_is_left_alone(real: LocalCluster) -> None:
     too_much = asking_for(1000)
     for number in range(3):
         run_pod(real, f"big-{number}", SLEEP, too_much, nodeName="", schedulerName="another")
-        bind(real, f"big-{number}")
+        bind_as_ours(real, f"big-{number}")
         assert await_pod(real, f"big-{number}", "Failed")["status"]["reason"] == "OutOfcpu"
     run_pod(real, "careful", SLEEP, **ON_REAL_NODE)
     # The node has no taint in the API: it is us who leave it alone.

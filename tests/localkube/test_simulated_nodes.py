@@ -82,11 +82,18 @@ def test_a_report_with_a_wrong_field_is_refused(api: Api) -> None:
         api.call("POST", NODE_DEVICES, body)
 
 
+def placed(api: Api, wanted: Object, node: str) -> Object:
+    """A pod that is bound to a node by hand; with GPUs it may not name the node itself."""
+    made = api.call("POST", PODS, wanted)
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    name = wanted["metadata"]["name"]
+    api.call("POST", f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
+    return made
+
+
 def test_a_pod_that_is_bound_runs(api: Api) -> None:
     with api:
-        api.call("POST", PODS, pod("bound", 1))
-        target = {"apiVersion": "v1", "kind": "Node", "name": "gpu-002"}
-        api.call("POST", f"{PODS}/bound/binding", {"metadata": {"name": "bound"}, "target": target})
+        placed(api, pod("bound", 1), "gpu-002")
         running = await_phase(api, "bound", "Running")
         assert {one["type"]: one["status"] for one in running["status"]["conditions"]}["Ready"] == "True"
         assert running["status"]["podIP"]
@@ -101,26 +108,26 @@ def test_a_pod_made_anew_under_its_name_outlives_the_late_end_of_the_first(
     cluster: LocalCluster, api: Api
 ) -> None:
     with api:
-        first = api.call("POST", PODS, pod("anew", 1, nodeName="gpu-003"))
+        first = placed(api, pod("anew", 1), "gpu-003")
         await_phase(api, "anew", "Running")
         os.kill(cluster.pid("kwok"), signal.SIGSTOP)
         try:
             api.call("DELETE", f"{PODS}/anew?gracePeriodSeconds=0")
-            second = api.call("POST", PODS, pod("anew", 1, nodeName="gpu-003"))
+            second = placed(api, pod("anew", 1), "gpu-003")
         finally:
             os.kill(cluster.pid("kwok"), signal.SIGCONT)
         assert second["metadata"]["uid"] != first["metadata"]["uid"]
         assert await_phase(api, "anew", "Running")["metadata"]["uid"] == second["metadata"]["uid"]
-        api.call("POST", PODS, pod("later", 1, nodeName="gpu-003"))
+        placed(api, pod("later", 1), "gpu-003")
         await_phase(api, "later", "Running")
         assert "deletionTimestamp" not in api.call("GET", f"{PODS}/anew")["metadata"]
 
 
 def test_a_pod_ends_after_the_time_it_names(api: Api) -> None:
     with api:
-        ending = pod("ending", 1, nodeName="gpu-001")
+        ending = pod("ending", 1)
         ending["metadata"]["annotations"] = {"gpufleet.io/simulated-run-time": "1s"}
-        api.call("POST", PODS, ending)
+        placed(api, ending, "gpu-001")
         assert await_phase(api, "ending", "Succeeded")["status"]["containerStatuses"][0]["state"][
             "terminated"
         ]

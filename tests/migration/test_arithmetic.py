@@ -213,7 +213,7 @@ def test_no_lengths_of_time(go: str) -> None:
         (b"\xff\xfe\x00", "not YAML"),
         (b"a: &x [1]\nb: *x", "has aliases"),
         (b"kind: ClusterQueue", "no Kubernetes object"),
-        (b"[" * 10_000, "not YAML"),
+        (b"[" * 10_000, "nested too deep"),
         (b"{apiVersion: v1, kind: Pod, metadata: {name: a}}", "found Pod"),
         (b"{apiVersion: v1, kind: Pod, metadata: {name: ../a}}", "not an object's name"),
         (

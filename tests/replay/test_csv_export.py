@@ -22,7 +22,6 @@ MICROSECONDS = 1_000_000
         "-1+1",
         "@SUM(A1)",
         "\t=1",
-        "\r=1",
         "\n=1",
         " =1",
         "\uff1d1",
@@ -35,6 +34,10 @@ MICROSECONDS = 1_000_000
 )
 def test_text_that_a_spreadsheet_would_run_is_escaped(text: str) -> None:
     assert safe_cell(text) == "'" + text
+
+
+def test_a_character_that_hides_a_formula_is_written_out() -> None:
+    assert safe_cell("\r=1") == r"\r=1"
 
 
 @pytest.mark.parametrize(
