@@ -68,8 +68,14 @@ READY_WAIT_S = 240.0
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A real node with the image on it, and the chart installed by helm."""
     archive = image()
-    values = {**VALUES, "image.digest": DIGEST.read_text(encoding="utf-8").strip()}
-    with a_cluster(tmp_path_factory.mktemp("chart"), "chart", real_node=True) as running:
+    folder = tmp_path_factory.mktemp("chart")
+    # What an agent of an earlier cluster of this machine left behind is of pods that this one does not know.
+    own = {
+        "image.digest": DIGEST.read_text(encoding="utf-8").strip(),
+        "agent.stateFolder": str(folder / "state"),
+    }
+    values = {**VALUES, **own}
+    with a_cluster(folder, "chart", real_node=True) as running:
         running.node.import_images(archive)
         scheduler = running.start_kube_scheduler(program("kube-scheduler"))
         try:
