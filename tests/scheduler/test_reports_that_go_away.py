@@ -162,13 +162,17 @@ def test_an_older_report_without_its_holders_frees_nothing() -> None:
     in_world(story)
 
 
-def test_an_older_report_whose_holders_have_gone_frees_nothing() -> None:
+def test_an_older_report_whose_holders_have_gone_frees_nothing_until_the_agent_reports_again() -> None:
     async def story(world: World) -> None:
         await full_node(world, 5)
         devices = listed(*(f"GPU-a-{number}" for number in range(8)))
         gone = [{"device": f"GPU-a-{number}", "podUID": f"gone-{number}"} for number in range(8)]
         put_report(world, {"devices": devices, "holders": gone})
+        await world.settle()
         more(world)
+        await world.settle()
+        assert len(running(world)) == 5
+        put_report(world, {"devices": devices, "holders": []})
         await world.settle()
         assert len(running(world)) == 8
         assert len({world.devices_of(name)[0] for name in running(world)}) == 8

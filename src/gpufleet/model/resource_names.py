@@ -36,6 +36,11 @@ def is_mig_instance(name: str) -> bool:
     return name.startswith(MIG_PREFIX)
 
 
+def mig_resource(profile: str) -> str:
+    """The resource of a MIG profile: 1g.5gb+me is nvidia.com/mig-1g.5gb.me."""
+    return f"{MIG_PREFIX}{profile.replace('+', '.')}"
+
+
 def is_huge_pages(name: str) -> bool:
     """True for preallocated memory pages of one size."""
     return name.startswith(HUGE_PAGES_PREFIX)

@@ -5,7 +5,7 @@ of them have to give way, and which use more memory than their share. What is do
 of ``device_conflicts`` and ``memory_offenders``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -15,13 +15,14 @@ from gpufleet.kube.objects.node_devices import MIG, WHOLE, Holder
 from gpufleet.model.device_id import device_name
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
+from gpufleet.model.resource_names import mig_resource
 from gpufleet.model.shape import GpuRequest
 from gpufleet.scheduler.device_conflicts import Overlap
 from gpufleet.scheduler.evictor import PlacedPod
 from gpufleet.scheduler.gangs import scheduled_at
 from gpufleet.scheduler.held_devices import Claim, Conflict, Devices, booked, conflicts
 from gpufleet.scheduler.memory_offenders import Offence
-from gpufleet.scheduler.node_gpus import HeldOnNode
+from gpufleet.scheduler.node_gpus import HeldOnNode, UnknownHeld
 from gpufleet.scheduler.places import Entry
 from gpufleet.scheduler.pod_reader import PodReader
 
@@ -127,6 +128,24 @@ class Holdings:
             opaque = opaque or not granted.readable
             ids |= dict.fromkeys(_devices_of(held.get(entry.name.uid, ())) or granted.ids)
         return HeldOnNode(tuple(ids), opaque)
+
+    def granted_on(self, entries: Iterable[Entry]) -> frozenset[DeviceId]:
+        """The devices that these pods were granted."""
+        return frozenset(one for entry in entries for one in self._grant(entry).ids)
+
+    def unknown_on(self, name: NodeName, known: Callable[[PodUid], bool]) -> UnknownHeld:
+        """What a node reports as held by pods that are not known."""
+        reported = self.reader.reported(name)
+        found = [one for one in reported if one.pod_uid and not known(PodUid(one.pod_uid))]
+        if not found:
+            return UnknownHeld()
+        instances = {one for one in found if one.mig_profile and _is_part(one)}
+        names = sorted(mig_resource(str(one.mig_profile)) for one in instances)
+        return UnknownHeld(frozenset(_devices_of(found)), tuple(names))
+
+    def named_on(self, name: NodeName) -> frozenset[PodUid]:
+        """The pods that a node's report names."""
+        return frozenset(PodUid(one.pod_uid) for one in self.reader.reported(name))
 
     def _grant(self, entry: Entry) -> "_Granted":
         """What a pod was granted, and when it was placed; read once, for nodes report often."""

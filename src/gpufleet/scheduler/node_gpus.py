@@ -9,8 +9,11 @@ hold: it was deleted, restored from a backup, or written over. Pods that were pl
 - A device that a pod holds and the report lacks is shown all the same, so that it is charged, and is given to
   nobody else. Where the node has more such devices than its kubelet counts beyond those reported, as many
   reported ones that nobody holds are closed: the report and the pods then name the same GPUs differently.
+- A device that the report says is held by a pod of which the API does not know that it is on the node, or
+  that it ended there, is closed until the report drops that holder: its container may run on.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -22,16 +25,24 @@ from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.node import Node
 
 
+class UnknownHeld(msgspec.Struct, frozen=True):
+    """Devices that pods hold which the API does not know, and MIG instances by their resources' names."""
+
+    devices: frozenset[DeviceId] = frozenset()
+    instances: tuple[str, ...] = ()
+
+
 class HeldOnNode(msgspec.Struct, frozen=True):
     """What the pods of a node hold, as they were granted it or as is reported.
 
     ``opaque`` says that a pod has a grant that cannot be read; ``promised`` are devices of pods that are on
-    their way there.
+    their way there. ``unknown`` is what is reported as held by pods which the API does not know.
     """
 
     ids: tuple[DeviceId, ...] = ()
     opaque: bool = False
     promised: tuple[DeviceId, ...] = ()
+    unknown: UnknownHeld = UnknownHeld()
 
     @property
     def by_id(self) -> bool:
@@ -59,7 +70,7 @@ def with_missing(node: Node, written: wire.Node, held: HeldOnNode, taken: frozen
     if not lacking:
         return node
     beyond = max(0, counted_gpus(written) - len(node.devices))
-    held_by_others = {*held.ids, *held.promised}
+    held_by_others = {*held.ids, *held.promised, *held.unknown.devices}
     closed: set[DeviceId] = set()
     for device in node.devices:
         if len(closed) < len(lacking) - beyond and device.id not in held_by_others:
@@ -67,6 +78,18 @@ def with_missing(node: Node, written: wire.Node, held: HeldOnNode, taken: frozen
     shown = [_closed(device) if device.id in closed else device for device in node.devices]
     ghosts = [_closed(labelled_device(one, written)) for one in lacking if one not in taken]
     return msgspec.structs.replace(node, devices=(*shown, *ghosts))
+
+
+def with_unknown(node: Node, held: HeldOnNode) -> Node:
+    """A node on which nothing is given beside pods that the API does not know."""
+    if held.unknown == UnknownHeld():
+        return node
+    closed, instances = held.unknown.devices, Counter(held.unknown.instances)
+    shown = (_closed(device) if device.id in closed else device for device in node.devices)
+    free = ((name, max(0, amount - instances[name])) for name, amount in node.allocatable.other)
+    other = tuple((name, amount) for name, amount in free if amount)
+    allocatable = msgspec.structs.replace(node.allocatable, other=other)
+    return msgspec.structs.replace(node, devices=tuple(shown), allocatable=allocatable)
 
 
 def missing(held: Iterable[DeviceId], shown: Iterable[Device]) -> list[DeviceId]:

@@ -7,7 +7,7 @@ understood costs the node its work with GPUs and nothing else (``node_gpus``).
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -27,7 +27,16 @@ from gpufleet.model.errors import printable
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.volumes import Attachment
-from gpufleet.scheduler.node_gpus import HeldOnNode, agent_reports, missing, unreported, with_missing
+from gpufleet.scheduler.device_claims import DeviceClaims
+from gpufleet.scheduler.node_gpus import (
+    HeldOnNode,
+    UnknownHeld,
+    agent_reports,
+    missing,
+    unreported,
+    with_missing,
+    with_unknown,
+)
 from gpufleet.scheduler.node_trust import DISTRUST, NodeTrust
 
 LOG = logging.getLogger(__name__)
@@ -44,6 +53,14 @@ class OnNodes(Protocol):
         """The devices of pods that are on their way to a node."""
         ...
 
+    def granted_on(self, node: NodeName) -> frozenset[DeviceId]:
+        """What the unfinished pods of a node were granted."""
+        ...
+
+    def unknown_on(self, node: NodeName) -> UnknownHeld:
+        """What a node reports as held by pods that the API does not know there."""
+        ...
+
 
 class NoPods:
     """Nodes on which nothing runs."""
@@ -55,6 +72,14 @@ class NoPods:
     def promised_on(self, _node: NodeName) -> tuple[DeviceId, ...]:
         """Nothing."""
         return ()
+
+    def granted_on(self, _node: NodeName) -> frozenset[DeviceId]:
+        """Nothing."""
+        return frozenset()
+
+    def unknown_on(self, _node: NodeName) -> UnknownHeld:
+        """Nothing."""
+        return UnknownHeld()
 
 
 class NodeBook:
@@ -72,13 +97,21 @@ class NodeBook:
         self._last: dict[NodeName, tuple[Device, ...]] = {}
         self._lacking: dict[NodeName, list[DeviceId]] = {}
         self._shown_by: dict[DeviceId, NodeName] = {}
-        self._waits_for: dict[NodeName, NodeName] = {}
+        self._unknown: dict[NodeName, UnknownHeld] = {}
+        self.claims = DeviceClaims(
+            lambda name: cluster.find(resources.NODES, name) is not None,
+            self._granted_on,
+        )
         self._renamed: set[NodeName] = set()
 
     @property
     def unreported_count(self) -> int:
         """How many nodes get no work with GPUs for want of a report."""
         return sum(node.unreported for node in self.known.values())
+
+    def _granted_on(self, name: NodeName) -> frozenset[DeviceId]:
+        """What the unfinished pods of a node were granted, by whoever knows the pods by now."""
+        return self.pods.granted_on(name)
 
     def attach(self, change: Any) -> NodeName | None:
         """A volume is attached, or is no longer: the node that it is about."""
@@ -101,18 +134,25 @@ class NodeBook:
             if volume is not None and volume.spec.csi is not None:
                 yield Attachment(one.spec.attacher, volume.spec.csi.volume_handle)
 
-    def hear_report(self, name: NodeName, change: Any) -> None:
-        """The node's report changed, or cannot be read any more, or can again."""
+    def hear_report(self, name: NodeName, change: Any) -> set[NodeName]:
+        """The node's report changed, or cannot be read any more, or can again: other nodes it concerns."""
         if isinstance(change, Unreadable):
             self._unreadable[name] = f"NodeDevices {harmless(name)}: {printable(change.problem)}"
         elif not isinstance(change, Listed):
             self._unreadable.pop(name, None)
+        match change:
+            case Appeared(found) | Changed(_, found):
+                return self.claims.report(name, found)
+            case _:
+                return self.claims.without_report(name, ())
 
     def depends_on(self, name: NodeName, devices: set[DeviceId]) -> bool:
         """Whether pods with these devices, which came or went, change what the node has to give."""
         known = self.known.get(name)
         if known is None or known.unreported or name in self._lacking:
             return known is not None
+        if self.claims.shared(name) or self._unknown.get(name, UnknownHeld()) != self.pods.unknown_on(name):
+            return True
         if not devices:
             return False
         shown = {device.id for device in known.devices}
@@ -122,12 +162,26 @@ class NodeBook:
         """One of a node's objects changed: what that means for the engine."""
         written = self.cluster.find(resources.NODES, name)
         if written is None:
-            return [*self._forget(name), *self._free_for_others(name, at_s)]
+            return self._forget(name)
         devices = self.cluster.find(resources.NODE_DEVICES, name)
         if devices is not None and self.trust.offered(name, devices.spec.offered_since, at_s):
             LOG.info("a node's devices are offered anew, and it is trusted again", extra={"node": str(name)})
+        concerned = self._claim_grants(name, devices)
+        own = self._regard_own(name, written, devices, at_s)
+        return [*own, *(event for other in sorted(concerned) for event in self.regard(other, at_s))]
+
+    def _claim_grants(self, name: NodeName, report: NodeDevices | None) -> set[NodeName]:
+        """A node without a readable report claims what its pods were granted: other nodes it concerns."""
+        if report is not None and report.spec.devices and name not in self._unreadable:
+            return set()
+        return self.claims.without_report(name, self.pods.granted_on(name))
+
+    def _regard_own(
+        self, name: NodeName, written: wire.Node, report: NodeDevices | None, at_s: float
+    ) -> list[Event]:
+        """What a node's objects mean for itself, and for those that showed what it has."""
         try:
-            node = self._read(name, written, devices)
+            node = self._read(name, written, report)
         except ObjectError as problem:
             self._report(name, str(problem))
             return []
@@ -141,8 +195,7 @@ class NodeBook:
             self._renamed.add(name)
         self._release(name, {device.id for device in node.devices})
         self.known[name] = node
-        given_up = self._give_up_ghosts(node, at_s)
-        return [*given_up, NodeSet(node), *self._free_for_others(name, at_s)]
+        return [*self._given_up(node, at_s), NodeSet(node)]
 
     def take_renamed(self, name: NodeName) -> bool:
         """Whether a node shows devices of other names since this was asked."""
@@ -156,7 +209,9 @@ class NodeBook:
         self.trust.forget(name)
         self._last.pop(name, None)
         self._lacking.pop(name, None)
-        self._waits_for.pop(name, None)
+        self._unknown.pop(name, None)
+        if self.cluster.find(resources.NODE_DEVICES, name) is None:
+            self.claims.without_report(name, ())
         self._release(name, set())
         return [NodeRemoved(name)] if self.known.pop(name, None) is not None else []
 
@@ -167,23 +222,16 @@ class NodeBook:
             if device.id not in kept and self._shown_by.get(device.id) == name:
                 del self._shown_by[device.id]
 
-    def _free_for_others(self, name: NodeName, at_s: float) -> list[Event]:
-        """Nodes whose reports name devices of this node may be right by now."""
-        waiting = [other for other, owner in self._waits_for.items() if owner == name]
-        return [event for other in waiting for event in self.regard(other, at_s)]
-
-    def _claimed(self, name: NodeName, node: Node) -> str:
-        """Why a report is not believed: it names a device that another node reports; else empty."""
-        self._waits_for.pop(name, None)
-        for device in node.devices:
-            owner = self._shown_by.get(device.id, name)
-            if owner != name and device.id not in self._lacking.get(owner, ()):
-                self._waits_for[name] = owner
-                return (
-                    f"NodeDevices {harmless(name)}: spec.devices names {printable(device.id)}, which node "
-                    f"{harmless(owner)} reports already: correct the report of the node that does not have it"
-                )
-        return ""
+    def _claimed(self, name: NodeName) -> str:
+        """Why a report is not believed: it names a device that another node has; else empty."""
+        rival = self.claims.rival(name)
+        if rival is None:
+            return ""
+        return (
+            f"NodeDevices {harmless(name)}: spec.devices names {printable(rival.device)}, which is a device "
+            f"of node {harmless(rival.node)} by a pod's grant or an older report: correct the report of the "
+            "node that does not have it"
+        )
 
     def _read(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> Node:
         """The node as its objects and its pods tell it. Raises ObjectError where the Node cannot be read."""
@@ -197,7 +245,7 @@ class NodeBook:
             except ObjectError as bad:
                 problem = str(bad)
             else:
-                problem = self._claimed(name, node)
+                problem = self._claimed(name)
                 if not problem and (node.devices or not held.by_id):
                     self.problems.pop(name, None)
                     self._report_unread(name, "")
@@ -207,14 +255,30 @@ class NodeBook:
         self.problems.pop(name, None)
         self._report_unread(name, problem)
         if problem or report is not None or held.by_id or agent_reports(written):
-            last = [one for one in self._last.get(name, ()) if self._shown_by.get(one.id, name) == name]
-            own = [one for one in held.ids if self._shown_by.get(one, name) == name]
+            others = self._of_others(name)
+            last = [one for one in self._last.get(name, ()) if not others(one.id)]
+            own = [one for one in held.ids if not others(one)]
             return unreported(node, written, msgspec.structs.replace(held, ids=tuple(own)), last)
         self._last.pop(name, None)
         return node
 
+    def _of_others(self, name: NodeName) -> Callable[[DeviceId], bool]:
+        """Tells of the devices of a node without a readable report which are another node's."""
+        shared, beaten = self.claims.shared(name), self.claims.rival(name) is not None
+        return lambda one: beaten if one in shared else self._shown_by.get(one, name) != name
+
     def _reported(self, name: NodeName, node: Node, written: wire.Node, held: HeldOnNode) -> Node:
         self._last[name] = node.devices
+        if self._unknown.get(name, UnknownHeld()) != held.unknown != UnknownHeld():
+            LOG.warning(
+                "devices are given to none while pods that the API server does not know hold them",
+                extra={
+                    "node": str(name),
+                    "devices": [printable(one) for one in sorted(held.unknown.devices)],
+                },
+            )
+        self._unknown[name] = held.unknown
+        node = with_unknown(node, held)
         lacking = missing(held.ids, node.devices)
         if not lacking:
             self._lacking.pop(name, None)
@@ -229,15 +293,14 @@ class NodeBook:
         promised = msgspec.structs.replace(held, promised=self.pods.promised_on(name))
         return with_missing(node, written, promised, taken)
 
-    def _give_up_ghosts(self, node: Node, at_s: float) -> list[Event]:
-        """What this node reports is no other node's, also where that showed it for its pods' sake."""
+    def _given_up(self, node: Node, at_s: float) -> list[Event]:
+        """What this node has is no other node's: those that showed it until now do so no more."""
         events: list[Event] = []
         for device in node.devices:
             owner = self._shown_by.get(device.id)
-            if owner not in {None, node.name} and device.id in self._lacking.get(NodeName(str(owner)), ()):
-                self._shown_by[device.id] = node.name
+            self._shown_by[device.id] = node.name
+            if owner not in {None, node.name}:
                 events += self.regard(NodeName(str(owner)), at_s)
-            self._shown_by.setdefault(device.id, node.name)
         return events
 
     def _tell(self, name: NodeName, node: Node) -> None:

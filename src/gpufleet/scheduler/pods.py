@@ -21,10 +21,11 @@ from gpufleet.model.bound_terms import BoundTerms
 from gpufleet.model.errors import InputError, InternalError
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
+from gpufleet.scheduler.ended_pods import EndedPods
 from gpufleet.scheduler.gangs import GangBook
 from gpufleet.scheduler.holding_terms import as_bound, saved_at_us, started_by_us
 from gpufleet.scheduler.holdings import Holdings
-from gpufleet.scheduler.node_gpus import HeldOnNode
+from gpufleet.scheduler.node_gpus import HeldOnNode, UnknownHeld
 from gpufleet.scheduler.places import Entry, Place
 from gpufleet.scheduler.pod_reader import MALFORMED, Held, PodReader
 from gpufleet.scheduler.wire_text import PodName
@@ -40,6 +41,7 @@ class PodBook:
         self.entries: dict[PodUid, Entry] = {}
         self.by_node: dict[NodeName, dict[PodUid, None]] = {}
         self.holdings = Holdings(scheduler_name, reader)
+        self.ended = EndedPods()
         self._newly_held: dict[PodUid, None] = {}
         self._newly_ignored: dict[PodUid, None] = {}
         self._unsettled: dict[NodeName, None] = {}
@@ -56,7 +58,23 @@ class PodBook:
 
     def held_on(self, node: NodeName) -> HeldOnNode:
         """What the pods of a node hold, by report or grant."""
-        return self.holdings.held_on(node, self.on_node(node))
+        held = self.holdings.held_on(node, self.on_node(node))
+        return msgspec.structs.replace(held, unknown=self.unknown_on(node))
+
+    def granted_on(self, node: NodeName) -> frozenset[DeviceId]:
+        """What the pods of a node were granted."""
+        return self.holdings.granted_on(self.on_node(node))
+
+    def unknown_on(self, node: NodeName) -> UnknownHeld:
+        """What a node reports as held by pods that the API does not know there."""
+        return self.holdings.unknown_on(node, lambda uid: self._known_on(uid, node))
+
+    def _known_on(self, uid: PodUid, node: NodeName) -> bool:
+        """Whether a pod is on a node, is on its way there, or ended there."""
+        entry = self.entries.get(uid)
+        if entry is None:
+            return self.ended.ended_on(uid, node)
+        return node in {entry.node, None if entry.intent is None else entry.intent.node}
 
     def promised_on(self, node: NodeName) -> tuple[DeviceId, ...]:
         """The devices of pods that are on their way to a node. It looks at every pod."""
@@ -85,6 +103,8 @@ class PodBook:
         uid = PodUid(pod.metadata.uid)
         if pod.terminal:
             self.gangs.ended(pod, self.reader.cluster, self.reader.terms(pod))
+            if pod.spec.node_name:
+                self.ended.end(uid, NodeName(pod.spec.node_name))
             return self.leave(uid)
         if pod.spec.node_name:
             return self._placed(uid, pod)
@@ -220,6 +240,9 @@ class PodBook:
         """A pod is no longer in the API at all."""
         events = self.leave(uid)
         self.gangs.forget(uid)
+        node = self.ended.delete(uid)
+        if node is not None:
+            self.ended.forget_unnamed(node, self.holdings.named_on(node))
         return events
 
     def _aside(self, uid: PodUid, pod: Pod, place: Place, held: Held | None) -> list[Event]:
@@ -312,6 +335,7 @@ class PodBook:
         """
         events: list[Event] = []
         entries = self.on_node(name)
+        self.ended.forget_unnamed(name, self.holdings.named_on(name))
         for uid, devices in self.holdings.settle(name, entries, node).items():
             entry = self.entries[uid]
             if entry.meaning is not None and (devices != entry.devices or (renamed and None in devices)):

@@ -118,7 +118,7 @@ class Translation:
             if kind in NODE_KINDS:
                 nodes[NodeName(key.name)] = None
                 if kind == resources.NODE_DEVICES:
-                    self.nodes.hear_report(NodeName(key.name), change)
+                    nodes |= dict.fromkeys(sorted(self.nodes.hear_report(NodeName(key.name), change)))
             elif kind == resources.VOLUME_ATTACHMENTS:
                 attached_to = self.nodes.attach(change)
                 if attached_to is not None:
@@ -160,6 +160,9 @@ class Translation:
         pod_events += self.pods.protect_again(classes)
         changed = self.pods.take_changed()
         nodes |= dict.fromkeys(name for name in changed if self.nodes.depends_on(name, changed[name]))
+        nodes |= dict.fromkeys(
+            other for name in list(nodes) for other in sorted(self.nodes.claims.group(name))
+        )
         for name in nodes:
             first += self.nodes.regard(name, self.clock.monotonic_s())
         for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):

@@ -145,8 +145,16 @@ class Actors:
         if now is not None and not self.lets_end(now):
             asyncio.get_running_loop().call_later(LOOKS_AGAIN_AFTER_S, self._end, pod)
         elif now is not None:
-            body = {"gracePeriodSeconds": 0, "preconditions": {"uid": now["metadata"]["uid"]}}
-            self.ask(_kubelet(now), "DELETE", _path(now), body)
+            self._stop(now)
+
+    def _stop(self, pod: JsonObject) -> None:
+        """As the kubelet since 1.27: a terminal phase is written first, and the deletion is finished then."""
+        if not pod_facts.is_over(pod):
+            self.ask(
+                _kubelet(pod), "PATCH", f"{_path(pod)}/status", {"status": {"phase": "Failed"}}, STRATEGIC
+            )
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+        self.ask(_kubelet(pod), "DELETE", _path(pod), body)
 
     def _give(self, pod: JsonObject) -> None:
         """Hand out what the grant says, or what the grant of a twin says; the twin gets this pod's then."""
