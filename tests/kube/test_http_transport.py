@@ -1,12 +1,9 @@
 """Over real sockets: what a request says, which connection it takes, and what a failure means."""
 
 import asyncio
-import contextlib
-import os
 import random
 import socket
 import ssl
-from pathlib import Path
 
 import pytest
 
@@ -21,6 +18,7 @@ from gpufleet.kube.status import ServerFailure
 from gpufleet.kube.transport import Request
 from gpufleet.model.errors import InternalError
 from tests.kube.byte_server import CERTIFICATES, ByteServer, Step, server_tls, serving, within
+from tests.kube.open_sockets import connected_to
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 TOKEN = "secret-token"  # noqa: S105  (of nothing)
@@ -272,20 +270,6 @@ def test_call_that_waits_for_its_turn_in_vain_did_not_reach_the_server() -> None
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def connected_to(port: int) -> list[socket.socket]:
-    """The sockets of this process that are connected to a port."""
-    found = []
-    for name in (one.name for one in Path("/proc/self/fd").iterdir()):
-        with contextlib.suppress(OSError):
-            one = socket.socket(fileno=os.dup(int(name)))
-            with contextlib.suppress(OSError):
-                if one.family == socket.AF_INET and one.getpeername()[1] == port:
-                    found.append(one)
-                    continue
-            one.close()
-    return found
 
 
 def test_a_server_that_is_gone_without_a_word_is_noticed_by_the_system_within_half_a_minute() -> None:

@@ -11,12 +11,12 @@ Proxies are not spoken to, neither from the environment nor from a kubeconfig.
 import asyncio
 import contextlib
 import re
-import socket
 import ssl
 from collections import deque
 
 from gpufleet import __version__
 from gpufleet.kube.access import Access
+from gpufleet.kube.connecting import connected_socket
 from gpufleet.kube.errors import TransportError
 from gpufleet.kube.expiry import Expiry, der_validity
 from gpufleet.kube.http_connection import ConnectionBroken, HttpConnection, HttpStream
@@ -28,12 +28,6 @@ CONNECTIONS = 64
 # meet that moment.
 IDLE_LIMIT_S = 25.0
 CLOSING_LIMIT_S = 2.0
-# A server whose machine lost its power closes nothing: who waits on such a connection is told within
-# half a minute, because the network is asked whether anybody is there.
-PROBED_AFTER_S = 10
-PROBED_EVERY_S = 5
-PROBES = 3
-UNACKNOWLEDGED_MS = 25_000
 
 _TARGET = re.compile(r"/[!-~]*")
 _READS = frozenset({"GET", "HEAD"})
@@ -70,7 +64,14 @@ class HttpTransport:
         """Send a request and wait until its answer begins. Raises TransportError."""
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         stream = await self._open_once(request, deadline_s)
-        if stream.status == 401 and await self._access.refused():
+        if stream.status != 401:
+            return stream
+        try:
+            renewed = await self._access.refused()
+        except BaseException:
+            await stream.close()
+            raise
+        if renewed:
             await stream.close()
             stream = await self._open_once(request, deadline_s)
         return stream
@@ -212,11 +213,9 @@ class HttpTransport:
             async with asyncio.timeout_at(deadline_s):
                 wire, connection = await asyncio.get_running_loop().create_connection(
                     lambda: HttpConnection(self._open.discard),
-                    endpoint.host,
-                    endpoint.port,
+                    sock=await connected_socket(endpoint.host, endpoint.port),
                     ssl=context,
                     server_hostname=(endpoint.server_name or endpoint.host) if context else None,
-                    happy_eyeballs_delay=0.25,
                 )
         except TimeoutError as error:
             raise _unsent(f"no connection to {place} in time") from error
@@ -224,7 +223,6 @@ class HttpTransport:
             raise _unsent(f"the certificate of {place} is not trusted: {error.verify_message}") from error
         except (OSError, ssl.SSLError) as error:
             raise _unsent(f"cannot connect to {place}: {error.strerror or error}") from error
-        _probe(wire)
         self._note_certificate(wire)
         self._open.add(connection)
         try:
@@ -245,24 +243,6 @@ class HttpTransport:
     def _check_not_closed(self) -> None:
         if self._closed:
             raise _unsent("the transport was closed")
-
-
-def _probe(wire: asyncio.BaseTransport) -> None:
-    """Have the system find out by itself that the other side is gone."""
-    found: socket.socket | None = wire.get_extra_info("socket")
-    if found is None:
-        return
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # Not every system has each of these.
-    for name, value in (
-        ("TCP_KEEPIDLE", PROBED_AFTER_S),
-        ("TCP_KEEPINTVL", PROBED_EVERY_S),
-        ("TCP_KEEPCNT", PROBES),
-        ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_MS),
-    ):
-        option: int | None = getattr(socket, name, None)
-        if option is not None:
-            found.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _unsent(problem: str) -> TransportError:
