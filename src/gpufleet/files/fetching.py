@@ -1,17 +1,23 @@
 """Asks an HTTP server for something, within a time for all of it.
 
 A timeout of a socket is one of each step: a server that sends a byte now and then, or headers without end,
-would never be left. Here a clock runs beside the whole exchange and cuts the connection.
+would never be left. Here a clock runs beside the whole exchange and cuts the connection. An answer that
+refuses is read within that time too, and its connection closed, before its error is raised.
 """
 
 import http.client
 import socket
 import ssl
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from io import BytesIO
 from typing import Any, Self
+
+REFUSAL_BYTES_MAX = 1 << 20
+"""Why a server refuses: a page for people has some thousand bytes."""
 
 
 class _Cutter:
@@ -56,12 +62,14 @@ def fetched(
 ) -> Iterator[http.client.HTTPResponse]:
     """The answer, to be read in here. Raises OSError, TimeoutError among them, and HTTPException.
 
+    An answer that refuses is the HTTPError of urllib, with the beginning of its body in memory.
+
     ``step_s`` is the time for each step, ``total_s`` that for all of them, reading included.
     """
     with _Cutter(total_s) as cutter:
         opener = urllib.request.build_opener(_Http(cutter), _Https(cutter, tls), *handlers)
         try:
-            with closing(opener.open(request, timeout=step_s)) as response:
+            with closing(_opened(opener, request, step_s)) as response:
                 yield response
         except (OSError, http.client.HTTPException, EOFError) as error:
             if cutter.is_over:
@@ -69,6 +77,28 @@ def fetched(
             raise
         if cutter.is_over:
             raise TimeoutError(f"no whole answer within {total_s:g} s")
+
+
+def _opened(
+    opener: urllib.request.OpenerDirector, request: urllib.request.Request, step_s: float
+) -> http.client.HTTPResponse:
+    try:
+        answer: http.client.HTTPResponse = opener.open(request, timeout=step_s)
+    except urllib.error.HTTPError as error:
+        refusal = error
+    else:
+        return answer
+    with closing(refusal):
+        body = _beginning(refusal)
+    raise urllib.error.HTTPError(refusal.url, refusal.code, refusal.msg, refusal.headers, BytesIO(body))
+
+
+def _beginning(refusal: urllib.error.HTTPError) -> bytes:
+    """What of the body comes; the refusal counts without one too."""
+    try:
+        return refusal.read(REFUSAL_BYTES_MAX)
+    except (OSError, http.client.HTTPException):
+        return b""
 
 
 class _HttpConnection(http.client.HTTPConnection):

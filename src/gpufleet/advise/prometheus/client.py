@@ -10,7 +10,6 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import IO, Protocol
 from urllib.parse import urlencode, urlsplit
 
@@ -76,8 +75,7 @@ class Prometheus:
             ) as response:
                 body = _read(response, response.headers.get("Content-Encoding", ""), self.url)
         except urllib.error.HTTPError as error:
-            with closing(error):
-                raise WorldError(self._why(error, promql)) from error
+            raise WorldError(self._why(error, promql)) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise WorldError(self._out_of_reach(error)) from error
         return decode(body, self.url + PATH)
