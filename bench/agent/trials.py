@@ -1,6 +1,7 @@
 """What is asked of a running agent, and how long it takes."""
 
 import asyncio
+import contextlib
 import http.client
 import time
 from collections.abc import Sequence
@@ -60,18 +61,17 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def _scrapes() -> tuple[float, list[float]]:
     """Scrapes over one connection, as Prometheus keeps it; the page's size in KiB, and each time."""
-    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=10)
     found, size = [], 0
-    for _ in range(SCRAPES):
-        began_s = time.perf_counter()
-        connection.request("GET", "/metrics")
-        answer = connection.getresponse()
-        size = len(answer.read())
-        found.append(1000 * (time.perf_counter() - began_s))
-        if answer.status != 200:
-            raise AssertionError(f"/metrics said {answer.status}")
-        time.sleep(0.02)
-    connection.close()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", PORT, timeout=10)) as connection:
+        for _ in range(SCRAPES):
+            began_s = time.perf_counter()
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            size = len(answer.read())
+            found.append(1000 * (time.perf_counter() - began_s))
+            if answer.status != 200:
+                raise AssertionError(f"/metrics said {answer.status}")
+            time.sleep(0.02)
     return size / 1024, found
 
 

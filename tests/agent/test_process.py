@@ -1,5 +1,6 @@
 """The agent as a program: lean, patient with a cluster that is away, gone when it is told to."""
 
+import contextlib
 import http.client
 import json
 import signal
@@ -81,12 +82,12 @@ def fetched(folder: Path, path: str) -> tuple[int, str]:
     """What the agent says at this path."""
     until(lambda: any(line["message"] == "serving metrics and health" for line in lines(folder)))
     port = next(line["port"] for line in lines(folder) if line["message"] == "serving metrics and health")
-    connection = http.client.HTTPConnection("127.0.0.1", int(str(port)), timeout=10)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer.status, text
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", int(str(port)), timeout=10)
+    ) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def test_probes_and_metrics_tell_what_is(tmp_path: Path) -> None:

@@ -136,8 +136,9 @@ class Replica:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=5) as answer:
                 text: bytes = answer.read()
-        except urllib.error.HTTPError as answer:
-            text = answer.read()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                text = refusal.read()
         return text.decode()
 
     def _port(self) -> int:

@@ -85,6 +85,7 @@ class People:
             NODE: Bearer(cluster, token_of(agent_kubeconfig(cluster, node))),
         }
         self._lock = threading.Lock()
+        self._closed = False
 
     async def ask(self, call: Call) -> Answered:
         """One call. A server that is away is an answer too."""
@@ -92,6 +93,9 @@ class People:
 
     def _ask(self, call: Call) -> Answered:
         with self._lock:
+            if self._closed:
+                # The thread of a call that was cancelled: it would open a connection that stays.
+                return Answered(call, 0)
             try:
                 code, value = self._persons[call.actor].ask(
                     call.method, call.path, call.body, call.content_type
@@ -108,9 +112,11 @@ class People:
         return Answered(call, code, int(revision) if known else 0, str(value.get("message", "")))
 
     def close(self) -> None:
-        """All connections."""
-        for person in self._persons.values():
-            person.__exit__(None, None, None)
+        """All connections, for good."""
+        with self._lock:
+            self._closed = True
+            for person in self._persons.values():
+                person.__exit__(None, None, None)
 
 
 NONCE = "example.com/nonce"

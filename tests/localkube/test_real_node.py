@@ -137,7 +137,7 @@ def test_the_kubelet_answers_to_nobody_without_a_certificate(real: LocalCluster)
         connection.sendall(b"GET /pods HTTP/1.1\r\nHost: kubelet\r\nConnection: close\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", 10250))
+        socket.create_connection(("127.0.0.1", 10250)).close()
 
 
 def test_the_address_of_the_service_leads_to_the_api_server(real: LocalCluster) -> None:

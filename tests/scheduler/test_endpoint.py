@@ -1,5 +1,6 @@
 """The endpoint tells the truth about health, also while the loop is stuck."""
 
+import contextlib
 import socket
 import urllib.error
 import urllib.request
@@ -93,13 +94,12 @@ def test_probes_are_answered_while_other_clients_are_stuck(checks: Checks, metri
         ready=lambda: checks.ready,
         limits=Limits(connections=4),
     )
-    stuck = [socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) for _ in range(12)]
-    for client in stuck:
-        client.sendall(b"GET /metrics HT")
-    assert get(f"http://127.0.0.1:{endpoint.port}/healthz") == (200, "ok\n")
-    for client in stuck:
-        client.close()
-    endpoint.close()
+    with contextlib.ExitStack() as stack:
+        stack.callback(endpoint.close)
+        for _ in range(12):
+            stuck = stack.enter_context(socket.create_connection(("127.0.0.1", endpoint.port), timeout=30))
+            stuck.sendall(b"GET /metrics HT")
+        assert get(f"http://127.0.0.1:{endpoint.port}/healthz") == (200, "ok\n")
 
 
 def test_a_request_that_drips_is_ended(checks: Checks, metrics: Metrics) -> None:

@@ -34,8 +34,12 @@ class PlainTransport:
         connection = http.client.HTTPSConnection(*self._where, context=unverified, timeout=60)
         headers = {"Authorization": f"Bearer {self._token}", "Accept": request.accept}
         headers["Content-Type"] = request.content_type
-        connection.request(request.method, request.target, request.body, headers)
-        return connection.getresponse()
+        try:
+            connection.request(request.method, request.target, request.body, headers)
+            return connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
 
     async def call(self, request: Request, *, timeout_s: float) -> Response:
         """The whole answer."""

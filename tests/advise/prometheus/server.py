@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,11 @@ def _wait(port: int, running: "subprocess.Popen[bytes]", log: Path, *, is_secure
             if is_secure:
                 socket.create_connection(("127.0.0.1", port)).close()
                 return
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready").close()
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready").close()
+            except urllib.error.HTTPError as not_yet:
+                not_yet.close()
+                raise
             return
         if running.poll() is not None or time.monotonic() > give_up:
             raise AssertionError(log.read_text(encoding="utf-8")[-2000:])
