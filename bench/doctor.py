@@ -13,10 +13,10 @@ import msgspec
 
 from bench.figures import Figure, figure
 from bench.progress import say
-from gpufleet.advise.doctor.checks import all_checks
-from gpufleet.advise.doctor.diagnosis import diagnose
-from gpufleet.advise.doctor.facts import Facts
-from gpufleet.advise.live.trimming import manifest_of
+from gpufleet.doctor.checks import all_checks
+from gpufleet.doctor.diagnosis import diagnose
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.live.trimming import manifest_of
 from gpufleet.kube.resources import DEPLOYMENTS, NODE_DEVICES, NODES, PODS, REPLICA_SETS, Kind
 
 NODE_COUNT, POD_COUNT, REPLICAS, GPUS, TEAMS = 2000, 16_000, 10, 8, 50

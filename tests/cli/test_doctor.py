@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet.advise.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged
-from gpufleet.advise.doctor.checks import all_checks
-from gpufleet.advise.doctor.diagnosis import diagnose
 from gpufleet.cli.doctor_output import EVIDENCE_MOST, lines, show
 from gpufleet.cli.main import main
-from tests.advise.doctor.facts_of_text import facts_of
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged
+from gpufleet.doctor.checks import all_checks
+from gpufleet.doctor.diagnosis import diagnose
+from tests.doctor.facts_of_text import facts_of
 
 NODE = """
 apiVersion: v1

@@ -20,11 +20,6 @@ import msgspec
 import pytest
 import yaml
 
-from gpufleet.advise.cuda.judging import Judgement
-from gpufleet.advise.doctor.report import Report
-from gpufleet.advise.fit.answer import Answer as FitAnswer
-from gpufleet.advise.fit.answer import TrainingAnswer
-from gpufleet.advise.fit.basis import Basis
 from gpufleet.advise.fit.on_cluster import ClusterAnswer
 from gpufleet.cli import (
     cuda_output,
@@ -37,7 +32,12 @@ from gpufleet.cli import (
 )
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.cli.output import echo_json, terminal_of, visible_streams
+from gpufleet.cuda.judging import Judgement
 from gpufleet.daemon.json_log import JsonFormatter, TerminalFormatter
+from gpufleet.doctor.report import Report
+from gpufleet.fit.answer import Answer as FitAnswer
+from gpufleet.fit.answer import TrainingAnswer
+from gpufleet.fit.basis import Basis
 from gpufleet.scheduler.defragment.plan import DefragmentPlan
 from gpufleet.scheduler.questions.answer import Answer
 from gpufleet.scheduler.questions.queue_answer import QueuesAnswer

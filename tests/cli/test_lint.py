@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli.main import ExitCode, main
-from tests.advise.lint.linting import pod
+from tests.lint.linting import pod
 
 GOOD = pod("image: nvidia/cuda:12.3.2-runtime-ubuntu22.04")
 WARNED = pod("image: nvidia/cuda")

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.advise.prometheus.access import Access
-from gpufleet.advise.prometheus.client import Prometheus
-from gpufleet.advise.prometheus.window import Window
 from gpufleet.files.fetching import REFUSAL_BYTES_MAX, fetched
 from gpufleet.model.errors import WorldError
+from gpufleet.usage.prometheus.access import Access
+from gpufleet.usage.prometheus.client import Prometheus
+from gpufleet.usage.prometheus.window import Window
 from tests.kube.open_sockets import connected_to
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -15,11 +15,11 @@ SOURCE = "src/gpufleet/"
 THE_ONE_PLACE = "src/gpufleet/files/"
 READS_BY_ITSELF = {
     "advise/cuda/image_store.py": "the members of an archive, over a stream of gpufleet.files",
-    "advise/cuda/tables.py": "the package's own data",
-    "advise/fit/catalogue.py": "the package's own data",
+    "cuda/tables.py": "the package's own data",
+    "fit/catalogue.py": "the package's own data",
     "advise/lint/exemptions/__init__.py": "the package's own data",
-    "advise/lint/rules/__init__.py": "the package's own data",
-    "advise/prometheus/client.py": "the answers of a server, with limits of bytes and time",
+    "lint/rules/__init__.py": "the package's own data",
+    "usage/prometheus/client.py": "the answers of a server, with limits of bytes and time",
     "auditor/__main__.py": "imports nothing of ours on purpose, so that it can judge us",
     "agent/disk.py": "opens what it wrote to sync it",
     "agent/exporter/jobs.py": "without waiting, through no link, a few kilobytes",

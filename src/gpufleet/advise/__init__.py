@@ -1,5 +1,5 @@
-"""Advice before anything runs: what will go wrong, what fits, what pays, each in a package of its own.
+"""What commands of a terminal read and write for advice: manifests, model files, images, clusters, the hub.
 
-Nothing here changes a cluster. The commands in ``gpufleet.cli`` read what is asked about, call the pure
-functions here, and print the answer.
+``lint``, ``fit`` and ``cuda`` read what the pure packages of these names judge; ``sharing`` says from
+measured use which sharing pays. Nothing here changes a cluster.
 """

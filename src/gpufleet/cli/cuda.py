@@ -1,4 +1,4 @@
-"""``gpufleet cuda``: whether an image's CUDA runs with a driver on a GPU; ``gpufleet.advise.cuda`` knows."""
+"""``gpufleet cuda``: whether an image's CUDA runs with a driver on a GPU; ``gpufleet.cuda`` knows."""
 
 import click
 
@@ -41,10 +41,10 @@ def command(
     Ends with code 0 if it runs, 1 if it does not, 4 if that is not known.
     """
     from gpufleet.advise.cuda.image_files import find_image, read_variables
-    from gpufleet.advise.cuda.judging import judge
-    from gpufleet.advise.cuda.node import read_node
-    from gpufleet.advise.cuda.requirement import Runtime
     from gpufleet.cli.cuda_output import code, show
+    from gpufleet.cuda.judging import judge
+    from gpufleet.cuda.node import read_node
+    from gpufleet.cuda.requirement import Runtime
 
     facts = find_image(image, tag=tag, platform=platform).run_with(read_variables(env, "--env"))
     node = read_node(driver, gpu, brand)

@@ -2,10 +2,10 @@
 
 import textwrap
 
-from gpufleet.advise.cuda.answer import Answer, Check
-from gpufleet.advise.cuda.judging import Judgement
-from gpufleet.advise.cuda.tables import tables
 from gpufleet.cli.output import echo_json, echo_line
+from gpufleet.cuda.answer import Answer, Check
+from gpufleet.cuda.judging import Judgement
+from gpufleet.cuda.tables import tables
 from gpufleet.model.cuda_compatibility import AS_OF
 
 SCHEMA = "gpufleet.io/cuda/v1"

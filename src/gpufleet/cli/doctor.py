@@ -1,4 +1,4 @@
-"""``gpufleet doctor``: what is wrong with the GPUs of a cluster; ``gpufleet.advise.doctor`` does the work."""
+"""``gpufleet doctor``: what is wrong with the GPUs of a cluster; ``gpufleet.doctor`` does the work."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def command(
     if lists_checks:
         click.echo(checks_table(), nl=False)
         return 0
-    from gpufleet.advise.doctor.command import examine
+    from gpufleet.doctor.command import examine
 
     with progress() as told:
         diagnosis = examine(kubeconfig, context, told)

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import click
 
-from gpufleet.advise.doctor.check import Grade
-from gpufleet.advise.doctor.checks import all_checks
-from gpufleet.advise.doctor.diagnosis import Diagnosis, Found, PointVerdict, Status
-from gpufleet.advise.doctor.report import report_of
 from gpufleet.cli.output import echo_json, echo_painted, terminal_of
 from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, with_color
+from gpufleet.doctor.check import Grade
+from gpufleet.doctor.checks import all_checks
+from gpufleet.doctor.diagnosis import Diagnosis, Found, PointVerdict, Status
+from gpufleet.doctor.report import report_of
 from gpufleet.model.visible import visible_line
 
 HUES = {Status.PASSED: "green", Status.FAILED: "red", Status.NOT_JUDGED: "yellow"}

@@ -1,4 +1,4 @@
-"""``gpufleet fit``: does this model fit on those GPUs; ``advise.fit`` counts, ``fit_output`` shows."""
+"""``gpufleet fit``: does this model fit on those GPUs; ``gpufleet.fit`` counts, ``fit_output`` shows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +10,8 @@ from gpufleet.cli.token_count import TokenCount
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpufleet.advise.fit.answer import Verdict
-    from gpufleet.advise.fit.words import Words
+    from gpufleet.fit.answer import Verdict
+    from gpufleet.fit.words import Words
 
 DONE, FITS_NOWHERE = 0, 1
 LIVE = "the cluster itself"
@@ -99,9 +99,9 @@ def command(
     Ends with code 0 if it fits on one of the cards, 1 if on none.
     """
     from gpufleet.advise.fit.ask import ask, ask_manifest, ask_training
-    from gpufleet.advise.fit.words import Words
     from gpufleet.cli.fit_output import show, show_catalogue, show_manifest
     from gpufleet.cli.fit_training_output import show_training
+    from gpufleet.fit.words import Words
 
     if lists:
         show_catalogue(output)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpufleet.advise.fit.answer import Verdict
 from gpufleet.advise.fit.on_cluster import ClusterAnswer
 from gpufleet.cli.fit_output import divided, of_card, table
 from gpufleet.cli.output import echo_json, echo_line
+from gpufleet.fit.answer import Verdict
 
 NODES_SHOWN = 8
 

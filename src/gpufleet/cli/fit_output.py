@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from gpufleet.advise.fit.answer import About, Answer, CardFit, Verdict
-from gpufleet.advise.fit.catalogue import cards, models
-from gpufleet.advise.fit.manifest import TO_FILL_IN, TO_FILL_IN_FOR_SEVERAL_NODES
-from gpufleet.advise.fit.ranges import GIB, Amount
 from gpufleet.cli.output import echo_json, echo_line
+from gpufleet.fit.answer import About, Answer, CardFit, Verdict
+from gpufleet.fit.catalogue import cards, models
+from gpufleet.fit.manifest import TO_FILL_IN, TO_FILL_IN_FOR_SEVERAL_NODES
+from gpufleet.fit.ranges import GIB, Amount
 
 ANSWERS = {Verdict.YES: "fits", Verdict.TIGHT: "does not surely fit", Verdict.NO: "does not fit"}
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpufleet.advise.fit.answer import Training, TrainingAnswer, Verdict
-from gpufleet.advise.fit.ranges import Amount
 from gpufleet.cli.fit_output import ANSWERS, billions, origin, row, table
 from gpufleet.cli.output import echo_json, echo_line
+from gpufleet.fit.answer import Training, TrainingAnswer, Verdict
+from gpufleet.fit.ranges import Amount
 
 
 def show_training(answer: TrainingAnswer, output: str, *, detailed: bool) -> None:

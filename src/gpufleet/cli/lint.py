@@ -1,4 +1,4 @@
-"""``gpufleet lint``: what will go wrong with GPUs in manifests; ``gpufleet.advise.lint`` does the work."""
+"""``gpufleet lint``: what will go wrong with GPUs in manifests; ``gpufleet.lint`` does the work."""
 
 from pathlib import Path
 
@@ -106,7 +106,7 @@ def command(
         raise click.UsageError("either --live or --cluster, not both")
     facts = read_cluster(cluster) if cluster is not None else None
     if live:
-        from gpufleet.advise.live.gathering import gathered
+        from gpufleet.doctor.live.gathering import gathered
 
         facts = gathered(kubeconfig, context).cluster
     from gpufleet.cli.lint_use import measured_use

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from gpufleet.advise.lint.objects.measured_use import MeasuredUse
-from gpufleet.advise.measured.samples import Sample
 from gpufleet.cli.output import echo_line
 from gpufleet.cli.prices import read_price
 from gpufleet.cli.prometheus_options import Question, use_of_prometheus
+from gpufleet.lint.objects.measured_use import MeasuredUse
 from gpufleet.model.errors import InputError
+from gpufleet.usage.samples import Sample
 
 STEP_S = 300
 """Of a server the highest use in each five minutes is asked for, fine enough for hours."""

@@ -2,8 +2,8 @@
 
 from decimal import Decimal, InvalidOperation
 
-from gpufleet.advise.measured.samples import model_of
 from gpufleet.model.errors import InputError
+from gpufleet.usage.samples import model_of
 
 
 def read_price(text: str) -> tuple[str, Decimal]:

@@ -1,6 +1,6 @@
 """The options by which a command takes measured use from a Prometheus server, and the asking itself.
 
-``advise.prometheus`` does the work. On a terminal the progress is shown on standard error.
+``gpufleet.usage.prometheus`` does the work. On a terminal the progress is shown on standard error.
 """
 
 import datetime as dt
@@ -16,7 +16,7 @@ from gpufleet.kube.codec.durations import read_duration
 from gpufleet.model.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.advise.prometheus.judging import GpuUse
+    from gpufleet.usage.prometheus.judging import GpuUse
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
@@ -95,11 +95,11 @@ def use_of_prometheus(question: Question, step_s: int, namespaces: tuple[str, ..
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from gpufleet.advise.prometheus.access import read_access
-    from gpufleet.advise.prometheus.client import Prometheus
-    from gpufleet.advise.prometheus.gpu_use import gpu_use
-    from gpufleet.advise.prometheus.window import window_until
     from gpufleet.cli.output import terminal_of
+    from gpufleet.usage.prometheus.access import read_access
+    from gpufleet.usage.prometheus.client import Prometheus
+    from gpufleet.usage.prometheus.gpu_use import gpu_use
+    from gpufleet.usage.prometheus.window import window_until
 
     access = read_access(question.url or "", question.token_file, question.authority_file)
     window = window_until(read_until(question.until), question.window_s, step_s)

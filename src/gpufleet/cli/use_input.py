@@ -5,11 +5,11 @@ Tables are opened as the replay opens its own, so that CSV and Parquet, gzipped 
 
 from pathlib import Path
 
-from gpufleet.advise.measured.samples import OPTIONAL, REQUIRED, Sample, read_sample
 from gpufleet.model.errors import InputError
 from gpufleet.replay.table_bytes import TableLimits
 from gpufleet.replay.table_columns import Column
 from gpufleet.replay.trace_table import open_table
+from gpufleet.usage.samples import OPTIONAL, REQUIRED, Sample, read_sample
 
 LIMITS = TableLimits()
 COLUMNS = (*(Column(name, required=True) for name in REQUIRED), *(Column(name) for name in OPTIONAL))

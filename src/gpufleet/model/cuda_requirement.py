@@ -3,7 +3,7 @@
 The variables NVIDIA_REQUIRE_* hold expressions such as
 ``cuda>=12.3 brand=tesla,driver>=470,driver<471``: alternatives are separated by spaces, what must hold
 together by commas. Here they are only read, for the toolkit that they tell of; whether one holds on a node,
-to the letter of NVIDIA's runtimes, is the business of ``gpufleet.advise.cuda``.
+to the letter of NVIDIA's runtimes, is the business of ``gpufleet.cuda``.
 """
 
 import enum

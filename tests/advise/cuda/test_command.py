@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from gpufleet.advise.cuda.tables import tables
 from gpufleet.cli.main import main
+from gpufleet.cuda.tables import tables
 from tests.house.project import ROOT
 
 PAGE = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")

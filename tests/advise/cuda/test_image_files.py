@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.advise.cuda.image import ImageFacts
 from gpufleet.advise.cuda.image_files import find_image
+from gpufleet.cuda.image import ImageFacts
 from gpufleet.model.errors import InputError
 from tests.advise.cuda.saved_images import (
     AMD,

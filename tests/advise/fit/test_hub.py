@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.advise.fit.ask import model_of
-from gpufleet.advise.fit.facts import Origin
 from gpufleet.advise.fit.hub import model_of_hub
-from gpufleet.advise.fit.shapes import parameters
+from gpufleet.fit.facts import Origin
+from gpufleet.fit.shapes import parameters
 from gpufleet.model.errors import InputError, WorldError
 
 TEXT = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}

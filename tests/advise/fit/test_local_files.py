@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.advise.fit.architecture import facts_of
 from gpufleet.advise.fit.ask import ask, model_of
-from gpufleet.advise.fit.facts import Origin
 from gpufleet.advise.fit.gguf import Head, Value, config_of
-from gpufleet.advise.fit.kv_cache import model_token_bytes
-from gpufleet.advise.fit.shapes import parameters
-from gpufleet.advise.fit.words import Words
+from gpufleet.fit.architecture import facts_of
+from gpufleet.fit.facts import Origin
+from gpufleet.fit.kv_cache import model_token_bytes
+from gpufleet.fit.shapes import parameters
+from gpufleet.fit.words import Words
 from gpufleet.model.errors import InputError
 
 LLAMA = {

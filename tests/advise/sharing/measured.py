@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gpufleet.advise.measured.samples import Kind, Sample
 from gpufleet.advise.sharing.workload import Workload, workloads_of
 from gpufleet.model.device import Device
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
+from gpufleet.usage.samples import Kind, Sample
 
 A100 = "A100-80GB"
 CARD_MIB = 81920

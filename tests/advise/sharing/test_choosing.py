@@ -2,9 +2,9 @@
 
 import pytest
 
-from gpufleet.advise.measured.samples import Kind
 from gpufleet.advise.sharing.choosing import Mode, choose
 from gpufleet.advise.sharing.workload import Workload
+from gpufleet.usage.samples import Kind
 from tests.advise.sharing.measured import CARD_MIB, busy, workload
 
 

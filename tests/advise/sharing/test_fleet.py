@@ -2,12 +2,12 @@
 
 from fractions import Fraction
 
-from gpufleet.advise.measured.cards import Card, Host
-from gpufleet.advise.measured.samples import Kind
 from gpufleet.advise.sharing.fleet import fleet_of
 from gpufleet.advise.sharing.manifest import agent_config, node_pools
 from gpufleet.advise.sharing.pooling import plan
 from gpufleet.model.device import Serves
+from gpufleet.usage.cards import Card, Host
+from gpufleet.usage.samples import Kind
 from tests.advise.sharing.measured import A100, CARD_MIB, busy, workload
 
 

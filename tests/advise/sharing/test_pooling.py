@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import msgspec
 
-from gpufleet.advise.measured.samples import Kind
 from gpufleet.advise.sharing.choosing import Mode
 from gpufleet.advise.sharing.pooling import Plan, plan
 from gpufleet.advise.sharing.workload import Workload
 from gpufleet.model.resources import Resources
+from gpufleet.usage.samples import Kind
 from tests.advise.sharing.measured import A100, busy, fleet, workload
 
 FIVE_PERCENT = Fraction(5, 100)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.advise.measured.samples import Kind, Sample
 from gpufleet.advise.sharing.stating import Statement, read_statement, stated
 from gpufleet.cli.main import main
 from gpufleet.model.errors import InputError
+from gpufleet.usage.samples import Kind, Sample
 
 SAMPLES = [
     Sample(workload, "p", 0, 50, 1000, 1, "T4", namespace=namespace)

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpufleet.advise.cuda.image import ImageFacts
 from gpufleet.advise.cuda.image_store import MAXIMUM_BYTES, Archive, Folder, Store
+from gpufleet.cuda.image import ImageFacts
 from gpufleet.files.regular import read_beginning, read_regular
 from gpufleet.model.errors import InputError
 

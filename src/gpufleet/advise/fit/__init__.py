@@ -1,5 +1,5 @@
-"""Does this model fit: memory of a language model on GPUs, from its shapes, as a range with its basis.
+"""What ``gpufleet fit`` reads for the arithmetic of ``gpufleet.fit``: model files, the hub, clusters.
 
-``catalogue`` and ``local_files`` give a model's facts, ``question`` puts them on cards, ``answer`` is what
-comes out. No number here was fitted to one model; docs/fit.md says where each comes from.
+``local_files`` reads a model from disk (``safetensors``, ``gguf``), ``hub`` from the hub; ``on_cluster`` and
+``cluster_file`` say what a cluster has; ``ask`` puts the question.
 """

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gpufleet.advise.fit.answer import Answer, TrainingAnswer
-from gpufleet.advise.fit.catalogue import CardEntry, cards, find_cards
 from gpufleet.advise.fit.local_files import looks_local, model_of_path
-from gpufleet.advise.fit.manifest import manifests
-from gpufleet.advise.fit.question import Model
-from gpufleet.advise.fit.search import about, answer, on_card
-from gpufleet.advise.fit.training import Course, train
-from gpufleet.advise.fit.words import Words, catalogue_model, serving_of
+from gpufleet.fit.answer import Answer, TrainingAnswer
+from gpufleet.fit.catalogue import CardEntry, cards, find_cards
+from gpufleet.fit.manifest import manifests
+from gpufleet.fit.question import Model
+from gpufleet.fit.search import about, answer, on_card
+from gpufleet.fit.training import Course, train
+from gpufleet.fit.words import Words, catalogue_model, serving_of
 from gpufleet.model.errors import InputError
 
 TRAINING_CONTEXT = 4096

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.advise.fit.cluster import Found
 from gpufleet.advise.lint.inputs import Inputs
-from gpufleet.advise.lint.run import read
 from gpufleet.advise.lint.snapshot_file import PACKED_MAX_BYTES, is_snapshot, snapshot_objects
-from gpufleet.advise.lint.source.nodes import data_of
 from gpufleet.files.regular import read_regular
+from gpufleet.fit.cluster import Found
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.lint.run import read
+from gpufleet.lint.source.nodes import data_of
 from gpufleet.model.errors import InputError, printable
 
 EXPECTED = "a file of `gpufleet snapshot`, or of kubectl get nodes,pods,nodedevices -A -o yaml"

@@ -9,13 +9,13 @@ import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpufleet.advise.fit.architecture import facts_of
-from gpufleet.advise.fit.config import ModelConfig
-from gpufleet.advise.fit.facts import Origin
-from gpufleet.advise.fit.formats import FORMATS
 from gpufleet.advise.fit.parts import all_parts
-from gpufleet.advise.fit.question import Model
 from gpufleet.files.regular import open_regular
+from gpufleet.fit.architecture import facts_of
+from gpufleet.fit.config import ModelConfig
+from gpufleet.fit.facts import Origin
+from gpufleet.fit.formats import FORMATS
+from gpufleet.fit.question import Model
 from gpufleet.model.errors import InputError, printable
 
 MAGIC = b"GGUF"

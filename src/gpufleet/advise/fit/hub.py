@@ -10,12 +10,12 @@ import re
 import urllib.error
 import urllib.request
 
-from gpufleet.advise.fit.architecture import facts_of
-from gpufleet.advise.fit.facts import Origin
 from gpufleet.advise.fit.local_files import CONFIG, CONFIG_BYTES_MAX, INDEX, read_index
-from gpufleet.advise.fit.question import Model
-from gpufleet.advise.fit.spellings import read_config
 from gpufleet.files.fetching import fetched
+from gpufleet.fit.architecture import facts_of
+from gpufleet.fit.facts import Origin
+from gpufleet.fit.question import Model
+from gpufleet.fit.spellings import read_config
 from gpufleet.model.errors import InputError, WorldError
 
 HUB = "https://huggingface.co"

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.advise.fit.architecture import facts_of
-from gpufleet.advise.fit.facts import Origin
 from gpufleet.advise.fit.gguf import read_gguf
 from gpufleet.advise.fit.parts import all_parts
-from gpufleet.advise.fit.question import Model
 from gpufleet.advise.fit.safetensors import header_bytes
-from gpufleet.advise.fit.spellings import read_config
 from gpufleet.files.regular import open_regular, read_regular
+from gpufleet.fit.architecture import facts_of
+from gpufleet.fit.facts import Origin
+from gpufleet.fit.question import Model
+from gpufleet.fit.spellings import read_config
 from gpufleet.model.errors import InputError, printable
 
 CONFIG = "config.json"

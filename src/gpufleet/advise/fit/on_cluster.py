@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.advise.fit.answer import Answer
 from gpufleet.advise.fit.ask import cards_of, model_of
-from gpufleet.advise.fit.cluster import Found, Place, Room, cards_of_rooms, places_of, read_cluster, rooms_of
 from gpufleet.advise.fit.cluster_file import read_cluster_file
-from gpufleet.advise.fit.search import answer
-from gpufleet.advise.fit.words import Words, serving_of
+from gpufleet.fit.answer import Answer
+from gpufleet.fit.cluster import Found, Place, Room, cards_of_rooms, places_of, read_cluster, rooms_of
+from gpufleet.fit.search import answer
+from gpufleet.fit.words import Words, serving_of
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access

@@ -1,6 +1,6 @@
-"""``gpufleet lint``: rules about GPUs for manifests, with fixes.
+"""What ``gpufleet lint`` reads and writes around the rules of ``gpufleet.lint``.
 
-``source`` reads text with places, ``objects`` are typed views of what was read, ``rules`` judge them,
-``edits`` mend the text, ``outputs`` tell. ``run`` puts them together; ``command`` is what the command
-line calls. A rule is a pure function of an object and its context, so that admission can ask it too.
+``inputs`` finds the texts, ``snapshot_file`` reads a cluster from a file, ``settings`` and ``baseline`` say
+what does not count, ``settling`` applies them, ``exemptions`` are profiles for other linters, and ``command``
+ties it together.
 """

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from gpufleet.advise.lint.findings import Finding
 from gpufleet.files.regular import read_regular
+from gpufleet.lint.findings import Finding
 from gpufleet.model.errors import InputError
 from gpufleet.model.visible import json_text
 

@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpufleet.advise.lint.baseline import Fingerprint, baseline_text, read_baseline
-from gpufleet.advise.lint.context import Context
-from gpufleet.advise.lint.findings import Finding, Report
-from gpufleet.advise.lint.fixing import fix
 from gpufleet.advise.lint.inputs import SIZE_MAX_BYTES, STANDARD_INPUT, Inputs, find_inputs
-from gpufleet.advise.lint.objects.cluster import Cluster
-from gpufleet.advise.lint.objects.measured_use import MeasuredUse
-from gpufleet.advise.lint.outputs.annotations import as_annotations
-from gpufleet.advise.lint.outputs.json_report import as_json
-from gpufleet.advise.lint.outputs.junit import as_junit
-from gpufleet.advise.lint.outputs.plain_text import as_text
-from gpufleet.advise.lint.outputs.sarif import as_sarif
-from gpufleet.advise.lint.rule import Severity
-from gpufleet.advise.lint.rules import all_rules, page
-from gpufleet.advise.lint.run import Reading, lint, read
 from gpufleet.advise.lint.settings import NAME, Settings, read_settings
 from gpufleet.advise.lint.settling import FROM_BASELINE, Terms, settled
 from gpufleet.advise.lint.snapshot_file import PACKED_MAX_BYTES, is_snapshot, snapshot_cluster
-from gpufleet.advise.lint.source.text import BYTE_ORDER_MARK, Problem, SourceText
 from gpufleet.files.regular import read_regular
+from gpufleet.lint.context import Context
+from gpufleet.lint.findings import Finding, Report
+from gpufleet.lint.fixing import fix
+from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.measured_use import MeasuredUse
+from gpufleet.lint.outputs.annotations import as_annotations
+from gpufleet.lint.outputs.json_report import as_json
+from gpufleet.lint.outputs.junit import as_junit
+from gpufleet.lint.outputs.plain_text import as_text
+from gpufleet.lint.outputs.sarif import as_sarif
+from gpufleet.lint.rule import Severity
+from gpufleet.lint.rules import all_rules, page
+from gpufleet.lint.run import Reading, lint, read
+from gpufleet.lint.source.text import BYTE_ORDER_MARK, Problem, SourceText
 from gpufleet.model.errors import InputError
 from gpufleet.model.label_advice import nearest
 

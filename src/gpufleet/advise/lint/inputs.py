@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from gpufleet.advise.lint.source.text import BYTE_ORDER_MARK, Position, Problem, SourceText
 from gpufleet.files.regular import UnfitFileError, read_regular, read_standard_input
+from gpufleet.lint.source.text import BYTE_ORDER_MARK, Position, Problem, SourceText
 
 STANDARD_INPUT = "-"
 ENDINGS = frozenset({".yaml", ".yml", ".json"})

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from gpufleet.advise.lint.objects.measured_use import IDLE_HOURS_MAX
-from gpufleet.advise.lint.rule import Severity
-from gpufleet.advise.lint.suppressions import Excuse
 from gpufleet.devices.documents import read_document
 from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
 from gpufleet.files.regular import read_regular
+from gpufleet.lint.objects.measured_use import IDLE_HOURS_MAX
+from gpufleet.lint.rule import Severity
+from gpufleet.lint.suppressions import Excuse
 from gpufleet.model.errors import InputError
 
 NAME = ".gpufleet-lint.yaml"

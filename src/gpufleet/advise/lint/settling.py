@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gpufleet.advise.lint.baseline import Fingerprint
-from gpufleet.advise.lint.findings import Finding, Kind, Report, Suppressed
-from gpufleet.advise.lint.objects.manifest import Manifest
-from gpufleet.advise.lint.run import Reading
 from gpufleet.advise.lint.settings import Settings
-from gpufleet.advise.lint.source.text import Problem
-from gpufleet.advise.lint.suppressions import Excuse, written_excuse
+from gpufleet.lint.findings import Finding, Kind, Report, Suppressed
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.run import Reading
+from gpufleet.lint.source.text import Problem
+from gpufleet.lint.suppressions import Excuse, written_excuse
 
 FROM_BASELINE = "known from the baseline"
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.advise.lint.objects.cluster import Cluster
-from gpufleet.advise.lint.run import read
-from gpufleet.advise.lint.source.text import SourceText
 from gpufleet.files.unpacking import MAGIC, UnpackingLimits, unpacked
+from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.run import read
+from gpufleet.lint.source.text import SourceText
 from gpufleet.model.errors import InputError
 
 BEGINNING = b'{"snapshot":'

@@ -8,12 +8,12 @@ import enum
 
 import msgspec
 
-from gpufleet.advise.measured.samples import Kind
 from gpufleet.advise.sharing.workload import Workload
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.mig import MigProfile
 from gpufleet.model.mig_boards import BOARDS
+from gpufleet.usage.samples import Kind
 
 SUSTAINED_MILLI = 500
 """From this average use on a GPU is used, not idle: below half of it money is on the table."""

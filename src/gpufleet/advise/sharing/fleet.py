@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from gpufleet.advise.measured.cards import Card, Host
-from gpufleet.advise.measured.samples import GPUS_MAX, Sample
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_model import find
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.resources import MEBIBYTE, Resources
+from gpufleet.usage.cards import Card, Host
+from gpufleet.usage.samples import GPUS_MAX, Sample
 
 PODS_MAX = 110
 

@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from gpufleet.advise.measured.samples import Kind, Sample, read_kind
 from gpufleet.advise.sharing.workload import title_of
 from gpufleet.model.errors import InputError
+from gpufleet.usage.samples import Kind, Sample, read_kind
 
 
 class Statement(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from gpufleet.advise.measured.samples import Kind, Sample
 from gpufleet.model.errors import InputError
+from gpufleet.usage.samples import Kind, Sample
 
 PERCENT = 100
 

@@ -1,0 +1,89 @@
+"""Queues that let nothing start: malformed, without their parent, or stopped while work waits in them."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.by_rule import get_command
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.queues import (
+    Queues,
+    Waiting,
+    waiting_in_queues,
+)
+from gpufleet.doctor.views.status import conditions
+from gpufleet.lint.objects.manifest import Manifest
+
+_INTENDED = frozenset({"Held", "Draining", "Stopped"})
+"""What somebody ordered; that is wrong only where work waits for the end of it."""
+
+_STOPS = frozenset({"Hold", "HoldAndDrain"})
+
+
+def judge(facts: Facts) -> Iterator[Failure | Good]:
+    """Each queue that is closed and ought not to be."""
+    waiting: dict[str, list[Waiting]] = {}
+    known = Queues(facts)
+    for one in waiting_in_queues(facts):
+        for queue in _queues_of(known, one):
+            waiting.setdefault(queue.title, []).append(one)
+    queues = facts.of_kind("FleetQueue", "ClusterQueue", "LocalQueue")
+    closed = 0
+    for queue in queues:
+        why, is_intended = _closed(queue)
+        held_up = waiting.get(queue.title, [])
+        if why and (held_up or not is_intended):
+            closed += 1
+            yield _failure(queue, why, is_intended, held_up)
+    if queues and not closed:
+        yield Good(f"no work waits in a closed queue; there are {len(queues)} queues")
+
+
+def _queues_of(known: Queues, one: Waiting) -> list[Manifest]:
+    if one.is_ours:
+        found = [known.fleet_queue(one)]
+    else:
+        found = [known.local_queue(one), known.cluster_queue(one)] if one.is_kueues else []
+    return [queue for queue in found if queue is not None]
+
+
+def _closed(queue: Manifest) -> tuple[str, bool]:
+    """Why nothing starts in it, and whether somebody wants that."""
+    stop = queue.root.at("spec", "stopPolicy").text
+    if stop in _STOPS:
+        return f"stopPolicy: {stop}", True
+    active = conditions(queue.root.at("status")).get("Active")
+    if active is None or active.status != "False":
+        return "", False
+    if queue.kind == "LocalQueue" and active.reason in {"ClusterQueueIsInactive", "ClusterQueueDoesNotExist"}:
+        # The other queue is told of.
+        return "", False
+    return f"Active=False {active.reason}: {active.message}", active.reason in _INTENDED
+
+
+def _failure(queue: Manifest, why: str, is_intended: bool, held_up: list[Waiting]) -> Failure:
+    titles = [one.workload.title for one in held_up]
+    what = "was told to let nothing start" if is_intended else "lets nothing start"
+    whom = f", and {listed(titles)} waits in it" if titles else ""
+    if is_intended:
+        change = '{"state": "Open"}' if queue.kind == "FleetQueue" else '{"stopPolicy": "None"}'
+        patch = get_command(queue).replace("kubectl get", "kubectl patch", 1)
+        mend = Mend("open it again", f"{patch} --type merge -p '{{\"spec\": {change}}}'")
+    else:
+        mend = Mend("mend what its condition names", get_command(queue) + " -o yaml")
+    return Failure(
+        f"{queue.title}: {what}{whom}",
+        (queue.title, *titles),
+        (why,),
+        (mend,),
+        frozenset[str]().union(*(one.affects for one in held_up)),
+    )
+
+
+CHECK = Check(
+    "queue-closed",
+    Point.QUOTAS,
+    Layer.QUEUE,
+    "Queues let work start",
+    "In a queue that is not active nothing starts, however much quota and however many GPUs are free.",
+    judge,
+)

@@ -1,0 +1,103 @@
+"""Admission webhooks that nobody answers, and that refuse pods while that is so."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpufleet.doctor.by_rule import get_command
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.refusals import Ground, Refusal, refusals
+from gpufleet.doctor.views.services import silence
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.source.fields import Field
+
+_CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_MAKES_PODS = frozenset({"*", "*/*", "pods", "replicasets", "jobs", "deployments", "statefulsets"})
+_CREATES = frozenset({"*", "CREATE"})
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """A webhook without whose answer pods are refused."""
+
+    configuration: Manifest
+    field: Field
+
+    @property
+    def name(self) -> str:
+        """Its name, as messages have it."""
+        return self.field.at("name").text or ""
+
+    @property
+    def service(self) -> tuple[str, str]:
+        """Namespace and name of the Service that answers; empty where it is an address."""
+        found = self.field.at("clientConfig", "service")
+        return found.at("namespace").text or "", found.at("name").text or ""
+
+
+def judge(facts: Facts) -> Iterator[Failure | Good]:
+    """Each webhook that is asked about pods and does not answer."""
+    webhooks = [
+        Webhook(configuration, field)
+        for configuration in facts.of_kind(*_CONFIGURATIONS)
+        for field in configuration.root.at("webhooks").items()
+        if _is_needed(field)
+    ]
+    failing: dict[str, list[Refusal]] = {}
+    for one in refusals(facts, Ground.WEBHOOK_DOWN):
+        failing.setdefault(one.words["name"], []).append(one)
+    dead = 0
+    for webhook in webhooks:
+        namespace, name = webhook.service
+        suffering = failing.get(webhook.name, [])
+        why = silence(facts, namespace, name) if name else ""
+        if why or suffering:
+            dead += 1
+            yield _failure(webhook, why, suffering)
+    if webhooks and not dead:
+        yield Good(f"each of {len(webhooks)} webhooks on which pods depend has somebody who answers")
+
+
+def _is_needed(field: Field) -> bool:
+    if field.at("failurePolicy").text == "Ignore":
+        return False
+    return any(
+        {one.text for one in rule.at("resources").items()} & _MAKES_PODS
+        and {one.text for one in rule.at("operations").items()} & _CREATES
+        for rule in field.at("rules").items()
+    )
+
+
+def _failure(webhook: Webhook, why: str, suffering: list[Refusal]) -> Failure:
+    titles = list(dict.fromkeys(one.workload.title for one in suffering))
+    whom = f", so the pods of {listed(titles)} are refused" if titles else ""
+    namespace, name = webhook.service
+    look = f"kubectl get service,endpointslices,pods -n {namespace}" if name else ""
+    return Failure(
+        f"{webhook.configuration.title}: nobody answers for webhook {webhook.name}{whom}",
+        (webhook.configuration.title, *titles),
+        (
+            f"failurePolicy: {webhook.field.at('failurePolicy').text or 'Fail'}",
+            *((why,) if why else ()),
+            *(f"{one.maker.title}: {one.message}" for one in suffering),
+        ),
+        (
+            Mend("bring back who answers: its pods, its Service, its certificate", look),
+            Mend(
+                "or, where what it belongs to is gone, delete its configuration",
+                get_command(webhook.configuration).replace("kubectl get", "kubectl delete", 1),
+            ),
+        ),
+        frozenset[str]().union(*(one.affects for one in suffering)),
+    )
+
+
+CHECK = Check(
+    "webhook-dead",
+    Point.QUOTAS,
+    Layer.ADMISSION,
+    "Webhooks on which pods depend answer",
+    "A webhook with the failure policy Fail refuses everything it is asked about while nobody answers.",
+    judge,
+    _CONFIGURATIONS,
+)

@@ -1,0 +1,40 @@
+"""GPU pods that a policy of the cluster denies: an admission policy, or a webhook that says no."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.refusals import Ground, refusals
+
+
+def judge(facts: Facts) -> Iterator[Failure]:
+    """Each workload whose pods are denied."""
+    for one in refusals(facts, Ground.POLICY, Ground.WEBHOOK):
+        name = one.words["name"]
+        if one.ground is Ground.POLICY:
+            who = f"ValidatingAdmissionPolicy {name}"
+            look = Mend("see what it asks for", f"kubectl get validatingadmissionpolicy {name} -o yaml")
+        else:
+            who = f"the webhook {name}"
+            look = Mend(
+                "see whose webhook that is, and what it asks for",
+                f"kubectl get validatingwebhookconfigurations -o yaml | grep -B20 {name}",
+            )
+        yield Failure(
+            f"{one.workload.title}: {who} denies its pods: {one.words['says']}",
+            (one.workload.title,),
+            (f"{one.maker.title}: {one.message}",),
+            (Mend("change the pod template so that the policy lets it pass"), look),
+            one.affects,
+        )
+
+
+CHECK = Check(
+    "policy-denies",
+    Point.QUOTAS,
+    Layer.ADMISSION,
+    "Policies let GPU pods be made",
+    "A policy that denies pods is told to the controller that makes them, not to who waits for them.",
+    judge,
+    written=True,
+)

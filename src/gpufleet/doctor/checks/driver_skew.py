@@ -1,0 +1,73 @@
+"""Nodes with the same GPUs and different drivers: an image runs on one and not on the other."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.kube.codec.cuda import FULL_DRIVER_LABEL, PRODUCT_LABEL
+
+UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
+_LABELS = (FULL_DRIVER_LABEL, "amd.com/gpu.driver-version")
+_PRODUCTS = (PRODUCT_LABEL, "amd.com/gpu.product-name")
+
+
+def judge(facts: Facts) -> Iterator[Failure | Good]:
+    """Each product with more than one version; nodes that are being upgraded are left out."""
+    versions: dict[str, dict[str, str]] = {}
+    for node in facts.gpu_nodes:
+        product, version = _first(node, _PRODUCTS), _driver(node)
+        if product and version and node.labels.get(UPGRADE, "") in {"", "upgrade-done"}:
+            versions.setdefault(product, {})[node.name] = version
+    skewed = False
+    for product, by_node in versions.items():
+        counts = Counter(by_node.values())
+        if len(counts) < 2:
+            continue
+        skewed = True
+        usual, _ = counts.most_common(1)[0]
+        other = [name for name, version in by_node.items() if version != usual]
+        yield Failure(
+            f"{listed(other)}: another driver than the other nodes with {product}",
+            tuple(f"Node {name}" for name in other),
+            (
+                f"driver {usual} on {counts[usual]} node{'s' if counts[usual] > 1 else ''}",
+                *(f"{name}: driver {by_node[name]}" for name in other),
+            ),
+            (
+                Mend(
+                    "bring all nodes of a product to one version, one at a time and drained",
+                    f"kubectl get nodes -L {PRODUCT_LABEL},{FULL_DRIVER_LABEL}",
+                ),
+            ),
+        )
+    if versions and not skewed:
+        yield Good("nodes with the same GPUs have the same driver")
+
+
+def _first(node: NodeView, names: tuple[str, ...]) -> str:
+    return next((node.labels[name] for name in names if node.labels.get(name)), "")
+
+
+def _driver(node: NodeView) -> str:
+    """The version that is labelled, or that its agent reports; empty if that is none.
+
+    Nodes of a local cluster that are only played have no version.
+    """
+    told = _first(node, _LABELS)
+    if not told and node.devices is not None:
+        told = node.devices.root.at("spec", "driver").text or ""
+    return told if told[:1].isdecimal() else ""
+
+
+CHECK = Check(
+    "driver-skew",
+    Point.STACK,
+    Layer.DRIVER,
+    "Nodes with the same GPUs have the same driver",
+    "An image with a newer CUDA runs on one node and fails on its twin: the same pod works only sometimes.",
+    judge,
+    ("Node",),
+    Grade.RISK,
+)

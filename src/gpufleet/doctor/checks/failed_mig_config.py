@@ -1,0 +1,71 @@
+"""Nodes whose MIG layout could not be made, or was asked for where nobody makes it."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.views.stack import Part, stack_of
+from gpufleet.doctor.views.waiting import held_up_by
+
+WANTED = "nvidia.com/mig.config"
+STATE = "nvidia.com/mig.config.state"
+_PAUSED = "paused-for-mig-change"
+
+
+def judge(facts: Facts) -> Iterator[Failure | Good]:
+    """The nodes by what went wrong."""
+    stack = stack_of(facts)
+    asked = [one for one in facts.gpu_nodes if one.labels.get(WANTED)]
+    failed = [one for one in asked if one.labels.get(STATE) == "failed"]
+    alone = [
+        one
+        for one in asked
+        if one.labels.get(STATE) in {"pending", "rebooting"} and not stack.pods_on(one, Part.MIG_MANAGER)
+    ]
+    if failed:
+        yield _failure(facts, failed, "the MIG layout could not be made")
+    if alone:
+        yield _failure(facts, alone, "a MIG layout is asked for, and no MIG manager is there to make it")
+    if asked and not failed and not alone:
+        yield Good("MIG layouts that nodes ask for are made")
+
+
+def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
+    first = nodes[0]
+    return Failure(
+        f"{listed(one.name for one in nodes)}: {says}",
+        tuple(one.title for one in nodes),
+        tuple(f"{one.name}: {told}" for one in nodes for told in _told(one)),
+        (
+            Mend(
+                "read why: pods that hold a GPU, or a profile that the card does not have",
+                "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --tail=100",
+            ),
+            Mend(
+                "drain the node and ask again: the label is read when it changes",
+                f"kubectl label node {first.name} {WANTED}- && "
+                f"kubectl label node {first.name} {WANTED}={first.labels[WANTED]}",
+            ),
+        ),
+        frozenset(one.title for one in nodes) | held_up_by(facts, nodes),
+    )
+
+
+def _told(node: NodeView) -> Iterator[str]:
+    for name in (WANTED, STATE):
+        yield f"label {name}={node.labels.get(name, '')}"
+    for name, value in sorted(node.labels.items()):
+        if value == _PAUSED:
+            yield f"label {name}={value}"
+
+
+CHECK = Check(
+    "mig-config-failed",
+    Point.SHARING,
+    Layer.DRIVER,
+    "MIG layouts are made",
+    "Until it is made, the node offers the old layout, or nothing: its plugin is paused for the change.",
+    judge,
+    ("Node", "DaemonSet", "Pod"),
+)

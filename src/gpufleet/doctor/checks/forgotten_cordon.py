@@ -1,0 +1,53 @@
+"""GPU nodes that have been closed to new pods for more than a day while GPU pods wait that would go there."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.views.status import age_s
+from gpufleet.doctor.views.waiting import held_up_by
+
+LONG_S = 24 * 3600.0
+CORDON = "node.kubernetes.io/unschedulable"
+"""The taint with which Kubernetes repeats a cordon; it says since when."""
+
+
+def judge(facts: Facts) -> Iterator[Failure]:
+    """Such nodes together."""
+    since = {one.name: _cordoned_s(one, facts.now) for one in facts.gpu_nodes if one.is_cordoned}
+    left = [one for one in facts.gpu_nodes if since.get(one.name, 0.0) > LONG_S]
+    if not left or not held_up_by(facts, left):
+        return
+    names = [one.name for one in left]
+    yield Failure(
+        f"{listed(names)}: cordoned for more than a day while GPU pods wait",
+        tuple(one.title for one in left),
+        tuple(f"{name}: cordoned for {since[name] / 3600:.0f} hours" for name in names),
+        (
+            Mend(
+                "uncordon what is mended, or take it out of the cluster",
+                f"kubectl uncordon {' '.join(names)}",
+            ),
+        ),
+    )
+
+
+def _cordoned_s(node: NodeView, now: dt.datetime) -> float:
+    """Seconds since it was cordoned; 0 where nothing tells."""
+    taints = node.manifest.root.at("spec", "taints").items()
+    ages = (age_s(one.at("timeAdded"), now) for one in taints if one.at("key").text == CORDON)
+    return next((age for age in ages if age is not None), 0.0)
+
+
+CHECK = Check(
+    "cordon-forgotten",
+    Point.NODES,
+    Layer.NODE,
+    "No GPU node stays cordoned while work waits",
+    "A cordon has no end of its own: what was closed for an afternoon is paid for until somebody remembers.",
+    judge,
+    ("Node", "Pod"),
+    Grade.RISK,
+)

@@ -1,0 +1,78 @@
+"""Distributed work of which a part holds GPUs and waits for the rest, which nobody places with it."""
+
+import re
+from collections.abc import Iterator
+
+from gpufleet.doctor.by_rule import get_command
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.workloads import Workload
+from gpufleet.kube import keys
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.rule import Remark
+from gpufleet.lint.rules.gang import RULE
+
+_PATIENCE_S = 300.0
+_LAUNCHER = re.compile(
+    r"\b(torchrun|torch\.distributed|mpirun|mpiexec|deepspeed|accelerate launch|horovodrun)\b"
+)
+_WORLD = re.compile(r"MASTER_ADDR|WORLD_SIZE|NNODES|NCCL_.*|JAX_COORDINATOR_ADDRESS")
+
+
+def judge(facts: Facts) -> Iterator[Failure | Good]:
+    """Each such workload, once the rest had time to come."""
+    distributed = [one for one in facts.gpu_workloads if RULE.concerns(one.manifest) and _talks(one.manifest)]
+    bad = 0
+    for one in distributed:
+        placed = [pod for pod in one.pods if pod.node and pod.asks_for_gpu]
+        waiting = [pod for pod in one.pods if pod.waits and pod.age_s(facts.now) > _PATIENCE_S]
+        if placed and waiting and _has_no_gang(facts, one):
+            bad += 1
+            gpus = sum(pod.template.device_count for pod in placed)
+            yield Failure(
+                f"{one.title}: {len(placed)} pods hold {gpus} GPUs and wait for {len(waiting)}"
+                " that have no node",
+                (one.title,),
+                tuple(f"{pod.title}: {pod.verdict or 'no node'}" for pod in waiting),
+                (
+                    Mend(
+                        "let its pods start together or not at all: write on the pod template, for"
+                        f" schedulerName gpufleet, the annotation {keys.GANG}, or use Kueue, Volcano or KAI"
+                    ),
+                    Mend(
+                        "free what it holds until then",
+                        get_command(one.manifest).replace("kubectl get", "kubectl delete", 1),
+                    ),
+                ),
+                frozenset(pod.title for pod in one.pods),
+            )
+    if distributed and not bad:
+        yield Good(f"none of {len(distributed)} distributed jobs holds GPUs for pods that have no node")
+
+
+def _talks(manifest: Manifest) -> bool:
+    """Whether its pods need each other; those of a Job with an index may be a piece of work each."""
+    if (manifest.group, manifest.kind) != ("batch", "Job"):
+        return True
+    return any(
+        template.spec.at("subdomain").exists
+        or _LAUNCHER.search(" ".join(container.words))
+        or any(_WORLD.fullmatch(one.name) for one in container.env)
+        for template in manifest.templates
+        for container in template.containers
+    )
+
+
+def _has_no_gang(facts: Facts, workload: Workload) -> bool:
+    return any(isinstance(one, Remark) for one in RULE.check(workload.manifest, facts.context))
+
+
+CHECK = Check(
+    "gang-half-started",
+    Point.GANGS,
+    Layer.START,
+    "Distributed work has all of its pods or none",
+    "Two jobs of which each has half wait for each other for ever, and all their GPUs are idle.",
+    judge,
+    ("Pod",),
+)

@@ -1,0 +1,27 @@
+"""Notebooks that hold GPUs: whether they are idle, only metrics tell."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Check, Grade, Layer, Point, Unjudged, listed
+from gpufleet.doctor.facts import Facts
+
+
+def judge(facts: Facts) -> Iterator[Unjudged]:
+    """How many there are, and who can tell."""
+    found = [one for one in facts.gpu_workloads if one.manifest.kind == "Notebook"]
+    if found:
+        yield Unjudged(
+            f"whether {len(found)} notebooks with GPUs are idle ({listed(one.title for one in found)}):"
+            " that needs metrics; gpufleet advise sharing --prometheus URL reads them"
+        )
+
+
+CHECK = Check(
+    "notebooks-idle",
+    Point.WATCHING,
+    Layer.PRACTICE,
+    "Notebooks do not hold idle GPUs",
+    "A notebook holds its GPU through nights and weekends, until somebody culls it.",
+    judge,
+    grade=Grade.RISK,
+)

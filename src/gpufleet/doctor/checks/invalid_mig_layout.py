@@ -1,0 +1,50 @@
+"""Nodes with MIG strategy single on which the cards are not all cut alike: such a node offers nothing."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.waiting import held_up_by
+from gpufleet.kube.codec.cuda import PRODUCT_LABEL
+
+STRATEGY = "nvidia.com/mig.strategy"
+
+
+def judge(facts: Facts) -> Iterator[Failure]:
+    """Such nodes together; feature discovery marks them."""
+    nodes = [one for one in facts.gpu_nodes if one.labels.get(PRODUCT_LABEL, "").endswith("-MIG-INVALID")]
+    if not nodes:
+        return
+    names = [one.name for one in nodes]
+    yield Failure(
+        f"{listed(names)}: MIG strategy single needs all cards cut into one profile, and they are not",
+        tuple(one.title for one in nodes),
+        tuple(
+            f"{one.name}: label {name}={one.labels[name]}"
+            for one in nodes
+            for name in (PRODUCT_LABEL, STRATEGY)
+            if name in one.labels
+        ),
+        (
+            Mend(
+                "cut all cards alike",
+                f"kubectl label node {names[0]} --overwrite nvidia.com/mig.config=all-1g.10gb",
+            ),
+            Mend(
+                "or set the strategy mixed, where each profile is a resource of its own",
+                f"kubectl get node {names[0]} -L {STRATEGY}",
+            ),
+        ),
+        frozenset(one.title for one in nodes) | held_up_by(facts, nodes),
+    )
+
+
+CHECK = Check(
+    "mig-layout-invalid",
+    Point.SHARING,
+    Layer.DRIVER,
+    "MIG layouts fit the strategy",
+    "With the strategy single an instance is called nvidia.com/gpu, so all have to be the same.",
+    judge,
+    ("Node",),
+)

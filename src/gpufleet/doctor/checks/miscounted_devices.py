@@ -1,0 +1,56 @@
+"""Nodes where the agent sees another number of GPUs than the kubelet was told of."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.lint.objects.gpu_resources import OWN_SHARE, is_whole_gpu
+
+
+def judge(facts: Facts) -> Iterator[Failure | Good]:
+    """Each such node; what is cut or renamed is counted otherwise and left out."""
+    counted = [one for one in facts.gpu_nodes if _is_comparable(one)]
+    wrong = [one for one in counted if _told(one) != len(one.device_fields)]
+    for node in wrong:
+        seen, told = len(node.device_fields), _told(node)
+        yield Failure(
+            f"{node.name}: its agent sees {seen} GPUs, and the kubelet was told of {told}",
+            (node.title,),
+            (
+                f"NodeDevices {node.name}: {seen} devices",
+                *(f"status.capacity {name}: {count}" for name, count in node.capacity.items()),
+            ),
+            (
+                Mend(
+                    "see who tells the kubelet: another device plugin, or an agent that has stopped",
+                    f"kubectl get pods -A -o wide --field-selector spec.nodeName={node.name}",
+                ),
+            ),
+            frozenset({node.title}),
+        )
+    if counted and not wrong:
+        yield Good("kubelets and agents count the same GPUs")
+
+
+def _is_comparable(node: NodeView) -> bool:
+    """Whether each device of the report is one unit of a resource of whole GPUs."""
+    names = {name for name, count in node.capacity.items() if count}
+    only_whole = bool(names) and all(is_whole_gpu(name) or name == OWN_SHARE for name in names)
+    modes = {one.at("sharing").text or "whole" for one in node.device_fields}
+    return only_whole and any(map(is_whole_gpu, names)) and bool(modes) and modes <= {"whole", "mixed"}
+
+
+def _told(node: NodeView) -> int:
+    return sum(count for name, count in node.capacity.items() if is_whole_gpu(name))
+
+
+CHECK = Check(
+    "devices-miscounted",
+    Point.STACK,
+    Layer.OFFER,
+    "Kubelets and agents count the same GPUs",
+    "The scheduler gives out what the agent sees, and the kubelet turns away what it has not been told of.",
+    judge,
+    ("Node", "NodeDevices"),
+)

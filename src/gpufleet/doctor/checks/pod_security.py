@@ -1,0 +1,37 @@
+"""GPU pods that the Pod Security level of their namespace refuses."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.refusals import Ground, refusals
+
+
+def judge(facts: Facts) -> Iterator[Failure]:
+    """Each workload whose pods are refused."""
+    for one in refusals(facts, Ground.POD_SECURITY):
+        level = one.words["name"]
+        yield Failure(
+            f"{one.workload.title}: its pods violate Pod Security {level} of Namespace {one.namespace}",
+            (one.workload.title,),
+            (f"{one.maker.title}: {one.words['says']}",),
+            (
+                Mend("set what the message names in the securityContext; GPU work needs no exception"),
+                Mend(
+                    "see which level the namespace enforces",
+                    f"kubectl get namespace {one.namespace} -o jsonpath='{{.metadata.labels}}'",
+                ),
+            ),
+            one.affects,
+        )
+
+
+CHECK = Check(
+    "pod-security-refuses",
+    Point.SECURITY,
+    Layer.ADMISSION,
+    "Pod Security lets GPU pods be made",
+    "A namespace refuses pods above its level; the pods are never made, and nobody but their maker is told.",
+    judge,
+    written=True,
+)

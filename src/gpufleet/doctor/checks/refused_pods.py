@@ -1,0 +1,35 @@
+"""GPU pods that cannot be made for a reason that no other check knows: the words of the API server."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.by_rule import get_command
+from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.refusals import Ground, refusals
+
+
+def judge(facts: Facts) -> Iterator[Failure]:
+    """Each workload whose pods are refused."""
+    for one in refusals(facts, Ground.OTHER):
+        yield Failure(
+            f"{one.workload.title}: its pods cannot be made",
+            (one.workload.title,),
+            (f"{one.maker.title}: {one.message}",),
+            (
+                Mend(
+                    "mend what the message names; the controller tries again by itself",
+                    get_command(one.maker) + " -o yaml",
+                ),
+            ),
+            one.affects,
+        )
+
+
+CHECK = Check(
+    "pods-refused",
+    Point.QUOTAS,
+    Layer.ADMISSION,
+    "GPU pods can be made",
+    "What the API server refuses is never made: no pending pod is seen, and no scheduler hears of it.",
+    judge,
+)

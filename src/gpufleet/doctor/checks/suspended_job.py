@@ -1,0 +1,53 @@
+"""Jobs that are suspended for a queue, where nobody is at work who would let them go on."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.by_rule import get_command
+from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.programs import Program, pods_of
+from gpufleet.doctor.views.queues import KUEUE_GROUP, is_suspended, waiting_in_queues
+from gpufleet.doctor.views.status import age_s
+from gpufleet.kube import keys
+
+_PATIENCE_S = 120.0
+
+
+def judge(facts: Facts) -> Iterator[Failure]:
+    """Each such job, once there was time to start it."""
+    if pods_of(facts, Program.KUEUE):
+        return
+    is_served = KUEUE_GROUP in facts.served_groups
+    for one in waiting_in_queues(facts):
+        manifest = one.workload.manifest
+        age = age_s(manifest.root.at("metadata", "creationTimestamp"), facts.now)
+        if one.key != keys.KUEUE_QUEUE or not is_suspended(manifest) or (age or 0.0) < _PATIENCE_S:
+            continue
+        nobody = "no pod of its controller is there" if is_served else "Kueue is not installed"
+        resume = get_command(manifest).replace("kubectl get", "kubectl patch", 1)
+        path = "runPolicy" if manifest.root.at("spec", "runPolicy", "suspend").exists else ""
+        change = '{"runPolicy": {"suspend": false}}' if path else '{"suspend": false}'
+        yield Failure(
+            f"{manifest.title}: suspended for Kueue's queue {one.name}, and {nobody}",
+            (manifest.title,),
+            ("suspend: true", f"{one.key}: {one.name}", nobody),
+            (
+                Mend("start Kueue's controller, or install it", "kubectl get pods -n kueue-system"),
+                Mend(
+                    "or let the job start without it",
+                    f"{resume} --type merge -p '{{\"spec\": {change}}}'",
+                ),
+            ),
+            one.affects,
+        )
+
+
+CHECK = Check(
+    "job-suspended",
+    Point.QUOTAS,
+    Layer.QUEUE,
+    "Suspended jobs have somebody who starts them",
+    "A job made suspended makes no pod until Kueue, or somebody, takes that back.",
+    judge,
+    ("Pod",),
+)

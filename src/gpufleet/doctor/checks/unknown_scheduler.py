@@ -1,0 +1,72 @@
+"""GPU pods that name a scheduler of which nothing is heard: no word on the pod, and no Lease of that name."""
+
+from collections.abc import Iterator
+
+from gpufleet.doctor.by_rule import get_command
+from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.leases import Leases, leases_of
+from gpufleet.doctor.views.pods import PodView
+from gpufleet.kube.keys import SCHEDULER_NAME
+from gpufleet.model.label_advice import nearest
+
+UNHEARD_S = 120.0
+STALE_S = 60.0
+_LEASE_NAMES = {"default-scheduler": "kube-scheduler"}
+"""Where a scheduler's Lease is named otherwise than the scheduler."""
+
+
+def judge(facts: Facts) -> Iterator[Failure]:
+    """The pods by the scheduler that they name."""
+    leases = leases_of(facts)
+    unheard: dict[str, list[PodView]] = {}
+    for pod in facts.waiting:
+        if _is_unheard(pod, facts):
+            unheard.setdefault(pod.scheduler, []).append(pod)
+    at_work = {one.scheduler for one in facts.pods if one.node or one.verdict}
+    for name, pods in unheard.items():
+        # What gpufleet's own scheduler leaves is another check's.
+        if name == SCHEDULER_NAME or name in at_work or _lives(name, leases):
+            # It has placed others; then it is slow, or stopped since, which nothing here tells apart.
+            continue
+        titles = tuple(one.title for one in pods)
+        meant = nearest(name, sorted(at_work | {SCHEDULER_NAME}))
+        way = f"; did you mean {meant}?" if meant else ""
+        mine = frozenset(titles)
+        works = {one.title for one in facts.gpu_workloads if any(pod.title in mine for pod in one.pods)}
+        yield Failure(
+            f"{listed(titles)}: to be placed by {name}, of which nothing is heard",
+            titles,
+            (
+                f"spec.schedulerName: {name}",
+                "no condition PodScheduled for two minutes",
+                "no live Lease of that name",
+            ),
+            (
+                Mend(
+                    f"name a scheduler that runs, such as {SCHEDULER_NAME}{way}",
+                    f"{get_command(pods[0].manifest)} -o yaml",
+                ),
+            ),
+            mine | works,
+        )
+
+
+def _is_unheard(pod: PodView, facts: Facts) -> bool:
+    return "PodScheduled" not in pod.conditions and pod.age_s(facts.now) > UNHEARD_S
+
+
+def _lives(scheduler: str, leases: Leases) -> bool:
+    wanted = _LEASE_NAMES.get(scheduler, scheduler)
+    return any(wanted in one.name and (leases.silent_s(one) or 0.0) < STALE_S for one in leases.all)
+
+
+CHECK = Check(
+    "scheduler-unknown",
+    Point.PLACING,
+    Layer.CONTROL_PLANE,
+    "Schedulers that GPU pods name exist",
+    "A pod whose scheduler does not run waits for ever, and nothing says so.",
+    judge,
+    ("Pod", "Lease"),
+)

@@ -1,0 +1,163 @@
+"""What is known of a cluster at one moment: what ``live.gathering`` found, and when."""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from gpufleet.doctor.views.nodes import NodeView, node_views
+from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.views.workloads import Workload, workload_titles, workloads_of
+from gpufleet.lint.context import Context
+from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.manifest import Manifest
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The cluster. ``refused`` says for a kind why it could not be listed."""
+
+    objects: tuple[Manifest, ...]
+    now: dt.datetime
+    version: str = ""
+    listed: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+
+    def once(self, view: "Callable[[Facts], Value]") -> Value:
+        """What a view makes of the facts; worked out for the first check that asks."""
+        if view not in self._views:
+            self._views[view] = view(self)
+        found: Value = self._views[view]
+        return found
+
+    @cached_property
+    def _views(self) -> "dict[Callable[[Facts], Any], Any]":
+        return {}
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Manifest]]:
+        found: dict[str, list[Manifest]] = {}
+        for one in self.objects:
+            found.setdefault(one.kind, []).append(one)
+        return found
+
+    def of_kind(self, *kinds: str, group: str | None = None) -> tuple[Manifest, ...]:
+        """All objects of these kinds; of one group where that is said."""
+        return tuple(
+            one
+            for kind in kinds
+            for one in self._by_kind.get(kind, ())
+            if group is None or one.group == group
+        )
+
+    def lacking(self, kinds: Iterable[str]) -> tuple[str, ...]:
+        """Those of the kinds that could not be listed."""
+        return tuple(kind for kind in kinds if kind in self.refused)
+
+    def find(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        """The object of this name, if it is there; of several groups' kinds the one that was listed first."""
+        return self._by_name.get((kind, namespace, name))
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str, str], Manifest]:
+        return {(one.kind, one.namespace, one.name): one for one in reversed(self.objects)}
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The same as rules of ``lint`` read it."""
+        return Cluster(self.objects, self.listed)
+
+    @cached_property
+    def context(self) -> Context:
+        """Everything that people wrote, as one run of ``lint``: what workloads made would count twice."""
+        titles = self._workload_titles
+        written = (one for one in self.objects if titles.get(one.title, one.title) == one.title)
+        return Context(tuple(written), self.cluster)
+
+    @cached_property
+    def nodes(self) -> tuple[NodeView, ...]:
+        """Every node."""
+        return node_views(self.of_kind("Node"), self.of_kind("NodeDevices"))
+
+    @cached_property
+    def gpu_nodes(self) -> tuple[NodeView, ...]:
+        """Nodes that have GPUs, or say in any way that they ought to."""
+        return tuple(one for one in self.nodes if one.promises_gpus)
+
+    @cached_property
+    def gpu_node_names(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset(one.name for one in self.gpu_nodes)
+
+    @cached_property
+    def pods(self) -> tuple[PodView, ...]:
+        """Every pod that says what is in it, as all do that a server keeps."""
+        return tuple(PodView(one) for one in self.of_kind("Pod", group="") if one.templates)
+
+    @cached_property
+    def pods_by_node(self) -> dict[str, list[PodView]]:
+        """The pods that were given a node and have not ended."""
+        found: dict[str, list[PodView]] = {}
+        for one in self.pods:
+            if one.node and not one.has_ended:
+                found.setdefault(one.node, []).append(one)
+        return found
+
+    @cached_property
+    def pods_by_namespace(self) -> dict[str, list[PodView]]:
+        """Every pod by its namespace."""
+        found: dict[str, list[PodView]] = {}
+        for one in self.pods:
+            found.setdefault(one.namespace, []).append(one)
+        return found
+
+    @cached_property
+    def waiting(self) -> tuple[PodView, ...]:
+        """GPU pods that were given no node yet."""
+        return tuple(one for one in self.pods if one.waits and one.asks_for_gpu)
+
+    @cached_property
+    def workloads(self) -> tuple[Workload, ...]:
+        """What people run, the parts of the GPU stack left out."""
+        return tuple(one for one in self.all_workloads if not one.is_infrastructure)
+
+    @cached_property
+    def all_workloads(self) -> tuple[Workload, ...]:
+        """Everything that makes pods and was made by nobody else."""
+        return workloads_of(self.objects, self.pods)
+
+    @cached_property
+    def gpu_workloads(self) -> tuple[Workload, ...]:
+        """Those whose pods are to be given GPUs."""
+        return tuple(one for one in self.workloads if one.asks_for_gpu)
+
+    @cached_property
+    def waiting_by_selection(self) -> dict[frozenset[str], frozenset[str]]:
+        """By the nodes that they select: the titles of GPU pods that wait, and of what made them."""
+        waiting = {one.title for one in self.waiting}
+        found: dict[frozenset[str], set[str]] = {}
+        for workload in self.gpu_workloads:
+            for pod in (one for one in workload.pods if one.title in waiting):
+                found.setdefault(self.cluster.taken(pod.template), set()).update({workload.title, pod.title})
+        return {taken: frozenset(titles) for taken, titles in found.items()}
+
+    @cached_property
+    def _workload_titles(self) -> dict[str, str]:
+        return workload_titles(self.objects)
+
+    @cached_property
+    def _gpu_workloads_by_title(self) -> dict[str, Workload]:
+        return {one.title: one for one in self.gpu_workloads}
+
+    def gpu_workload_above(self, manifest: Manifest) -> Workload | None:
+        """The GPU workload that an object which makes pods, or is one, is a part of."""
+        return self._gpu_workloads_by_title.get(self._workload_titles.get(manifest.title, ""))
+
+    @cached_property
+    def served_groups(self) -> frozenset[str]:
+        """The API groups that somebody has registered, those of definitions of custom kinds among them."""
+        return frozenset(one.root.at("spec", "group").text or "" for one in self.of_kind("APIService"))

@@ -1,0 +1,178 @@
+"""Asks an API server for what advice reads: lists each kind that is served, and changes nothing.
+
+What may not be listed is no end: it is kept with its reason, and whoever needs it says that it cannot
+judge.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.doctor.live.kinds import WANTED, Wanted
+from gpufleet.doctor.live.references import config_maps_of_stack
+from gpufleet.doctor.live.trimming import manifest_of
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.following_access import find_access
+from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kubeconfig import Overrides
+from gpufleet.kube.resources import CONFIG_MAPS, Kind
+from gpufleet.kube.status import Forbidden, Gone, NotFound
+from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.manifest import Manifest
+
+CONNECTIONS = 4
+TRIES = 3
+"""How often a list is begun anew where the server forgot its version between two pages."""
+
+METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
+
+Progress = Callable[[str], None]
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str = ""
+
+
+class _Group(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    groups: tuple[_Group, ...] | None = None
+
+
+@dataclass
+class Gathered:
+    """What a server told. ``refused`` has the reason for each kind that could not be listed."""
+
+    version: str
+    objects: list[Manifest] = field(default_factory=list)
+    listed: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    """The metrics that each API of metrics serves, as it names them; None where it does not answer."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The same as rules read it."""
+        return Cluster(tuple(self.objects), frozenset(self.listed))
+
+
+def silent(_what: str) -> None:
+    """Tells nobody how far it is."""
+
+
+def gathered(
+    kubeconfig: Path | None, context: str, wanted: Iterable[Wanted] = WANTED, progress: Progress = silent
+) -> Gathered:
+    """All that was found. Raises WorldError where the cluster cannot be reached or knows us not."""
+    return asyncio.run(_gathered(kubeconfig, context, tuple(wanted), progress))
+
+
+async def _gathered(
+    kubeconfig: Path | None, context: str, wanted: tuple[Wanted, ...], progress: Progress
+) -> Gathered:
+    access = find_access(kubeconfig=kubeconfig, overrides=Overrides(context=context))
+    transport = HttpTransport(access, connections=CONNECTIONS)
+    try:
+        return await gather(Client(transport, MachineClock(), random.Random()), wanted, progress)
+    finally:
+        await transport.close()
+
+
+async def gather(
+    client: Client, wanted: tuple[Wanted, ...] = WANTED, progress: Progress = silent
+) -> Gathered:
+    """All that a client finds."""
+    version = msgspec.json.decode(await client.read("/version"), type=_Version).git_version
+    found = Gathered(version)
+    groups = msgspec.json.decode(await client.read("/apis"), type=_Groups).groups or ()
+    served = {"", *(one.name for one in groups)}
+    kinds = await _kinds(client, {one.group for one in wanted} & served)
+    for number, one in enumerate(wanted, start=1):
+        progress(f"{number} of {len(wanted)}: {one.title}")
+        kind = kinds.get((one.group, one.name))
+        if kind is None:
+            # Not served: then there are none.
+            found.listed.add(one.name)
+        else:
+            await _list(client, kind, one, found)
+    # A name that several groups use is listed only if each of them was.
+    found.listed -= found.refused.keys()
+    for namespace, name in sorted(config_maps_of_stack(found.objects)):
+        await _config_map(client, namespace, name, found)
+    for group in METRICS_GROUPS:
+        if group in served:
+            found.metrics[group] = await _metrics(client, group)
+    return found
+
+
+async def _kinds(client: Client, groups: set[str]) -> dict[tuple[str, str], Kind]:
+    """The kinds of these groups, each in the first version that has it, the preferred one before others."""
+    found: dict[tuple[str, str], Kind] = {}
+    for group in sorted(groups):
+        for version in ("v1",) if not group else await client.versions(group):
+            for kind in await client.kinds(group, version):
+                found.setdefault((group, kind.name), kind)
+    return found
+
+
+async def _list(client: Client, kind: Kind, wanted: Wanted, found: Gathered) -> None:
+    for last in (*[False] * (TRIES - 1), True):
+        try:
+            pages = client.list_pages(kind, selection=wanted.selection)
+            items = [raw async for page in pages for raw in page.items or ()]
+        except Gone:
+            if last:
+                raise
+        except (Forbidden, NotFound) as error:
+            found.refused[kind.name] = error.message
+            return
+        else:
+            found.objects += [manifest_of(kind, raw) for raw in items]
+            found.listed.add(kind.name)
+            return
+
+
+async def _metrics(client: Client, group: str) -> frozenset[str] | None:
+    """The names of the metrics of a group; None where the server behind it fails."""
+    try:
+        names = set()
+        for version in await client.versions(group):
+            names |= {kind.plural for kind in await _all_names(client, group, version)}
+        return frozenset(names)
+    except KubeError:
+        return None
+
+
+async def _all_names(client: Client, group: str, version: str) -> tuple[Kind, ...]:
+    # Metrics are listed as "pods/NAME" or "jobs.batch/NAME", which to other readers are subresources.
+    body = msgspec.json.decode(await client.read(f"/apis/{group}/{version}"), type=_Resources)
+    return tuple(Kind(group, version, one.name, "") for one in body.resources or ())
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Resources(msgspec.Struct, frozen=True):
+    resources: tuple[_Resource, ...] | None = None
+
+
+async def _config_map(client: Client, namespace: str, name: str, found: Gathered) -> None:
+    """Keep one ConfigMap; one that is not there is seen by its absence."""
+    try:
+        found.objects.append(
+            manifest_of(CONFIG_MAPS, await client.get(CONFIG_MAPS, name, namespace=namespace))
+        )
+        found.listed.add(CONFIG_MAPS.name)
+    except NotFound:
+        found.listed.add(CONFIG_MAPS.name)
+    except Forbidden as error:
+        found.refused[CONFIG_MAPS.name] = error.message

@@ -1,0 +1,103 @@
+"""Parts of the GPU stack that do not get up: which pods of a DaemonSet have what trouble, and who suffers."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+from gpufleet.doctor.check import Failure, Good, Mend, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.pods import PodView, logs_command
+from gpufleet.doctor.views.stack import Daemon, Part, Stack, stack_of
+from gpufleet.doctor.views.waiting import held_up_by
+
+SLOW_S = 30 * 60.0
+"""A driver that is built on the node takes twenty minutes."""
+
+_STUCK = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+_OPERATORS = ("ClusterPolicy", "NVIDIADriver")
+
+
+def failures_of(facts: Facts, part: Part, others: frozenset[Part] = frozenset()) -> Iterator[Failure | Good]:
+    """Each DaemonSet of a part of the stack whose pods do not get up; ``others`` are left out."""
+    stack = stack_of(facts)
+    daemons = [one for one in stack.having(part) if not others & one.parts]
+    failed = False
+    # Where the kubelet is silent, nothing that it last said of a pod can be believed.
+    down = {one.name for one in facts.nodes if not one.is_ready}
+    for daemon in daemons:
+        pods = [one for one in daemon.pods if one.node not in down]
+        sick = {one.title: why for one in pods if (why := trouble_of(one, facts.now))}
+        if sick:
+            failed = True
+            yield _failure(facts, stack, daemon, part, sick)
+    if daemons and not failed:
+        yield Good(f"the pods of {listed(one.title for one in daemons)} are well")
+
+
+def trouble_of(pod: PodView, now: dt.datetime) -> str:
+    """What keeps a pod from getting up; empty if nothing does, or it has not had the time yet."""
+    for one in pod.containers:
+        if one.waits_for in _STUCK:
+            last = f", last end {one.last_end}" if one.last_end else ""
+            said = f": {one.message}" if one.message else ""
+            return f"container {one.name}: {one.waits_for}{last}{said}"
+    if pod.phase == "Failed":
+        reason, message = (pod.root.at("status", one).text or "" for one in ("reason", "message"))
+        return f"Failed {reason}: {message}"
+    if pod.is_ready or pod.is_leaving or pod.has_ended:
+        return ""
+    ready = pod.conditions.get("Ready")
+    since_s = pod.age_s(now) if ready is None or ready.since is None else (now - ready.since).total_seconds()
+    if since_s < SLOW_S:
+        return ""
+    told = pod.verdict or (f"{ready.reason} {ready.message}".strip() if ready else "") or "nothing says why"
+    return f"not ready for {since_s / 60:.0f} minutes: {told}"
+
+
+def _failure(facts: Facts, stack: Stack, daemon: Daemon, part: Part, sick: dict[str, str]) -> Failure:
+    pods = [one for one in daemon.pods if one.title in sick]
+    names = {one.node for one in pods if one.node}
+    nodes = [one for one in facts.nodes if one.name in names]
+    first = pods[0]
+    logs = logs_command(first)
+    above = {
+        one
+        for other in stack.daemons
+        if other is not daemon
+        for one in (other.title, *_titles_on(other, names))
+    }
+    above |= {pod.title for name in names for pod in facts.pods_by_node.get(name, ()) if _starts_on_gpu(pod)}
+    return Failure(
+        f"{daemon.title}: the {part.value} does not get up on {listed(sorted(names)) or 'any node'}",
+        (daemon.title, *sick),
+        tuple(f"{title}: {why}" for title, why in sick.items()),
+        (
+            *((Mend("read its last words", logs),) if logs else ()),
+            Mend(
+                "read what the kubelet says of it",
+                f"kubectl describe pod -n {first.namespace} {first.manifest.name}",
+            ),
+        ),
+        frozenset({daemon.title, *sick, *(one.title for one in nodes), *above})
+        | {one.title for one in facts.of_kind(*_OPERATORS)}
+        | held_up_by(facts, [one for one in nodes if not one.offers]),
+    )
+
+
+def _starts_on_gpu(pod: PodView) -> bool:
+    return pod.asks_for_gpu and not pod.is_ready
+
+
+def _titles_on(daemon: Daemon, names: set[str]) -> Iterator[str]:
+    """Pods of another part on the same nodes: what stands on this one fails with it."""
+    return (pod.title for pod in daemon.pods if pod.node in names)

@@ -1,0 +1,164 @@
+"""A pod as checks read it: what it asks for, where it is, and what it waits for."""
+
+import datetime as dt
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpufleet.doctor.views.status import Condition, age_s, conditions
+from gpufleet.kube import keys
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.source.fields import Field
+
+_GROUP_KEYS = (keys.PLUGINS_POD_GROUP, keys.PLUGINS_POD_GROUP_OLD, keys.VOLCANO_GROUP, keys.KAI_GROUP)
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True)
+class ContainerState:
+    """What the kubelet tells of a container. ``reason`` is that of its waiting or of its last end."""
+
+    name: str
+    waits_for: str
+    message: str
+    restarts: int
+    last_end: str
+
+
+@dataclass(frozen=True)
+class PodView:
+    """A pod."""
+
+    manifest: Manifest
+
+    @property
+    def title(self) -> str:
+        """How people name it."""
+        return self.manifest.title
+
+    @property
+    def root(self) -> Field:
+        """All of it."""
+        return self.manifest.root
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self.manifest.namespace
+
+    @cached_property
+    def template(self) -> PodTemplate:
+        """The same as rules of ``lint`` read it."""
+        return self.manifest.templates[0]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.manifest.labels
+
+    @cached_property
+    def node(self) -> str:
+        """The node that it was given, empty if none."""
+        return self.root.at("spec", "nodeName").text or ""
+
+    @cached_property
+    def phase(self) -> str:
+        """Its phase."""
+        return self.root.at("status", "phase").text or ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it holds nothing any more."""
+        return self.phase in _ENDED
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was told to end."""
+        return self.root.at("metadata", "deletionTimestamp").exists
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was given no node yet, and still wants one."""
+        return not self.node and not self.has_ended and not self.is_leaving
+
+    @property
+    def asks_for_gpu(self) -> bool:
+        """Whether it is to be given a GPU or a part of one."""
+        return self.template.asks_for_gpu
+
+    @cached_property
+    def asked_names(self) -> frozenset[str]:
+        """The GPU resources it asks for, by name."""
+        return frozenset(name for one in self.template.all_containers for name in one.gpu_names)
+
+    @property
+    def scheduler(self) -> str:
+        """Who is to find a node for it."""
+        return self.root.at("spec", "schedulerName").text or "default-scheduler"
+
+    @cached_property
+    def owner(self) -> str:
+        """What made it, as "Job train"; itself if nothing did."""
+        for one in self.root.at("metadata", "ownerReferences").items():
+            if one.at("controller").is_true:
+                return f"{one.at('kind').text} {one.at('name').text}"
+        return f"Pod {self.manifest.name}"
+
+    @cached_property
+    def group_names(self) -> frozenset[str]:
+        """The PodGroups that it names, in the words of any scheduler."""
+        metadata = self.root.at("metadata")
+        fields = [metadata.at(part, key) for key in _GROUP_KEYS for part in ("labels", "annotations")]
+        fields.append(self.root.at("spec", "schedulingGroup", "podGroupName"))
+        return frozenset(one.text for one in fields if one.text)
+
+    @cached_property
+    def conditions(self) -> dict[str, Condition]:
+        """Its conditions by type."""
+        return conditions(self.root.at("status"))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all its containers are well."""
+        ready = self.conditions.get("Ready")
+        return ready is not None and ready.is_true
+
+    @cached_property
+    def verdict(self) -> str:
+        """What its scheduler said of it, empty if nothing."""
+        found = self.conditions.get("PodScheduled")
+        return found.message if found is not None and not found.is_true else ""
+
+    def age_s(self, now: dt.datetime) -> float:
+        """Seconds since it was made; 0 where that is not told."""
+        return age_s(self.root.at("metadata", "creationTimestamp"), now) or 0.0
+
+    @cached_property
+    def containers(self) -> tuple[ContainerState, ...]:
+        """What the kubelet tells of its containers."""
+        status = self.root.at("status")
+        fields = (*status.at("initContainerStatuses").items(), *status.at("containerStatuses").items())
+        return tuple(_state(one) for one in fields)
+
+
+def logs_command(pod: PodView) -> str:
+    """What shows the last words of a pod's container in trouble; empty if none has ever run."""
+    bad = [one for one in pod.containers if one.waits_for or one.last_end or one.restarts]
+    ran = [one for one in bad if one.last_end or one.restarts or one.waits_for == "CrashLoopBackOff"]
+    command = f"kubectl logs -n {pod.namespace} {pod.manifest.name}"
+    if ran:
+        return f"{command} -c {ran[0].name} --previous"
+    return "" if bad else f"{command} --all-containers"
+
+
+def _state(field: Field) -> ContainerState:
+    waiting = field.at("state", "waiting")
+    ended = field.at("state", "terminated")
+    last = ended if ended.exists else field.at("lastState", "terminated")
+    return ContainerState(
+        field.at("name").text or "",
+        waiting.at("reason").text or "",
+        waiting.at("message").text or last.at("message").text or "",
+        field.at("restartCount").integer or 0,
+        last.at("reason").text or "",
+    )

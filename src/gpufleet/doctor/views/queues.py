@@ -1,0 +1,116 @@
+"""In which queue GPU work waits, by words on its pods, its object or its namespace, and who reads them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.workloads import Workload
+from gpufleet.kube import keys
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.source.fields import Field
+
+KUEUE_GROUP = "kueue.x-k8s.io"
+DEFAULT_QUEUE = "default"
+"""Our queue for work that names none; it need not be described."""
+
+_SUSPENDS = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Work that has not started, and the queue ``name`` that it names by ``key``."""
+
+    workload: Workload
+    key: str
+    name: str
+
+    @property
+    def namespace(self) -> str:
+        """Where the work is."""
+        return self.workload.manifest.namespace
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether our scheduler reads the name."""
+        return any(
+            one.spec.at("schedulerName").text == keys.SCHEDULER_NAME
+            for one in self.workload.manifest.templates
+        ) or any(one.scheduler == keys.SCHEDULER_NAME for one in self.workload.pods)
+
+    @property
+    def is_kueues(self) -> bool:
+        """Whether Kueue reads the name."""
+        return self.key == keys.KUEUE_QUEUE and not self.is_ours
+
+    @property
+    def affects(self) -> frozenset[str]:
+        """Who suffers."""
+        return self.workload.affects
+
+
+def waiting_in_queues(facts: Facts) -> tuple[Waiting, ...]:
+    """GPU work that waits and names a queue."""
+    waits = [
+        one for one in facts.gpu_workloads if is_suspended(one.manifest) or any(pod.waits for pod in one.pods)
+    ]
+    return tuple(Waiting(one, *named) for one in waits if (named := _named(facts, one)))
+
+
+def is_suspended(manifest: Manifest) -> bool:
+    """Whether the job was told not to start."""
+    return any(manifest.root.at(*path).is_true for path in _SUSPENDS)
+
+
+def _named(facts: Facts, workload: Workload) -> tuple[str, str] | None:
+    for place in _places(workload):
+        for key in keys.QUEUE_KEYS:
+            text = place.at("labels", key).text or place.at("annotations", key).text
+            if text is not None:
+                return key, text
+    namespace = facts.find("Namespace", "", workload.manifest.namespace)
+    text = namespace.root.at("metadata", "labels", keys.QUEUE).text if namespace is not None else None
+    return None if text is None else (keys.QUEUE, text)
+
+
+def _places(workload: Workload) -> Iterator[Field]:
+    yield from (one.root.at("metadata") for one in workload.pods[:1])
+    yield from (one.metadata for one in workload.manifest.templates)
+    yield workload.manifest.root.at("metadata")
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The queues of a cluster, by the names that work has for them."""
+
+    facts: Facts
+
+    @cached_property
+    def _fleet(self) -> dict[tuple[str, str], Manifest]:
+        """By namespace and name there; without a namespace by their own names."""
+        queues = self.facts.of_kind("FleetQueue")
+        own = {("", one.name): one for one in queues}
+        local = {
+            (each.at("namespace").text or "", each.at("name").text or ""): one
+            for one in reversed(queues)
+            for each in one.root.at("spec", "localQueues").items()
+        }
+        return own | local
+
+    def fleet_queue(self, one: Waiting) -> Manifest | None:
+        """The FleetQueue that work names, by a name that it has in the namespace or by its own."""
+        return self._fleet.get((one.namespace, one.name)) or self._fleet.get(("", one.name))
+
+    def local_queue(self, one: Waiting) -> Manifest | None:
+        """The LocalQueue of Kueue that work names."""
+        return self.facts.find("LocalQueue", one.namespace, one.name)
+
+    def cluster_queue(self, one: Waiting) -> Manifest | None:
+        """The ClusterQueue of Kueue in which work waits."""
+        local = self.local_queue(one)
+        return None if local is None else self.facts.find("ClusterQueue", "", clusters_name(local))
+
+
+def clusters_name(local: Manifest) -> str:
+    """The ClusterQueue that a LocalQueue names."""
+    return local.root.at("spec", "clusterQueue").text or ""

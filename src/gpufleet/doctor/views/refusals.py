@@ -1,0 +1,133 @@
+"""Pods that were never made: who was to make them, and what the API server said to that.
+
+Such pods are nowhere to be seen; what is left are a condition of the ReplicaSet and events, which the server
+keeps for an hour. What was refused once and made later is no refusal any more.
+"""
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.status import conditions
+from gpufleet.doctor.views.workloads import Workload
+from gpufleet.lint.objects.manifest import Manifest
+
+_REASON = "FailedCreate"
+
+
+class Ground(enum.Enum):
+    """Why pods are refused, by the words of the API server and its admission plugins."""
+
+    QUOTA_FULL = re.compile(
+        r"exceeded quota: (?P<name>\S+), requested: (?P<requested>.*), used: (?P<used>.*), "
+        r"limited: (?P<limited>.*)"
+    )
+    QUOTA_DEMANDS = re.compile(r"failed quota: (?P<name>\S+): must specify (?P<what>.*)")
+    LIMIT_RANGE = re.compile(
+        r"(?P<says>(maximum|minimum) \S+ (usage|storage|limit)? ?per (Container|Pod) is .*"
+        r"|\S+ max limit to request ratio per .*)"
+    )
+    PRIORITY_CLASS = re.compile(r"no PriorityClass with name (?P<name>\S+) was found")
+    WEBHOOK_DOWN = re.compile(r'failed calling webhook "(?P<name>[^"]+)": (?P<says>.*)')
+    WEBHOOK = re.compile(r'admission webhook "(?P<name>[^"]+)" denied the request: ?(?P<says>.*)')
+    POLICY = re.compile(
+        r"ValidatingAdmissionPolicy '(?P<name>[^']+)' with binding '[^']+' denied request: (?P<says>.*)"
+    )
+    POD_SECURITY = re.compile(r'violates PodSecurity "(?P<name>[^"]+)": (?P<says>.*)')
+    RUNTIME_CLASS = re.compile(r'RuntimeClass "(?P<name>[^"]+)" not found')
+    OTHER = re.compile(r"(?P<says>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Pods of ``workload`` that ``maker`` could not make; ``words`` are the parts of the message."""
+
+    workload: Workload
+    maker: Manifest
+    ground: Ground
+    words: dict[str, str]
+    message: str
+
+    @property
+    def namespace(self) -> str:
+        """Where."""
+        return self.maker.namespace
+
+    @property
+    def affects(self) -> frozenset[str]:
+        """Who suffers."""
+        return self.workload.affects | {self.maker.title}
+
+
+def refusals(facts: Facts, *grounds: Ground) -> tuple[Refusal, ...]:
+    """What was refused of GPU work and still lacks, on one of these grounds."""
+    return tuple(one for one in facts.once(_refusals) if one.ground in grounds)
+
+
+def _refusals(facts: Facts) -> tuple[Refusal, ...]:
+    found = {}
+    for maker, message in (*_told_by_events(facts), *_told_by_conditions(facts)):
+        workload = facts.gpu_workload_above(maker)
+        if workload is None or not message or _ends(facts, maker):
+            continue
+        if _lacks_pods(maker):
+            found[maker.title] = _read(workload, maker, message)
+    return tuple(found.values())
+
+
+def _ends(facts: Facts, maker: Manifest) -> bool:
+    """Whether it, or its namespace, was told to end."""
+    namespace = facts.find("Namespace", "", maker.namespace)
+    around = (maker,) if namespace is None else (maker, namespace)
+    return any(one.root.at("metadata", "deletionTimestamp").exists for one in around)
+
+
+def _read(workload: Workload, maker: Manifest, message: str) -> Refusal:
+    for ground in Ground:
+        if match := ground.value.search(message):
+            return Refusal(workload, maker, ground, match.groupdict(), message)
+    raise AssertionError(message)  # the last ground takes everything
+
+
+def _told_by_events(facts: Facts) -> Iterator[tuple[Manifest, str]]:
+    makers = {one.title: one for one in facts.objects if one.templates}
+    told = [one.root for one in facts.of_kind("Event") if one.root.at("reason").text == _REASON]
+    told.sort(key=lambda one: one.at("lastTimestamp").text or one.at("eventTime").text or "")
+    for event in told:
+        kind, namespace, name = (
+            event.at("involvedObject", key).text for key in ("kind", "namespace", "name")
+        )
+        maker = makers.get(f"{kind} {namespace}/{name}")
+        if maker is not None:
+            yield maker, event.at("message").text or ""
+
+
+def _told_by_conditions(facts: Facts) -> Iterator[tuple[Manifest, str]]:
+    for one in facts.of_kind("ReplicaSet", "ReplicationController"):
+        failed = conditions(one.root.at("status")).get("ReplicaFailure")
+        if failed is not None and failed.is_true and failed.reason == _REASON:
+            yield one, failed.message
+
+
+def _lacks_pods(maker: Manifest) -> bool:
+    """Whether fewer of its pods are there than it wants; of kinds that do not say, yes."""
+    spec, status = maker.root.at("spec"), maker.root.at("status")
+
+    def number(*path: str, default: int = 0) -> int:
+        found = maker.root.at(*path).integer
+        return default if found is None else found
+
+    match maker.kind:
+        case "ReplicaSet" | "ReplicationController" | "StatefulSet":
+            return number("status", "replicas") < number("spec", "replicas", default=1)
+        case "DaemonSet":
+            return number("status", "currentNumberScheduled") < number("status", "desiredNumberScheduled")
+        case "Job" if maker.group == "batch":
+            completions = spec.at("completions").integer
+            wanted = number("spec", "parallelism", default=1)
+            if completions is not None:
+                wanted = min(wanted, completions - number("status", "succeeded"))
+            return status.exists and not spec.at("suspend").is_true and number("status", "active") < wanted
+    return True

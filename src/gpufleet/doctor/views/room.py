@@ -1,0 +1,96 @@
+"""How much pods ask for and nodes have: CPU, memory and devices, as schedulers count them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpufleet.lint.objects.cluster import ClusterNode
+from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.gpu_resources import amount, is_device
+from gpufleet.lint.objects.pods import PodTemplate
+
+CPU = "cpu"
+MEMORY = "memory"
+NANO = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Amounts by resource (CPU, memory, devices), in billionths of a unit, so that they add up exactly."""
+
+    items: frozenset[tuple[str, int]]
+
+    @cached_property
+    def by_name(self) -> dict[str, int]:
+        """The amounts by name, in the order of the names."""
+        return dict(sorted(self.items))
+
+    def of(self, name: str) -> int:
+        """How much of one resource; 0 of what is not among them."""
+        return self.by_name.get(name, 0)
+
+    def lacks(self, asked: "Amounts") -> tuple[str, ...]:
+        """The resources of which there is less than is asked for."""
+        return tuple(name for name, count in asked.by_name.items() if self.of(name) < count)
+
+    def less(self, taken: Iterable["Amounts"]) -> "Amounts":
+        """What is left."""
+        left = dict(self.items)
+        for one in taken:
+            for name, count in one.items:
+                left[name] = left.get(name, 0) - count
+        return amounts(left)
+
+    @cached_property
+    def devices(self) -> "Amounts":
+        """The devices alone."""
+        return Amounts(frozenset(one for one in self.items if is_device(one[0])))
+
+
+def amounts(by_name: Mapping[str, int]) -> Amounts:
+    """These amounts."""
+    return Amounts(frozenset(by_name.items()))
+
+
+def asked_by(template: PodTemplate) -> Amounts:
+    """What a pod asks for: its containers together, or one that starts before them if that is more."""
+    asked: dict[str, int] = {}
+    for container in template.containers:
+        for name, count in _asked(container).items():
+            asked[name] = asked.get(name, 0) + count
+    for container in template.init_containers:
+        for name, count in _asked(container).items():
+            asked[name] = max(asked.get(name, 0), count)
+    for name, field in template.spec.at("overhead").entries():
+        asked[name] = asked.get(name, 0) + _nano(field.text)
+    return amounts({name: count for name, count in asked.items() if count})
+
+
+def offered_by(node: ClusterNode) -> Amounts:
+    """What pods may have of a node."""
+    fields = node.manifest.root.at("status", "allocatable").entries()
+    return amounts({name: _nano(field.text) for name, field in fields if _counts(name)})
+
+
+def shown(name: str, nano: int) -> str:
+    """An amount as people say it."""
+    if name == CPU:
+        return f"{nano / NANO:g} CPU"
+    if name == MEMORY:
+        return f"{nano / NANO / 2**30:.1f} GiB of memory"
+    return f"{nano // NANO} {name}"
+
+
+def _asked(container: Container) -> dict[str, int]:
+    """Of what has a limit and no request, the limit is requested."""
+    fields = {**container.limits, **container.requests}
+    return {name: _nano(field.text) for name, field in fields.items() if _counts(name)}
+
+
+def _counts(name: str) -> bool:
+    return name in {CPU, MEMORY} or is_device(name)
+
+
+def _nano(text: str | None) -> int:
+    found = amount(text)
+    return 0 if found is None else found.nano

@@ -1,0 +1,37 @@
+"""Services as checks read them: which pods they select, and whether anybody answers."""
+
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.pods import PodView
+from gpufleet.lint.objects.manifest import Manifest
+
+_SERVICE = "kubernetes.io/service-name"
+
+
+def pods_behind(facts: Facts, service: Manifest) -> tuple[PodView, ...]:
+    """The pods that a Service selects; none where it selects by nothing."""
+    selector = {name: one.text or "" for name, one in service.root.at("spec", "selector").entries()}
+    return tuple(
+        one
+        for one in facts.pods_by_namespace.get(service.namespace, ())
+        if selector and selector.items() <= one.labels.items()
+    )
+
+
+def silence(facts: Facts, namespace: str, name: str) -> str:
+    """Why nobody answers for a Service; empty if somebody does, or that cannot be known."""
+    service = facts.find("Service", namespace, name)
+    if service is None:
+        return f"there is no Service {namespace}/{name}" if "Service" in facts.listed else ""
+    if service.root.at("spec", "type").text == "ExternalName" or "EndpointSlice" not in facts.listed:
+        return ""
+    slices = [
+        one
+        for one in facts.of_kind("EndpointSlice")
+        if one.namespace == namespace and one.labels.get(_SERVICE) == name
+    ]
+    ready = any(
+        endpoint.at("conditions", "ready").text != "false"
+        for one in slices
+        for endpoint in one.root.at("endpoints").items()
+    )
+    return "" if ready else f"Service {namespace}/{name} has no endpoint that is ready"

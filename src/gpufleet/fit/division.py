@@ -1,0 +1,120 @@
+"""Ways of dividing a model among GPUs, and why some of them do not work.
+
+Tensor parallel cuts every layer; it stays within one node, where the links are. Pipeline stages deal out
+whole layers. An engine refuses to start on a division that cuts through a head or through the weights that
+share a scale, so such a division never fits, however much memory there is.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpufleet.fit.catalogue import CardEntry
+from gpufleet.fit.facts import (
+    Dense,
+    Experts,
+    GroupedAttention,
+    LatentAttention,
+    Layer,
+    Mixer,
+    ModelFacts,
+    Recurrence,
+)
+from gpufleet.fit.formats import WeightFormat
+from gpufleet.fit.question import Serving
+
+STAGES_MAX = 16
+CAPABILITY_16_BIT_BRAIN = 8.0
+CAPABILITY_FP8 = 8.9
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Division:
+    """How many GPUs a model is divided among: each of ``stages`` by ``tensor_parallel``."""
+
+    stages: int
+    tensor_parallel: int
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs that take part."""
+        return self.stages * self.tensor_parallel
+
+
+def divisions(facts: ModelFacts, serving: Serving, card: CardEntry) -> Iterator[Division]:
+    """The divisions to try, those of fewest GPUs first; those that were asked for, if any were."""
+    tensor = [serving.tensor_parallel] if serving.tensor_parallel else range(1, card.gpus_per_node_max + 1)
+    if serving.engine.name == "llama.cpp":
+        tensor = [serving.tensor_parallel or 1]
+    stages = [serving.stages] if serving.stages else range(1, min(STAGES_MAX, len(facts.layers)) + 1)
+    found = [Division(stage, one) for stage in stages for one in tensor]
+    # Stages add waiting to every token: only whole nodes are put behind each other.
+    whole = max(
+        (one.tensor_parallel for one in found if not refusals(facts, serving.form, one.tensor_parallel)),
+        default=1,
+    )
+    open_stages = not serving.stages and serving.engine.name != "llama.cpp"
+    kept = [one for one in found if not open_stages or one.stages == 1 or one.tensor_parallel == whole]
+    yield from sorted(kept, key=lambda one: (one.gpus, one.stages))
+
+
+@functools.cache
+def refusals(facts: ModelFacts, form: WeightFormat, tensor_parallel: int) -> tuple[str, ...]:
+    """Why an engine would not start with that tensor parallel; empty if it would."""
+    if tensor_parallel == 1:
+        return ()
+    found: dict[str, None] = {}
+    for layer in set(facts.layers):
+        for mixer in layer.mixers:
+            found.update(dict.fromkeys(_of_mixer(mixer, tensor_parallel)))
+        found.update(dict.fromkeys(_of_part(layer, form, tensor_parallel)))
+    return tuple(sorted(found))
+
+
+def _of_mixer(mixer: Mixer | None, tensor_parallel: int) -> Iterator[str]:
+    if isinstance(mixer, GroupedAttention | LatentAttention | Recurrence) and mixer.heads % tensor_parallel:
+        yield f"{mixer.heads} heads cannot be divided among {tensor_parallel} GPUs"
+    if isinstance(mixer, GroupedAttention):
+        more, less = max(mixer.kv_heads, tensor_parallel), min(mixer.kv_heads, tensor_parallel)
+        if more % less:
+            yield f"{mixer.kv_heads} heads of keys and values cannot be dealt to {tensor_parallel} GPUs"
+
+
+def _of_part(layer: Layer, form: WeightFormat, tensor_parallel: int) -> Iterator[str]:
+    part = layer.feed_forward
+    if not isinstance(part, Dense | Experts):
+        return
+    what = "experts" if isinstance(part, Experts) else "feed-forward layers"
+    if part.intermediate % tensor_parallel:
+        yield f"{what} of width {part.intermediate} cannot be divided among {tensor_parallel} GPUs"
+    elif form.group > 1 and (part.intermediate // tensor_parallel) % form.group:
+        yield (
+            f"{what} of width {part.intermediate} among {tensor_parallel} GPUs cut through the groups of"
+            f" {form.group} weights that share a scale in {form.name}"
+        )
+
+
+def incapable(card: CardEntry, serving: Serving) -> str:
+    """Why the engine has no kernels for that format on that card; empty if it has, or nobody knows."""
+    capability = card.capability
+    if not capability or serving.engine.name == "llama.cpp":
+        return ""
+    if capability < serving.form.capability_min:
+        return (
+            f"vLLM runs {serving.form.name} from compute capability {serving.form.capability_min} on,"
+            f" and {card.model} has {capability}"
+        )
+    return ""
+
+
+def remarks(card: CardEntry, serving: Serving) -> Iterator[str]:
+    """What has to be done for the card, or is slower on it."""
+    capability = card.capability
+    if not capability or serving.engine.name == "llama.cpp":
+        return
+    if capability < CAPABILITY_16_BIT_BRAIN and serving.form.name == "bf16":
+        yield f"{card.model} has no bfloat16: start vLLM with --dtype half; the memory is the same"
+    if capability < CAPABILITY_FP8 and serving.form.name.startswith("fp8"):
+        yield f"{card.model} computes no fp8: the weights are stored in it, and speed is that of 16 bits"
+    if capability < CAPABILITY_FP8 and serving.kv.startswith("fp8"):
+        yield f"{card.model} computes no fp8: not every attention kernel of vLLM takes such keys and values"

@@ -1,0 +1,196 @@
+"""One model on one card in one division: what each GPU holds, what is left, and whether that is enough.
+
+A yes is given only if the worst case fits: every part at the high end of its range. `search` looks for the
+division, `changes` for what would make a no into a yes.
+"""
+
+from dataclasses import replace
+
+from gpufleet.fit.answer import CardFit, Memory, Speed, Verdict
+from gpufleet.fit.catalogue import CardEntry
+from gpufleet.fit.division import Division, incapable, refusals, remarks
+from gpufleet.fit.engines import Engine, Reserves, activation, context_memory, graphs, limits_of
+from gpufleet.fit.kv_cache import Keeping, element_bytes, sequence_bytes
+from gpufleet.fit.question import Model, Serving
+from gpufleet.fit.ranges import GIB, Amount, together
+from gpufleet.fit.weights import loaded_bytes, on_one_gpu_bytes, read_bytes, total_bytes
+
+CONTEXT_STEP = 1024
+CONTEXT_UNSAID = 1 << 20
+
+
+def placed(model: Model, serving: Serving, card: CardEntry, division: Division) -> CardFit:
+    """The whole answer for that card and division, without proposals."""
+    memory = memory_of(model, serving, card, division)
+    reasons = _reasons(model, serving, card, division, memory)
+    sure = memory.kv_pool.low_bytes // memory.sequence_bytes if memory.sequence_bytes else 0
+    expected = memory.kv_pool.bytes // memory.sequence_bytes if memory.sequence_bytes else 0
+    if reasons or expected < serving.batch:
+        verdict = Verdict.NO
+    elif sure < serving.batch:
+        verdict = Verdict.TIGHT
+    else:
+        verdict = Verdict.YES
+    if not reasons and verdict is not Verdict.YES:
+        reasons = (short_sentence(memory, serving, verdict),)
+    return CardFit(
+        gpu=card.model,
+        gpus=division.gpus,
+        tensor_parallel=division.tensor_parallel,
+        pipeline_parallel=division.stages,
+        verdict=verdict,
+        memory=memory,
+        sequences_min=max(0, sure),
+        sequences=max(0, expected),
+        context_max=longest(model, serving, card, division) if verdict is Verdict.YES else 0,
+        speed=speed_of(model, serving, card, division),
+        reasons=reasons,
+        remarks=tuple(remarks(card, serving)),
+        source=card.usable_basis.text,
+    )
+
+
+def memory_of(model: Model, serving: Serving, card: CardEntry, division: Division) -> Memory:
+    """What each part takes on the fullest GPU, and what is left for keys and values."""
+    facts, engine, tensor = model.facts, serving.engine, division.tensor_parallel
+    limits = limits_of(
+        engine, card.usable_bytes, card.gpu.family, serving.sequences_max, serving.batched_tokens
+    )
+    budget = round(serving.utilisation * card.usable_bytes)
+    weights = weights_of(model, serving, division)
+    activations = activation(engine, facts, limits, tensor, serving.context, is_last=True)
+    runtime = context_memory(engine, tensor)
+    recorded = graphs(engine)
+    taken = together([weights, activations, runtime], "")
+    kept_back = reserved(engine, recorded, card.usable_bytes - budget)
+    pool = Amount(
+        budget - taken.high_bytes - kept_back.high_bytes,
+        budget - taken.bytes - kept_back.bytes,
+        budget - taken.low_bytes - kept_back.low_bytes,
+        "what the engine may use, less the parts above",
+    )
+    keeping = Keeping(
+        element_bytes(serving.kv) * (2 if serving.kv == "auto" and serving.form.name == "fp32" else 1),
+        engine.block_tokens,
+        limits.batched_tokens,
+        engine.sizes_pool,
+        engine.state_pages,
+    )
+    one = sequence_bytes(facts, serving.context, tensor, division.stages, keeping)
+    return Memory(
+        usable_bytes=card.usable_bytes,
+        budget_bytes=budget,
+        weights=weights,
+        activations=activations,
+        runtime=runtime,
+        graphs=recorded,
+        kv_pool=pool,
+        kv_needed_bytes=round(one * serving.batch),
+        sequence_bytes=round(one),
+    )
+
+
+def reserved(engine: Engine, recorded: Amount, beside_bytes: int) -> Amount:
+    """What graphs take of the pool: what does not fit beside it, or all where the engine reserves it."""
+    missing = max(0, recorded.high_bytes - beside_bytes)
+    match engine.reserves_graphs:
+        case Reserves.YES:
+            return recorded
+        case Reserves.PERHAPS:
+            return Amount(0, 0, max(missing, recorded.bytes), recorded.basis)
+        case Reserves.NO:
+            return Amount(0, 0, missing, recorded.basis)
+
+
+def weights_of(model: Model, serving: Serving, division: Division) -> Amount:
+    """Weights on the fullest GPU: by the files' own size where that is known, else by the shapes.
+
+    Whether encoders of pictures are divided is up to an option of the engine: at most they are whole.
+    """
+    facts, form = model.facts, serving.form
+    counted = on_one_gpu_bytes(facts, form, division.tensor_parallel, division.stages)
+    if model.weights_bytes is not None and form.name == facts.native_format:
+        share = counted / total_bytes(facts, form)
+        loaded = loaded_bytes(facts, form, model.weights_bytes)
+        found = Amount.around(loaded * share, 0.005, "size of the files")
+    else:
+        found = Amount.around(counted, form.spread, f"shapes of the model, {form.name}")
+    if facts.vision_heads % division.tensor_parallel:
+        return found
+    divided = 2 * facts.vision_parameters * (1 - 1 / division.tensor_parallel)
+    return Amount(found.low_bytes, found.bytes, found.high_bytes + round(divided), found.basis)
+
+
+def _reasons(
+    model: Model, serving: Serving, card: CardEntry, division: Division, memory: Memory
+) -> tuple[str, ...]:
+    found = [*refusals(model.facts, serving.form, division.tensor_parallel)]
+    unable = incapable(card, serving)
+    if unable:
+        found.append(unable)
+    if division.tensor_parallel > card.gpus_per_node_max:
+        found.append(f"tensor parallel stays within a node, and nodes have up to {card.gpus_per_node_max}")
+    if division.stages > len(model.facts.layers):
+        found.append(f"{len(model.facts.layers)} layers are not enough for {division.stages} stages")
+    if model.facts.context_max and serving.context > model.facts.context_max:
+        found.append(
+            f"the model was made for {model.facts.context_max} tokens; for more, its positions have to be"
+            " scaled, and the engine refuses unless told so"
+        )
+    if memory.weights.bytes > memory.budget_bytes:
+        found.append(
+            f"the weights alone need {gib(memory.weights.bytes)} on each GPU,"
+            f" of {gib(memory.budget_bytes)} that the engine may use"
+        )
+    return tuple(found)
+
+
+def short_sentence(memory: Memory, serving: Serving, verdict: Verdict) -> str:
+    """How much is missing, where nothing else is in the way."""
+    if verdict is Verdict.TIGHT:
+        return (
+            f"as expected {gib(memory.kv_pool.bytes)} are left for keys and values, at worst"
+            f" {gib(max(0, memory.kv_pool.low_bytes))}, and {gib(memory.kv_needed_bytes)} are needed"
+        )
+    return (
+        f"{gib(max(0, memory.kv_pool.bytes))} are left for keys and values, and {serving.batch} x"
+        f" {serving.context} tokens need {gib(memory.kv_needed_bytes)}"
+    )
+
+
+def longest(model: Model, serving: Serving, card: CardEntry, division: Division) -> int:
+    """The longest context for which that batch surely fits, in steps of 1024 tokens."""
+    least = serving.context
+    most = max(least, model.facts.context_max or CONTEXT_UNSAID)
+    steps = (most - least) // CONTEXT_STEP
+    low, high = 0, steps
+    while low < high:
+        middle = (low + high + 1) // 2
+        longer = replace(serving, context=least + middle * CONTEXT_STEP)
+        memory = memory_of(model, longer, card, division)
+        if memory.kv_pool.low_bytes >= memory.kv_needed_bytes:
+            low = middle
+        else:
+            high = middle - 1
+    found = least + low * CONTEXT_STEP
+    return most if low == steps and most - found < CONTEXT_STEP else found
+
+
+def speed_of(model: Model, serving: Serving, card: CardEntry, division: Division) -> Speed:
+    """All that is read for a token, through the memory of the GPUs that work at the same time."""
+    facts, tensor = model.facts, division.tensor_parallel
+    bandwidth = card.bandwidth_gb_s * 1e9
+    weights = read_bytes(facts, serving.form) / tensor
+    plain = Keeping(element_bytes(serving.kv), 1, 1, is_grouped=False)
+    kept = serving.batch * sequence_bytes(facts, serving.context, tensor, 1, plain)
+    return Speed(
+        empty_tokens_per_s=round(bandwidth / weights, 1),
+        full_tokens_per_s=round(bandwidth / (weights + kept), 1),
+        basis=f"{card.bandwidth_gb_s:g} GB/s a GPU, every active weight read once for each token;"
+        f" {card.bandwidth_basis.text}",
+    )
+
+
+def gib(amount: float) -> str:
+    """Bytes for people."""
+    return f"{amount / GIB:.1f} GiB"

@@ -1,0 +1,221 @@
+"""Does training fit: states of weights, gradients and Adam, what is kept for the way back, and logits.
+
+Mixed precision with Adam keeps 16 bytes a trained parameter (ZeRO, arXiv 1910.02054, section 3.1): 2 of
+weights, 2 of gradients, 12 of the optimiser in 32 bits; some frameworks keep gradients in 32 bits, two more.
+ZeRO 1, 2 and 3 divide the optimiser, the gradients and the weights among all GPUs; FSDP's full sharding is
+ZeRO 3. LoRA trains two thin matrices beside each frozen one (arXiv 2106.09685), QLoRA freezes in NF4 (arXiv
+2305.14314). Layers are recomputed, so that one input a layer and the inside of one layer are kept.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gpufleet.fit.answer import SCHEMA, About, Training, TrainingAnswer, TrainingMemory, Verdict
+from gpufleet.fit.catalogue import CardEntry
+from gpufleet.fit.facts import (
+    Dense,
+    Experts,
+    GroupedAttention,
+    LatentAttention,
+    Layer,
+    ModelFacts,
+    Recurrence,
+)
+from gpufleet.fit.formats import FORMATS
+from gpufleet.fit.placing import gib
+from gpufleet.fit.question import Model
+from gpufleet.fit.ranges import GIB, Amount, together
+from gpufleet.fit.shapes import of_layer, parameters
+from gpufleet.fit.weights import total_bytes
+from gpufleet.model.errors import InputError
+
+METHODS = ("full", "lora", "qlora")
+GPUS_MAX = 1024
+OPTIMISER_BYTES = 12
+LOGIT_BYTES = (6, 10, 12)
+"""A logit in 16 bits, in 32 bits, and its gradient; less where the loss is fused."""
+ALONE_GIB = (0.4, 0.8, 1.5)
+LINKED_GIB = (0.6, 1.5, 3.0)
+FRAGMENTATION = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a model is to be trained: ``batch`` sequences a GPU, ``zero`` of ZeRO's stages."""
+
+    method: str
+    context: int
+    batch: int
+    zero: int = 3
+    rank: int = 16
+
+
+def train(model: Model, about: About, course: Course, cards: Iterable[CardEntry]) -> TrainingAnswer:
+    """The answer for these cards."""
+    if course.method not in METHODS:
+        raise InputError(
+            "no such way of training", field="--train", value=course.method, expected=", ".join(METHODS)
+        )
+    frozen = "" if course.method == "full" else ("nf4" if course.method == "qlora" else "bf16")
+    return TrainingAnswer(
+        schema=SCHEMA,
+        model=about,
+        method=course.method,
+        context=course.context,
+        batch=course.batch,
+        zero=course.zero,
+        rank=0 if course.method == "full" else course.rank,
+        trained_parameters=trained_parameters(model, course),
+        frozen_weights=frozen,
+        cards=tuple(on_card(model, course, card) for card in cards),
+    )
+
+
+@functools.cache
+def trained_parameters(model: Model, course: Course) -> int:
+    """All of them, or those of the adapters."""
+    if course.method == "full":
+        return parameters(model.facts)
+    return sum(
+        course.rank * sides for layer in model.facts.layers for sides in _sides(layer, model.facts.hidden)
+    )
+
+
+def _sides(layer: Layer, hidden: int) -> Iterator[int]:
+    """Rows plus columns of every matrix that adapters are put beside; experts get none."""
+    for one in layer.mixers:
+        match one:
+            case GroupedAttention() as mixer:
+                queries, keys = mixer.heads * mixer.head_dim, mixer.kv_heads * mixer.head_dim
+                yield from (2 * (hidden + queries), 2 * (hidden + keys))
+            case LatentAttention() as mixer:
+                yield 2 * (hidden + mixer.heads * (mixer.plain_dim + mixer.rotary_dim))
+                yield 2 * (hidden + mixer.kv_rank)
+            case Recurrence() as mixer:
+                yield from (rows + columns for rows, columns in mixer.projections[:2])
+    match layer.feed_forward:
+        case Dense() as part:
+            yield (3 if part.gated else 2) * (hidden + part.intermediate)
+        case Experts() as part if part.shared_intermediate:
+            yield 3 * (hidden + part.shared_intermediate)
+        case _:
+            pass
+
+
+def state_bytes(trained: float, zero: int, gpus: int) -> float:
+    """Weights, gradients and optimiser of trained parameters on each GPU."""
+    optimiser = OPTIMISER_BYTES / (gpus if zero >= 1 else 1)
+    gradients = 2 / (gpus if zero >= 2 else 1)
+    weights = 2 / (gpus if zero >= 3 else 1)
+    return trained * (optimiser + gradients + weights)
+
+
+def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> TrainingMemory:
+    """What each of so many GPUs holds."""
+    facts = model.facts
+    trained = trained_parameters(model, course)
+    expected = state_bytes(trained, course.zero, gpus)
+    more = 2 * trained / (gpus if course.zero >= 2 else 1)
+    states = Amount(round(expected), round(expected), round(expected + more), f"Adam, ZeRO {course.zero}")
+    frozen = Amount.exact(0, "nothing")
+    if course.method != "full":
+        form = FORMATS["nf4" if course.method == "qlora" else "bf16"]
+        share = gpus if course.zero >= 3 else 1
+        frozen = Amount.around(total_bytes(facts, form) / share, 0.01, f"frozen, {form.name}")
+    tokens = course.context * course.batch
+    largest, inside = _most(facts)
+    gathered = 2 * 2 * largest if course.zero >= 3 and gpus > 1 else 0
+    kept = 2 * tokens * (facts.hidden * len(facts.layers) + inside)
+    logits = [tokens * facts.vocabulary * one for one in LOGIT_BYTES]
+    low, middle, high = (round(one * GIB) for one in (LINKED_GIB if gpus > 1 else ALONE_GIB))
+    parts = [
+        states,
+        frozen,
+        Amount(gathered // 2, gathered, gathered, "two layers gathered at a time"),
+        Amount.around(kept, 0.2, "inputs of layers, the inside of one"),
+        Amount(logits[0], logits[1], logits[2], "logits and their gradients"),
+        Amount(low, middle, high, "CUDA context, buffers of the links"),
+    ]
+    total = together(parts, "all of it, with 5 % of fragments at most")
+    return TrainingMemory(
+        usable_bytes=card.usable_bytes,
+        states=states,
+        frozen=frozen,
+        gathered=parts[2],
+        activations=parts[3],
+        logits=parts[4],
+        runtime=parts[5],
+        total=Amount(
+            total.low_bytes, total.bytes, round(total.high_bytes * (1 + FRAGMENTATION)), total.basis
+        ),
+    )
+
+
+@functools.cache
+def _most(facts: ModelFacts) -> tuple[int, int]:
+    """Parameters of the largest layer, and the most that the inside of one keeps for a token."""
+    kinds = set(facts.layers)
+    largest = max(sum(group.elements for group in of_layer(layer, facts.hidden)) for layer in kinds)
+    return largest, max(_inside(layer, facts.hidden) for layer in kinds)
+
+
+def _inside(layer: Layer, hidden: int) -> int:
+    """Numbers a token that one layer keeps while it is recomputed, with attention that keeps no scores."""
+    width = 4 * hidden
+    for one in layer.mixers:
+        match one:
+            case GroupedAttention() as mixer:
+                width += 2 * mixer.heads * mixer.head_dim + 2 * mixer.kv_heads * mixer.head_dim
+            case LatentAttention() as mixer:
+                width += mixer.heads * (2 * (mixer.plain_dim + mixer.rotary_dim) + 2 * mixer.value_dim)
+            case Recurrence() as mixer:
+                width += 2 * mixer.projections[0][1]
+    match layer.feed_forward:
+        case Dense() as part:
+            width += 3 * part.intermediate
+        case Experts() as part:
+            width += 3 * (part.per_token * part.intermediate + part.shared_intermediate)
+            width += 2 * part.per_token * hidden
+        case None:
+            pass
+    return width
+
+
+def counts(card: CardEntry) -> Iterator[int]:
+    """How many GPUs to try: within a node, then whole nodes."""
+    count = 1
+    while count < card.gpus_per_node_max:
+        yield count
+        count *= 2
+    count = card.gpus_per_node_max
+    while count <= GPUS_MAX:
+        yield count
+        count += card.gpus_per_node_max
+
+
+def on_card(model: Model, course: Course, card: CardEntry) -> Training:
+    """The fewest GPUs of that card that surely do; a no if none do."""
+    tried: list[Training] = []
+    for gpus in counts(card):
+        memory = memory_of(model, course, card, gpus)
+        verdict = Verdict.YES if memory.total.high_bytes <= card.usable_bytes else Verdict.NO
+        if verdict is Verdict.NO and memory.total.bytes <= card.usable_bytes:
+            verdict = Verdict.TIGHT
+        tried.append(Training(card.model, gpus, verdict, memory))
+        if verdict is Verdict.YES:
+            return tried[-1]
+    last = tried[-1]
+    reason = (
+        f"even among {last.gpus} GPUs each needs up to {gib(last.memory.total.high_bytes)}"
+        f" of {gib(card.usable_bytes)}"
+    )
+    ways = []
+    if course.zero < 3:
+        ways.append("divide more: --zero 3")
+    if course.batch > 1:
+        ways.append("fewer sequences a GPU: --batch 1")
+    ways.append("shorter sequences: --context")
+    if course.method == "full":
+        ways.append("train adapters: --train lora")
+    return Training(card.model, last.gpus, last.verdict, last.memory, (reason,), tuple(ways))

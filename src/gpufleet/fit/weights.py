@@ -1,0 +1,110 @@
+"""Bytes of weights on one GPU, for a format and a way of dividing the model."""
+
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gpufleet.fit.facts import ModelFacts
+from gpufleet.fit.formats import WeightFormat
+from gpufleet.fit.roles import Role
+from gpufleet.fit.shapes import Weights, ends, matrices, of_layer
+
+
+def bits_of(group: Weights, form: WeightFormat, *, tied: bool) -> float:
+    """How many bits an element of that group takes; a tied table is also the head."""
+    match group.role:
+        case Role.EMBEDDING:
+            return form.head_bits if tied else form.embedding_bits
+        case Role.HEAD:
+            return form.head_bits
+        case Role.SMALL | Role.VISION:
+            return max(16.0, form.embedding_bits if form.name == "fp32" else 16.0)
+        case _:
+            return form.of_layer(group.role, group.layer)
+
+
+@functools.cache
+def total_bytes(facts: ModelFacts, form: WeightFormat) -> float:
+    """Bytes of the whole model, as its files have them."""
+    return sum(group.elements * bits_of(group, form, tied=facts.tied) / 8 for group in matrices(facts))
+
+
+@functools.cache
+def draft_bytes(facts: ModelFacts, form: WeightFormat) -> float:
+    """Bytes of the layers that only draft tokens: in the files, and not loaded unless that is asked for."""
+    counted = sum(group.elements for group in of_layer(facts.layers[-1], facts.hidden))
+    own = sum(
+        group.elements * bits_of(group, form, tied=facts.tied) / 8
+        for group in of_layer(facts.layers[-1], facts.hidden)
+    )
+    copies = facts.draft_elements // counted if counted else 0
+    return copies * own + 2 * (facts.draft_elements - copies * counted)
+
+
+def loaded_bytes(facts: ModelFacts, form: WeightFormat, files_bytes: int) -> float:
+    """What an engine loads of files of that size: without layers that only draft, and of a tied table one
+    copy, where the files have two.
+    """
+    counted, drafts = total_bytes(facts, form), draft_bytes(facts, form)
+    copy = facts.vocabulary * facts.hidden * form.head_bits / 8 if facts.tied else 0.0
+    has_copy = abs(files_bytes - counted - drafts - copy) < abs(files_bytes - counted - drafts)
+    return files_bytes * counted / (counted + drafts + (copy if has_copy else 0.0))
+
+
+@functools.cache
+def read_bytes(facts: ModelFacts, form: WeightFormat) -> float:
+    """Bytes that one step of decoding reads: every weight but those of experts that nobody chose.
+
+    Of a mixture, a batch reads at least the experts of one token; how many more is up to the tokens, so
+    an upper bound of speed may count no more than that.
+    """
+    return sum(group.active * bits_of(group, form, tied=facts.tied) / 8 for group in matrices(facts))
+
+
+@functools.cache
+def on_one_gpu_bytes(facts: ModelFacts, form: WeightFormat, tensor_parallel: int, stages: int) -> float:
+    """Bytes on the fullest GPU, when layers are dealt to pipeline stages and each stage is divided."""
+
+    def bytes_of(groups: Iterable[Weights]) -> float:
+        return sum(
+            held(group, form, tensor_parallel) * bits_of(group, form, tied=facts.tied) / 8 for group in groups
+        )
+
+    return max(bytes_of(stage) for stage in staged(facts, stages))
+
+
+def held(group: Weights, form: WeightFormat, tensor_parallel: int) -> float:
+    """Elements on each GPU, with what the format's kernels pad."""
+    if group.role is not Role.EXPERT or form.expert_padding == 1:
+        return group.on_one(tensor_parallel)
+    width = -(-group.parts // tensor_parallel)
+    padded = -(-width // form.expert_padding) * form.expert_padding
+    return group.elements / group.parts * padded
+
+
+def staged(facts: ModelFacts, stages: int) -> Iterator[list[Weights]]:
+    """The groups of each pipeline stage: the first has the embedding, the last the head."""
+    outside = list(ends(facts))
+    if stages == 1:
+        yield list(matrices(facts))
+        return
+    first = [group for group in outside if group.role in {Role.EMBEDDING, Role.VISION}]
+    # A tied table is needed at both ends.
+    last = [group for group in outside if group.role in {Role.HEAD, Role.SMALL}]
+    last += [group for group in outside if facts.tied and group.role is Role.EMBEDDING]
+    for number, share in enumerate(stage_sizes(len(facts.layers), stages)):
+        start = sum(stage_sizes(len(facts.layers), stages)[:number])
+        groups = [
+            replace(group, layer=start + place)
+            for place, layer in enumerate(facts.layers[start : start + share])
+            for group in of_layer(layer, facts.hidden)
+        ]
+        yield groups + (first if number == 0 else []) + (last if number == stages - 1 else [])
+
+
+def stage_sizes(layers: int, stages: int) -> list[int]:
+    """Layers of each stage; what is left over goes to stages from the last but one backwards."""
+    sizes = [layers // stages] * stages
+    for number in range(layers % stages):
+        sizes[(stages - 2 - number) % stages] += 1
+    return sizes

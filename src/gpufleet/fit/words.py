@@ -1,0 +1,77 @@
+"""What somebody asked in words, and the question that it makes of a model. Pure; ``ask`` reads files too.
+
+So lint, which reads the words of a manifest's command line, asks with the same defaults as a terminal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpufleet.fit.architecture import facts_of
+from gpufleet.fit.catalogue import find_model
+from gpufleet.fit.engines import Engine, engine_named
+from gpufleet.fit.facts import Origin
+from gpufleet.fit.formats import WeightFormat, format_named
+from gpufleet.fit.kv_cache import element_bytes
+from gpufleet.fit.question import CONTEXT, Model, Serving
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What somebody typed; empty and zero for what was left open."""
+
+    model: str
+    gpus: Sequence[str] = ()
+    context: int = 0
+    batch: int = 1
+    weights: str = ""
+    kv: str = "auto"
+    tensor_parallel: int = 0
+    stages: int = 0
+    engine: str = ""
+    utilisation: float = 0.0
+    sequences_max: int = 0
+    batched_tokens: int = 0
+    from_hub: bool = False
+
+
+def catalogue_model(name: str) -> Model:
+    """The model of this name in the catalogue. Raises InputError where none or several have it."""
+    entry = find_model(name)
+    return Model(
+        facts_of(entry.name, entry.config),
+        Origin.CATALOGUE,
+        entry.address,
+        entry.date,
+        hub=entry.hub,
+        basis=entry.config_basis,
+    )
+
+
+def form_of(said: str, model: Model, engine: Engine) -> WeightFormat:
+    """The format asked for, or the checkpoint's own; vLLM loads 32 bits as 16 unless told otherwise."""
+    native = model.facts.native
+    if said:
+        return native if format_named(said).name == native.name else format_named(said)
+    return format_named("bf16") if native.name == "fp32" and engine.sizes_pool else native
+
+
+def serving_of(words: Words, model: Model) -> Serving:
+    """The question, with what was left open filled in."""
+    is_gguf = model.origin is Origin.GGUF or bool(words.weights and format_named(words.weights).is_gguf)
+    usual = "llama.cpp" if is_gguf else "vllm"
+    engine = engine_named(words.engine or usual)
+    element_bytes(words.kv)
+    most = model.facts.context_max or CONTEXT
+    return Serving(
+        context=words.context or min(CONTEXT, most),
+        batch=words.batch,
+        form=form_of(words.weights, model, engine),
+        kv=words.kv.lower(),
+        engine=engine,
+        utilisation=words.utilisation or engine.utilisation,
+        tensor_parallel=words.tensor_parallel,
+        # Whoever says how wide without saying how deep means one stage, as vLLM does.
+        stages=words.stages or (1 if words.tensor_parallel else 0),
+        sequences_max=words.sequences_max,
+        batched_tokens=words.batched_tokens,
+    )

@@ -1,0 +1,95 @@
+"""What a fix changes, in terms of the object: rules say it, ``layout`` finds the characters."""
+
+from dataclasses import dataclass
+
+from gpufleet.lint.source.fields import Field
+from gpufleet.lint.source.nodes import Data, Mapping, Scalar, Sequence
+from gpufleet.lint.source.scalars import Plain
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Another single value in place of the one that stands here."""
+
+    field: Field
+    value: Plain
+
+
+@dataclass(frozen=True)
+class Rename:
+    """The same value under another name in the same mapping."""
+
+    field: Field
+    name: str
+
+
+@dataclass(frozen=True)
+class Remove:
+    """The field, or the item of a list, with all that it holds."""
+
+    field: Field
+
+
+@dataclass(frozen=True)
+class Insert:
+    """A new field of a mapping, which may be missing itself."""
+
+    mapping: Field
+    name: str
+    value: Data
+
+
+@dataclass(frozen=True)
+class Append:
+    """A new item at the end of a list, which may be missing itself."""
+
+    sequence: Field
+    value: Data
+
+
+Edit = Replace | Rename | Remove | Insert | Append
+
+
+@dataclass(frozen=True)
+class Fix:
+    """Edits that belong together, and what they do in words."""
+
+    does: str
+    edits: tuple[Edit, ...]
+
+
+_EMPTY_MEANS_NOTHING = frozenset(
+    {
+        "default",
+        "defaultRequest",
+        "env",
+        "limits",
+        "nodeSelector",
+        "requests",
+        "resources",
+        "securityContext",
+        "tolerations",
+        "volumeMounts",
+        "volumes",
+    }
+)
+
+
+def removal(field: Field) -> Remove:
+    """Removes the field, and what is left empty around it where empty says nothing."""
+    while (parent := field.parent) is not None and parent.key in _EMPTY_MEANS_NOTHING and _is_alone(field):
+        field = parent
+    return Remove(field)
+
+
+def _is_alone(field: Field) -> bool:
+    node = field.parent.node if field.parent is not None else None
+    if isinstance(node, Sequence):
+        return len(node.items) == 1
+    return isinstance(node, Mapping) and len(node.entries) == 1 and not node.merged
+
+
+def setting(mapping: Field, name: str, value: Plain) -> Edit:
+    """Gives a field of a mapping this single value, whether it is there or not."""
+    field = mapping.at(name)
+    return Replace(field, value) if isinstance(field.node, Scalar) else Insert(mapping, name, value)

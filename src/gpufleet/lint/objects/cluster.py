@@ -1,0 +1,274 @@
+"""What is known of a cluster: its objects, read as manifests are, and views of those that rules ask about.
+
+Whoever gathers them lists whole kinds, so that what is not among the objects of a kind is not there. Of
+a kind without any object nothing is known, unless ``kinds`` says that it was listed.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpufleet.lint.objects.device_plugins import ANNOUNCING_KINDS, Announcers, announcers
+from gpufleet.lint.objects.gpu_resources import amount, is_gpu
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.source.fields import Field
+from gpufleet.model.errors import InputError
+from gpufleet.model.labels import Operator, Requirement
+from gpufleet.model.quantity import Quantity
+from gpufleet.model.taint import NO_SCHEDULE, Taint, Toleration
+
+_MANAGED = ("cloud.google.com/gke-", "eks.amazonaws.com/", "kubernetes.azure.com/")
+
+
+@dataclass(frozen=True)
+class ClusterNode:
+    """A node of the cluster."""
+
+    manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.manifest.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.manifest.labels
+
+    @cached_property
+    def gpus(self) -> dict[str, int]:
+        """How much it has of each GPU resource, by name; those that it has none of are left out."""
+        fields = self.manifest.root.at("status", "allocatable").entries()
+        found = {name: amount(field.text) for name, field in fields if is_gpu(name)}
+        return {name: one.value() for name, one in found.items() if one is not None and one.nano > 0}
+
+    @property
+    def completes_tolerations(self) -> bool:
+        """Whether it is of a managed service whose server adds the toleration for a resource that is asked.
+
+        GKE, EKS (since 1.19, github.com/aws/containers-roadmap/issues/739) and AKS run the admission
+        plugin ExtendedResourceToleration.
+        """
+        return any(name.startswith(_MANAGED) for name in self.labels)
+
+    def allocatable(self, name: str) -> Quantity | None:
+        """How much of this resource pods may have; None where the node does not say."""
+        return amount(self.manifest.root.at("status", "allocatable", name).text)
+
+    @cached_property
+    def taints(self) -> tuple[Taint, ...]:
+        """Its taints that keep pods away; a malformed one keeps nobody away."""
+        found = []
+        for one in self.manifest.root.at("spec", "taints").items():
+            texts = [one.at(name).text or "" for name in ("key", "value", "effect")]
+            try:
+                taint = Taint(*texts)
+            except InputError:
+                continue
+            if taint.repels:
+                found.append(taint)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The objects of a cluster, and which kinds were listed."""
+
+    manifests: tuple[Manifest, ...]
+    kinds: frozenset[str] = frozenset()
+
+    def knows(self, kind: str) -> bool:
+        """Whether it is known which objects of this kind there are."""
+        return kind in self.kinds or kind in self._by_kind
+
+    def names(self, kind: str) -> frozenset[str]:
+        """The names of all objects of this kind."""
+        return frozenset(one.name for one in self.of_kind(kind))
+
+    def of_kind(self, *kinds: str) -> Iterator[Manifest]:
+        """Its objects of these kinds."""
+        return (one for kind in kinds for one in self._by_kind.get(kind, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Manifest]]:
+        found: dict[str, list[Manifest]] = {}
+        for one in self.manifests:
+            found.setdefault(one.kind, []).append(one)
+        return found
+
+    @cached_property
+    def announcers(self) -> Announcers:
+        """Who tells its kubelets about GPUs."""
+        return announcers(self.of_kind(*ANNOUNCING_KINDS, "Node"))
+
+    @cached_property
+    def _pods_by_node(self) -> dict[str, list[Manifest]]:
+        found: dict[str, list[Manifest]] = {}
+        for one in self.manifests:
+            name = one.root.at("spec", "nodeName").text if one.kind == "Pod" else None
+            if name is not None:
+                found.setdefault(name, []).append(one)
+        return found
+
+    def pods_on(self, node: ClusterNode) -> tuple[Manifest, ...]:
+        """The pods that were placed on this node."""
+        return tuple(self._pods_by_node.get(node.name, ()))
+
+    @cached_property
+    def nodes(self) -> tuple[ClusterNode, ...]:
+        """Its nodes."""
+        return tuple(ClusterNode(one) for one in self.manifests if one.kind == "Node")
+
+    @cached_property
+    def _labels(self) -> dict[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
+        for node in self.nodes:
+            for name, value in node.labels.items():
+                found.setdefault(name, set()).add(value)
+        return {name: frozenset(values) for name, values in found.items()}
+
+    def values_of(self, label: str) -> frozenset[str]:
+        """The values that nodes have of a label."""
+        return self._labels.get(label, frozenset())
+
+    def nodes_for(self, template: PodTemplate) -> tuple[ClusterNode, ...]:
+        """The nodes that have every GPU resource that the pod asks for, and as many devices of each."""
+        return self._having(_asked(template))
+
+    def candidates(self, template: PodTemplate) -> tuple[ClusterNode, ...]:
+        """Those of these nodes that the pod's selection takes."""
+        key = (_asked(template), _selection(template))
+        if key not in self._candidates:
+            self._candidates[key] = self.selected(template, self._having(key[0]))
+        return self._candidates[key]
+
+    def sorts_of_candidates(self, template: PodTemplate, labels: tuple[str, ...]) -> tuple[ClusterNode, ...]:
+        """Of the candidates one of each sort, where these labels tell sorts apart."""
+        key = (_asked(template), _selection(template), labels)
+        if key not in self._sorts:
+            found: dict[tuple[str | None, ...], ClusterNode] = {}
+            for node in self.candidates(template):
+                found.setdefault(tuple(map(node.labels.get, labels)), node)
+            self._sorts[key] = tuple(found.values())
+        return self._sorts[key]
+
+    def selected(self, template: PodTemplate, nodes: Iterable[ClusterNode]) -> tuple[ClusterNode, ...]:
+        """Those of the nodes that the pod's selection takes, whatever they have."""
+        taken = self.taken(template)
+        return tuple(node for node in nodes if node.name in taken)
+
+    def taken(self, template: PodTemplate) -> frozenset[str]:
+        """The names of all nodes that the pod's selection takes, whatever they have."""
+        terms = _selection(template)
+        if terms not in self._taken:
+            self._taken[terms] = frozenset(
+                node.name
+                for node in self.nodes
+                if any(all(one.accepts(node.labels) for one in term) for term in terms)
+            )
+        return self._taken[terms]
+
+    # Of thousands of pods a few differ in what they select and ask for.
+
+    @cached_property
+    def _taken(self) -> "dict[_Selection, frozenset[str]]":
+        return {}
+
+    @cached_property
+    def _candidates(self) -> "dict[tuple[_Asked, _Selection], tuple[ClusterNode, ...]]":
+        return {}
+
+    @cached_property
+    def _sorts(self) -> "dict[tuple[_Asked, _Selection, tuple[str, ...]], tuple[ClusterNode, ...]]":
+        return {}
+
+    @cached_property
+    def _by_asked(self) -> "dict[_Asked, tuple[ClusterNode, ...]]":
+        return {}
+
+    def _having(self, asked: "_Asked") -> tuple[ClusterNode, ...]:
+        if asked not in self._by_asked:
+            self._by_asked[asked] = tuple(
+                node
+                for node in self.nodes
+                if node.gpus and all(node.gpus.get(name, 0) >= count for name, count in asked)
+            )
+        return self._by_asked[asked]
+
+
+_Asked = frozenset[tuple[str, int]]
+"""GPU resources with how many devices one pod needs of each; of what is no device, at least one unit."""
+
+
+def _asked(template: PodTemplate) -> _Asked:
+    names = {name for one in template.all_containers for name in one.gpu_names}
+    return frozenset((name, template.asked_devices.get(name, 1)) for name in names)
+
+
+_Selection = tuple[tuple[Requirement, ...], ...]
+
+
+def _selection(template: PodTemplate) -> _Selection:
+    return tuple(tuple(one.requirement for one in term) for term in node_terms(template))
+
+
+def tolerations(template: PodTemplate) -> tuple[Toleration, ...]:
+    """What the pod tolerates as it is written."""
+    found = []
+    for one in template.tolerations:
+        texts = [one.at(name).text or "" for name in ("key", "operator", "value", "effect")]
+        try:
+            found.append(Toleration(*texts))
+        except InputError:
+            continue
+    return tuple(found)
+
+
+def tolerations_on(node: ClusterNode, template: PodTemplate) -> tuple[Toleration, ...]:
+    """What the pod tolerates of this node, with what the server adds for the resources that it asks for."""
+    if not node.completes_tolerations:
+        return tolerations(template)
+    names = sorted({name for one in template.all_containers for name in one.gpu_names})
+    added = (Toleration(name, "Exists", "", NO_SCHEDULE) for name in names)
+    return (*tolerations(template), *added)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A requirement on nodes, and where it stands."""
+
+    field: Field
+    requirement: Requirement
+
+
+def node_terms(template: PodTemplate) -> tuple[tuple[Condition, ...], ...]:
+    """The ways in which a pod may select its node, each with all its conditions; one is enough."""
+    always = [
+        condition
+        for name, field in template.spec.at("nodeSelector").entries()
+        if (condition := _condition(field, name, "In", [field.text or ""])) is not None
+    ]
+    required = template.spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = required.at("nodeSelectorTerms").items()
+    if not terms:
+        return (tuple(always),)
+    return tuple((*always, *_of_term(term)) for term in terms)
+
+
+def _of_term(term: Field) -> list[Condition]:
+    found = []
+    for one in term.at("matchExpressions").items():
+        values = [value.text or "" for value in one.at("values").items()]
+        condition = _condition(one, one.at("key").text or "", one.at("operator").text or "", values)
+        if condition is not None:
+            found.append(condition)
+    return found
+
+
+def _condition(field: Field, key: str, operator: str, values: list[str]) -> Condition | None:
+    try:
+        return Condition(field, Requirement(key, Operator(operator), tuple(values)))
+    except ValueError:
+        return None

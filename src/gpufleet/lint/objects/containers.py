@@ -1,0 +1,134 @@
+"""A container of a pod, as rules read it."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpufleet.lint.objects.gpu_resources import amount, is_device, is_gpu
+from gpufleet.lint.objects.images import ImageReference, read_image
+from gpufleet.lint.source.fields import Field
+
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An entry of ``env``."""
+
+    field: Field
+    name: str
+
+    @property
+    def value(self) -> str | None:
+        """The literal value; None if it comes from elsewhere."""
+        if self.field.at("valueFrom").exists:
+            return None
+        return self.field.at("value").text or ""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """An entry of ``volumeMounts``."""
+
+    field: Field
+    volume: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container; ``is_init`` for those that end before the others start."""
+
+    field: Field
+    is_init: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name; of one that has none, its place."""
+        return self.field.at("name").text or self.field.path
+
+    @cached_property
+    def image(self) -> ImageReference | None:
+        """The image, taken apart."""
+        text = self.field.at("image").text
+        return read_image(text) if text else None
+
+    @cached_property
+    def limits(self) -> dict[str, Field]:
+        """Limits by name of the resource."""
+        return dict(self.field.at("resources", "limits").entries())
+
+    @cached_property
+    def requests(self) -> dict[str, Field]:
+        """Requests by name of the resource."""
+        return dict(self.field.at("resources", "requests").entries())
+
+    @cached_property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The GPU resources it asks for, in limits or requests, with an amount other than zero."""
+        names = dict.fromkeys((*self.limits, *self.requests))
+        return tuple(name for name in names if is_gpu(name) and self._asked(name) != 0)
+
+    @cached_property
+    def device_count(self) -> int:
+        """How many GPUs, instances and shares it asks for together."""
+        return sum(self._asked(name) or 0 for name in self.gpu_names if is_device(name))
+
+    def _asked(self, name: str) -> int | None:
+        field = self.limits.get(name) or self.requests.get(name)
+        found = amount(field.text) if field is not None else None
+        return None if found is None else found.value()
+
+    @cached_property
+    def has_claims(self) -> bool:
+        """Whether it is given devices by resource claims (DRA)."""
+        return bool(self.field.at("resources", "claims").items())
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether it is given a GPU by its resources."""
+        return bool(self.gpu_names) or self.has_claims
+
+    @cached_property
+    def env(self) -> tuple[Variable, ...]:
+        """Its variables."""
+        entries = ((one, one.at("name").text) for one in self.field.at("env").items())
+        return tuple(Variable(one, name) for one, name in entries if name)
+
+    def variable(self, name: str) -> Variable | None:
+        """The variable of this name; the last where there are several, as that one counts."""
+        return next((one for one in reversed(self.env) if one.name == name), None)
+
+    @cached_property
+    def mounts(self) -> tuple[Mount, ...]:
+        """What is mounted where."""
+        return tuple(
+            Mount(one, one.at("name").text or "", (one.at("mountPath").text or "").rstrip("/") or "/")
+            for one in self.field.at("volumeMounts").items()
+        )
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Command and arguments, as far as they are written here.
+
+        Kubernetes puts variables of the container in for ``$(NAME)``, and takes ``$$`` for one dollar.
+        """
+        fields = (*self.field.at("command").items(), *self.field.at("args").items())
+        return tuple(self._expanded(word) for field in fields if (word := field.text) is not None)
+
+    def _expanded(self, word: str) -> str:
+        def value(reference: re.Match[str]) -> str:
+            if reference[0] == "$$":
+                return "$"
+            variable = self.variable(reference[1])
+            known = None if variable is None else variable.value
+            return reference[0] if known is None else known
+
+        return _REFERENCE.sub(value, word)
+
+    @cached_property
+    def memory_limit_bytes(self) -> int | None:
+        """The limit of memory."""
+        field = self.limits.get("memory")
+        found = amount(field.text) if field is not None else None
+        return None if found is None else found.value()

@@ -1,0 +1,70 @@
+"""References of images taken apart, and which images are made for GPUs."""
+
+import re
+from dataclasses import dataclass
+
+from gpufleet.lint.objects.placeholders import has_placeholder
+
+
+@dataclass(frozen=True)
+class ImageReference:
+    """A reference as it is written, without the defaults of a registry."""
+
+    text: str
+    repository: str
+    tag: str
+    digest: str
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it names one version: by digest, or by a tag that is not meant to move."""
+        return bool(self.digest) or self.tag not in {"", "latest"}
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether a placeholder stands for the image, such as ``<image>``: somebody fills it in."""
+        return has_placeholder(self.text.rpartition("/")[2])
+
+    @property
+    def is_plain_system(self) -> bool:
+        """Whether it is a bare operating system, with nothing in it that computes."""
+        return _PLAIN_SYSTEM.fullmatch(self.repository.rpartition("/")[2]) is not None
+
+    @property
+    def is_for_gpus(self) -> bool:
+        """Whether what is inside is built to compute on a GPU."""
+        return _FOR_GPUS.search(self.repository) is not None or (
+            _FRAMEWORK.search(self.repository) is not None and _GPU_TAG.search(self.tag) is not None
+        )
+
+    @property
+    def is_gpu_infrastructure(self) -> bool:
+        """Whether it is a part of the GPU stack itself, which reaches devices by design."""
+        return _INFRASTRUCTURE.search(self.repository) is not None
+
+
+_PLAIN_SYSTEM = re.compile(
+    r"ubuntu|debian|alpine|busybox|centos|fedora|rockylinux|almalinux|amazonlinux|ubi\d*(-minimal)?"
+)
+_FOR_GPUS = re.compile(
+    r"(^|/)nvidia/(cuda|pytorch|tensorflow|tritonserver|nemo|tensorrt|tensorrt-llm|rapidsai|vllm|sglang)(/|$)"
+    r"|(^|/)vllm/vllm-openai$|(^|/)lmsysorg/sglang$|(^|/)tritonserver$"
+    r"|(^|/)huggingface/(text-generation-inference|transformers-pytorch-gpu)$"
+    r"|(^|/)rapidsai/|(^|/)rocm/(pytorch|tensorflow|vllm|dev-)|(^|/)openmpi/cuda"
+)
+_FRAMEWORK = re.compile(r"(pytorch|tensorflow|jax|torch|ollama|llama|vllm|text-embeddings-inference|ray)")
+_GPU_TAG = re.compile(r"(^|[-_.])(cuda|cu1[0-9]{2}|gpu|rocm)")
+_INFRASTRUCTURE = re.compile(
+    r"device-plugin|dcgm|gpu-operator|gpu-feature-discovery|container-toolkit|mig-manager|k8s-mig|"
+    r"nvidia/driver|gpu-admin-tools|node-labeller|gpu-operator-validator|/hami|k8s-dra-driver|dra-driver|"
+    r"nvidia-driver|gdrdrv|nvidia-fs|vgpu|fabricmanager|gpufleet|amdgpu|xpumanager|gpu-partition"
+)
+
+
+def read_image(text: str) -> ImageReference:
+    """The parts of a reference: registry and path, tag, digest."""
+    rest, _, digest = text.partition("@")
+    # A colon before the last slash is the port of the registry.
+    head, slash, last = rest.rpartition("/")
+    name, _, tag = last.partition(":")
+    return ImageReference(text, head + slash + name, tag, digest)

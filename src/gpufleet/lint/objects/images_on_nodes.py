@@ -1,0 +1,72 @@
+"""Images of a pod's GPU containers, judged on every node that the pod may land on.
+
+The rules about CUDA differ in the question only; it is a pure check of ``gpufleet.cuda``.
+"""
+
+from collections.abc import Callable, Iterator
+
+from gpufleet.cuda.answer import Answer, Check
+from gpufleet.cuda.image import ImageFacts
+from gpufleet.cuda.node import NodeFacts
+from gpufleet.kube import keys
+from gpufleet.kube.codec.cuda import FULL_DRIVER_LABEL, PRODUCT_LABEL
+from gpufleet.lint.context import Context
+from gpufleet.lint.objects.cluster import ClusterNode
+from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.node_facts import TELLING_LABELS, node_facts
+from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Unjudged
+
+Question = Callable[[ImageFacts, NodeFacts], Check]
+OTHER_MAKERS = ("amd.com/", "gpu.intel.com/")
+FACTS_NEEDED = (
+    f"the CUDA of the image, by its tag or {keys.REQUIRE_CUDA}, and on every node that may take the pod"
+    f" the labels {PRODUCT_LABEL} and {FULL_DRIVER_LABEL}"
+)
+"""What is lacking where no node refuses an image and not all are known to take it."""
+
+
+def cuda_containers(template: PodTemplate) -> Iterator[Container]:
+    """Containers that are given GPUs which run CUDA, as far as their resources tell."""
+    if template.is_gpu_infrastructure:
+        return
+    for one in template.all_containers:
+        others = bool(one.gpu_names) and all(name.startswith(OTHER_MAKERS) for name in one.gpu_names)
+        if one.has_gpu and not others and one.image is not None:
+            yield one
+
+
+def image_facts(container: Container) -> ImageFacts:
+    """What the manifest tells of a container's image: its name, and the variables that are set for it."""
+    name = container.image.text if container.image is not None else ""
+    return ImageFacts(name).run_with({one.name: one.value for one in container.env if one.value is not None})
+
+
+def judged(manifest: Manifest, context: Context, question: Question) -> Iterator[Remark | Unjudged]:
+    """The answer for each such container: refused if one node refuses it, unjudged unless all take it."""
+    for template in manifest.templates:
+        for container in cuda_containers(template):
+            if context.cluster is None or not context.cluster.knows("Node"):
+                yield Unjudged(container.field.at("image"), CLUSTER_NEEDED)
+            else:
+                nodes = context.cluster.sorts_of_candidates(template, TELLING_LABELS)
+                yield from _on(container, nodes, question)
+
+
+def _on(
+    container: Container, nodes: tuple[ClusterNode, ...], question: Question
+) -> Iterator[Remark | Unjudged]:
+    image, field = image_facts(container), container.field.at("image")
+    # Of thousands of nodes a few differ.
+    names: dict[NodeFacts, str] = {}
+    for node in nodes:
+        names.setdefault(node_facts(node), node.name)
+    checks = [(name, question(image, facts)) for facts, name in names.items()]
+    refused = next(((name, one) for name, one in checks if one.answer is Answer.NO), None)
+    if refused is not None:
+        name, check = refused
+        says = f"container {container.name} may land on node {name}: {check.reason}"
+        yield Remark(field, says, "; or ".join(check.ways_out))
+    elif not checks or any(one.answer is Answer.UNKNOWN for _, one in checks):
+        yield Unjudged(field, FACTS_NEEDED)

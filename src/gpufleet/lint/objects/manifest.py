@@ -1,0 +1,102 @@
+"""One Kubernetes object of the input: what it is, its pod templates, and where its fields stand."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpufleet.lint.objects.pod_places import pod_templates
+from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.source.fields import Field
+from gpufleet.lint.source.nodes import Mapping, Sequence
+from gpufleet.lint.source.parse import Parsed
+from gpufleet.lint.source.text import Problem, SourceText
+from gpufleet.model.errors import shortened
+
+TITLE_CHARACTERS_MAX = 600
+"""Namespace and name have at most 253 characters each where a server takes them."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An object; ``document`` is the number of its document in the text."""
+
+    source: SourceText
+    root: Field
+    document: int = 0
+
+    @cached_property
+    def group(self) -> str:
+        """The API group, without version."""
+        version = self.root.at("apiVersion").text or ""
+        return version.rpartition("/")[0]
+
+    @cached_property
+    def kind(self) -> str:
+        """The kind."""
+        return self.root.at("kind").text or ""
+
+    @cached_property
+    def name(self) -> str:
+        """Its name, or the beginning of it where the server is to complete it."""
+        metadata = self.root.at("metadata")
+        return metadata.at("name").text or metadata.at("generateName").text or ""
+
+    @cached_property
+    def namespace(self) -> str:
+        """Its namespace, empty if none is written."""
+        return self.root.at("metadata", "namespace").text or ""
+
+    @property
+    def title(self) -> str:
+        """How people name it."""
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return shortened(f"{self.kind} {place}".rstrip(), TITLE_CHARACTERS_MAX)
+
+    @cached_property
+    def templates(self) -> tuple[PodTemplate, ...]:
+        """Its pod templates."""
+        return pod_templates(self.group, self.kind, self.root)
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The object's own labels."""
+        return {name: one.text or "" for name, one in self.root.at("metadata", "labels").entries()}
+
+    def annotation(self, name: str) -> str | None:
+        """The object's own annotation of this name."""
+        return self.root.at("metadata", "annotations", name).text
+
+
+def manifests_of(source: SourceText, parsed: Parsed) -> tuple[list[Manifest], list[Problem], int]:
+    """The objects of a text, what is none, and how many documents are YAML of another sort."""
+    found: list[Manifest] = []
+    problems: list[Problem] = []
+    others = 0
+    for number, node in enumerate(parsed.documents):
+        for field in _objects(Field(node)):
+            if isinstance(field.node, Mapping):
+                has_kind, has_version = field.at("kind").exists, field.at("apiVersion").exists
+                if has_kind and has_version:
+                    found.append(Manifest(source, field, number))
+                elif has_kind or has_version:
+                    missing = "apiVersion" if has_kind else "kind"
+                    problems.append(_problem(source, field, f"an object without {missing}"))
+                else:
+                    others += 1
+            elif field.exists:
+                others += 1
+    return found, problems, others
+
+
+def _objects(field: Field) -> Iterator[Field]:
+    """Lists are taken apart, also those within lists."""
+    items = field.at("items")
+    if (field.at("kind").text or "").endswith("List") and isinstance(items.node, Sequence):
+        for item in items.items():
+            yield from _objects(item)
+    else:
+        yield field
+
+
+def _problem(source: SourceText, field: Field, reason: str) -> Problem:
+    return Problem(source.name, source.position(field.offset), reason)

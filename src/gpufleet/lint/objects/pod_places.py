@@ -1,0 +1,176 @@
+"""Where in each kind of object its pod templates stand. One table: a new kind is a new line."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.source.fields import Field
+
+ANY_ITEM = "[]"
+"""In a path: every item of a list."""
+
+ANY_FIELD = "*"
+"""In a path: every field of a mapping; its name is the role."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path to templates, dotted, and the path to how many pods come of each, from the same branch.
+
+    ``bare`` is set where the path leads to a pod spec without template around it, ``per_node`` where
+    there is a pod for each node, ``is_completed`` where a controller merges the pods with a preset,
+    ``has_memory`` where it mounts memory at /dev/shm of their first container, as KubeRay does.
+    """
+
+    template: str
+    replicas: tuple[str, ...] = ()
+    bare: bool = False
+    per_node: bool = False
+    is_completed: bool = False
+    has_memory: bool = False
+    model_servers: tuple[str, ...] = ()
+
+
+def _replicated(*paths: str) -> tuple[Place, ...]:
+    return tuple(Place(f"{path}.template", (f"{path}.replicas",)) for path in paths)
+
+
+_WORKLOAD = (Place("spec.template", ("spec.replicas",)),)
+_ONE_TEMPLATE = (Place("spec.template"),)
+_JOB_SETS = "spec.replicatedJobs.[]"
+_JOB_SET_PLACES = (
+    Place(
+        f"{_JOB_SETS}.template.spec.template",
+        (f"{_JOB_SETS}.replicas", f"{_JOB_SETS}.template.spec.parallelism"),
+    ),
+)
+_KUBEFLOW = ("pytorch", "tf", "mpi", "xgb", "mx", "paddle", "jax")
+_LWS = "spec.leaderWorkerTemplate"
+_SERVERS = (
+    "model",
+    "pytorch",
+    "tensorflow",
+    "triton",
+    "huggingface",
+    "sklearn",
+    "xgboost",
+    "onnx",
+    "pmml",
+    "paddle",
+)
+
+
+def _ray(under: str) -> tuple[Place, ...]:
+    workers = f"{under}.workerGroupSpecs.[]"
+    return (
+        Place(f"{under}.headGroupSpec.template", has_memory=True),
+        Place(f"{workers}.template", (f"{workers}.replicas",), has_memory=True),
+    )
+
+
+def _kubeflow(name: str) -> tuple[Place, ...]:
+    return _replicated(f"spec.{name}ReplicaSpecs.*")
+
+
+_PLACES: dict[tuple[str, str], tuple[Place, ...]] = {
+    ("", "Pod"): (Place(""),),
+    ("", "PodTemplate"): (Place("template"),),
+    ("", "ReplicationController"): _WORKLOAD,
+    ("apps", "Deployment"): _WORKLOAD,
+    ("apps", "ReplicaSet"): _WORKLOAD,
+    ("apps", "StatefulSet"): _WORKLOAD,
+    ("extensions", "Deployment"): _WORKLOAD,
+    ("apps", "DaemonSet"): (Place("spec.template", per_node=True),),
+    ("batch", "Job"): (Place("spec.template", ("spec.parallelism",)),),
+    ("batch", "CronJob"): (Place("spec.jobTemplate.spec.template", ("spec.jobTemplate.spec.parallelism",)),),
+    ("jobset.x-k8s.io", "JobSet"): _JOB_SET_PLACES,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (
+        Place(f"{_LWS}.leaderTemplate"),
+        Place(f"{_LWS}.workerTemplate", (f"{_LWS}.size",)),
+    ),
+    ("kubeflow.org", "PyTorchJob"): _kubeflow("pytorch"),
+    ("kubeflow.org", "TFJob"): _kubeflow("tf"),
+    ("kubeflow.org", "MPIJob"): _kubeflow("mpi"),
+    ("kubeflow.org", "XGBoostJob"): _kubeflow("xgb"),
+    ("kubeflow.org", "PaddleJob"): _kubeflow("paddle"),
+    ("kubeflow.org", "JAXJob"): _kubeflow("jax"),
+    ("kubeflow.org", "MXJob"): _kubeflow("mx"),
+    ("kubeflow.org", "Notebook"): _ONE_TEMPLATE,
+    ("trainer.kubeflow.org", "TrainingRuntime"): (
+        Place(f"spec.template.{_JOB_SETS}.template.spec.template"),
+    ),
+    ("trainer.kubeflow.org", "ClusterTrainingRuntime"): (
+        Place(f"spec.template.{_JOB_SETS}.template.spec.template"),
+    ),
+    ("ray.io", "RayCluster"): _ray("spec"),
+    ("ray.io", "RayJob"): (*_ray("spec.rayClusterSpec"), Place("spec.submitterPodTemplate")),
+    ("ray.io", "RayService"): _ray("spec.rayClusterConfig"),
+    ("serving.kserve.io", "InferenceService"): tuple(
+        Place(f"spec.{part}", (f"spec.{part}.minReplicas",), bare=True, model_servers=_SERVERS)
+        for part in ("predictor", "transformer", "explainer")
+    ),
+    ("serving.kserve.io", "ServingRuntime"): (Place("spec", bare=True),),
+    ("serving.kserve.io", "ClusterServingRuntime"): (Place("spec", bare=True),),
+    ("serving.kserve.io", "LLMInferenceService"): (
+        Place("spec.template", ("spec.replicas",), bare=True, is_completed=True),
+        Place("spec.worker", bare=True, is_completed=True),
+        Place("spec.prefill.template", ("spec.prefill.replicas",), bare=True, is_completed=True),
+    ),
+    ("serving.knative.dev", "Service"): _ONE_TEMPLATE,
+    ("serving.knative.dev", "Configuration"): _ONE_TEMPLATE,
+    ("batch.volcano.sh", "Job"): _replicated("spec.tasks.[]"),
+}
+KINDS_WITH_PODS = frozenset(_PLACES)
+RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime", "TrainingRuntime", "ClusterTrainingRuntime"})
+"""Kinds whose pods are made for other objects, which say how many GPUs they get."""
+
+
+def pod_templates(group: str, kind: str, root: Field) -> tuple[PodTemplate, ...]:
+    """Every pod template of an object of this kind."""
+    return tuple(one for place in _PLACES.get((group, kind), ()) for one in _found(place, root))
+
+
+def _found(place: Place, root: Field) -> Iterator[PodTemplate]:
+    for field, role in _follow(root, place.template.split(".") if place.template else []):
+        if not field.exists:
+            continue
+        replicas = 1
+        for path in place.replicas:
+            found = _beside(root, field, path).integer
+            replicas *= 1 if found is None else max(found, 0)
+        metadata, spec = (
+            (root.at("metadata"), field) if place.bare else (field.at("metadata"), field.at("spec"))
+        )
+        count = None if place.per_node else replicas
+        yield PodTemplate(
+            metadata, spec, role, count, place.model_servers, place.is_completed, place.has_memory
+        )
+
+
+def _follow(field: Field, steps: list[str]) -> Iterator[tuple[Field, str]]:
+    """The fields at the end of the path, each with the last name that the path left open."""
+    if not steps:
+        yield field, ""
+        return
+    step, *rest = steps
+    if step == ANY_ITEM:
+        branches = [(one, one.at("name").text or one.at("groupName").text or "") for one in field.items()]
+    elif step == ANY_FIELD:
+        branches = [(one, name) for name, one in field.entries()]
+    else:
+        branches = [(field.at(step), "")]
+    for branch, name in branches:
+        for found, role in _follow(branch, rest):
+            yield found, role or name
+
+
+def _beside(root: Field, field: Field, path: str) -> Field:
+    """The field at this path, taking at every open step the way that led to ``field``."""
+    found = root
+    for index, step in enumerate(path.split(".")):
+        if step in {ANY_ITEM, ANY_FIELD}:
+            key = field.keys[len(root.keys) + index]
+            found = found.items()[key] if isinstance(key, int) else found.at(key)
+        else:
+            found = found.at(step)
+    return found

@@ -1,0 +1,138 @@
+"""A pod template as rules read it: containers, volumes, selection, and whether it is about GPUs."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.gpu_resources import FRACTION_ANNOTATIONS, amount, is_device
+from gpufleet.lint.source.fields import Field
+
+_PLUGIN_FOLDERS = (
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet/plugins",
+    "/var/lib/kubelet/pod-resources",
+)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A volume of a pod."""
+
+    field: Field
+    name: str
+
+    @property
+    def host_path(self) -> str | None:
+        """The path on the node, if it is one of the node."""
+        return self.field.at("hostPath", "path").text
+
+    @property
+    def empty_dir(self) -> Field:
+        """The field of ``emptyDir``; it exists where the volume is one."""
+        return self.field.at("emptyDir")
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether it is kept in memory."""
+        return self.empty_dir.at("medium").text == "Memory"
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """A pod, or the template of some.
+
+    ``role`` is what the workload calls them where it has several kinds, and ``replicas`` how many
+    there are as far as the manifest says; None if there is one for each node. ``model_servers`` names
+    fields of the spec that hold a container outside the list of containers. ``is_completed`` is set
+    where a controller adds to the pods what the manifest does not show, ``has_memory`` where that is
+    memory at /dev/shm of the first container.
+    """
+
+    metadata: Field
+    spec: Field
+    role: str = ""
+    replicas: int | None = 1
+    model_servers: tuple[str, ...] = ()
+    is_completed: bool = False
+    has_memory: bool = False
+
+    def shows_all_of(self, container: Container) -> bool:
+        """Whether what the container gets is all written here: to some, a preset or a runtime adds mounts."""
+        return not self.is_completed and container.field.key not in self.model_servers
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Those that run side by side, sidecars among them."""
+        init = self.spec.at("initContainers").items()
+        return (
+            *(Container(one) for one in self.spec.at("containers").items()),
+            *(Container(one) for name in self.model_servers if (one := self.spec.at(name)).exists),
+            *(Container(one) for one in init if one.at("restartPolicy").text == "Always"),
+        )
+
+    @cached_property
+    def init_containers(self) -> tuple[Container, ...]:
+        """Those that end before the others start."""
+        init = self.spec.at("initContainers").items()
+        return tuple(Container(one, is_init=True) for one in init if one.at("restartPolicy").text != "Always")
+
+    @cached_property
+    def all_containers(self) -> tuple[Container, ...]:
+        """Every container."""
+        return (*self.containers, *self.init_containers)
+
+    @cached_property
+    def volumes(self) -> tuple[Volume, ...]:
+        """Its volumes."""
+        return tuple(Volume(one, one.at("name").text or "") for one in self.spec.at("volumes").items())
+
+    def volume(self, name: str) -> Volume | None:
+        """The volume of this name."""
+        return next((one for one in self.volumes if one.name == name), None)
+
+    @cached_property
+    def tolerations(self) -> tuple[Field, ...]:
+        """Its tolerations."""
+        return tuple(self.spec.at("tolerations").items())
+
+    def annotation(self, name: str) -> str | None:
+        """The annotation of this name."""
+        return self.metadata.at("annotations", name).text
+
+    @cached_property
+    def asked_devices(self) -> dict[str, int]:
+        """How many devices its containers ask for together, by resource name."""
+        found: dict[str, int] = {}
+        for container in self.containers:
+            for name, field in {**container.requests, **container.limits}.items():
+                count = amount(field.text)
+                if is_device(name) and count is not None and count.nano > 0:
+                    found[name] = found.get(name, 0) + count.value()
+        return found
+
+    @cached_property
+    def asks_for_gpu(self) -> bool:
+        """Whether it is given a GPU or a part of one, in whichever words."""
+        return (
+            any(one.has_gpu for one in self.all_containers)
+            or bool(self.spec.at("resourceClaims").items())
+            or any(self.annotation(name) is not None for name in FRACTION_ANNOTATIONS)
+        )
+
+    @cached_property
+    def uses_gpu(self) -> bool:
+        """Whether it asks for a GPU, or runs what computes on one."""
+        return self.asks_for_gpu or any(one.image and one.image.is_for_gpus for one in self.all_containers)
+
+    @cached_property
+    def device_count(self) -> int:
+        """The GPUs, instances and shares that its containers hold side by side."""
+        return sum(one.device_count for one in self.containers)
+
+    @cached_property
+    def is_gpu_infrastructure(self) -> bool:
+        """Whether it is a part of the GPU stack, such as a plugin, which reaches devices by design."""
+        paths = [volume.host_path or "" for volume in self.volumes]
+        return any(path.startswith(_PLUGIN_FOLDERS) for path in paths) or any(
+            one.image is not None and one.image.is_gpu_infrastructure for one in self.all_containers
+        )

@@ -1,0 +1,68 @@
+"""GPU020: labels, annotations and resources under names that nothing sets or reads any more."""
+
+from collections.abc import Iterator
+
+from gpufleet.lint.context import Context
+from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename, Replace
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.source.fields import Field
+
+NODE_LABELS = {
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "alpha.kubernetes.io/nvidia-gpu-name": "nvidia.com/gpu.product",
+    "karpenter.sh/provisioner-name": "karpenter.sh/nodepool",
+}
+ANNOTATIONS = {"karpenter.sh/do-not-evict": "karpenter.sh/do-not-disrupt"}
+RESOURCES = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
+_OF_ONE_CLOUD = "accelerator"
+_OTHER_VALUES = frozenset({"alpha.kubernetes.io/nvidia-gpu-name"})
+"""Those whose values are spelt differently under the new name, so that a mend of the name is none."""
+
+
+def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+    """Each old name in selection, annotations and resources of pods that use GPUs."""
+    for template in manifest.templates:
+        if not template.uses_gpu or template.is_gpu_infrastructure:
+            continue
+        yield from _in_mapping(template.spec.at("nodeSelector"), NODE_LABELS)
+        yield from _in_mapping(template.metadata.at("annotations"), ANNOTATIONS)
+        yield from _in_affinity(template)
+        for container in template.all_containers:
+            for part in ("limits", "requests"):
+                yield from _in_mapping(container.field.at("resources", part), RESOURCES)
+        if (field := template.spec.at("nodeSelector", _OF_ONE_CLOUD)).text == "nvidia":
+            advice = "AKS sets kubernetes.azure.com/accelerator; nvidia.com/gpu.present is set on every cloud"
+            yield Remark(field, f"selects nodes by the old label {_OF_ONE_CLOUD}", advice)
+
+
+def _in_mapping(mapping: Field, names: dict[str, str]) -> Iterator[Remark]:
+    for old, new in names.items():
+        field = mapping.at(old)
+        if field.key_node is None:
+            continue
+        edit: Edit = Remove(field) if mapping.at(new).exists else Rename(field, new)
+        fix = None if old in _OTHER_VALUES else Fix(f"write {new} instead of {old}", (edit,))
+        yield Remark(field, f"{old} is not in use any more", f"write {new}", fix)
+
+
+def _in_affinity(template: PodTemplate) -> Iterator[Remark]:
+    affinity = template.spec.at("affinity", "nodeAffinity")
+    terms = affinity.at("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").items()
+    preferred = affinity.at("preferredDuringSchedulingIgnoredDuringExecution").items()
+    for term in (*terms, *(one.at("preference") for one in preferred)):
+        for expression in term.at("matchExpressions").items():
+            field = expression.at("key")
+            old = field.text or ""
+            if new := NODE_LABELS.get(old):
+                does = Fix(f"write {new} instead of {old}", (Replace(field, new),))
+                fix = None if old in _OTHER_VALUES else does
+                yield Remark(field, f"{old} is not in use any more", f"write {new}", fix)
+
+
+RULE = Rule("GPU020", "Names that are not in use any more", Severity.WARNING, check, fixes=True)

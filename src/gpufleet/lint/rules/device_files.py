@@ -1,0 +1,51 @@
+"""GPU007: device files of GPUs are mounted from the node, past plugin and scheduler."""
+
+import re
+from collections.abc import Iterator
+
+from gpufleet.lint.context import Context
+from gpufleet.lint.edits.edits import Edit, Fix, removal
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.pods import PodTemplate, Volume
+from gpufleet.lint.rule import Remark, Rule, Severity, has_workload_pods
+
+_DEVICE = re.compile(r"/dev/?|/dev/(nvidia[^/]*|dri|kfd)(/.*)?")
+
+
+def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+    """Each volume that is such a file, or the folder of all, in a pod that uses GPUs."""
+    for template in manifest.templates:
+        if template.is_gpu_infrastructure:
+            continue
+        for volume in template.volumes:
+            path = volume.host_path or ""
+            is_all = path.rstrip("/") == "/dev"
+            if _DEVICE.fullmatch(path) and (not is_all or template.uses_gpu):
+                advice = "ask for the resource in limits; its plugin brings the files and counts the device"
+                yield Remark(
+                    volume.field,
+                    f"volume {volume.name} mounts {path} of the node",
+                    advice,
+                    _fix(template, volume),
+                )
+
+
+def _fix(template: PodTemplate, volume: Volume) -> Fix | None:
+    # Without a request the pod would be left without any GPU, and how many it needs is not written.
+    mounts = [
+        (one, mount) for one in template.all_containers for mount in one.mounts if mount.volume == volume.name
+    ]
+    if any(not container.has_gpu for container, _ in mounts) or not template.asks_for_gpu:
+        return None
+    edits: list[Edit] = [removal(volume.field), *(removal(mount.field) for _, mount in mounts)]
+    return Fix(f"remove the volume {volume.name} and its mounts", tuple(edits))
+
+
+RULE = Rule(
+    "GPU007",
+    "Device files of GPUs by hostPath",
+    Severity.ERROR,
+    check,
+    concerns=has_workload_pods,
+    fixes=True,
+)

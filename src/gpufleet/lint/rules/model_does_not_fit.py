@@ -1,0 +1,81 @@
+"""GPU048: a model does not fit into the memory of the GPUs that its server is given."""
+
+from collections.abc import Iterator
+
+from gpufleet.fit.answer import CardFit, Verdict
+from gpufleet.fit.catalogue import CardEntry, find_cards
+from gpufleet.fit.search import on_card
+from gpufleet.kube.codec.cuda import PRODUCT_LABEL
+from gpufleet.lint.context import Context
+from gpufleet.lint.objects.cluster import node_terms
+from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served
+from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Severity, Unjudged
+from gpufleet.lint.source.fields import Field
+from gpufleet.model.errors import InputError
+from gpufleet.model.labels import Operator
+
+_WHOLE = "nvidia.com/gpu"
+_CARD_NEEDED = (
+    f"whole cards of the catalogue, by the pod's own selection of {PRODUCT_LABEL} or as that label of every"
+    f" node that may take it: {CLUSTER_NEEDED}"
+)
+
+
+def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+    """Each vLLM server whose model surely does not fit on one of the cards that it may get."""
+    for template in manifest.templates:
+        for container in template.containers:
+            found = served(container) if container.has_gpu else None
+            if found is None:
+                continue
+            field = container.field.at("args" if container.field.at("args").exists else "command")
+            cards = _cards(template, container, context)
+            if found.model is None or found.serving is None:
+                yield Unjudged(field, MODEL_NEEDED)
+            elif not cards:
+                yield Unjudged(field, _CARD_NEEDED)
+            else:
+                answers = [on_card(found.model, found.serving, card, proposes=True) for card in cards]
+                refused = next((one for one in answers if one.verdict is Verdict.NO), None)
+                if refused is not None:
+                    what = f"container {container.name} serves {found.model.facts.name}"
+                    yield _remark(field, what, refused)
+                elif any(one.verdict is Verdict.TIGHT for one in answers):
+                    yield Unjudged(field, "a trial run: by arithmetic it is tight (gpufleet fit shows it)")
+
+
+def _remark(field: Field, what: str, refused: CardFit) -> Remark:
+    reason = refused.reasons[0] if refused.reasons else "too little memory"
+    advice = "; or ".join(refused.changes[:2]) or "gpufleet fit says which GPUs do"
+    return Remark(field, f"{what} on {refused.gpu}: {reason}", advice)
+
+
+def _cards(template: PodTemplate, container: Container, context: Context) -> tuple[CardEntry, ...]:
+    """The cards that the container may get; none where one of them is not known."""
+    if container.gpu_names != (_WHOLE,):
+        return ()
+    named = {
+        value
+        for term in node_terms(template)
+        for one in term
+        if one.requirement.key == PRODUCT_LABEL and one.requirement.operator is Operator.IN
+        for value in one.requirement.values
+    }
+    if not named and context.cluster is not None:
+        named = {one.labels.get(PRODUCT_LABEL, "") for one in context.cluster.candidates(template)}
+    found: dict[str, CardEntry] = {}
+    for name in sorted(named):
+        # A slice or a share has less memory than its card.
+        if "-MIG-" in name or name.endswith("-SHARED"):
+            return ()
+        try:
+            found.update((card.model, card) for card in find_cards(name))
+        except InputError:
+            return ()
+    return tuple(found.values())
+
+
+RULE = Rule("GPU048", "Model that does not fit", Severity.ERROR, check)

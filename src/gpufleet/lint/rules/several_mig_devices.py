@@ -1,0 +1,24 @@
+"""GPU044: a process of CUDA uses one MIG instance, however many it is given."""
+
+from collections.abc import Iterator
+
+from gpufleet.lint.context import Context
+from gpufleet.lint.objects.gpu_resources import amount, is_mig
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.rule import Remark, Rule, Severity
+
+
+def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+    """Each container with more than one instance."""
+    for template in manifest.templates:
+        for container in template.all_containers:
+            fields = [field for name, field in container.limits.items() if is_mig(name)]
+            counts = [found.value() for field in fields if (found := amount(field.text)) is not None]
+            if sum(counts) > 1:
+                says = f"container {container.name} asks for {sum(counts)} MIG instances"
+                yield Remark(
+                    fields[0], says, "ask for one instance of a larger profile, or for pods with one each"
+                )
+
+
+RULE = Rule("GPU044", "Several MIG instances for one container", Severity.WARNING, check)

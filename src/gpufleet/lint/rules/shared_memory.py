@@ -1,0 +1,69 @@
+"""GPU021: processes of several GPUs, or workers that load data, meet in 64 MiB of /dev/shm."""
+
+import re
+from collections.abc import Iterator
+
+from gpufleet.lint.context import Context
+from gpufleet.lint.edits.edits import Append, Edit, Fix
+from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.objects.shared_memory import fitting_size
+from gpufleet.lint.rule import Remark, Rule, Severity, Unjudged
+from gpufleet.lint.source.nodes import Data
+
+PLACE = "/dev/shm"  # noqa: S108  where every runtime has it, in the container
+VOLUME = "dshm"
+_COMPLETED = "what KServe adds to its pods: the preset or the runtime that they are merged with"
+_LOADS_DATA = re.compile(r"--?(num[-_]workers|dataloader[-_]num[-_]workers|workers)[= ]+[1-9]|DataLoader")
+_WAITS = re.compile(r"\b(sleep|nvidia-smi|rocm-smi|clinfo|tail -f)\b")
+_COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b")
+
+
+def check(manifest: Manifest, _: Context) -> Iterator[Remark | Unjudged]:
+    """Each such container with nothing mounted at /dev/shm."""
+    for template in manifest.templates:
+        if template.is_gpu_infrastructure or template.spec.at("hostIPC").is_true:
+            continue
+        found = [one for one in template.containers if _lacks(one) and not _is_given(template, one)]
+        for container in found:
+            if not template.shows_all_of(container):
+                yield Unjudged(container.field, _COMPLETED)
+        lacking = [one for one in found if template.shows_all_of(one)]
+        # The volume is added once; where several containers lack it, all get it by one fix.
+        fix = _fix(template, lacking) if lacking else None
+        for container in lacking:
+            why = f"{container.device_count} GPUs" if container.device_count > 1 else "workers that load data"
+            says = f"container {container.name} has {why} and the default /dev/shm of 64 MiB"
+            advice = "mount an emptyDir with medium Memory and a sizeLimit at /dev/shm"
+            yield Remark(container.field, says, advice, fix if container is lacking[0] else None)
+
+
+def _is_given(template: PodTemplate, container: Container) -> bool:
+    return template.has_memory and container.field.key == 0
+
+
+def _lacks(container: Container) -> bool:
+    if any(mount.path in {PLACE, "/dev"} for mount in container.mounts):
+        return False
+    words = " ".join(container.words)
+    if container.image and container.image.is_plain_system and _WAITS.search(words):
+        # A shell that waits to be looked into computes nothing of its own.
+        return _COMPUTES.search(words) is not None and container.device_count > 1
+    return container.device_count > 1 or (container.has_gpu and bool(_LOADS_DATA.search(words)))
+
+
+def _fix(template: PodTemplate, lacking: list[Container]) -> Fix:
+    known = {volume.name for volume in template.volumes}
+    name = VOLUME if VOLUME not in known else f"gpu-{VOLUME}"
+    edits: list[Edit] = []
+    if name not in known:
+        size = fitting_size(lacking)
+        volume: Data = {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+        edits.append(Append(template.spec.at("volumes"), volume))
+    mount: dict[str, Data] = {"name": name, "mountPath": PLACE}
+    edits += [Append(container.field.at("volumeMounts"), dict(mount)) for container in lacking]
+    return Fix(f"mount memory at {PLACE}", tuple(edits))
+
+
+RULE = Rule("GPU021", "Default /dev/shm for several GPUs", Severity.ERROR, check, fixes=True)

@@ -1,0 +1,58 @@
+"""GPU047: a model server is killed by its liveness probe while it still loads."""
+
+from collections.abc import Iterator
+
+from gpufleet.lint.context import Context
+from gpufleet.lint.edits.edits import Fix, Insert
+from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.servers import serves_language_model
+from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.source.fields import Field
+from gpufleet.lint.source.nodes import Data, data_of
+
+BUDGET_S = 300
+"""What a server of a language model is given to load: the least that is not found."""
+
+_FIXED = {"periodSeconds": 10, "failureThreshold": 60}
+_HANDLERS = ("httpGet", "tcpSocket", "grpc", "exec")
+# Kubernetes' own, where a probe does not say.
+_PERIOD_S, _FAILURES = 10, 3
+
+
+def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+    """Each server of language models whose probes end it within minutes of its start."""
+    for template in manifest.templates:
+        for container in template.containers:
+            liveness, startup = container.field.at("livenessProbe"), container.field.at("startupProbe")
+            if not (container.has_gpu and serves_language_model(container) and liveness.exists):
+                continue
+            probe = startup if startup.exists else liveness
+            budget_s = _budget_s(probe)
+            if budget_s < BUDGET_S:
+                says = (
+                    f"container {container.name} is killed if its model takes more than {budget_s} s to load"
+                )
+                advice = "give it a startupProbe: periodSeconds times failureThreshold is the time it has"
+                fix = None if startup.exists else _fix(container, liveness)
+                yield Remark(probe, says, advice, fix)
+
+
+def _budget_s(probe: Field) -> int:
+    def number(name: str, otherwise: int) -> int:
+        found = probe.at(name).integer
+        return otherwise if found is None else found
+
+    waits_s = number("periodSeconds", _PERIOD_S) * number("failureThreshold", _FAILURES)
+    return number("initialDelaySeconds", 0) + waits_s
+
+
+def _fix(container: Container, liveness: Field) -> Fix | None:
+    handler = next((liveness.at(name) for name in _HANDLERS if liveness.at(name).exists), None)
+    if handler is None or handler.node is None:
+        return None
+    probe: dict[str, Data] = {str(handler.key): data_of(handler.node), **_FIXED}
+    return Fix("add a startupProbe of ten minutes", (Insert(container.field, "startupProbe", probe),))
+
+
+RULE = Rule("GPU047", "Probes shorter than the load of a model", Severity.WARNING, check, fixes=True)

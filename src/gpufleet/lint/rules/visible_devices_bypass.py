@@ -1,0 +1,68 @@
+"""GPU004: GPUs are taken by an environment variable, past the scheduler's books.
+
+What it finds is what gpufleet's policies refuse on a cluster (``kube/manifests/device-access.yaml``).
+"""
+
+from collections.abc import Iterator
+
+from gpufleet.lint.context import Context
+from gpufleet.lint.edits.edits import Fix, removal
+from gpufleet.lint.objects.containers import Container, Variable
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.rule import Remark, Rule, Severity, has_workload_pods
+
+VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+BESIDE_A_GPU_TOO = frozenset(
+    {
+        "AMD_VISIBLE_DEVICES",
+        "HABANA_VISIBLE_DEVICES",
+        "NVIDIA_MIG_CONFIG_DEVICES",
+        "NVIDIA_MIG_MONITOR_DEVICES",
+        "NVIDIA_IMEX_CHANNELS",
+    }
+)
+"""Variables that show devices which were not given, also to a container that has some."""
+
+HIDES_ALL = frozenset({"", "void", "none"})
+GIVEN = ("nvidia.com/", "gpufleet.io/")
+"""Where the device plugin's own value comes after the variable."""
+
+
+def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+    """Each variable by which a container names devices that it is not given."""
+    for template in manifest.templates:
+        if template.is_gpu_infrastructure:
+            continue
+        for container in template.all_containers:
+            for variable in container.env:
+                if _names_devices(container, variable):
+                    yield _remark(container, variable)
+
+
+def _names_devices(container: Container, variable: Variable) -> bool:
+    if variable.name == VARIABLE:
+        counts = not any(name.startswith(GIVEN) for name in container.gpu_names)
+    else:
+        counts = variable.name in BESIDE_A_GPU_TOO
+    return counts and variable.value not in HIDES_ALL
+
+
+def _remark(container: Container, variable: Variable) -> Remark:
+    value = "a value from elsewhere" if variable.value is None else variable.value
+    if variable.name == VARIABLE:
+        says = f"container {container.name} takes GPUs by {VARIABLE}={value} and asks for none"
+    else:
+        says = f"container {container.name} takes devices by {variable.name}={value}"
+    advice = "remove the variable and ask for GPUs in limits, so that they are counted and not given twice"
+    does = f"remove {variable.name} from container {container.name}"
+    return Remark(variable.field, says, advice, Fix(does, (removal(variable.field),)))
+
+
+RULE = Rule(
+    "GPU004",
+    "GPUs taken by NVIDIA_VISIBLE_DEVICES",
+    Severity.ERROR,
+    check,
+    concerns=has_workload_pods,
+    fixes=True,
+)

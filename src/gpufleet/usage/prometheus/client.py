@@ -1,0 +1,138 @@
+"""Asks a Prometheus server: the one module here that touches the network.
+
+A redirect is not followed, because the token must reach nobody but the named server. Every failure names the
+address and what to check. ``answer`` decodes, ``window`` cuts a long range into parts.
+"""
+
+import gzip
+import http.client
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Protocol
+from urllib.parse import urlencode, urlsplit
+
+from gpufleet import __version__
+from gpufleet.files.fetching import fetched
+from gpufleet.model.errors import WorldError, printable
+from gpufleet.usage.prometheus.access import Access
+from gpufleet.usage.prometheus.answer import Answer, beginning, decode, refusal
+from gpufleet.usage.prometheus.window import Window
+
+PATH = "/api/v1/query_range"
+TIMEOUT_S = 130.0
+"""A little more than the two minutes after which a server gives a query up, so that its own words are
+heard."""
+TOTAL_S = 600.0
+"""For all of an answer: a gigabyte on a slow line."""
+
+ANSWER_BYTES_MAX = 2**30
+_BLOCK_BYTES = 2**20
+
+Heard = Callable[[str, int, int], None]
+"""Hears the query's name, how many parts of it have been answered, and how many there are."""
+
+
+class Source(Protocol):
+    """Whoever answers queries over a range."""
+
+    @property
+    def url(self) -> str:
+        """For messages."""
+
+    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+        """The answers part by part, in order of time; raises WorldError."""
+
+
+class Prometheus:
+    """A server; ``name`` of a query is for people who watch."""
+
+    def __init__(self, access: Access, heard: Heard | None = None, total_s: float = TOTAL_S) -> None:
+        self.url = access.url
+        self._heard = heard
+        self._headers = {"Accept-Encoding": "gzip", "User-Agent": f"gpufleet/{__version__}"}
+        if token := access.token():
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._tls = access.tls()
+        self._total_s = total_s
+
+    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+        """The answers part by part, in order of time."""
+        parts = list(window.parts())
+        for done, part in enumerate(parts, start=1):
+            yield self._asked(promql, part)
+            if self._heard is not None:
+                self._heard(name, done, len(parts))
+
+    def _asked(self, promql: str, part: Window) -> Answer:
+        asked = {"query": promql, "start": part.first_s, "end": part.last_s, "step": part.step_s}
+        url = f"{self.url}{PATH}?{urlencode(asked)}"
+        request = urllib.request.Request(url, headers=self._headers)  # noqa: S310  http or https, see access
+        try:
+            with fetched(
+                request, step_s=TIMEOUT_S, total_s=self._total_s, tls=self._tls, handlers=(_NoRedirect(),)
+            ) as response:
+                body = _read(response, response.headers.get("Content-Encoding", ""), self.url)
+        except urllib.error.HTTPError as error:
+            raise WorldError(self._why(error, promql)) from error
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise WorldError(self._out_of_reach(error)) from error
+        return decode(body, self.url + PATH)
+
+    def _why(self, error: urllib.error.HTTPError, promql: str) -> str:
+        start = f"{self.url}{PATH} answers {error.code}"
+        if error.code in {401, 403}:
+            return (
+                f"{start}: access denied; name a file with a token that may query (--prometheus-token-file)"
+            )
+        if error.code in {301, 302, 303, 307, 308}:
+            place = urlsplit(error.headers.get("Location", ""))
+            other = printable(f"{place.scheme}://{place.netloc}{place.path}")
+            return f"{start} and points to {other}; name that server itself"
+        try:
+            body = _read(error, error.headers.get("Content-Encoding", ""), self.url)
+        except (OSError, http.client.HTTPException, WorldError):
+            body = b""
+        said = refusal(body)
+        if error.code == 404 and not said:
+            return f"{start}: no Prometheus there; check the address, and whether it has a path before {PATH}"
+        if "too many samples" in said or "timed out" in said or "timeout" in said:
+            return f"{start}: {printable(said, 300)}; take a longer --step or a shorter --window"
+        told = printable(said, 300) if said else beginning(body)
+        return f"{start}: {told}; the query was {promql}"
+
+    def _out_of_reach(self, error: Exception) -> str:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        check = "check the address, and that it can be reached from here (kubectl port-forward)"
+        if "CERTIFICATE_VERIFY_FAILED" in str(reason):
+            check = "name the certificate authority that signed its certificate (--prometheus-ca-file)"
+        return (
+            f"no answer from Prometheus at {self.url}: {printable(str(reason) or repr(reason), 200)}; {check}"
+        )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error like any other."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Nowhere."""
+
+
+def _read(response: IO[bytes], encoding: str, url: str) -> bytes:
+    """The whole body, unpacked; raises WorldError if it is too large or broken."""
+    stream: IO[bytes] = response
+    if encoding == "gzip":
+        stream = gzip.GzipFile(fileobj=response)  # type: ignore[assignment]
+    blocks, size = [], 0
+    try:
+        while block := stream.read(_BLOCK_BYTES):
+            size += len(block)
+            if size > ANSWER_BYTES_MAX:
+                raise WorldError(
+                    f"{url} answers with more than {ANSWER_BYTES_MAX >> 30} GiB; take a longer --step"
+                )
+            blocks.append(block)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise WorldError(f"the answer of {url} breaks off or is damaged: {error}") from error
+    return b"".join(blocks)

@@ -1,0 +1,63 @@
+"""Training: the figures of the papers, and what follows from them."""
+
+import pytest
+
+from gpufleet.advise.fit.ask import ask_training
+from gpufleet.fit.answer import Training, Verdict
+from gpufleet.fit.training import state_bytes
+from gpufleet.fit.words import Words
+from gpufleet.model.errors import InputError
+
+
+@pytest.mark.parametrize(("zero", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)])
+def test_states_are_those_of_the_paper(zero: int, gigabytes: float) -> None:
+    """ZeRO, arXiv 1910.02054, figure 1: 7.5 B parameters on 64 GPUs."""
+    assert state_bytes(7.5e9, zero, 64) / 1e9 == pytest.approx(gigabytes, rel=0.02)
+
+
+def test_adapters_are_as_many_as_the_paper_of_lora_counts() -> None:
+    """Rank 8 on queries, keys, values, outputs and feed-forward of Llama 2 7B, by hand: 32 layers x 8 x
+    (4 x (4096 + 4096) + 3 x (4096 + 11008)).
+    """
+    answer = ask_training(Words("llama-2-7b", ("a100-80",)), "lora", 3, 8)
+    assert answer.trained_parameters == 32 * 8 * (4 * 8192 + 3 * 15104)
+
+
+def one(model: str, gpu: str, method: str, *, zero: int = 3, context: int = 0) -> Training:
+    (card,) = ask_training(Words(model, (gpu,), context=context), method, zero, 16).cards
+    return card
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "method", "context", "gpus"),
+    [
+        # QLoRA's paper trains 65 B on one GPU of 48 GB and 33 B on one of 24 GB, at 512 tokens.
+        ("llama-2-70b", "a40", "qlora", 512, 1),
+        ("codellama-34b", "rtx-4090", "qlora", 512, 1),
+        ("llama-3.1-8b", "l4", "qlora", 512, 1),
+        # 8.03 B x 16 bytes are 119.7 GiB: no single H100, and two have too little beside it.
+        ("llama-3.1-8b", "h100-80", "full", 4096, 4),
+        ("llama-3.1-8b", "h100-80", "lora", 4096, 1),
+    ],
+)
+def test_it_takes_as_many_gpus_as_people_train_it_on(
+    model: str, gpu: str, method: str, context: int, gpus: int
+) -> None:
+    found = one(model, gpu, method, context=context)
+    assert (found.verdict, found.gpus) == (Verdict.YES, gpus)
+
+
+def test_what_is_not_divided_does_not_fit_on_any_number() -> None:
+    found = one("llama-3.3-70b", "h100-80", "full", zero=1)
+    assert found.verdict is Verdict.NO
+    assert "--zero 3" in found.changes[0]
+
+
+def test_a_yes_holds_in_the_worst_case() -> None:
+    for card in ask_training(Words("qwen3-8b"), "full", 3, 16).cards:
+        assert (card.verdict is Verdict.YES) == (card.memory.total.high_bytes <= card.memory.usable_bytes)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(InputError, match="--train"):
+        ask_training(Words("qwen3-8b"), "dream", 3, 16)

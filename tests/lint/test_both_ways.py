@@ -1,0 +1,136 @@
+"""Every rule is seen to find and to let pass, with examples beside those of its page."""
+
+import pytest
+
+from gpufleet.lint.rules import all_rules, page
+from tests.lint import test_cluster_rules, test_model_rules, test_rules
+from tests.lint.linting import findings_of, pod, report_of
+from tests.lint.test_cluster_rules import A100, deployment, node
+
+IDS = frozenset(f"GPU{number:03}" for number in range(1, 53))
+NEEDS_METRICS = frozenset({"GPU049"})
+"""They judge what was measured, and have their edges in files of their own."""
+
+TAINTED = node(A100).replace("---", "spec: {taints: [{key: nvidia.com/gpu, effect: NoSchedule}]}")
+T4 = "nvidia.com/gpu.product: Tesla-T4"
+MIG_SINGLE = ("nvidia.com/mig.strategy: single", "nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
+HAND_WRITTEN = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n"
+SERVER = deployment("{}") + "---\n"
+SCALED = (
+    "apiVersion: %s\nkind: %s\nmetadata: {name: s}\nspec: {scaleTargetRef: {kind: Deployment, name: a}, %s}\n"
+)
+HPA = ("autoscaling/v2", "HorizontalPodAutoscaler")
+KEDA = ("keda.sh/v1alpha1", "ScaledObject")
+RESOURCE = "metrics: [{type: Resource, resource: {name: %s}}]"
+WAITING = "metrics: [{type: Pods, pods: {metric: {name: vllm_num_requests_waiting}}}]"
+BUSY = "metrics: [{type: Pods, pods: {metric: {name: DCGM_FI_DEV_GPU_UTIL}}}]"
+ZERO = "minReplicaCount: 0, %s, triggers: [{type: prometheus, metadata: {query: up%s}}]"
+JOB = (
+    "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, labels: {%s}}\n"
+    "spec: {%s, template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
+)
+BOUNDS = "activeDeadlineSeconds: 1, ttlSecondsAfterFinished: 1, backoffLimit: 1"
+INDEXED = f"{BOUNDS}, completionMode: Indexed, parallelism: 2"
+QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {%s}}\n"
+RANGE = (
+    "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\n"
+    "spec: {limits: [{type: Container, default: {%s}}]}\n"
+)
+SHARED = "nvidia.com/gpu.shared: 1"
+SECOND = pod().replace(
+    "  priorityClassName: work", "    - {name: second, resources: {limits: {nvidia.com/gpu: 1}}}"
+)
+VLLM = "image: vllm/vllm-openai:v0.19.0\nargs: [%s]"
+OFF = "image: a:1\nenv: [{name: NVIDIA_DISABLE_REQUIRE, value: '1'}]"
+EDGES = [
+    ("GPU003", pod("image: nvidia/cuda:12.3.2-base", limits=""), "", True),
+    ("GPU006", pod("securityContext: {privileged: true}"), "", True),
+    ("GPU006", pod("securityContext: {privileged: false}"), "", False),
+    ("GPU008", pod(spec="hostPID: true"), "", True),
+    ("GPU010", pod(spec="runtimeClassName: nvidai"), HAND_WRITTEN, True),
+    ("GPU010", pod(spec="runtimeClassName: nvidia"), HAND_WRITTEN, False),
+    # Volta is among the architectures that CUDA 13 dropped (NVIDIA's release notes of 13.0).
+    (
+        "GPU014",
+        pod("image: nvidia/cuda:13.0.0-base-ubuntu24.04"),
+        node("nvidia.com/gpu.product: Tesla-V100-SXM2-16GB"),
+        True,
+    ),
+    # Only containers that run CUDA are checked by its runtime.
+    ("GPU013", pod(OFF, limits="amd.com/gpu: 1"), node(A100), False),
+    ("GPU016", pod(), TAINTED, True),
+    ("GPU016", pod(spec="tolerations: [{key: nvidia.com/gpu, operator: Exists}]"), TAINTED, False),
+    ("GPU018", pod(), node(A100) + node(T4, name="m"), True),
+    ("GPU018", pod(), node(A100) + node(A100, name="m"), False),
+    ("GPU019", pod(spec="nodeSelector: {gpu: 'yes'}"), node("gpu: 'no'"), True),
+    ("GPU019", pod(spec="nodeSelector: {gpu: 'yes'}"), node("gpu: 'yes'"), False),
+    ("GPU023", JOB % ("", INDEXED), "", True),
+    ("GPU023", JOB % ("kueue.x-k8s.io/queue-name: a", INDEXED), "", False),
+    ("GPU027", SERVER + SCALED % (*HPA, RESOURCE % "cpu"), "", True),
+    ("GPU027", SERVER + SCALED % (*HPA, WAITING), "", False),
+    ("GPU028", SERVER + SCALED % (*HPA, BUSY), "", True),
+    ("GPU028", SERVER + SCALED % (*HPA, WAITING), "", False),
+    ("GPU030", SERVER + SCALED % (*KEDA, ZERO % ("cooldownPeriod: 900", "")), "", True),
+    (
+        "GPU030",
+        SERVER + SCALED % (*KEDA, ZERO % ("cooldownPeriod: 900", ", activationThreshold: '1'")),
+        "",
+        False,
+    ),
+    ("GPU036", pod().replace("priorityClassName: work", "restartPolicy: Never"), "", True),
+    ("GPU037", JOB % ("", "parallelism: 1"), "", True),
+    ("GPU037", JOB % ("", BOUNDS), "", False),
+    ("GPU041", pod(VLLM % "--model=/m", limits=SHARED), "", True),
+    ("GPU041", pod(VLLM % "--gpu-memory-utilization=0.4", limits=SHARED), "", False),
+    ("GPU043", pod(), node(A100) + node(*MIG_SINGLE, name="m"), True),
+    ("GPU043", pod(), node(*MIG_SINGLE) + node(*MIG_SINGLE, name="m"), False),
+    ("GPU044", pod(limits="nvidia.com/mig-1g.5gb: 1\nnvidia.com/mig-2g.10gb: 1"), "", True),
+    ("GPU044", pod(limits="nvidia.com/mig-2g.10gb: 1"), "", False),
+    ("GPU045", SECOND, "", True),
+    ("GPU045", pod(spec="initContainers: [{name: i}]"), "", False),
+    ("GPU051", QUOTA % "limits.nvidia.com/gpu: 8", "", True),
+    ("GPU051", QUOTA % "requests.nvidia.com/gpu: 8", "", False),
+    ("GPU051", RANGE % "nvidia.com/gpu: 1", "", True),
+    ("GPU051", RANGE % "cpu: 1", "", False),
+    ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_secret}]"), "", True),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "cluster", "is_found"), EDGES, ids=[f"{c[0]}-{n}" for n, c in enumerate(EDGES)]
+)
+def test_an_edge(rule: str, text: str, cluster: str, is_found: bool) -> None:
+    assert bool(findings_of(rule, text, cluster=cluster)) == is_found
+    report = report_of(text, cluster=cluster)
+    assert report.problems == ()
+    assert rule not in {one.rule.id for one in report.unjudged}
+
+
+def seen(*, as_found: bool) -> frozenset[str]:
+    """The rules that some edge shows to find, or to let pass."""
+    counted = {rule for rule, _, count in test_rules.CASES if (count > 0) == as_found}
+    word = "found" if as_found else "passed"
+    judged = {
+        rule
+        for table in (test_cluster_rules.CASES, test_model_rules.CASES)
+        for rule, _, _, expected in table
+        if expected == word
+    }
+    return frozenset({*counted, *judged, *(rule for rule, _, _, found in EDGES if found == as_found)})
+
+
+def test_every_rule_of_the_reference_is_there_with_its_page() -> None:
+    ids = [rule.id for rule in all_rules()]
+    assert ids == sorted(set(ids))
+    assert set(ids) == IDS
+    assert all(page(one) for one in ids)
+
+
+@pytest.mark.parametrize("as_found", [True, False], ids=["found", "passed"])
+def test_every_rule_has_an_edge_beside_its_page(as_found: bool) -> None:
+    missing = {rule.id for rule in all_rules()} - seen(as_found=as_found) - NEEDS_METRICS
+    assert missing == set()
+
+
+def test_no_edge_is_of_a_rule_that_is_not_there() -> None:
+    assert seen(as_found=True) | seen(as_found=False) <= {rule.id for rule in all_rules()}

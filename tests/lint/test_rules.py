@@ -1,0 +1,225 @@
+"""Edges of the rules, beside the examples on their pages."""
+
+import pytest
+
+from gpufleet.lint.rules.shared_memory import PLACE
+from tests.lint.linting import findings_of, fixed, pod, report_of
+
+MEMORY = "volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: %s}}]"
+MOUNT = "volumeMounts: [{name: v, mountPath: %s}]"
+GPUS = "nvidia.com/gpu: 2\nmemory: 4Gi"
+PLUGIN = "volumes: [{name: v, hostPath: {path: /var/lib/kubelet/device-plugins}}]"
+
+
+def deployment(template_spec: str, *, replicas: int = 2) -> str:
+    return (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"
+        f"spec:\n  replicas: {replicas}\n"
+        f"  template:\n    metadata: {{labels: {{app: a}}}}\n    spec: {template_spec}\n---\n"
+    )
+
+
+SERVER = (
+    "{containers: [{name: c, image: 'x:1', ports: [{containerPort: 80}], "
+    "resources: {limits: {nvidia.com/gpu: 1}}}]}"
+)
+ELASTIC = (
+    "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\n"
+    "spec: {elasticPolicy: {minReplicas: %d}, pytorchReplicaSpecs: {Worker: {replicas: 4, "
+    "template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}\n"
+)
+SCALED = (
+    "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: s}\n"
+    "spec: {scaleTargetRef: {name: a}, triggers: [{type: cron}], %s}\n"
+)
+RAY = (
+    "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: a}\n"
+    "spec: {workerGroupSpecs: [{groupName: g, replicas: 1, template: {spec: {containers: [%s]}}}]}\n"
+)
+IDLE = "image: ubuntu:22.04\ncommand: [bash, -c, %s]"
+HUB = "image: vllm/vllm-openai:v1\nargs: [%s]"
+KSERVE = "apiVersion: serving.kserve.io/v1\nkind: %s\nmetadata: {name: a}\nspec: {%s}\n"
+TWO_GPUS = "resources: {limits: {nvidia.com/gpu: 2}}"
+SCALER = (
+    "apiVersion: autoscaling/%s\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\n"
+    "spec: {scaleTargetRef: {kind: Deployment, name: a}, metrics: [{type: External, external: {%s}}]}\n"
+)
+KAI_PRIORITY = "one\n  labels: {priorityClassName: train}\n"
+LIMITED = (
+    "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, labels: {%s}}\n"
+    "spec: {%s, template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
+)
+PRIORITIES = (
+    "apiVersion: %s\nkind: %s\nmetadata: {name: a}\n"
+    "spec: {%s: [{replicas: 1, template: {spec: {containers: [{name: c, resources: "
+    "{limits: {nvidia.com/gpu: 1}}}]}}}], %s}\n"
+)
+BUDGET = (
+    "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b}\n"
+    "spec: {%s, selector: {matchLabels: {app: a}}}\n"
+)
+VLLM = "image: vllm/vllm-openai:v1\nlivenessProbe: {exec: {command: [a]}, initialDelaySeconds: %d}"
+CASES = [
+    ("GPU001", pod(limits="cpu: 1") + "---\n" + pod(limits="nvidia.com/gpu: 1"), 0),
+    ("GPU001", pod("resources: {requests: {nvidia.com/gpu: 1}}", limits=""), 1),
+    (
+        "GPU001",
+        pod("resources: {requests: {nvidia.com/gpu: '1'}, limits: {nvidia.com/gpu: 1}}", limits=""),
+        0,
+    ),
+    ("GPU001", pod("resources: {requests: {amd.com/gpu: 1}, limits: {amd.com/gpu: 2}}", limits=""), 1),
+    ("GPU002", pod(limits="nvidia.com/gpu: 1000m"), 0),
+    ("GPU002", pod(limits="nvidia.com/gpu: '-1'"), 1),
+    ("GPU002", pod(limits="nvidia.com/gpu: many"), 1),
+    ("GPU002", pod(limits="nvidia.com/gpu: $GPU_PER_NODE"), 0),
+    ("GPU002", pod(limits="nvidia.com/gpu:"), 1),
+    ("GPU002", pod(limits="nvidia.com/gpu: 0"), 0),
+    (
+        "GPU003",
+        pod("image: nvidia/cuda:12.3.2-base\nenv: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]", limits=""),
+        0,
+    ),
+    ("GPU003", pod("image: nvcr.io/nvidia/k8s-device-plugin:v0.17.0", limits=""), 0),
+    ("GPU003", pod("image: nvidia/cuda:12.3.2-base", "resourceClaims: [{name: gpu}]", limits=""), 0),
+    ("GPU003", KSERVE % ("ServingRuntime", "containers: [{name: c, image: 'vllm/vllm-openai:v1'}]"), 0),
+    ("GPU003", KSERVE % ("InferenceService", "predictor: {containers: [{image: 'nvidia/cuda:12'}]}"), 1),
+    ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]"), 0),
+    ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: none}]", limits=""), 0),
+    ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: GPU-1}]", limits=""), 1),
+    ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]", PLUGIN, limits=""), 0),
+    ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]", limits="amd.com/gpu: 1"), 1),
+    (
+        "GPU004",
+        pod("env: [{name: NVIDIA_VISIBLE_DEVICES, valueFrom: {fieldRef: {fieldPath: a}}}]", limits=""),
+        1,
+    ),
+    ("GPU004", pod("env: [{name: NVIDIA_MIG_CONFIG_DEVICES, value: all}]"), 1),
+    ("GPU004", pod("env: [{name: AMD_VISIBLE_DEVICES, value: '0'}]", limits="amd.com/gpu: 1"), 1),
+    ("GPU004", pod("env: [{name: AMD_VISIBLE_DEVICES, value: void}]", limits="amd.com/gpu: 1"), 0),
+    ("GPU005", pod("env: [{name: CUDA_VISIBLE_DEVICES, value: ''}]"), 0),
+    ("GPU005", pod("env: [{name: CUDA_VISIBLE_DEVICES, valueFrom: {fieldRef: {fieldPath: a}}}]"), 0),
+    ("GPU005", pod("env: [{name: HIP_VISIBLE_DEVICES, value: '0'}]", limits="amd.com/gpu: 1"), 1),
+    ("GPU006", pod("securityContext: {privileged: true}", limits=""), 0),
+    ("GPU006", pod("securityContext: {privileged: true}", PLUGIN), 0),
+    ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/dri/renderD128}}]", limits=""), 1),
+    ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/shm}}]"), 0),
+    ("GPU008", pod("env: [{name: CUDA_MPS_PIPE_DIRECTORY, value: /m}]", "hostIPC: true"), 0),
+    ("GPU011", pod("image: registry:5000/nvidia/cuda"), 1),
+    ("GPU011", pod("image: nvidia/cuda@sha256:0123"), 0),
+    ("GPU011", pod("image: busybox", limits=""), 0),
+    ("GPU011", pod("image: <YOUR_IMAGE>"), 0),
+    ("GPU011", pod("image: eu.gcr.io/<PROJECT>/train"), 1),
+    ("GPU017", pod(spec="tolerations: [{operator: Exists}]", limits=""), 0),
+    ("GPU017", pod(spec="tolerations: [{key: gpu, value: 'true'}]", limits=""), 1),
+    ("GPU017", deployment("{tolerations: [{key: nvidia.com/gpu}], containers: [{name: a}]}"), 1),
+    (
+        "GPU017",
+        deployment("{tolerations: [{key: nvidia.com/gpu}], containers: [{name: a}]}").replace(
+            "Deployment", "DaemonSet"
+        ),
+        0,
+    ),
+    ("GPU020", pod(spec="nodeSelector: {accelerator: nvidia-a100}"), 0),
+    ("GPU020", pod(spec="nodeSelector: {accelerator: nvidia}"), 1),
+    ("GPU021", pod(limits="nvidia.com/gpu: 2", spec="hostIPC: true"), 0),
+    ("GPU021", pod("args: [--num-workers=8]"), 1),
+    ("GPU021", RAY % f"{{name: ray, {TWO_GPUS}}}", 0),
+    ("GPU021", RAY % f"{{name: ray}}, {{name: beside, {TWO_GPUS}}}", 1),
+    ("GPU021", pod(IDLE % "sleep 86400", limits="nvidia.com/gpu: 2"), 0),
+    ("GPU021", pod(IDLE % "'nvidia-smi; python3 train.py; sleep 60'", limits="nvidia.com/gpu: 2"), 1),
+    ("GPU021", pod("image: ubuntu:22.04", limits="nvidia.com/gpu: 2"), 1),
+    ("GPU021", pod("image: trainer:1\ncommand: [sleep, '9']", limits="nvidia.com/gpu: 2"), 1),
+    ("GPU021", KSERVE % ("InferenceService", f"predictor: {{containers: [{{name: c, {TWO_GPUS}}}]}}"), 1),
+    ("GPU021", KSERVE % ("InferenceService", f"predictor: {{model: {{{TWO_GPUS}}}}}"), 0),
+    ("GPU021", pod(MOUNT % f"{PLACE}/", MEMORY % "1Gi", GPUS), 0),
+    ("GPU022", pod(MOUNT % "/x", MEMORY % "4Gi", GPUS), 0),
+    ("GPU022", pod(MOUNT % "/x", MEMORY % "5Gi", GPUS), 1),
+    ("GPU025", pod("command: [sh, -c, 'torchrun --nproc_per_node 2 x.py']"), 1),
+    ("GPU025", pod("command: [torchrun, --nproc-per-node=gpu, x.py]"), 0),
+    ("GPU025", pod("image: vllm/vllm-openai:v1\nargs: [-tp, '2', -pp, '2']", limits="nvidia.com/gpu: 4"), 0),
+    ("GPU031", deployment(SERVER, replicas=1), 1),
+    ("GPU031", deployment(SERVER, replicas=1) + BUDGET % "maxUnavailable: 1", 0),
+    (
+        "GPU031",
+        deployment(SERVER, replicas=1) + (BUDGET % "maxUnavailable: 1").replace("app: a", "app: b"),
+        1,
+    ),
+    ("GPU031", deployment(SERVER, replicas=2), 0),
+    ("GPU031", deployment(SERVER.replace("x:1", "quay.io/jupyter/base-notebook:1"), replicas=1), 0),
+    ("GPU031", deployment(SERVER.replace("name: c", "name: tf-notebook"), replicas=1), 0),
+    ("GPU031", deployment(SERVER.replace("ports:", "args: [start-notebook.py], ports:"), replicas=1), 0),
+    ("GPU028", SCALER % ("v2beta1", "metricName: a|accelerator|duty_cycle"), 1),
+    ("GPU028", SCALER % ("v2", "metric: {name: gpu_utilization_percent}"), 1),
+    ("GPU028", SCALER % ("v2", "metric: {name: vllm_num_requests_waiting}"), 0),
+    ("GPU032", deployment(SERVER, replicas=3) + BUDGET % "minAvailable: 2", 0),
+    ("GPU032", deployment(SERVER, replicas=3) + BUDGET % "maxUnavailable: 0%", 1),
+    ("GPU023", ELASTIC % 1, 0),
+    ("GPU023", ELASTIC % 2, 1),
+    ("GPU030", deployment(SERVER) + SCALED % "minReplicaCount: 0", 0),
+    ("GPU030", deployment(SERVER) + SCALED % "minReplicaCount: 0, cooldownPeriod: 299", 1),
+    ("GPU030", deployment(SERVER) + SCALED % "minReplicaCount: 1, idleReplicaCount: 0, cooldownPeriod: 9", 1),
+    ("GPU030", deployment(SERVER) + SCALED % "minReplicaCount: 1, cooldownPeriod: 9", 0),
+    ("GPU034", pod(spec="nodeSelector: {cloud.google.com/gke-spot: 'true'}"), 1),
+    ("GPU034", pod(spec="nodeSelector: {cloud.google.com/gke-spot: 'false'}"), 0),
+    ("GPU041", pod("image: vllm/vllm-openai:v1", limits="gpufleet.io/gpu-share: 1"), 0),
+    ("GPU047", pod(VLLM % 270), 0),
+    ("GPU047", pod(VLLM % 269), 1),
+    ("GPU036", pod().replace("priorityClassName: work", "priority: 5"), 0),
+    ("GPU036", pod().replace("priorityClassName: work", "schedulerName: kai-scheduler"), 1),
+    ("GPU036", pod().replace("  priorityClassName: work", "").replace("one\n", KAI_PRIORITY), 0),
+    ("GPU036", PRIORITIES % ("batch.volcano.sh/v1alpha1", "Job", "tasks", "minAvailable: 1"), 1),
+    ("GPU036", PRIORITIES % ("batch.volcano.sh/v1alpha1", "Job", "tasks", "priorityClassName: work"), 0),
+    ("GPU037", LIMITED % ("a: b", "backoffLimit: 1, ttlSecondsAfterFinished: 60"), 1),
+    (
+        "GPU037",
+        LIMITED
+        % ("kueue.x-k8s.io/max-exec-time-seconds: '60'", "backoffLimit: 1, ttlSecondsAfterFinished: 60"),
+        0,
+    ),
+    ("GPU045", pod(spec="initContainers: [{name: i, resources: {limits: {nvidia.com/gpu: 1}}}]"), 1),
+    ("GPU052", pod("env: [{name: HF_TOKEN, value: $(TOKEN)}]"), 0),
+    ("GPU052", pod("env: [{name: HF_TOKEN, value: $HF_TOKEN}]"), 0),
+    ("GPU052", pod("env: [{name: HF_TOKEN, value: '{{ .Values.token }}'}]"), 0),
+    ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_abc}]"), 1),
+    ("GPU052", pod(HUB % "vllm, serve, some/model"), 1),
+    ("GPU052", pod(HUB % "'--model=$(MODEL)'" + "\nenv: [{name: MODEL, value: some/model}]"), 1),
+    ("GPU052", pod(HUB % "'--model=$$(MODEL)'" + "\nenv: [{name: MODEL, value: some/model}]"), 0),
+    ("GPU052", pod(HUB % "'--model=$(MODEL)'" + "\nenv: [{name: MODEL, value: /models/a}]"), 0),
+    ("GPU052", pod(HUB % "vllm, serve, /models/some"), 0),
+]
+
+
+@pytest.mark.parametrize(("rule", "text", "count"), CASES, ids=[f"{c[0]}-{n}" for n, c in enumerate(CASES)])
+def test_an_edge(rule: str, text: str, count: int) -> None:
+    assert len(findings_of(rule, text)) == count
+
+
+def test_a_scaler_of_something_unknown_is_not_judged_and_not_passed() -> None:
+    text = (
+        "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\n"
+        "spec: {scaleTargetRef: {kind: Deployment, name: away}, targetCPUUtilizationPercentage: 70}\n"
+    )
+    report = report_of(text)
+    assert [(one.rule.id, one.position.line) for one in report.unjudged] == [("GPU027", 4)]
+    assert report.findings == ()
+
+
+def test_what_is_put_in_for_a_placeholder_is_not_judged() -> None:
+    report = report_of(pod(limits="nvidia.com/gpu: ${GPUS}"))
+    assert [one.lacks for one in report.unjudged if one.rule.id == "GPU002"] == [
+        "the value that is put in for ${GPUS}"
+    ]
+
+
+def test_what_kserve_completes_is_not_judged_for_what_may_be_added() -> None:
+    text = KSERVE % ("LLMInferenceService", f"template: {{containers: [{{name: main, {TWO_GPUS}}}]}}")
+    report = report_of(text)
+    assert [one.rule.id for one in report.unjudged if "KServe" in one.lacks] == ["GPU021"]
+    assert "GPU021" not in {one.rule.id for one in report.findings}
+
+
+def test_what_is_fixed_in_one_document_leaves_the_others() -> None:
+    good = pod("image: a:1  # kept as it is")
+    bad = pod("securityContext: {privileged: true, runAsUser: 0}")
+    after = fixed(f"{good}---\n{bad}---\n{good}")
+    assert after == f"{good}---\n{pod('securityContext: {runAsUser: 0}')}---\n{good}"
