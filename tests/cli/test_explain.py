@@ -9,8 +9,7 @@ from gpufleet.cli import explain_output
 from gpufleet.cli.explain_output import lines, show
 from gpufleet.cli.main import main
 from gpufleet.cli.terminal import with_color
-from gpufleet.model.visible import visible_line
-from gpufleet.scheduler.questions.answer import (
+from gpufleet.explain.answer import (
     SCHEMA,
     Answer,
     Asked,
@@ -19,6 +18,7 @@ from gpufleet.scheduler.questions.answer import (
     ReasonRow,
     State,
 )
+from gpufleet.model.visible import visible_line
 
 ANSWER = Answer(
     SCHEMA,

@@ -34,14 +34,14 @@ from gpufleet.cli.main import ExitCode, main
 from gpufleet.cli.output import echo_json, terminal_of, visible_streams
 from gpufleet.cuda.judging import Judgement
 from gpufleet.daemon.json_log import JsonFormatter, TerminalFormatter
+from gpufleet.defragment.plan import DefragmentPlan
 from gpufleet.doctor.report import Report
+from gpufleet.explain.answer import Answer
+from gpufleet.explain.queue_answer import QueuesAnswer
 from gpufleet.fit.answer import Answer as FitAnswer
 from gpufleet.fit.answer import TrainingAnswer
 from gpufleet.fit.basis import Basis
-from gpufleet.scheduler.defragment.plan import DefragmentPlan
-from gpufleet.scheduler.questions.answer import Answer
-from gpufleet.scheduler.questions.queue_answer import QueuesAnswer
-from gpufleet.scheduler.whatif.answer import Answer as WhatifAnswer
+from gpufleet.whatif.answer import Answer as WhatifAnswer
 
 ALARMING = (
     "a\x1b[31mb\x1b]0;t\x07c\u202ed\u2066e\u200bf\x85g\x9b2Jh\x7fi\rj\u2028k\x00l\ufeffm\u061cn\U000e0041"

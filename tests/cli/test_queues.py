@@ -11,9 +11,7 @@ import pytest
 from gpufleet.cli.main import main
 from gpufleet.cli.queues_output import Look, lines, plain, show
 from gpufleet.cli.queues_table import Glyphs
-from gpufleet.model.errors import InputError
-from gpufleet.model.visible import visible_line
-from gpufleet.scheduler.questions.queue_answer import (
+from gpufleet.explain.queue_answer import (
     SCHEMA,
     PolicyRow,
     Problem,
@@ -21,8 +19,10 @@ from gpufleet.scheduler.questions.queue_answer import (
     QueuesAnswer,
     Source,
 )
-from gpufleet.scheduler.questions.queue_inquiry import only
-from tests.scheduler.test_seeing_queues import add_queue, crowded, quota, seen
+from gpufleet.explain.queue_inquiry import only
+from gpufleet.model.errors import InputError
+from gpufleet.model.visible import visible_line
+from tests.explain.test_seeing_queues import add_queue, crowded, quota, seen
 from tests.scheduler.world import World, in_world
 
 TREE = """\

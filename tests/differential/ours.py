@@ -8,22 +8,22 @@ again.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gpufleet.cluster.engine_events import EngineEvents
+from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.pods.dependencies import Dependencies
+from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.pod_entry import Entry
+from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.cluster.watching.change_queue import ChangeQueue
+from gpufleet.cluster.watching.mirrors import WATCHED
+from gpufleet.cluster.watching.picture import Picture, take_picture
 from gpufleet.engine.event import BindRefused, Event, NodeSet, PodAdded, PodBound, PodRemoved
 from gpufleet.engine.instruction import Rejected
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.client import Client
-from gpufleet.scheduler.cluster import WATCHED
-from gpufleet.scheduler.dependencies import Dependencies
-from gpufleet.scheduler.desk import Desk
-from gpufleet.scheduler.gangs import GangBook
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.nodes import NodeBook
-from gpufleet.scheduler.picture import Picture, take_picture
-from gpufleet.scheduler.places import Entry
-from gpufleet.scheduler.pod_reader import PodReader
-from gpufleet.scheduler.pods import PodBook
-from gpufleet.scheduler.translation import Translation
 from tests.differential.builder import ASKS
 from tests.differential.cases import TOKEN, Case, path_of
 
@@ -33,7 +33,7 @@ WAITING = "waiting"
 
 
 @dataclass(frozen=True)
-class Judgement:
+class EngineAnswer:
     """Every reason of every node against a pod; or why no node was even looked at."""
 
     reasons: Mapping[str, tuple[str, ...]]
@@ -64,7 +64,7 @@ async def read(client: Client) -> Reading:
     return Reading(by_case, by_path)
 
 
-def judgements(reading: Reading, cases: Iterable[Case]) -> Mapping[str, Judgement]:
+def judgements(reading: Reading, cases: Iterable[Case]) -> Mapping[str, EngineAnswer]:
     """For each asked pod ("namespace/name") what speaks against each node of its case."""
     found = {}
     for case in cases:
@@ -94,19 +94,21 @@ def _read(picture: Picture, client: Client) -> tuple[list[Event], PodBook]:
     dependencies, gangs = Dependencies(), GangBook(DEADLINE_S)
     pods = PodBook(ASKS, PodReader(picture, dependencies, gangs), gangs)
     nodes = NodeBook(picture)
-    translation = Translation(picture, Desk(), dependencies, nodes, pods, gangs, client.clock, Metrics())
+    translation = EngineEvents(
+        picture, ChangeQueue(), dependencies, nodes, pods, gangs, client.clock, Metrics()
+    )
     events = translation.take(picture.seen())
     assert not nodes.problems, nodes.problems
     assert not picture.unreadable, picture.unreadable
     return events, pods
 
 
-def _judge(engine: Engine, entry: Entry | None) -> Judgement:
+def _judge(engine: Engine, entry: Entry | None) -> EngineAnswer:
     """What speaks against a pod, which is there only as long as this is asked."""
     assert entry is not None, "a pod that the server has is not known to us"
     if entry.meaning is None:
         held = entry.held.message if entry.held is not None else entry.place.value
-        return Judgement({}, held)
+        return EngineAnswer({}, held)
     uid = entry.meaning.uid
     engine.step(engine.at_us + STEP_US, [PodAdded(entry.meaning)])
     # Where it was given a place, that was not to be.
@@ -114,4 +116,4 @@ def _judge(engine: Engine, entry: Entry | None) -> Judgement:
     reasons = engine.reasons_by_node(uid)
     assert reasons is not None
     engine.step(engine.at_us, [PodRemoved(uid)])
-    return Judgement({str(node): against for node, against in reasons.items()})
+    return EngineAnswer({str(node): against for node, against in reasons.items()})

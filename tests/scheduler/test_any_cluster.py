@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from gpufleet.scheduler.questions.answer import State
-from tests.scheduler.causes.neighbours import required, term
-from tests.scheduler.causes.test_causes import answer_in
+from gpufleet.explain.answer import State
+from tests.explain.causes.neighbours import required, term
+from tests.explain.causes.test_causes import answer_in
 from tests.scheduler.world import World, in_world
 
 Object = dict[str, Any]

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from gpufleet.cluster.settings import Settings
+from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
 from gpufleet.model.defragmentation import DefragmentationRules
-from gpufleet.scheduler.questions.inquiry import ask
-from gpufleet.scheduler.settings import Settings
-from tests.scheduler.test_taking_back import CONTROLLED, ended, is_leaving, kept_node, runs
+from tests.scheduler.test_eviction_planner import CONTROLLED, ended, is_leaving, kept_node, runs
 from tests.scheduler.world import World, in_world
 
 MINUTE_US = 60_000_000

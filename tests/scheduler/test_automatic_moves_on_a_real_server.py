@@ -8,9 +8,9 @@ from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
+from tests.defragment.test_defragment_on_a_real_server import NODES, a_pod, nodes_of, place_one
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work
-from tests.scheduler.test_defragment_on_a_real_server import NODES, a_pod, nodes_of, place_one
 from tests.waiting import until
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.scheduler.test_bound_terms import RESTARTS, edit, in_queue, settle
-from tests.scheduler.test_taking_back import CONTROLLED, add_queue, runs
+from tests.scheduler.test_eviction_planner import CONTROLLED, add_queue, runs
 from tests.scheduler.world import World, in_world
 
 

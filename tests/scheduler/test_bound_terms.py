@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from gpufleet.simulation.admission import SCHEDULER_USER
-from tests.scheduler.test_overtime import started
-from tests.scheduler.test_questions import answer_in
-from tests.scheduler.test_reservations import change_leaders
-from tests.scheduler.test_taking_back import (
+from tests.explain.test_explain import answer_in
+from tests.scheduler.test_eviction_planner import (
     QUEUES,
     add_queue,
     budget,
@@ -19,6 +17,8 @@ from tests.scheduler.test_taking_back import (
     runs,
     two_teams,
 )
+from tests.scheduler.test_overtime import started
+from tests.scheduler.test_reservations import change_leaders
 from tests.scheduler.world import Object, World, in_world
 
 PODS = "/api/v1/namespaces/default/pods"

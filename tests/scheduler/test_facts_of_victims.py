@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.test_taking_back import PODS, add_queue, is_leaving, of, runs
+from tests.scheduler.test_eviction_planner import PODS, add_queue, is_leaving, of, runs
 from tests.scheduler.world import World, in_world
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"

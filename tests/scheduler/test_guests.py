@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.explain.test_explain import answer_in
+from tests.scheduler.test_eviction_planner import budget, ended, is_leaving
 from tests.scheduler.test_overtime import started
-from tests.scheduler.test_questions import answer_in
 from tests.scheduler.test_reservations import IN_TEAM, change_leaders, team, work
-from tests.scheduler.test_taking_back import budget, ended, is_leaving
 from tests.scheduler.world import World, in_world
 
 GUEST = {"gpufleet.io/interruptible": "true"}

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.engine.effort import EFFORT
 from tests.scheduler.test_bound_terms import edit, in_queue, say
+from tests.scheduler.test_eviction_planner import add_queue, budget, ended, is_leaving, runs
 from tests.scheduler.test_overtime import started
 from tests.scheduler.test_reservations import change_leaders
-from tests.scheduler.test_taking_back import add_queue, budget, ended, is_leaving, runs
 from tests.scheduler.world import World, in_world
 
 VISITORS = ("v0", "v1")

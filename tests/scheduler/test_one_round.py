@@ -7,6 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from gpufleet.cluster.engine_events import EngineEvents
+from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.pods.dependencies import Dependencies
+from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.pod_entry import Place
+from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
+from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
 from gpufleet.kube import resources
 from gpufleet.kube.changes import Appeared, Change, Changed, Vanished
@@ -16,16 +25,7 @@ from gpufleet.kube.objects.pod_groups import PodGroup
 from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
 from gpufleet.model.identifiers import PodUid
-from gpufleet.scheduler.dependencies import Dependencies
-from gpufleet.scheduler.desk import Desk, Seen
-from gpufleet.scheduler.gangs import GangBook
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.nodes import NodeBook
-from gpufleet.scheduler.picture import Picture
-from gpufleet.scheduler.places import Place
-from gpufleet.scheduler.pod_reader import PodReader
-from gpufleet.scheduler.pods import PodBook
-from gpufleet.scheduler.translation import Translation
 
 Object = dict[str, Any]
 GROUPS = resources.POD_GROUPS_V1BETA1
@@ -47,9 +47,9 @@ class Books:
         self.picture = Picture()
         dependencies, gangs = Dependencies(), GangBook(60.0)
         self.pods = PodBook("gpufleet", PodReader(self.picture, dependencies, gangs), gangs)
-        self.translation = Translation(
+        self.translation = EngineEvents(
             self.picture,
-            Desk(),
+            ChangeQueue(),
             dependencies,
             NodeBook(self.picture),
             self.pods,

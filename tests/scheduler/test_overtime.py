@@ -1,6 +1,6 @@
 """Maximum run times in a cluster: who is evicted when, and what its owner is told."""
 
-from tests.scheduler.test_taking_back import (
+from tests.scheduler.test_eviction_planner import (
     CONTROLLED,
     QUEUES,
     Refusing,

@@ -3,13 +3,13 @@
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.engine.instruction import QueueBar, WhyBarred
 from gpufleet.model.identifiers import QueueName, QuotaResource
-from gpufleet.scheduler.few_values import OTHERS
+from gpufleet.scheduler.bounded_labels import OTHERS
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.scheduler.queue_metrics import QUEUES_MAX, WAITS_MAX
-from tests.scheduler.test_seeing_queues import crowded
+from tests.explain.test_seeing_queues import crowded
 from tests.scheduler.world import World, in_world
 
 Series = dict[tuple[str, ...], float]

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from gpufleet.scheduler import service
-from gpufleet.scheduler.queue_telling import QueueTelling
+from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from tests.scheduler.test_queues import QUEUES, add_queue, condition, queue, status_writes
 from tests.scheduler.world import World, in_world
 
 SOON_S = 5.0
 
 
-class Busy(QueueTelling):
+class Busy(QueueStatusWriter):
     """A scheduler that always has binds under way, and whose figures take long to put together."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -23,7 +23,7 @@ class Busy(QueueTelling):
 def load(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle, and busy."""
     if request.param:
-        monkeypatch.setattr(service, "QueueTelling", Busy)
+        monkeypatch.setattr(service, "QueueStatusWriter", Busy)
 
 
 TROUBLES: list[tuple[dict[str, dict[str, Any]], str, str]] = [
@@ -75,7 +75,7 @@ def test_a_queue_that_breaks_or_is_mended_later_is_told_soon() -> None:
 
 
 def test_what_is_wrong_comes_before_all_that_is_new_of_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpufleet.scheduler.queue_telling.WRITES_A_TURN", 5)
+    monkeypatch.setattr("gpufleet.scheduler.queue_status_writer.WRITES_A_TURN", 5)
 
     async def story(world: World) -> None:
         await world.settle(10)

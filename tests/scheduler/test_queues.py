@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpufleet.cluster.queues.queue_figures import QueueFigures as Figures
+from gpufleet.cluster.queues.queue_figures import ResourceFigures as Use
+from gpufleet.cluster.settings import LeaseTimes, Settings
 from gpufleet.engine.event import Event, PodBound
 from gpufleet.engine.instruction import QueueBar, WhyBarred
 from gpufleet.kube.transport import Request
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.scheduler import service
-from gpufleet.scheduler.queue_figures import QueueFigures as Figures
-from gpufleet.scheduler.queue_figures import ResourceFigures as Use
-from gpufleet.scheduler.queue_telling import QueueTelling
+from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.service import run as run_scheduler
-from gpufleet.scheduler.settings import LeaseTimes, Settings
 from tests.scheduler.world import Object, World, in_world
 
 QUEUES = "/apis/gpufleet.io/v1alpha1/fleetqueues"
@@ -181,12 +181,12 @@ class Reports:
         self.now: tuple[Figures, ...] = ()
         reports = self
 
-        class Told(QueueTelling):
+        class Told(QueueStatusWriter):
             def __init__(self, *arguments: Any, **options: Any) -> None:
                 super().__init__(*arguments, **options)
                 self.report = reports.report
 
-        monkeypatch.setattr(service, "QueueTelling", Told)
+        monkeypatch.setattr(service, "QueueStatusWriter", Told)
 
     def report(self) -> Iterable[Figures]:
         """What the engine says."""

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
+from gpufleet.cluster.watching.mirrors import Cluster
 from gpufleet.kube import resources
 from gpufleet.kube.mirror import Health
 from gpufleet.kube.resources import Kind
-from gpufleet.scheduler.cluster import Cluster
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.status import Status
 

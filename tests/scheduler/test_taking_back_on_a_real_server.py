@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpufleet.cluster.settings import Settings
+from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
@@ -16,8 +18,6 @@ from gpufleet.localkube.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
-from gpufleet.scheduler.questions.inquiry import ask
-from gpufleet.scheduler.settings import Settings
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work
 from tests.waiting import until

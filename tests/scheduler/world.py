@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
+from gpufleet.cluster.settings import LeaseTimes, Settings
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.service import run as run_scheduler
-from gpufleet.scheduler.settings import LeaseTimes, Settings
 from gpufleet.simulation.admission import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport

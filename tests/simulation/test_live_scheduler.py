@@ -10,9 +10,9 @@ import sys
 import msgspec
 import pytest
 
+from gpufleet.cluster.settings import LeaseTimes, Settings
 from gpufleet.engine.event import PodRemoved
 from gpufleet.model.identifiers import PodUid
-from gpufleet.scheduler.settings import LeaseTimes, Settings
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import CATALOGUE, make_faults
 from gpufleet.simulation.history import PODS

@@ -26,23 +26,13 @@ def command(namespace: str, kubeconfig: Path | None, context: str) -> int:
 
 
 async def _check(namespace: str, kubeconfig: Path | None, context: str) -> int:
-    import random
-
     from gpufleet.cli.main import ExitCode
-    from gpufleet.kube.client import Client
-    from gpufleet.kube.clock import MachineClock
-    from gpufleet.kube.following_access import find_access
-    from gpufleet.kube.http_transport import HttpTransport
+    from gpufleet.kube.connection import ClusterChoice, connect
     from gpufleet.kube.installation import findings
-    from gpufleet.kube.kubeconfig import Overrides
 
-    access = find_access(kubeconfig=kubeconfig, overrides=Overrides(context=context))
-    transport = HttpTransport(access, connections=2)
     code = ExitCode.DONE
-    try:
-        async for finding in findings(Client(transport, MachineClock(), random.Random()), namespace):
+    async with connect(ClusterChoice(kubeconfig, context)) as connection:
+        async for finding in findings(connection.client, namespace):
             echo_line(f"{'ok' if finding.good else 'NOT ok':8}{finding.sentence}")
             code = code if finding.good else ExitCode.WORLD_FAILED
-    finally:
-        await transport.close()
     return code

@@ -60,22 +60,22 @@ def command(
         raise click.UsageError("--apply asks first, and nobody is there to answer: add --yes")
     from gpufleet.cli.defragment_output import show, tell
     from gpufleet.cli.rerun import log_lines
-    from gpufleet.scheduler.defragment.applying import apply_plan
-    from gpufleet.scheduler.defragment.command import Wish, of_cluster, of_snapshot
-    from gpufleet.scheduler.questions.command import Question
-    from gpufleet.scheduler.settings import Settings
+    from gpufleet.cluster.settings import Settings
+    from gpufleet.defragment.applying import apply_plan
+    from gpufleet.defragment.command import Wish, of_cluster, of_snapshot
+    from gpufleet.kube.connection import ClusterChoice
 
     wish = Wish(moves_max, pod, namespace)
     if snapshot is not None:
         with log_lines(snapshot) as lines:
             show(of_snapshot(wish, lines, str(snapshot)), output)
         return
-    question = Question("", kubeconfig=kubeconfig, context=context)
+    cluster = ClusterChoice(kubeconfig, context)
     settings = Settings(identity="defragment", scheduler_name=scheduler_name, policy=policy)
-    plan = of_cluster(wish, question, settings)
+    plan = of_cluster(wish, cluster, settings)
     show(plan, output, applies=apply)
     if apply and plan.moves:
         if yes or click.confirm("Make these moves?", err=True):
-            apply_plan(plan, question, settings, settle_s, tell)
+            apply_plan(plan, cluster, settings, settle_s, tell)
         else:
             tell("Nothing was changed.")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.scheduler.defragment.plan import DefragmentPlan, PlannedMove
-from gpufleet.scheduler.questions.case import counted
+from gpufleet.defragment.plan import DefragmentPlan, PlannedMove
+from gpufleet.model.phrases import counted
 
 UNCHANGED = "Nothing was changed. --apply makes the moves."
 CUT = "Not every move was looked at: the fleet is too large for that."

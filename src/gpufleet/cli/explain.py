@@ -1,6 +1,6 @@
 """``gpufleet explain``: why a pod or a group waits, and what would help.
 
-The answer goes to standard output, everything else to standard error. ``scheduler.questions`` finds the
+The answer goes to standard output, everything else to standard error. ``explain`` finds the
 answer; ``explain_output`` lays it out for people.
 """
 
@@ -11,16 +11,12 @@ import click
 
 def names(context: click.Context, _argument: click.Argument, incomplete: str) -> list[str]:
     """Names of pods for the shell to suggest; none where the cluster cannot be asked."""
-    from gpufleet.scheduler.questions.command import Question, pod_names
+    from gpufleet.explain.command import Question, pod_names
+    from gpufleet.kube.connection import ClusterChoice
 
     given = context.params
-    question = Question(
-        incomplete,
-        given.get("namespace") or "",
-        given.get("kubeconfig"),
-        given.get("context") or "",
-    )
-    return pod_names(question)
+    choice = ClusterChoice(given.get("kubeconfig"), given.get("context") or "", given.get("namespace") or "")
+    return pod_names(Question(incomplete, choice))
 
 
 @click.command(name="explain")
@@ -56,7 +52,9 @@ def command(
     on the same engine as the scheduler's decisions. With -o json every reason lists its nodes.
     """
     from gpufleet.cli.explain_output import show
-    from gpufleet.scheduler.questions.command import Question, answer_of
+    from gpufleet.explain.command import Question, answer_of
+    from gpufleet.kube.connection import ClusterChoice
 
-    question = Question(name, namespace, kubeconfig, context, scheduler_name, lease_namespace)
+    cluster = ClusterChoice(kubeconfig, context, namespace)
+    question = Question(name, cluster, scheduler_name, lease_namespace)
     show(answer_of(question), output, color)

@@ -12,9 +12,9 @@ import click
 
 from gpufleet.cli.output import echo_json, echo_painted
 from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, with_color
+from gpufleet.explain.answer import Answer, DeviceRow, GangRow, MemberRow, ReasonRow, State
 from gpufleet.kube.yaml_documents import yaml_text
 from gpufleet.model.visible import visible_line
-from gpufleet.scheduler.questions.answer import Answer, DeviceRow, GangRow, MemberRow, ReasonRow, State
 
 MARGIN = 11
 MEMBERS_MAX = 12

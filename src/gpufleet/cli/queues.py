@@ -1,6 +1,6 @@
 """``gpufleet queues``: the tree of queues, what each is owed and has, and who waits in it.
 
-``scheduler.questions`` finds the answer; ``queues_output`` lays it out for people.
+``explain`` finds the answer; ``queues_output`` lays it out for people.
 """
 
 from pathlib import Path
@@ -10,12 +10,12 @@ import click
 
 def names(context: click.Context, _argument: click.Parameter, incomplete: str) -> list[str]:
     """Names of queues for the shell to suggest; none where the cluster cannot be asked."""
-    from gpufleet.scheduler.questions.command import Question, queue_names
+    from gpufleet.explain.command import Question, queue_names
+    from gpufleet.kube.connection import ClusterChoice
 
     given = context.params
-    return queue_names(
-        Question(incomplete, kubeconfig=given.get("kubeconfig"), context=str(given.get("context_name") or ""))
-    )
+    cluster = ClusterChoice(given.get("kubeconfig"), str(given.get("context_name") or ""))
+    return queue_names(Question(incomplete, cluster))
 
 
 @click.command(name="queues")
@@ -66,13 +66,13 @@ def command(
     there in the order of their turn.
     """
     from gpufleet.cli.queues_output import show
-    from gpufleet.scheduler.questions.command import Question, queues_of
-    from gpufleet.scheduler.questions.queue_inquiry import Wanted
+    from gpufleet.explain.command import Question, queues_of
+    from gpufleet.explain.queue_inquiry import Wanted
+    from gpufleet.kube.connection import ClusterChoice
 
     question = Question(
         queue,
-        kubeconfig=kubeconfig,
-        context=context_name,
+        ClusterChoice(kubeconfig, context_name),
         scheduler_name=scheduler_name,
         lease_namespace=lease_namespace,
     )

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpufleet.scheduler.questions.queue_answer import QueueRow
-from gpufleet.scheduler.questions.queue_tree import children_of
+from gpufleet.explain.queue_answer import QueueRow
+from gpufleet.explain.queue_tree import children_of
 
 GAP = "  "
 

@@ -45,8 +45,8 @@ def command(log: Path) -> int:
 
 def rerun_of(first: bytes, rest: Iterable[bytes], where: str) -> Iterator[tuple[str, bytes, bytes]]:
     """Every step: where it stands, what was saved, what is decided now."""
+    from gpufleet.cluster.snapshots import decisions, document
     from gpufleet.engine import event_log
-    from gpufleet.scheduler.snapshots import decisions, document
 
     lines = itertools.chain([first] if first else [], rest)
     if first.startswith(document.MAGIC):

@@ -1,4 +1,4 @@
-"""``gpufleet snapshot``: the state of a cluster in one file; ``scheduler.snapshots`` does the work."""
+"""``gpufleet snapshot``: the state of a cluster in one file; ``cluster.snapshots`` does the work."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,20 +31,20 @@ def command(
     For `gpufleet whatif --snapshot FILE`, `gpufleet rerun FILE` and bug reports. Only reads. There is no
     environment, argument or secret of a pod in it; names, labels, amounts and grants are.
     """
+    from gpufleet.cluster.settings import Settings
+    from gpufleet.cluster.snapshots.command import gaps, snapshot_of
+    from gpufleet.kube.connection import ClusterChoice
+    from gpufleet.model.phrases import counted
     from gpufleet.replay.atomic_write import check_target
     from gpufleet.replay.log_file import log_file
-    from gpufleet.scheduler.questions.case import counted
-    from gpufleet.scheduler.questions.command import Question
-    from gpufleet.scheduler.settings import Settings
-    from gpufleet.scheduler.snapshots.command import gaps, snapshot_of
 
     path = output or Path(f"gpufleet-snapshot-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.gz")
     to_stream = str(path) == STANDARD_OUTPUT
     if not to_stream:
         check_target(path)
-    question = Question("", kubeconfig=kubeconfig, context=context)
+    cluster = ClusterChoice(kubeconfig, context)
     settings = Settings(identity="snapshot", scheduler_name=scheduler_name, policy=policy)
-    taken = snapshot_of(question, settings)
+    taken = snapshot_of(cluster, settings)
     if to_stream:
         for line in taken.lines:
             click.echo(line, nl=False)

@@ -1,4 +1,4 @@
-"""``gpufleet whatif``: what changes would bring; ``gpufleet.scheduler.whatif`` finds it out."""
+"""``gpufleet whatif``: what changes would bring; ``gpufleet.whatif`` finds it out."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gpufleet.scheduler.whatif.request import Submitted
+    from gpufleet.whatif.request import Submitted
 
 
 @click.command(name="whatif")
@@ -59,7 +59,7 @@ def command(
     All changes are made together, on a copy: nothing is changed in the cluster. Two engines decide, one with
     the changes and one without; the answer is what differs. All options for changes may be repeated.
     """
-    from gpufleet.scheduler.whatif.request import Request, read_add_nodes, read_set_quota
+    from gpufleet.whatif.request import Request, read_add_nodes, read_set_quota
 
     if snapshot is not None and (kubeconfig is not None or context):
         raise click.UsageError("either a snapshot or a cluster, not both")
@@ -76,17 +76,17 @@ def command(
         )
     from gpufleet.cli.rerun import log_lines
     from gpufleet.cli.whatif_output import show
-    from gpufleet.scheduler.questions.command import Question
-    from gpufleet.scheduler.settings import Settings
-    from gpufleet.scheduler.whatif.command import of_cluster, of_snapshot
+    from gpufleet.cluster.settings import Settings
+    from gpufleet.kube.connection import ClusterChoice
+    from gpufleet.whatif.command import of_cluster, of_snapshot
 
     if snapshot is not None:
         with log_lines(snapshot) as lines:
             answer = of_snapshot(request, lines, str(snapshot))
     else:
-        question = Question("", kubeconfig=kubeconfig, context=context)
+        cluster = ClusterChoice(kubeconfig, context)
         settings = Settings(identity="whatif", scheduler_name=scheduler_name, policy=policy)
-        answer = of_cluster(request, question, settings)
+        answer = of_cluster(request, cluster, settings)
     show(answer, output)
 
 
@@ -95,7 +95,7 @@ def submitted(path: Path) -> "Submitted":
     from gpufleet.files.regular import read_regular, read_standard_input
     from gpufleet.kube.yaml_documents import DOCUMENTS_MAX_BYTES
     from gpufleet.model.errors import InputError
-    from gpufleet.scheduler.whatif.request import Submitted
+    from gpufleet.whatif.request import Submitted
 
     if str(path) == "-":
         return Submitted("standard input", read_standard_input(DOCUMENTS_MAX_BYTES, field="--submit"))

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.scheduler.whatif.answer import Answer, Start, Work
+from gpufleet.whatif.answer import Answer, Start, Work
 
 WIDTH = 100
 LISTED_MAX = 10

@@ -1,32 +1,22 @@
 """The objects of a running cluster: every kind of the system, in the version that the server prefers."""
 
-import random
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gpufleet.kube.client import Client
-from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.following_access import find_access
-from gpufleet.kube.http_transport import HttpTransport
-from gpufleet.kube.kubeconfig import Overrides
+from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.resources import NAMESPACES, NODES, Kind
 from gpufleet.migration.sources import Source, object_of
 from gpufleet.migration.systems import System
 from gpufleet.model.errors import InputError
 
-CONNECTIONS = 2
-
 
 async def gather(system: System, kubeconfig: Path | None, context: str) -> list[Source]:
     """The system's objects. Raises InputError where the cluster has none of its kinds."""
-    access = find_access(kubeconfig=kubeconfig, overrides=Overrides(context=context))
-    transport = HttpTransport(access, connections=CONNECTIONS)
-    try:
-        return await listed(system, Client(transport, MachineClock(), random.Random()))
-    finally:
-        await transport.close()
+    async with connect(ClusterChoice(kubeconfig, context)) as connection:
+        return await listed(system, connection.client)
 
 
 async def listed(system: System, client: Client) -> list[Source]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gpufleet.cluster.engine_events import BindEnded
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
@@ -22,10 +23,10 @@ from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRequests
 from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.fence import FENCED
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, VolumeTask
-from gpufleet.scheduler.wire_text import PodName
 
 LOG = logging.getLogger(__name__)
 GIVE_UP_S = 90.0
@@ -65,6 +66,11 @@ class BindResult(msgspec.Struct, frozen=True):
     outcome: Outcome
     words: str = ""
     refused_claim: str = ""
+
+    def ended(self) -> BindEnded:
+        """The result as the events of the engine need it."""
+        bound = self.outcome is Outcome.BOUND
+        return BindEnded(self.task.pod.uid, self.task.node, self.task.devices, bound, self.refused_claim)
 
 
 class _PodAsBound(msgspec.Struct):

@@ -9,21 +9,14 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gpufleet.cluster.pods.holdings import Overlap
 from gpufleet.kube.clock import Clock
-from gpufleet.model.identifiers import DeviceId, PodUid
-from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor, PlacedPod
+from gpufleet.model.identifiers import PodUid
+from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "DeviceConflict"
 SETTLES_WITHIN_S = 10.0
-
-
-class Overlap(msgspec.Struct, frozen=True):
-    """A pod of ours on a device that other pods, named by ``holders``, had before."""
-
-    pod: PlacedPod
-    device: DeviceId
-    holders: tuple[str, ...]
 
 
 class _Watch(msgspec.Struct):

@@ -1,6 +1,6 @@
 """Carrying the engine's instructions out: each kind goes to the part that knows how.
 
-Binds go to ``binder``, evictions and places that are kept to ``taking_back``, words to people to
+Binds go to ``binder``, evictions and places that are kept to ``eviction_planner``, words to people to
 ``reporting``, half-bound gangs to ``gang_deadlines``, and what nodes report against grants to
 ``device_conflicts`` and ``memory_offenders``. Nothing here waits; what comes of a bind comes back through
 ``translation`` as an event.
@@ -9,6 +9,10 @@ Binds go to ``binder``, evictions and places that are kept to ``taking_back``, w
 import logging
 from collections.abc import Callable
 
+from gpufleet.cluster.engine_events import EngineEvents
+from gpufleet.cluster.pods.holding_terms import ignored_note, terms_of
+from gpufleet.cluster.pods.pod_entry import Entry, Intent
+from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -28,19 +32,15 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.moved import Moved, write_moved
 from gpufleet.model.errors import InternalError
 from gpufleet.model.identifiers import GangName, NodeName
+from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.binder import Binder, BindTask
-from gpufleet.scheduler.delivery import Delivery
 from gpufleet.scheduler.device_conflicts import DeviceConflicts
+from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
-from gpufleet.scheduler.holding_terms import ignored_note, terms_of
+from gpufleet.scheduler.grant_annotations import Delivery
 from gpufleet.scheduler.memory_offenders import MemoryOffenders
-from gpufleet.scheduler.places import Entry, Intent
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
-from gpufleet.scheduler.taking_back import TakingBack
-from gpufleet.scheduler.translation import Translation
-from gpufleet.scheduler.verdict_words import words_for_gang, words_for_pod
 from gpufleet.scheduler.volume_binder import VolumeTask
-from gpufleet.scheduler.wire_text import PodName
 
 LOG = logging.getLogger(__name__)
 
@@ -50,14 +50,14 @@ class Dispatch:
 
     def __init__(
         self,
-        translation: Translation,
+        translation: EngineEvents,
         delivery: Delivery,
         binder: Binder,
         reporter: Reporter,
         deadlines: GangDeadlines,
         conflicts: DeviceConflicts,
         offenders: MemoryOffenders,
-        taking_back: TakingBack,
+        eviction_planner: EvictionPlanner,
         clock: Clock,
         epoch: int,
     ) -> None:
@@ -68,7 +68,7 @@ class Dispatch:
         self.deadlines = deadlines
         self.conflicts = conflicts
         self.offenders = offenders
-        self.taking_back = taking_back
+        self.eviction_planner = eviction_planner
         self.clock = clock
         self.epoch = epoch
 
@@ -91,11 +91,11 @@ class Dispatch:
             case Rejected(subject, problem):
                 LOG.warning("the engine refused an event", extra={"subject": subject, "problem": problem})
             case Evict():
-                self.taking_back.evict(instruction)
+                self.eviction_planner.evict(instruction)
             case Nominated():
-                self.taking_back.nominate(instruction)
+                self.eviction_planner.nominate(instruction)
             case NominationWithdrawn(uid):
-                self.taking_back.withdraw(uid)
+                self.eviction_planner.withdraw(uid)
             case Reserved() | ReservationEnded():
                 # The status of the queue tells of it, and the conditions of the pods that it concerns.
                 pass
@@ -104,7 +104,7 @@ class Dispatch:
 
     def after_step(self) -> None:
         """Everything that one step of the engine said was handed on."""
-        self.taking_back.after_step()
+        self.eviction_planner.after_step()
 
     def after_round(self) -> None:
         """Look after what depends on the state as a whole, and tell those whom the engine never saw."""
@@ -116,11 +116,11 @@ class Dispatch:
         self.deadlines.regard(self.translation.half_bound())
         self.conflicts.regard(self.translation.pods.holdings.overlaps())
         self.offenders.regard(self.translation.pods.holdings.offences())
-        self.taking_back.regard()
+        self.eviction_planner.regard()
 
     def next_due_s(self) -> float | None:
         """When a round is wanted even if nothing happens."""
-        watching = (self.deadlines, self.conflicts, self.offenders, self.taking_back, self.translation)
+        watching = (self.deadlines, self.conflicts, self.offenders, self.eviction_planner, self.translation)
         dues = [one.next_due_s() for one in watching]
         return min((due for due in dues if due is not None), default=None)
 
@@ -130,7 +130,7 @@ class Dispatch:
             raise InternalError(f"the engine bound pod {bind.uid}, which does not wait")
         devices = self.translation.nodes.devices(bind.node, bind.devices)
         gang = self.translation.gangs.bound_with(bind.uid, entry)
-        terms = terms_of(entry.object, entry.meaning, gang, bind, self.taking_back.time.now_us())
+        terms = terms_of(entry.object, entry.meaning, gang, bind, self.eviction_planner.time.now_us())
         request = entry.meaning.shape.gpu
         annotations = self.delivery.annotations(entry.object, request, devices, self.epoch, terms)
         if bind.instead_of is not None:

@@ -27,9 +27,9 @@ from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import Conflict, NotFound, ServerFailure, StatusError, TooManyRequests
 from gpufleet.model.identifiers import PodUid, QueueName
+from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.fence import EPOCH, FENCED
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.wire_text import PodName
 
 LOG = logging.getLogger(__name__)
 GIVE_UP_S = 60.0

@@ -9,32 +9,17 @@ still there later.
 import asyncio
 import logging
 
-import msgspec
-
+from gpufleet.cluster.pods.pod_entry import PlacedPod
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import Conflict, NotFound, TooManyRequests
 from gpufleet.scheduler.fence import EPOCH
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.wire_text import PodName
 
 LOG = logging.getLogger(__name__)
 TRY_AGAIN_S = 15.0
 STAYS = "it stays, because no controller would replace it; delete it to free its room"
-
-
-class PlacedPod(msgspec.Struct, frozen=True):
-    """A pod that has a node, and what may be done with it."""
-
-    pod: PodName
-    controlled: bool
-    may_be_deleted: bool = False
-
-    @property
-    def may_be_taken(self) -> bool:
-        """Whether it may be evicted or deleted."""
-        return self.controlled or self.may_be_deleted
 
 
 class Evictor:

@@ -9,30 +9,15 @@ run: that of its grace period if it was whole (``gangs``). The deadline is turne
 once, when the gang is first seen short, so that a jump of the wall clock moves no deadline.
 """
 
-import datetime as dt
-
 import msgspec
 
+from gpufleet.cluster.pods.gang_book import HalfBound
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import GangName
-from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor, PlacedPod
+from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "GangIncomplete"
-
-
-class HalfBound(msgspec.Struct, frozen=True):
-    """A gang of which some members have a node, but fewer than it needs.
-
-    ``since`` is as early as the API lets us say; the gang may have been whole in between. None where the
-    API says nothing that makes sense: then for now.
-    """
-
-    gang: GangName
-    min_members: int
-    members: tuple[PlacedPod, ...]
-    since: dt.datetime | None
-    deadline_s: float
 
 
 class _Watch(msgspec.Struct):

@@ -8,23 +8,15 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gpufleet.cluster.pods.holdings import Offence
 from gpufleet.kube.clock import Clock
-from gpufleet.model.identifiers import DeviceId, PodUid
-from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor, PlacedPod
+from gpufleet.model.identifiers import PodUid
+from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "GPUMemoryExceeded"
 WARNED_FOR_S = 60.0
 WARN_AGAIN_S = 600.0
-
-
-class Offence(msgspec.Struct, frozen=True):
-    """What a pod uses on a device, and what its share there is."""
-
-    pod: PlacedPod
-    device: DeviceId
-    share_mib: int
-    used_mib: int
 
 
 class _Watch(msgspec.Struct):

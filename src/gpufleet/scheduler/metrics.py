@@ -6,7 +6,8 @@ no value yet is absent: nothing is shown as 0 that was not counted.
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gpufleet.scheduler.few_values import FewValues
+from gpufleet.model.identifiers import QueueName
+from gpufleet.scheduler.bounded_labels import BoundedLabels
 from gpufleet.scheduler.queue_metrics import QueueMetrics
 
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -61,8 +62,17 @@ class Metrics:
         )
         self.rejections = self._counter("kubelet_rejections", "Pods that a kubelet turned away", ("reason",))
         self.queues = QueueMetrics(self.registry)
-        self.queues_evicted = FewValues()
-        self.rejection_reasons = FewValues()
+        self.queues_evicted = BoundedLabels()
+        self.rejection_reasons = BoundedLabels()
+
+    def rejected(self, reason: str) -> None:
+        """A kubelet turned a pod away."""
+        self.rejections.labels(self.rejection_reasons.of(reason)).inc()
+
+    def waited(self, queue: QueueName, wait_s: float) -> None:
+        """A pod was bound so long after it was made."""
+        self.wait_seconds.observe(max(0.0, wait_s))
+        self.queues.waited(queue, wait_s)
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(f"gpufleet_scheduler_{name}", text, labels, registry=self.registry)

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet import __version__
+from gpufleet.cluster.settings import LeaseTimes, Settings
 from gpufleet.daemon.json_log import set_up_logging
 from gpufleet.daemon.listening import address_of
 from gpufleet.engine.compile import story
@@ -27,19 +28,17 @@ from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
 from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.expiry import Expiry
 from gpufleet.kube.expiry_watch import ExpiryWatch
-from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
-from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.lease import LeadershipLost
-from gpufleet.scheduler.defragment.rules import rules_of
+from gpufleet.scheduler.defragmentation_flags import rules_of
 from gpufleet.scheduler.endpoint import Endpoint
-from gpufleet.scheduler.garbage import Garbage
+from gpufleet.scheduler.garbage_collection import Garbage
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.rounds import Record
 from gpufleet.scheduler.service import run
-from gpufleet.scheduler.settings import LeaseTimes, Settings
 from gpufleet.scheduler.status import Status
 
 LOG = logging.getLogger(__name__)
@@ -104,10 +103,12 @@ def prepare_kernels(policy: str) -> None:
 
 
 async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> int:
-    access = find_access(kubeconfig=options.kubeconfig, overrides=Overrides(context=options.context))
     settings = settings_of(options)
-    transport = HttpTransport(access, connections=options.binds_at_once + SPARE_CONNECTIONS)
-    with contextlib.ExitStack() as stack:
+    choice = ClusterChoice(options.kubeconfig, options.context)
+    async with contextlib.AsyncExitStack() as stack:
+        connections = options.binds_at_once + SPARE_CONNECTIONS
+        connection = await stack.enter_async_context(connect(choice, connections=connections))
+        transport = connection.transport
         watching = asyncio.ensure_future(expiry_watch(transport, metrics).run())
         stack.callback(watching.cancel)
         record = None if options.event_log is None else _recorder(settings, options.event_log, stack)
@@ -131,8 +132,6 @@ async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> in
             return 3
         except asyncio.CancelledError:
             LOG.info("stopped by a signal")
-        finally:
-            await transport.close()
     return 0
 
 
@@ -177,7 +176,7 @@ def settings_of(options: ProcessOptions) -> Settings:
     )
 
 
-def _recorder(settings: Settings, path: Path, stack: contextlib.ExitStack) -> Record:
+def _recorder(settings: Settings, path: Path, stack: contextlib.AsyncExitStack) -> Record:
     """A function that appends each step to the event log."""
     file = stack.enter_context(path.open("wb"))
     file.write(header_line(__version__, settings.policy, 0, settings.victims))

@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.engine.instruction import WhyBarred
 from gpufleet.kube.codec.quota_amounts import nano_per_unit
 from gpufleet.model.identifiers import QueueName
-from gpufleet.scheduler.few_values import OTHERS
-from gpufleet.scheduler.queue_figures import QueueFigures, ResourceFigures
+from gpufleet.scheduler.bounded_labels import OTHERS
 
 QUEUES_MAX = 1000
 WAITS_MAX = 200

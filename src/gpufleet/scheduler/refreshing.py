@@ -9,6 +9,9 @@ in each turn. What a server would not take when it was first said is said again 
 
 from collections.abc import Callable, Iterator
 
+from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
@@ -16,10 +19,7 @@ from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.model.relations import Relations
 from gpufleet.model.shape import Shape
-from gpufleet.scheduler.places import Entry, Place
-from gpufleet.scheduler.pods import PodBook
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
-from gpufleet.scheduler.verdict_words import words_for_gang, words_for_pod
 
 TURN_EVERY_S = 10.0
 PODS_A_TURN = 2_000

@@ -16,18 +16,19 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from gpufleet.cluster.watching.mirrors import NO_NODE, WaitingPod
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.errors import KubeError
-from gpufleet.kube.objects.pod import POD_SCHEDULED, PodCondition
+from gpufleet.kube.objects.pod import POD_SCHEDULED
 from gpufleet.kube.resources import EVENTS, PODS
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.pod_name import PodName
+from gpufleet.scheduler.conditions_and_events import Condition, EventText, condition_patch, event
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.wire_text import Condition, EventText, PodName, condition_patch, event
 
 LOG = logging.getLogger(__name__)
 UNSCHEDULABLE = "Unschedulable"
-NO_NODE = NodeName("")
 EVENTS_KEPT_MAX = 50_000
 CONDITIONS_KEPT_MAX = 200_000
 EVENT_PAUSE_S = 30.0
@@ -45,23 +46,10 @@ class _Said(msgspec.Struct):
     by_us: bool = False
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """A pod that waits, as we know it: its version, and its condition PodScheduled if that is False.
-
-    ``readable`` is False for a pod of which only the version is known. ``nominated`` is the node that its
-    status says is kept for it.
-    """
-
-    version: str
-    told: PodCondition | None = None
-    readable: bool = True
-    nominated: NodeName = NO_NODE
-
-
 class Reporter:
     """Collects what there is to say and writes it.
 
-    ``binds_under_way`` tells how busy the binder is; ``standing`` how a pod stands now, None for one
+    ``binds_under_way`` tells how busy the binder is; ``waiting_pod`` how a pod stands now, None for one
     that waits no more.
     """
 
@@ -73,14 +61,14 @@ class Reporter:
         instance: str,
         at_once: int,
         binds_under_way: Callable[[], int],
-        standing: Callable[[PodName], Standing | None],
+        waiting_pod: Callable[[PodName], WaitingPod | None],
     ) -> None:
         self.client = client
         self.metrics = metrics
         self.instance = instance
         self.at_once = at_once
         self.binds_under_way = binds_under_way
-        self.standing = standing
+        self.waiting_pod = waiting_pod
         self._events: deque[tuple[PodName, EventText]] = deque()
         self._conditions: OrderedDict[PodUid, tuple[PodName, str, str]] = OrderedDict()
         self._said: dict[PodUid, _Said] = {}
@@ -138,10 +126,10 @@ class Reporter:
 
     def _was_overwritten(self, pod: PodName, message: str) -> bool:
         """True if somebody else has written the condition since we did."""
-        standing = self.standing(pod)
-        if standing is None or not standing.readable or pod.uid in self._conditions:
+        waiting_pod = self.waiting_pod(pod)
+        if waiting_pod is None or not waiting_pod.readable or pod.uid in self._conditions:
             return False
-        return standing.told is None or standing.told.message != message
+        return waiting_pod.told is None or waiting_pod.told.message != message
 
     def warns(self, pod: PodName, reason: str, note: str) -> None:
         """Something else that the owner of a pod should know."""
@@ -229,11 +217,11 @@ class Reporter:
         Raises Conflict where the pod goes on being newer than we know.
         """
         for pause_s in (*CATCH_UP_S, None):
-            standing, said = self.standing(pod), self._said.get(pod.uid)
-            if standing is None or said is None or said.message != message:
+            waiting_pod, said = self.waiting_pod(pod), self._said.get(pod.uid)
+            if waiting_pod is None or said is None or said.message != message:
                 return
-            told, node = standing.told, self._nominated.get(pod.uid, NO_NODE)
-            same_node = standing.nominated == node
+            told, node = waiting_pod.told, self._nominated.get(pod.uid, NO_NODE)
+            same_node = waiting_pod.nominated == node
             same_words = told is not None and (told.reason, told.message) == (reason, message)
             if same_words and same_node and not said.by_us:
                 return
@@ -244,7 +232,7 @@ class Reporter:
                 await self.client.patch(
                     PODS,
                     pod.name,
-                    condition_patch(pod, condition, standing.version, None if same_node else node),
+                    condition_patch(pod, condition, waiting_pod.version, None if same_node else node),
                     namespace=pod.namespace,
                     patch_type=PatchType.STRATEGIC,
                     subresource="status",

@@ -9,15 +9,15 @@ with itself, and never waits for the network.
 import logging
 from collections.abc import Callable
 
+from gpufleet.cluster.engine_events import EngineEvents
+from gpufleet.cluster.engine_time import EngineTime
+from gpufleet.cluster.watching.change_queue import ChangeQueue
 from gpufleet.engine.event import Event
 from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
-from gpufleet.scheduler.desk import Desk
 from gpufleet.scheduler.dispatch import Dispatch
-from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.translation import Translation
 
 LOG = logging.getLogger(__name__)
 IDLE_S = 5.0
@@ -32,8 +32,8 @@ class Rounds:
     def __init__(
         self,
         engine: Engine,
-        desk: Desk,
-        translation: Translation,
+        desk: ChangeQueue,
+        translation: EngineEvents,
         dispatch: Dispatch,
         time: EngineTime,
         metrics: Metrics,

@@ -14,6 +14,18 @@ import random
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+from gpufleet.cluster.engine_events import EngineEvents
+from gpufleet.cluster.engine_time import EngineTime
+from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.pods.dependencies import Dependencies
+from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.cluster.queues.queue_conditions import WRONG
+from gpufleet.cluster.queues.queue_figures import figures_of
+from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.watching.change_queue import ChangeQueue
+from gpufleet.cluster.watching.mirrors import WATCHED, Cluster
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preemption.by_name import find_search
 from gpufleet.engine.scheduler import Engine
@@ -27,33 +39,22 @@ from gpufleet.kube.mirror import Pace
 from gpufleet.kube.transport import Transport
 from gpufleet.model.errors import InternalError
 from gpufleet.scheduler.binder import Binder, BindResult, Outcome
-from gpufleet.scheduler.cluster import WATCHED, Cluster
-from gpufleet.scheduler.delivery import PluginDelivery
-from gpufleet.scheduler.dependencies import Dependencies
-from gpufleet.scheduler.desk import Desk
 from gpufleet.scheduler.device_conflicts import DeviceConflicts
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
-from gpufleet.scheduler.engine_time import EngineTime
 from gpufleet.scheduler.epochs import newest_epoch
+from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.evictions import Evictions
 from gpufleet.scheduler.evictor import Evictor
 from gpufleet.scheduler.fence import wait_for_fence
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
-from gpufleet.scheduler.gangs import GangBook
+from gpufleet.scheduler.grant_annotations import PluginDelivery
 from gpufleet.scheduler.memory_offenders import MemoryOffenders
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.nodes import NodeBook
-from gpufleet.scheduler.pod_reader import PodReader
-from gpufleet.scheduler.pods import PodBook
-from gpufleet.scheduler.queue_figures import figures_of
-from gpufleet.scheduler.queue_telling import WRONG, QueueTelling
+from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.refreshing import Refreshing
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.rounds import Record, Rounds
-from gpufleet.scheduler.settings import Settings
 from gpufleet.scheduler.status import Status
-from gpufleet.scheduler.taking_back import TakingBack
-from gpufleet.scheduler.translation import Translation
 from gpufleet.scheduler.volume_binder import VolumeBinder
 
 LOG = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class Service:
     async def _lead(self, epoch: int) -> None:
         if self.settings.require_fence:
             await wait_for_fence(self.client, self.settings.lease_namespace, epoch)
-        desk = Desk()
+        desk = ChangeQueue()
         pace = Pace(
             silence_limit_s=self.settings.silent_watch_s, pauses=PAUSES, absent_pause_s=ABSENT_PAUSE_S
         )
@@ -180,20 +181,20 @@ class Service:
             desk.ring()
             await rounds.run()
 
-    def _assemble(self, cluster: Cluster, desk: Desk, epoch: int) -> tuple[Rounds, list[Worker]]:
+    def _assemble(self, cluster: Cluster, desk: ChangeQueue, epoch: int) -> tuple[Rounds, list[Worker]]:
         clock, metrics, settings = self.client.clock, self.metrics, self.settings
         dependencies = Dependencies()
         gangs = GangBook(settings.gang_deadline_s, settings.stale_gang_s)
         reader = PodReader(cluster, dependencies, gangs)
         pods = PodBook(settings.scheduler_name, reader, gangs)
         nodes = NodeBook(cluster)
-        translation = Translation(cluster, desk, dependencies, nodes, pods, gangs, clock, metrics)
+        translation = EngineEvents(cluster, desk, dependencies, nodes, pods, gangs, clock, metrics)
         translation.defragmentation = settings.defragmentation
 
         def tell(result: BindResult) -> None:
             if result.outcome is Outcome.BOUND:
                 reporter.bound(result.task.pod, scheduled_note(result.task.pod, result.task.node))
-            translation.result(result)
+            translation.result(result.ended())
 
         volumes = VolumeBinder(
             self.client,
@@ -208,7 +209,7 @@ class Service:
             instance=settings.identity,
             at_once=settings.reports_at_once,
             binds_under_way=lambda: binder.backlog,
-            standing=cluster.standing,
+            waiting_pod=cluster.waiting_pod,
         )
         evictor = Evictor(self.client, metrics, epoch=epoch)
         deadlines = GangDeadlines(evictor, reporter, clock)
@@ -223,10 +224,12 @@ class Service:
             may_write=self.lease.holds,
             ends=pods.ends,
         )
-        taking_back = TakingBack(translation, evictions, reporter, time)
+        eviction_planner = EvictionPlanner(translation, evictions, reporter, time)
         delivery = PluginDelivery()
         regarded = (deadlines, conflicts, offenders)
-        dispatch = Dispatch(translation, delivery, binder, reporter, *regarded, taking_back, clock, epoch)
+        dispatch = Dispatch(
+            translation, delivery, binder, reporter, *regarded, eviction_planner, clock, epoch
+        )
         engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
         rounds = Rounds(engine, desk, translation, dispatch, time, metrics, self.record)
 
@@ -234,7 +237,7 @@ class Service:
             return binder.backlog > 0 or reporter.backlog > 0 or desk.has_changes
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
-        telling = QueueTelling(
+        telling = QueueStatusWriter(
             self.client,
             cluster,
             reader.queues,

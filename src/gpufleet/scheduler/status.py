@@ -8,11 +8,11 @@ be listed (a right is missing, say) keeps everything waiting, so it is named her
 import logging
 import time
 
+from gpufleet.cluster.engine_events import EngineEvents
+from gpufleet.cluster.watching.mirrors import Cluster
 from gpufleet.daemon.http_server import Health
 from gpufleet.kube.clock import Clock
-from gpufleet.scheduler.cluster import Cluster
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.translation import Translation
 
 LOG = logging.getLogger(__name__)
 BEAT_S = 1.0
@@ -26,7 +26,7 @@ class Status:
     def __init__(self, *, silent_after_s: float = 120.0) -> None:
         self.silent_after_s = silent_after_s
         self._cluster: Cluster | None = None
-        self._translation: Translation | None = None
+        self._translation: EngineEvents | None = None
         self._ready = STANDS_BY
         self._beat_at_s = time.monotonic()
         self._told: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Status:
         self._cluster, self._translation = cluster, None
         self._ready = Health(well=False, reasons=("the cluster is still being listed",))
 
-    def deciding(self, translation: Translation) -> None:
+    def deciding(self, translation: EngineEvents) -> None:
         """Everything was listed once; decisions begin."""
         self._translation = translation
 

@@ -19,7 +19,7 @@ from gpufleet.kube.replica import is_newer
 from gpufleet.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from gpufleet.model.errors import WorldError
 from gpufleet.model.identifiers import NodeName
-from gpufleet.scheduler.wire_text import PodName
+from gpufleet.model.pod_name import PodName
 
 WAIT_S = 600.0
 """How long a claim may take, as in kube-scheduler's bindTimeoutSeconds."""

@@ -13,6 +13,7 @@ from random import Random
 
 import msgspec
 
+from gpufleet.cluster.settings import Settings
 from gpufleet.engine.event import Event
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
@@ -21,7 +22,6 @@ from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
 from gpufleet.scheduler.service import run
-from gpufleet.scheduler.settings import Settings
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import BY_NAME
 from gpufleet.simulation.invariants import Broken

@@ -9,8 +9,8 @@ from gpufleet.advise.lint.command import read_cluster
 from gpufleet.advise.lint.snapshot_file import snapshot_cluster
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.model.errors import InputError
+from tests.cluster.snapshots.small_snapshots import Fleet
 from tests.lint.linting import pod
-from tests.scheduler.small_snapshots import Fleet
 
 LABELS = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
 

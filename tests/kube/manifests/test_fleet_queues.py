@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet.cli.main import main
+from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.queue_status import Standing, queue_status, status_patch
 from gpufleet.kube.errors import ObjectError
@@ -21,7 +22,6 @@ from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, PastUseStatus, status_of
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.model.identifiers import QueueName, QuotaResource
-from gpufleet.scheduler.queue_figures import QueueFigures, ResourceFigures
 from tests.kube.codec.queue_cases import CASES, Case
 from tests.kube.manifests.real_server import Person, install_all, until
 from tests.localkube.cluster import a_cluster, program

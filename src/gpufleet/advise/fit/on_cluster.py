@@ -1,7 +1,6 @@
 """Asks a cluster, or a file of one, where a model fits: answers for the cards that its nodes have."""
 
 import asyncio
-import random
 from pathlib import Path
 
 import msgspec
@@ -12,11 +11,7 @@ from gpufleet.fit.answer import Answer
 from gpufleet.fit.cluster import Found, Place, Room, cards_of_rooms, places_of, read_cluster, rooms_of
 from gpufleet.fit.search import answer
 from gpufleet.fit.words import Words, serving_of
-from gpufleet.kube.client import Client
-from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.following_access import find_access
-from gpufleet.kube.http_transport import HttpTransport
-from gpufleet.kube.kubeconfig import Overrides
+from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.errors import InputError
 
 
@@ -53,9 +48,5 @@ def answered(words: Words, rooms: list[Room]) -> ClusterAnswer:
 
 
 async def _found(kubeconfig: Path | None, context: str) -> Found:
-    access = find_access(kubeconfig=kubeconfig, overrides=Overrides(context=context))
-    transport = HttpTransport(access, connections=2)
-    try:
-        return await read_cluster(Client(transport, MachineClock(), random.Random()))
-    finally:
-        await transport.close()
+    async with connect(ClusterChoice(kubeconfig, context)) as connection:
+        return await read_cluster(connection.client)

@@ -5,7 +5,6 @@ judge.
 """
 
 import asyncio
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +15,8 @@ from gpufleet.doctor.live.kinds import WANTED, Wanted
 from gpufleet.doctor.live.references import config_maps_of_stack
 from gpufleet.doctor.live.trimming import manifest_of
 from gpufleet.kube.client import Client
-from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.errors import KubeError
-from gpufleet.kube.following_access import find_access
-from gpufleet.kube.http_transport import HttpTransport
-from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.resources import CONFIG_MAPS, Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound
 from gpufleet.lint.objects.cluster import Cluster
@@ -78,12 +74,8 @@ def gathered(
 async def _gathered(
     kubeconfig: Path | None, context: str, wanted: tuple[Wanted, ...], progress: Progress
 ) -> Gathered:
-    access = find_access(kubeconfig=kubeconfig, overrides=Overrides(context=context))
-    transport = HttpTransport(access, connections=CONNECTIONS)
-    try:
-        return await gather(Client(transport, MachineClock(), random.Random()), wanted, progress)
-    finally:
-        await transport.close()
+    async with connect(ClusterChoice(kubeconfig, context), connections=CONNECTIONS) as connection:
+        return await gather(connection.client, wanted, progress)
 
 
 async def gather(

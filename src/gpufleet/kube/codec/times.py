@@ -4,6 +4,7 @@ They decide turns, so any time that somebody managed to store must become some n
 is the second after it, a missing zone is UTC, and what lies before 1970 counts as 1970.
 """
 
+import datetime as dt
 import functools
 import re
 
@@ -43,3 +44,13 @@ def _days_since_1970(year: int, month: int, day: int) -> int:
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     day_of_era = era_year * 365 + era_year // 4 - era_year // 100 + day_of_year
     return (year // 400) * 146097 + day_of_era - 719468
+
+
+def micro_time(moment: dt.datetime) -> str:
+    """A moment as Kubernetes' MicroTime."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def whole_time(moment: dt.datetime) -> str:
+    """A moment as Kubernetes' Time, which has whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,369 @@
+"""From changes of the cluster to events of the engine.
+
+Objects that others depend on come first, then nodes, then gangs, then pods: first those that ended,
+then those that have a node, then those that wait. So a decision never rests on half of what was seen
+together. Every object is read on its own: one that cannot be read harms only its owner.
+
+A new leader's first round must not give away what half-bound gangs need: the engine first gets the
+waiting members of those gangs (``take``), and all other waiting pods in a second wave (``waves``).
+"""
+
+import logging
+from collections import deque
+from typing import Any, Protocol
+
+import msgspec
+
+from gpufleet.cluster.engine_time import EngineTime
+from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.nodes.node_trust import rejection
+from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
+from gpufleet.cluster.pods.gang_book import GangBook, HalfBound
+from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.pod_entry import Entry
+from gpufleet.cluster.queues.budget_book import BudgetBook
+from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
+from gpufleet.engine.event import (
+    DefragmentationSet,
+    Event,
+    EvictionRefused,
+    NamespaceRemoved,
+    NamespaceSet,
+    PodAdded,
+    PodBound,
+    PodRemoved,
+    TopologySet,
+)
+from gpufleet.kube import keys, resources
+from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
+from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.moved import moves_before
+from gpufleet.kube.codec.salvage import salvage_pod
+from gpufleet.kube.resources import Kind
+from gpufleet.model.defragmentation import DefragmentationRules
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName, TopologyLevelName
+from gpufleet.model.topology import Topology, TopologyLevel
+
+LOG = logging.getLogger(__name__)
+WIDER_LEVELS = (
+    TopologyLevelName("topology.kubernetes.io/region"),
+    TopologyLevelName("topology.kubernetes.io/zone"),
+)
+"""They tell racks of one name apart where nodes have them."""
+
+NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
+
+
+class BindEnded(msgspec.Struct, frozen=True):
+    """What came of a Binding. ``refused_claim``: the claim that has no volume on that node, "" for none."""
+
+    uid: PodUid
+    node: NodeName
+    devices: tuple[DeviceId, ...]
+    bound: bool
+    refused_claim: str = ""
+
+
+class Observer(Protocol):
+    """Is told what is worth measuring."""
+
+    def rejected(self, reason: str) -> None:
+        """A kubelet turned a pod away."""
+        ...
+
+    def waited(self, queue: QueueName, wait_s: float) -> None:
+        """A pod was bound so long after it was made."""
+        ...
+
+
+class Unobserved:
+    """Measures nothing."""
+
+    def rejected(self, _reason: str) -> None:
+        """Nothing."""
+
+    def waited(self, _queue: QueueName, _wait_s: float) -> None:
+        """Nothing."""
+
+
+class EngineEvents:
+    """Keeps what was told to the engine, and turns what is seen into what is new."""
+
+    def __init__(
+        self,
+        cluster: Lookup,
+        desk: ChangeQueue,
+        dependencies: Dependencies,
+        nodes: NodeBook,
+        pods: PodBook,
+        gangs: GangBook,
+        clock: Clock,
+        observer: Observer,
+    ) -> None:
+        self.cluster = cluster
+        self.desk = desk
+        self.dependencies = dependencies
+        self.nodes = nodes
+        self.nodes.pods = pods
+        self.pods = pods
+        self.refusals = pods.reader.refusals
+        self.queues = pods.reader.queues
+        self.queues.now_us = EngineTime(clock).now_us
+        self.budgets = BudgetBook(cluster)
+        self.gangs = gangs
+        self.clock = clock
+        self.observer = observer
+        self.defragmentation: DefragmentationRules | None = None
+        self._results: deque[BindEnded] = deque()
+        self._refusals: list[EvictionRefused] = []
+        self._filled = False
+        self._later: list[Event] = []
+        self._levels: frozenset[TopologyLevelName] = frozenset()
+        self._topology_told = Topology()
+
+    def result(self, result: BindEnded) -> None:
+        """What came of a bind; taken in with the next round."""
+        self._results.append(result)
+        self.desk.ring()
+
+    def refused(self, refusal: EvictionRefused) -> None:
+        """An eviction did not happen; taken in with the next round."""
+        self._refusals.append(refusal)
+        self.desk.ring()
+
+    def take(self, seen: list[Seen]) -> list[Event]:
+        """The events for the next step."""
+        first: list[Event] = []
+        nodes: dict[NodeName, None] = dict.fromkeys(self.nodes.trust.regained(self.clock.monotonic_s()))
+        touched: dict[PodUid, None] = {}
+        relabelled: dict[str, None] = {}
+        classes: set[str] = set()
+        pod_events: list[Event] = []
+        for kind, change in seen:
+            if kind == resources.PODS:
+                continue
+            key = self._key(kind, change)
+            if key is None:
+                continue
+            if kind in NODE_KINDS:
+                nodes[NodeName(key.name)] = None
+                if kind == resources.NODE_DEVICES:
+                    nodes |= dict.fromkeys(sorted(self.nodes.hear_report(NodeName(key.name), change)))
+            elif kind == resources.VOLUME_ATTACHMENTS:
+                attached_to = self.nodes.attach(change)
+                if attached_to is not None:
+                    nodes[attached_to] = None
+            elif kind == resources.NAMESPACES:
+                first.append(self._namespace(key.name))
+                relabelled[key.name] = None
+            elif kind == resources.PRIORITY_CLASSES:
+                classes.add(key.name)
+            elif kind == resources.FLEET_QUEUES:
+                problem = change.problem if isinstance(change, Unreadable) else ""
+                first += self.queues.regard(QueueName(key.name), problem)
+            elif kind == resources.POD_DISRUPTION_BUDGETS:
+                problem = change.problem if isinstance(change, Unreadable) else ""
+                first += self.budgets.regard(key.namespace, key.name, problem)
+            touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        if not self._filled:
+            first += self.queues.recalled()
+            if self.defragmentation is not None:
+                spent = moves_before(self.cluster.all(resources.PODS))
+                first.append(DefragmentationSet(self.defragmentation, spent))
+        moved = self.queues.take_moved(relabelled)
+        for namespace in moved:
+            key = ObjectKey(resources.NAMESPACES, "", namespace)
+            touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        for claim in self.refusals.lapsed(self.clock.monotonic_s()):
+            namespace, _, name = claim.rpartition("/")
+            key = ObjectKey(resources.PERSISTENT_VOLUME_CLAIMS, namespace, name)
+            touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        refusals, self._refusals = self._refusals, []
+        first += refusals
+        for result in self._take_results():
+            pod_events += result
+        for kind, change in seen:
+            if kind == resources.PODS:
+                pod_events += self._pod(change, nodes)
+        pod_events += self.pods.read_again(touched)
+        pod_events += self.pods.queue_again({*moved, *relabelled})
+        pod_events += self.pods.protect_again(classes)
+        changed = self.pods.take_changed()
+        nodes |= dict.fromkeys(name for name in changed if self.nodes.depends_on(name, changed[name]))
+        nodes |= dict.fromkeys(
+            other for name in list(nodes) for other in sorted(self.nodes.claims.group(name))
+        )
+        for name in nodes:
+            first += self.nodes.regard(name, self.clock.monotonic_s())
+        for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):
+            renamed = self.nodes.take_renamed(name)
+            pod_events += self.pods.rebook(name, self.nodes.known.get(name), renamed=renamed)
+        gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
+        lasting = [event for event in pod_events if self._lasts(event)]
+        return [*first, *gang_events, *self._in_waves(sorted(lasting, key=_rank))]
+
+    def waves(self) -> list[list[Event]]:
+        """What the engine shall hear after it has decided on the events of ``take``."""
+        later, self._later = self._later, []
+        return [later] if later else []
+
+    def waiting_members(self, gang: GangName) -> list[Entry]:
+        """The members of a gang that wait."""
+        return self.gangs.waiting(gang)
+
+    def half_bound(self) -> list[HalfBound]:
+        """Gangs of which some members, but fewer than needed, have a node."""
+        return self.gangs.half_bound()
+
+    def next_due_s(self) -> float | None:
+        """When a round is wanted although nothing is seen."""
+        dues = (self.nodes.trust.next_regained_s(), self.refusals.next_lapse_s())
+        return min((due for due in dues if due is not None), default=None)
+
+    def _topology(self, *, nodes_changed: bool) -> list[Event]:
+        """The levels that gangs ask for, the widest first: that with the fewest domains."""
+        asked = self.gangs.levels()
+        if asked <= self._levels and not (self._levels and nodes_changed):
+            return []
+        # Levels are only ever added: one that nobody asks for any more does no harm.
+        self._levels |= asked
+        nodes = [node.labels for node in self.nodes.known.values()]
+
+        def domains(level: TopologyLevelName) -> tuple[int, str]:
+            return (len({labels.get(level) for labels in nodes}), level)
+
+        divided = [labels for labels in nodes if not self._levels.isdisjoint(labels)]
+        wider = [
+            level
+            for level in WIDER_LEVELS
+            if level not in self._levels and divided and all(level in labels for labels in divided)
+        ]
+        levels = (*wider, *sorted(self._levels, key=domains))
+        topology = Topology(tuple(TopologyLevel(level, level) for level in levels))
+        if topology == self._topology_told:
+            return []
+        self._topology_told = topology
+        return [TopologySet(topology)]
+
+    def _key(self, kind: Kind, change: Any) -> ObjectKey | None:
+        """The object that a change is about."""
+        match change:
+            case Appeared(found) | Changed(_, found) | Vanished(found):
+                return ObjectKey(kind, found.metadata.namespace, found.metadata.name)
+            case Unreadable(namespace, name, _, problem, _):
+                LOG.error(
+                    "an object cannot be read",
+                    extra={"kind": kind.plural, "object": f"{namespace}/{name}", "problem": problem},
+                )
+                return ObjectKey(kind, namespace, name)
+            case UnreadableGone(namespace, name, _):
+                return ObjectKey(kind, namespace, name)
+            case Listed():
+                return None
+        raise TypeError(change)
+
+    def _namespace(self, name: str) -> Event:
+        found = self.cluster.find(resources.NAMESPACES, name)
+        return NamespaceRemoved(name) if found is None else NamespaceSet(name, found.metadata.labels)
+
+    def _pod(self, change: Any, nodes: dict[NodeName, None]) -> list[Event]:
+        match change:
+            case Appeared(pod) | Changed(_, pod):
+                self._regard_rejection(change, nodes)
+                return self.pods.regard(pod)
+            case Vanished(pod):
+                return self.pods.vanish(PodUid(pod.metadata.uid))
+            case Unreadable(_, _, _, problem, raw):
+                self._key(resources.PODS, change)
+                return self.pods.quarantine(salvage_pod(raw), problem)
+            case UnreadableGone(_, _, uid):
+                return self.pods.vanish(PodUid(uid))
+            case _:
+                return []
+
+    def _regard_rejection(self, change: Any, nodes: dict[NodeName, None]) -> None:
+        """Count a pod that a kubelet has just turned away against its node.
+
+        One that we did not place says nothing of the node: whoever creates pods could have it left alone.
+        """
+        match change:
+            case Changed(before, pod) if not before.terminal and pod.spec.node_name:
+                reason = rejection(pod)
+                if reason is not None:
+                    name = NodeName(pod.spec.node_name)
+                    self.observer.rejected(reason)
+                    if keys.GRANT not in pod.metadata.annotations:
+                        return
+                    if self.nodes.trust.reject(name, self.clock.monotonic_s()):
+                        LOG.warning("a node rejects pods and is left alone", extra={"node": str(name)})
+                        nodes[name] = None
+
+    def _take_results(self) -> list[list[Event]]:
+        found = []
+        while self._results:
+            found.append(self._result(self._results.popleft()))
+        return found
+
+    def _result(self, result: BindEnded) -> list[Event]:
+        if result.bound:
+            self._measure_wait(result.uid)
+        entry = self.pods.waiting(result.uid)
+        if entry is None or entry.meaning is None:
+            # It has left, or the watch was faster than the answer.
+            return []
+        if result.bound:
+            # Its node may have named its GPUs, or others, since: the pod then holds one of those.
+            shown = self.nodes.shown(result.node)
+            held = tuple(one if one in shown else None for one in result.devices)
+            return [PodBound(entry.meaning, result.node, held)]
+        if result.refused_claim:
+            self.refusals.refuse(result.refused_claim, result.node, self.clock.monotonic_s())
+        return self.pods.bind_failed(result.uid)
+
+    def _measure_wait(self, uid: PodUid) -> None:
+        entry = self.pods.entries.get(uid)
+        pod = None if entry is None else entry.meaning
+        if pod is None:
+            return
+        wait_s = self.clock.now().timestamp() - pod.created_at_us / 1_000_000
+        record = None if pod.gang is None else self.gangs.records.get(pod.gang)
+        told = None if record is None else record.told
+        self.observer.waited(pod.queue if told is None else told.queue, wait_s)
+
+    def _lasts(self, event: Event) -> bool:
+        """False for what was overtaken by something seen in the same round: sorting would revive it."""
+        if isinstance(event, PodAdded):
+            entry = self.pods.waiting(event.pod.uid)
+            return entry is not None and entry.meaning is event.pod
+        return not isinstance(event, PodBound) or event.pod.uid in self.pods.entries
+
+    def _in_waves(self, events: list[Event]) -> list[Event]:
+        """All events now, but at the first time others than half-bound gangs' members later."""
+        if self._filled:
+            return events
+        self._filled = True
+        urgent = {half.gang for half in self.gangs.half_bound()}
+        # Who holds a reservation must be known as waiting by then.
+        reserved = self.queues.reserved_before()
+        if not urgent:
+            return [*events, *reserved]
+        now: list[Event] = []
+        for event in events:
+            waits = isinstance(event, PodAdded) and event.pod.gang not in urgent
+            (self._later if waits else now).append(event)
+        (self._later or now).extend(reserved)
+        return now
+
+
+def _rank(event: Event) -> int:
+    """Those that ended, those that have a node, those that wait.
+
+    Of those that have a node first those whose devices are known: a pod of another scheduler takes one of
+    the devices that are left, and not one that is granted to somebody.
+    """
+    if isinstance(event, PodRemoved):
+        return 0
+    if isinstance(event, PodBound):
+        return 2 if None in event.devices else 1
+    return 3

@@ -1,0 +1,59 @@
+"""Whether a scheduler is at work, as its Lease tells."""
+
+import datetime as dt
+
+import msgspec
+
+from gpufleet.cluster.settings import Settings
+from gpufleet.kube.answer import decode
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.times import microseconds
+from gpufleet.kube.lease import LeaseObject
+from gpufleet.kube.resources import LEASES
+from gpufleet.kube.status import Forbidden, NotFound
+from gpufleet.model.errors import InputError
+
+GRACE_S = 5.0
+"""This machine's clock and the scheduler's may differ by so much."""
+
+_DECODER = msgspec.json.Decoder(LeaseObject)
+START = "start one: `gpufleet scheduler`, or see why its pods do not run: kubectl get pods -n"
+
+
+class Leading(msgspec.Struct, frozen=True):
+    """``problem`` says why nobody leads, "" if somebody does or nobody can tell."""
+
+    problem: str = ""
+    way_out: str = ""
+    note: str = ""
+
+
+async def who_leads(client: Client, settings: Settings) -> Leading:
+    """Look at the Lease."""
+    way_out = f"{START} {settings.lease_namespace}"
+    try:
+        answer = await client.get(LEASES, settings.lease_name, namespace=settings.lease_namespace)
+    except NotFound:
+        return Leading("no gpufleet scheduler has ever led in this cluster", way_out)
+    except Forbidden:
+        return Leading(note="whether a scheduler is at work cannot be told: its Lease may not be read")
+    spec = decode(answer, _DECODER).spec
+    if not spec.holder_identity:
+        return Leading("no gpufleet scheduler leads: the last one gave its Lease back", way_out)
+    age_s = _age_s(spec.renew_time, client.clock.now())
+    if age_s is not None and age_s > (spec.lease_duration_seconds or 0) + GRACE_S:
+        holder = harmless(spec.holder_identity)
+        return Leading(
+            f"no gpufleet scheduler leads: {holder} renewed its Lease last {age_s:.0f} s ago", way_out
+        )
+    return Leading()
+
+
+def _age_s(renewed: str | None, now: dt.datetime) -> float | None:
+    if renewed is None:
+        return None
+    try:
+        return now.timestamp() - microseconds(renewed) / 1_000_000
+    except InputError:
+        return None

@@ -1,0 +1,338 @@
+"""The nodes as the engine was told of them, put together from Node, NodeDevices, CSINode and the volumes
+attached to it.
+
+A Node that cannot be understood is left out of what is new: it keeps its last good reading while it runs
+pods, and is reported, with the field, until it is mended. A report of devices that is missing or cannot be
+understood costs the node its work with GPUs and nothing else (``node_gpus``).
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from gpufleet.cluster.nodes.device_claims import DeviceClaims
+from gpufleet.cluster.nodes.node_gpus import (
+    HeldOnNode,
+    UnknownHeld,
+    agent_reports,
+    missing,
+    unreported,
+    with_missing,
+    with_unknown,
+)
+from gpufleet.cluster.nodes.node_trust import DISTRUST, NodeTrust
+from gpufleet.engine.event import Event, NodeRemoved, NodeSet
+from gpufleet.kube import resources
+from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, Vanished
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.node import is_anonymous, read_node
+from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects import node as wire
+from gpufleet.kube.objects.node_devices import NodeDevices
+from gpufleet.kube.objects.storage import VolumeAttachment
+from gpufleet.model.device import Device
+from gpufleet.model.errors import printable
+from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.model.node import Node
+from gpufleet.model.volumes import Attachment
+
+LOG = logging.getLogger(__name__)
+
+
+class OnNodes(Protocol):
+    """What the pods of nodes hold: ``pods`` knows."""
+
+    def held_on(self, node: NodeName) -> HeldOnNode:
+        """What the pods of a node hold."""
+        ...
+
+    def promised_on(self, node: NodeName) -> tuple[DeviceId, ...]:
+        """The devices of pods that are on their way to a node."""
+        ...
+
+    def granted_on(self, node: NodeName) -> frozenset[DeviceId]:
+        """What the unfinished pods of a node were granted."""
+        ...
+
+    def unknown_on(self, node: NodeName) -> UnknownHeld:
+        """What a node reports as held by pods that the API does not know there."""
+        ...
+
+
+class NoPods:
+    """Nodes on which nothing runs."""
+
+    def held_on(self, _node: NodeName) -> HeldOnNode:
+        """Nothing."""
+        return HeldOnNode()
+
+    def promised_on(self, _node: NodeName) -> tuple[DeviceId, ...]:
+        """Nothing."""
+        return ()
+
+    def granted_on(self, _node: NodeName) -> frozenset[DeviceId]:
+        """Nothing."""
+        return frozenset()
+
+    def unknown_on(self, _node: NodeName) -> UnknownHeld:
+        """Nothing."""
+        return UnknownHeld()
+
+
+class NodeBook:
+    """What the engine knows of each node."""
+
+    def __init__(self, cluster: Lookup) -> None:
+        self.cluster = cluster
+        self.trust = NodeTrust()
+        self.known: dict[NodeName, Node] = {}
+        self.problems: dict[NodeName, str] = {}
+        self.unread_reports: dict[NodeName, str] = {}
+        self.pods: OnNodes = NoPods()
+        self._attachments: dict[NodeName, dict[str, VolumeAttachment]] = {}
+        self._unreadable: dict[NodeName, str] = {}
+        self._last: dict[NodeName, tuple[Device, ...]] = {}
+        self._lacking: dict[NodeName, list[DeviceId]] = {}
+        self._shown_by: dict[DeviceId, NodeName] = {}
+        self._unknown: dict[NodeName, UnknownHeld] = {}
+        self.claims = DeviceClaims(
+            lambda name: cluster.find(resources.NODES, name) is not None,
+            self._granted_on,
+        )
+        self._renamed: set[NodeName] = set()
+
+    @property
+    def unreported_count(self) -> int:
+        """How many nodes get no work with GPUs for want of a report."""
+        return sum(node.unreported for node in self.known.values())
+
+    def _granted_on(self, name: NodeName) -> frozenset[DeviceId]:
+        """What the unfinished pods of a node were granted, by whoever knows the pods by now."""
+        return self.pods.granted_on(name)
+
+    def attach(self, change: Any) -> NodeName | None:
+        """A volume is attached, or is no longer: the node that it is about."""
+        match change:
+            case Appeared(found) | Changed(_, found):
+                name = NodeName(found.spec.node_name)
+                self._attachments.setdefault(name, {})[found.metadata.name] = found
+                return name
+            case Vanished(found):
+                name = NodeName(found.spec.node_name)
+                self._attachments.get(name, {}).pop(found.metadata.name, None)
+                return name
+            case _:
+                return None
+
+    def _attached(self, name: NodeName) -> Iterator[Attachment]:
+        """The volumes of CSI drivers that are attached to a node."""
+        for one in self._attachments.get(name, {}).values():
+            volume = self.cluster.find(resources.PERSISTENT_VOLUMES, one.spec.source.persistent_volume_name)
+            if volume is not None and volume.spec.csi is not None:
+                yield Attachment(one.spec.attacher, volume.spec.csi.volume_handle)
+
+    def hear_report(self, name: NodeName, change: Any) -> set[NodeName]:
+        """The node's report changed, or cannot be read any more, or can again: other nodes it concerns."""
+        if isinstance(change, Unreadable):
+            self._unreadable[name] = f"NodeDevices {harmless(name)}: {printable(change.problem)}"
+        elif not isinstance(change, Listed):
+            self._unreadable.pop(name, None)
+        match change:
+            case Appeared(found) | Changed(_, found):
+                return self.claims.report(name, found)
+            case _:
+                return self.claims.without_report(name, ())
+
+    def depends_on(self, name: NodeName, devices: set[DeviceId]) -> bool:
+        """Whether pods with these devices, which came or went, change what the node has to give."""
+        known = self.known.get(name)
+        if known is None or known.unreported or name in self._lacking:
+            return known is not None
+        if self.claims.shared(name) or self._unknown.get(name, UnknownHeld()) != self.pods.unknown_on(name):
+            return True
+        if not devices:
+            return False
+        shown = {device.id for device in known.devices}
+        return any(one not in shown and not is_anonymous(one) for one in devices)
+
+    def regard(self, name: NodeName, at_s: float) -> list[Event]:
+        """One of a node's objects changed: what that means for the engine."""
+        written = self.cluster.find(resources.NODES, name)
+        if written is None:
+            return self._forget(name)
+        devices = self.cluster.find(resources.NODE_DEVICES, name)
+        if devices is not None and self.trust.offered(name, devices.spec.offered_since, at_s):
+            LOG.info("a node's devices are offered anew, and it is trusted again", extra={"node": str(name)})
+        concerned = self._claim_grants(name, devices)
+        own = self._regard_own(name, written, devices, at_s)
+        return [*own, *(event for other in sorted(concerned) for event in self.regard(other, at_s))]
+
+    def _claim_grants(self, name: NodeName, report: NodeDevices | None) -> set[NodeName]:
+        """A node without a readable report claims what its pods were granted: other nodes it concerns."""
+        if report is not None and report.spec.devices and name not in self._unreadable:
+            return set()
+        return self.claims.without_report(name, self.pods.granted_on(name))
+
+    def _regard_own(
+        self, name: NodeName, written: wire.Node, report: NodeDevices | None, at_s: float
+    ) -> list[Event]:
+        """What a node's objects mean for itself, and for those that showed what it has."""
+        try:
+            node = self._read(name, written, report)
+        except ObjectError as problem:
+            self._report(name, str(problem))
+            return []
+        if self.trust.distrusted(name, at_s):
+            node = msgspec.structs.replace(node, taints=(*node.taints, DISTRUST))
+        if self.known.get(name) == node:
+            return []
+        self._tell(name, node)
+        before = self.known.get(name)
+        if before is not None and {one.id for one in before.devices} != {one.id for one in node.devices}:
+            self._renamed.add(name)
+        self._release(name, {device.id for device in node.devices})
+        self.known[name] = node
+        return [*self._given_up(node, at_s), NodeSet(node)]
+
+    def take_renamed(self, name: NodeName) -> bool:
+        """Whether a node shows devices of other names since this was asked."""
+        renamed = name in self._renamed
+        self._renamed.discard(name)
+        return renamed
+
+    def _forget(self, name: NodeName) -> list[Event]:
+        self.problems.pop(name, None)
+        self.unread_reports.pop(name, None)
+        self.trust.forget(name)
+        self._last.pop(name, None)
+        self._lacking.pop(name, None)
+        self._unknown.pop(name, None)
+        if self.cluster.find(resources.NODE_DEVICES, name) is None:
+            self.claims.without_report(name, ())
+        self._release(name, set())
+        return [NodeRemoved(name)] if self.known.pop(name, None) is not None else []
+
+    def _release(self, name: NodeName, kept: set[DeviceId]) -> None:
+        """What a node showed and does not keep may be another node's."""
+        known = self.known.get(name)
+        for device in () if known is None else known.devices:
+            if device.id not in kept and self._shown_by.get(device.id) == name:
+                del self._shown_by[device.id]
+
+    def _claimed(self, name: NodeName) -> str:
+        """Why a report is not believed: it names a device that another node has; else empty."""
+        rival = self.claims.rival(name)
+        if rival is None:
+            return ""
+        return (
+            f"NodeDevices {harmless(name)}: spec.devices names {printable(rival.device)}, which is a device "
+            f"of node {harmless(rival.node)} by a pod's grant or an older report: correct the report of the "
+            "node that does not have it"
+        )
+
+    def _read(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> Node:
+        """The node as its objects and its pods tell it. Raises ObjectError where the Node cannot be read."""
+        csi = self.cluster.find(resources.CSI_NODES, name)
+        attached = tuple(self._attached(name))
+        held = self.pods.held_on(name)
+        problem = self._unreadable.get(name, "")
+        if report is not None and not problem:
+            try:
+                node = read_node(written, report, csi, attached)
+            except ObjectError as bad:
+                problem = str(bad)
+            else:
+                problem = self._claimed(name)
+                if not problem and (node.devices or not held.by_id):
+                    self.problems.pop(name, None)
+                    self._report_unread(name, "")
+                    return self._reported(name, node, written, held)
+        node = read_node(written, None, csi, attached)
+        self._lacking.pop(name, None)
+        self.problems.pop(name, None)
+        self._report_unread(name, problem)
+        if problem or report is not None or held.by_id or agent_reports(written):
+            others = self._of_others(name)
+            last = [one for one in self._last.get(name, ()) if not others(one.id)]
+            own = [one for one in held.ids if not others(one)]
+            return unreported(node, written, msgspec.structs.replace(held, ids=tuple(own)), last)
+        self._last.pop(name, None)
+        return node
+
+    def _of_others(self, name: NodeName) -> Callable[[DeviceId], bool]:
+        """Tells of the devices of a node without a readable report which are another node's."""
+        shared, beaten = self.claims.shared(name), self.claims.rival(name) is not None
+        return lambda one: beaten if one in shared else self._shown_by.get(one, name) != name
+
+    def _reported(self, name: NodeName, node: Node, written: wire.Node, held: HeldOnNode) -> Node:
+        self._last[name] = node.devices
+        if self._unknown.get(name, UnknownHeld()) != held.unknown != UnknownHeld():
+            LOG.warning(
+                "devices are given to none while pods that the API server does not know hold them",
+                extra={
+                    "node": str(name),
+                    "devices": [printable(one) for one in sorted(held.unknown.devices)],
+                },
+            )
+        self._unknown[name] = held.unknown
+        node = with_unknown(node, held)
+        lacking = missing(held.ids, node.devices)
+        if not lacking:
+            self._lacking.pop(name, None)
+            return node
+        if self._lacking.get(name) != lacking:
+            LOG.warning(
+                "the report of a node lacks devices that its pods hold",
+                extra={"node": str(name), "devices": [printable(one) for one in lacking]},
+            )
+        self._lacking[name] = lacking
+        taken = frozenset(one for one in lacking if self._shown_by.get(one, name) != name)
+        promised = msgspec.structs.replace(held, promised=self.pods.promised_on(name))
+        return with_missing(node, written, promised, taken)
+
+    def _given_up(self, node: Node, at_s: float) -> list[Event]:
+        """What this node has is no other node's: those that showed it until now do so no more."""
+        events: list[Event] = []
+        for device in node.devices:
+            owner = self._shown_by.get(device.id)
+            self._shown_by[device.id] = node.name
+            if owner not in {None, node.name}:
+                events += self.regard(NodeName(str(owner)), at_s)
+        return events
+
+    def _tell(self, name: NodeName, node: Node) -> None:
+        """Say in the log when a node stops to report its GPUs, and when it does so again."""
+        before = self.known.get(name)
+        was = before is not None and before.unreported
+        if node.unreported and not was:
+            words = "a node does not report its GPUs: no pod that asks for any is placed there until it does"
+            LOG.warning(words, extra={"node": str(name)})
+        elif was and not node.unreported:
+            LOG.info("a node reports its GPUs again", extra={"node": str(name)})
+
+    def shown(self, name: NodeName) -> frozenset[DeviceId]:
+        """The ids of a node's devices as the engine knows them; none of a node that is gone."""
+        node = self.known.get(name)
+        return frozenset() if node is None else frozenset(device.id for device in node.devices)
+
+    def devices(self, name: NodeName, ids: Sequence[DeviceId]) -> list[Device]:
+        """The devices of a node by their ids, in the order of the ids."""
+        by_id = {device.id: device for device in self.known[name].devices}
+        return [by_id[one] for one in ids]
+
+    def _report_unread(self, name: NodeName, problem: str) -> None:
+        """Its report cannot be read for this reason; "" if it can, or there is none."""
+        if not problem:
+            self.unread_reports.pop(name, None)
+            return
+        if self.unread_reports.get(name) != problem:
+            LOG.error("a node's report cannot be read", extra={"node": str(name), "problem": problem})
+        self.unread_reports[name] = problem
+
+    def _report(self, name: NodeName, problem: str) -> None:
+        if self.problems.get(name) != problem:
+            LOG.error("a node cannot be read", extra={"node": str(name), "problem": problem})
+        self.problems[name] = problem

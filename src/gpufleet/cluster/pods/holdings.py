@@ -1,0 +1,221 @@
+"""What the agents of nodes report of who holds what, against what was granted.
+
+For each node whose report or pods changed: where its pods are booked (``held_devices`` has the rules), which
+of them have to give way, and which use more memory than their share. What is done about it is the business
+of ``device_conflicts`` and ``memory_offenders``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from gpufleet.cluster.nodes.node_gpus import HeldOnNode, UnknownHeld
+from gpufleet.cluster.pods.gang_book import scheduled_at
+from gpufleet.cluster.pods.held_devices import Claim, Conflict, Devices, booked, conflicts
+from gpufleet.cluster.pods.pod_entry import Entry, PlacedPod
+from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.kube import keys
+from gpufleet.kube.objects.node_devices import MIG, WHOLE, Holder
+from gpufleet.model.device_id import device_name
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.node import Node
+from gpufleet.model.resource_names import mig_resource
+from gpufleet.model.shape import GpuRequest
+
+Found = TypeVar("Found")
+
+
+class Overlap(msgspec.Struct, frozen=True):
+    """A pod of ours on a device that other pods, named by ``holders``, had before."""
+
+    pod: PlacedPod
+    device: DeviceId
+    holders: tuple[str, ...]
+
+
+class Offence(msgspec.Struct, frozen=True):
+    """What a pod uses on a device, and what its share there is."""
+
+    pod: PlacedPod
+    device: DeviceId
+    share_mib: int
+    used_mib: int
+
+
+class ForeignHolder(msgspec.Struct, frozen=True):
+    """Something that holds so many GPUs without a grant: a pod, or what no pod of the API is known for."""
+
+    gpus: int
+    is_pod: bool
+
+
+class Holdings:
+    """The facts of each node, as far as they ask for something to be done."""
+
+    def __init__(self, scheduler_name: str, reader: PodReader) -> None:
+        self.scheduler_name = scheduler_name
+        self.reader = reader
+        self._overlaps: dict[NodeName, list[Overlap]] = {}
+        self._offences: dict[NodeName, list[Offence]] = {}
+        self._foreign: dict[NodeName, list[ForeignHolder]] = {}
+        self._granted: dict[PodUid, _Granted] = {}
+
+    def overlaps(self) -> Iterator[Overlap]:
+        """All pods that have to give way."""
+        for found in self._overlaps.values():
+            yield from found
+
+    def offences(self) -> Iterator[Offence]:
+        """All pods that use more memory than their share."""
+        for found in self._offences.values():
+            yield from found
+
+    def foreign(self) -> Iterator[ForeignHolder]:
+        """Whatever holds GPUs without a grant."""
+        for found in self._foreign.values():
+            yield from found
+
+    def concern(self, node: NodeName) -> bool:
+        """Whether something is to be done on this node."""
+        return node in self._overlaps or node in self._offences or node in self._foreign
+
+    def settle(self, name: NodeName, entries: Iterable[Entry], node: Node | None) -> dict[PodUid, Devices]:
+        """The devices of a node's pods, by the newest report."""
+        by_uid = {entry.name.uid: entry for entry in entries}
+        held = self._held(name)
+        claims = [
+            self._claim(entry, held.get(uid, ()))
+            for uid, entry in by_uid.items()
+            if entry.meaning is not None and entry.meaning.shape.gpu.count
+        ]
+        _put(self._foreign, name, list(self._without_grant(claims, by_uid, held)))
+        found = booked(claims)
+        devices = () if node is None else node.devices
+        memory_mib = {device.id: device.memory_mib for device in devices}
+        told = conflicts(claims, found, memory_mib) if any(claim.held for claim in claims) else []
+        overlaps = [self._overlap(one, by_uid) for one in told if self._ours(by_uid[one.uid])]
+        _put(self._overlaps, name, overlaps)
+        _put(
+            self._offences, name, [one for uid in held if (one := self._offence(by_uid.get(uid), held[uid]))]
+        )
+        return found
+
+    def _without_grant(
+        self, claims: Iterable[Claim], by_uid: dict[PodUid, Entry], held: dict[PodUid, list[Holder]]
+    ) -> Iterator[ForeignHolder]:
+        for claim in claims:
+            if keys.GRANT not in by_uid[claim.uid].object.metadata.annotations:
+                yield ForeignHolder(claim.request.count, is_pod=True)
+        gone = (one for uid, holders in held.items() if uid not in by_uid for one in holders)
+        unknown = _devices_of(gone)
+        if unknown:
+            yield ForeignHolder(len(unknown), is_pod=False)
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is gone."""
+        self._granted.pop(uid, None)
+
+    def _held(self, name: NodeName) -> dict[PodUid, list[Holder]]:
+        """What the node reports, by pod."""
+        found: dict[PodUid, list[Holder]] = {}
+        for one in self.reader.reported(name):
+            found.setdefault(PodUid(one.pod_uid), []).append(one)
+        return found
+
+    def _claim(self, entry: Entry, holders: Sequence[Holder]) -> Claim:
+        request = GpuRequest() if entry.meaning is None else entry.meaning.shape.gpu
+        shared = {DeviceId(one.device) for one in holders if _is_part(one)} if request.whole else set()
+        granted = self._grant(entry)
+        held = _devices_of(holders)
+        return Claim(entry.name.uid, request, granted.ids, held, frozenset(shared), granted.placed_at_us)
+
+    def held_on(self, name: NodeName, entries: Iterable[Entry]) -> HeldOnNode:
+        """The devices that a node's pods hold: those that are reported of a pod, else those that it was
+        granted.
+        """
+        held = self._held(name)
+        ids: dict[DeviceId, None] = {}
+        opaque = False
+        for entry in entries:
+            granted = self._grant(entry)
+            opaque = opaque or not granted.readable
+            ids |= dict.fromkeys(_devices_of(held.get(entry.name.uid, ())) or granted.ids)
+        return HeldOnNode(tuple(ids), opaque)
+
+    def granted_on(self, entries: Iterable[Entry]) -> frozenset[DeviceId]:
+        """The devices that these pods were granted."""
+        return frozenset(one for entry in entries for one in self._grant(entry).ids)
+
+    def unknown_on(self, name: NodeName, known: Callable[[PodUid], bool]) -> UnknownHeld:
+        """What a node reports as held by pods that are not known."""
+        reported = self.reader.reported(name)
+        found = [one for one in reported if one.pod_uid and not known(PodUid(one.pod_uid))]
+        if not found:
+            return UnknownHeld()
+        instances = {one for one in found if one.mig_profile and _is_part(one)}
+        names = sorted(mig_resource(str(one.mig_profile)) for one in instances)
+        return UnknownHeld(frozenset(_devices_of(found)), tuple(names))
+
+    def named_on(self, name: NodeName) -> frozenset[PodUid]:
+        """The pods that a node's report names."""
+        return frozenset(PodUid(one.pod_uid) for one in self.reader.reported(name))
+
+    def _grant(self, entry: Entry) -> "_Granted":
+        """What a pod was granted, and when it was placed; read once, for nodes report often."""
+        text = entry.object.metadata.annotations.get(keys.GRANT, "")
+        known = self._granted.get(entry.name.uid)
+        if known is None or known.text != text:
+            noted = scheduled_at(entry.object)
+            placed_at_us = 0 if noted is None else int(noted.timestamp() * 1e6)
+            devices = self.reader.grant(entry.object)
+            ids = tuple(one.device for one in devices or ())
+            known = _Granted(text, ids, placed_at_us, readable=devices is not None)
+            self._granted[entry.name.uid] = known
+        return known
+
+    def _ours(self, entry: Entry) -> bool:
+        return entry.object.spec.scheduler_name == self.scheduler_name
+
+    def _overlap(self, conflict: Conflict, by_uid: dict[PodUid, Entry]) -> Overlap:
+        holders = tuple(str(by_uid[uid].name) for uid in conflict.holders)
+        return Overlap(_placed(by_uid[conflict.uid]), conflict.device, holders)
+
+    def _offence(self, entry: Entry | None, holders: Iterable[Holder]) -> Offence | None:
+        """The first device of which a pod of ours uses more than its share."""
+        if entry is None or not self._ours(entry):
+            return None
+        for one in holders:
+            if one.used_memory_mib and one.memory_mib and one.used_memory_mib > one.memory_mib:
+                return Offence(_placed(entry), DeviceId(one.device), one.memory_mib, one.used_memory_mib)
+        return None
+
+
+class _Granted(msgspec.Struct, frozen=True):
+    """What the text of a grant says, and when its pod was placed."""
+
+    text: str
+    ids: tuple[DeviceId, ...]
+    placed_at_us: int
+    readable: bool
+
+
+def _devices_of(holders: Iterable[Holder]) -> tuple[DeviceId, ...]:
+    return tuple(dict.fromkeys(DeviceId(one.device) for one in holders))
+
+
+def _is_part(holder: Holder) -> bool:
+    """Whether it is less than the device; an instance that is a device by itself is all of it."""
+    instance = holder.kind == MIG and device_name(DeviceId(holder.device)).place is not None
+    return holder.kind != WHOLE and not instance
+
+
+def _placed(entry: Entry) -> PlacedPod:
+    return PlacedPod(entry.name, controlled=entry.object.metadata.controller is not None)
+
+
+def _put(by_node: dict[NodeName, list[Found]], name: NodeName, found: list[Found]) -> None:
+    if found:
+        by_node[name] = found
+    else:
+        by_node.pop(name, None)

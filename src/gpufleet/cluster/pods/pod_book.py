@@ -1,0 +1,418 @@
+"""Every pod of the cluster that matters to us: where it stands, and what changes for the engine.
+
+A pod is known by its uid. It is *gated* (somebody must open a gate), *held* (we cannot hand it to the
+engine: it is malformed, or waits for a claim or the like), *waiting* (the engine has it), *placed* (it
+has a node, whoever chose it), or not here at all (another scheduler's that waits, or ended). ``regard``
+moves it and returns the engine's events; reading what a pod means is ``pod_reader``'s business.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gpufleet.cluster.nodes.node_gpus import HeldOnNode, UnknownHeld
+from gpufleet.cluster.pods.ended_pods import EndedPods
+from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.holding_terms import as_bound, saved_at_us, started_by_us
+from gpufleet.cluster.pods.holdings import Holdings
+from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_reader import MALFORMED, Held, PodReader
+from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodCheckpointed, PodRemoved
+from gpufleet.kube.codec.eviction_terms import checkpointed_at_us
+from gpufleet.kube.codec.node import is_anonymous
+from gpufleet.kube.codec.times import microseconds
+from gpufleet.kube.objects.pod import POD_SCHEDULED, RESIZE_PENDING, Pod
+from gpufleet.model import pod as model
+from gpufleet.model.bound_terms import BoundTerms
+from gpufleet.model.errors import InputError, InternalError
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.node import Node
+from gpufleet.model.pod_name import PodName
+
+
+class PodBook:
+    """The pods, by uid, node and gang."""
+
+    def __init__(self, scheduler_name: str, reader: PodReader, gangs: GangBook) -> None:
+        self.scheduler_name = scheduler_name
+        self.reader = reader
+        self.gangs = gangs
+        self.entries: dict[PodUid, Entry] = {}
+        self.by_node: dict[NodeName, dict[PodUid, None]] = {}
+        self.holdings = Holdings(scheduler_name, reader)
+        self.ended = EndedPods()
+        self._newly_held: dict[PodUid, None] = {}
+        self._newly_ignored: dict[PodUid, None] = {}
+        self._unsettled: dict[NodeName, None] = {}
+        self._changed: dict[NodeName, set[DeviceId]] = {}
+
+    def waiting(self, uid: PodUid) -> Entry | None:
+        """The entry of a pod that the engine has waiting, as far as we know."""
+        entry = self.entries.get(uid)
+        return entry if entry is not None and entry.place is Place.WAITING else None
+
+    def on_node(self, node: NodeName) -> list[Entry]:
+        """All pods that have this node."""
+        return [self.entries[uid] for uid in self.by_node.get(node, ())]
+
+    def held_on(self, node: NodeName) -> HeldOnNode:
+        """What the pods of a node hold, by report or grant."""
+        held = self.holdings.held_on(node, self.on_node(node))
+        return msgspec.structs.replace(held, unknown=self.unknown_on(node))
+
+    def granted_on(self, node: NodeName) -> frozenset[DeviceId]:
+        """What the pods of a node were granted."""
+        return self.holdings.granted_on(self.on_node(node))
+
+    def unknown_on(self, node: NodeName) -> UnknownHeld:
+        """What a node reports as held by pods that the API does not know there."""
+        return self.holdings.unknown_on(node, lambda uid: self._known_on(uid, node))
+
+    def _known_on(self, uid: PodUid, node: NodeName) -> bool:
+        """Whether a pod is on a node, is on its way there, or ended there."""
+        entry = self.entries.get(uid)
+        if entry is None:
+            return self.ended.ended_on(uid, node)
+        return node in {entry.node, None if entry.intent is None else entry.intent.node}
+
+    def promised_on(self, node: NodeName) -> tuple[DeviceId, ...]:
+        """The devices of pods that are on their way to a node. It looks at every pod."""
+        intents = (entry.intent for entry in self.entries.values())
+        return tuple(one for intent in intents if intent and intent.node == node for one in intent.devices)
+
+    def take_changed(self) -> dict[NodeName, set[DeviceId]]:
+        """Nodes to which pods came or from which pods went since the last call, with their devices."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def ends(self, uid: PodUid) -> bool:
+        """True if a pod was told to end, ended, or is gone."""
+        entry = self.entries.get(uid)
+        return entry is None or entry.object.metadata.deletion_timestamp is not None
+
+    def counts(self) -> dict[Place, int]:
+        """How many pods stand where."""
+        found = dict.fromkeys(Place, 0)
+        for entry in self.entries.values():
+            found[entry.place] += 1
+        return found
+
+    def regard(self, pod: Pod) -> list[Event]:
+        """A pod as it is now: what that means for the engine."""
+        uid = PodUid(pod.metadata.uid)
+        if pod.terminal:
+            self.gangs.ended(pod, self.reader.cluster, self.reader.terms(pod))
+            if pod.spec.node_name:
+                self.ended.end(uid, NodeName(pod.spec.node_name))
+            return self.leave(uid)
+        if pod.spec.node_name:
+            return self._placed(uid, pod)
+        if pod.spec.scheduler_name != self.scheduler_name:
+            return []
+        if pod.metadata.deletion_timestamp is not None:
+            # It is on its way out, and a pod without a node holds no room.
+            return self.leave(uid)
+        if pod.gated:
+            return self._aside(uid, pod, Place.GATED, None)
+        entry = self.entries.get(uid)
+        if entry is not None and entry.intent is not None:
+            # What was decided for it is on its way: what it says now is read when that came to nothing.
+            entry.newer = pod
+            return []
+        reading = self.reader.read(pod)
+        if isinstance(reading, Held):
+            return self._aside(uid, pod, Place.HELD, reading)
+        return self._wait(uid, pod, reading)
+
+    def quarantine(self, pod: Pod, problem: str) -> list[Event]:
+        """A pod of which only these fields can be read: its owner is told, and what it holds is counted."""
+        uid = PodUid(pod.metadata.uid)
+        before = self.entries.get(uid)
+        placed = before is not None and before.place is Place.PLACED
+        if not uid or (placed and not pod.terminal):
+            # The last reading of what it holds was better than this one.
+            return []
+        waits = not pod.terminal and not pod.spec.node_name and pod.metadata.deletion_timestamp is None
+        bound_now = before is not None and before.intent is not None
+        if not waits or bound_now or pod.spec.scheduler_name != self.scheduler_name:
+            return self.regard(pod)
+        events = self._aside(uid, pod, Place.HELD, Held(MALFORMED, problem))
+        # Nothing else can mend it.
+        self.reader.forget(uid)
+        return events
+
+    def take_newly_held(self) -> list[Entry]:
+        """Pods that are held for a reason that their owners have not been told yet."""
+        uids, self._newly_held = self._newly_held, {}
+        entries = (self.entries.get(uid) for uid in uids)
+        return [entry for entry in entries if entry is not None and entry.held is not None]
+
+    def take_newly_ignored(self) -> list[Entry]:
+        """Placed pods of which something was said that does not count, and whose owners were not told yet."""
+        uids, self._newly_ignored = self._newly_ignored, {}
+        entries = (self.entries.get(uid) for uid in uids)
+        return [entry for entry in entries if entry is not None and entry.ignored]
+
+    def take_unsettled(self) -> list[NodeName]:
+        """Nodes on which who holds what is to be settled anew, though their reports did not change."""
+        nodes, self._unsettled = self._unsettled, {}
+        return list(nodes)
+
+    def bind_failed(self, uid: PodUid) -> list[Event]:
+        """A bind came to nothing: the pod waits again, as what it says now."""
+        entry = self.entries[uid]
+        entry.intent = None
+        return [BindRefused(uid), *self.regard(entry.newer or entry.object)]
+
+    def read_again(self, uids: Iterable[PodUid]) -> list[Event]:
+        """Pods whose meaning may have changed with another object."""
+        events: list[Event] = []
+        for uid in uids:
+            entry = self.entries.get(uid)
+            if entry is None or entry.intent is not None:
+                continue
+            if entry.place is not Place.PLACED:
+                events += self.regard(entry.object)
+            elif entry.terms is not None:
+                self.reader.read_words_again(entry.object, entry.terms)
+        return events
+
+    def queue_again(self, namespaces: set[str]) -> list[Event]:
+        """Placed pods of these namespaces that are another queue's now.
+
+        A grant with terms says it for good.
+        """
+        events: list[Event] = []
+        if not namespaces:
+            return events
+        for uid, entry in list(self.entries.items()):
+            meaning = entry.meaning
+            if entry.place is not Place.PLACED or meaning is None or meaning.namespace not in namespaces:
+                continue
+            if entry.terms is not None:
+                continue
+            queue = self.reader.queue_of(entry.object)
+            if queue != meaning.queue:
+                events.append(
+                    self._describe_placed(uid, entry, msgspec.structs.replace(meaning, queue=queue))
+                )
+        return events
+
+    def protect_again(self, classes: set[str]) -> list[Event]:
+        """Placed pods of these priority classes that may be evicted now, or may not any more.
+
+        A grant with terms says it for good.
+        """
+        events: list[Event] = []
+        if not classes:
+            return events
+        for uid, entry in list(self.entries.items()):
+            meaning = entry.meaning
+            concerned = entry.place is Place.PLACED and entry.object.spec.priority_class_name in classes
+            if meaning is None or not concerned or entry.terms is not None:
+                continue
+            preemptible = self.reader.preemptible(entry.object)
+            if preemptible != meaning.preemptible:
+                meaning = msgspec.structs.replace(meaning, preemptible=preemptible)
+                events.append(self._describe_placed(uid, entry, meaning))
+        return events
+
+    def _describe_placed(self, uid: PodUid, entry: Entry, meaning: model.Pod) -> Event:
+        described = Entry(entry.name, entry.object, Place.PLACED, meaning, devices=entry.devices)
+        described.saved_us = entry.saved_us
+        self._enter(uid, described)
+        return PodBound(meaning, NodeName(entry.node), entry.devices)
+
+    def leave(self, uid: PodUid) -> list[Event]:
+        """A pod ended, or leaves without a node: it holds nothing any more."""
+        entry = self.entries.pop(uid, None)
+        if entry is None:
+            return []
+        self._unlink(uid, entry)
+        self.reader.forget(uid)
+        self.holdings.forget(uid)
+        if self.holdings.concern(entry.node) or (entry.node and self.reader.holders(entry.object)):
+            self._unsettled[entry.node] = None
+        return [PodRemoved(uid)] if entry.meaning is not None else []
+
+    def vanish(self, uid: PodUid) -> list[Event]:
+        """A pod is no longer in the API at all."""
+        events = self.leave(uid)
+        self.gangs.forget(uid)
+        node = self.ended.delete(uid)
+        if node is not None:
+            self.ended.forget_unnamed(node, self.holdings.named_on(node))
+        return events
+
+    def _aside(self, uid: PodUid, pod: Pod, place: Place, held: Held | None) -> list[Event]:
+        before = self.entries.get(uid)
+        self._enter(uid, Entry(pod_name(pod), pod, place, held=held))
+        if held is not None and (before is None or before.held != held):
+            self._newly_held[uid] = None
+        return [PodRemoved(uid)] if before is not None and before.meaning is not None else []
+
+    def _wait(self, uid: PodUid, pod: Pod, meaning: model.Pod) -> list[Event]:
+        before = self.entries.get(uid)
+        known = None if before is None else before.meaning
+        if before is not None and before.place is Place.PLACED:
+            # A node is never taken back: this is an old view of the pod.
+            return []
+        if known == meaning:
+            # The very object that the engine is told of: an event of this round is known by it.
+            self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, known))
+            return []
+        self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, meaning))
+        return [PodAdded(meaning)]
+
+    def _placed(self, uid: PodUid, pod: Pod) -> list[Event]:
+        before = self.entries.get(uid)
+        was_placed = before is not None and before.place is Place.PLACED
+        if before is not None and was_placed and same_for_others(before.object, pod):
+            return self._started(before, pod)
+        known = before if was_placed else None
+        if self.reader.holders(pod):
+            self._unsettled[NodeName(pod.spec.node_name)] = None
+        if before is not None and before.meaning and before.intent and as_meant(before, pod):
+            # Our own bind: what it means is known, and need not be read from the grant again.
+            if any(map(is_anonymous, before.intent.devices)):
+                # Its node may have told by now which GPUs it has.
+                self._unsettled[before.intent.node] = None
+            terms = before.intent.terms
+            meaning = as_bound(before.meaning, terms)
+            self.gangs.hold(pod, terms, self.reader.cluster)
+            entry = Entry(before.name, pod, Place.PLACED, meaning, devices=before.intent.devices, terms=terms)
+            return self._enter_placed(uid, entry, known)
+        placed = self.reader.read_placed(pod)
+        meaning = placed.meaning
+        if pod.spec.scheduler_name != self.scheduler_name:
+            meaning = msgspec.structs.replace(meaning, foreign=True)
+        devices = self.reader.devices(pod, meaning.shape.gpu.count)
+        entry = Entry(
+            pod_name(pod),
+            pod,
+            Place.PLACED,
+            meaning,
+            devices=devices,
+            terms=placed.terms,
+            ignored=placed.ignored,
+        )
+        return self._enter_placed(uid, entry, known)
+
+    def _enter_placed(self, uid: PodUid, entry: Entry, before: Entry | None) -> list[Event]:
+        """A placed pod as it is read now, and before if it was placed then; what the engine hears of it."""
+        entry.saved_us = self._saved_us(entry, before)
+        if entry.ignored and (before is None or not before.ignored):
+            self._newly_ignored[uid] = None
+        self._enter(uid, entry)
+        if entry.meaning is None:
+            raise InternalError(f"pod {uid} is placed and nothing is known of it")
+        known_us = 0 if before is None else before.saved_us
+        saved = [] if entry.saved_us == known_us else [PodCheckpointed(uid, entry.saved_us)]
+        started_us = started_at_us(entry.object, entry.terms)
+        return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started_us), *saved]
+
+    def _saved_us(self, entry: Entry, before: Entry | None) -> int:
+        """When a placed pod saved its work last, 0 for never."""
+        said_us = checkpointed_at_us(entry.object)
+        if entry.terms is None:
+            return said_us or 0
+        known_us = max(entry.terms.checkpointed_at_us or 0, 0 if before is None else before.saved_us)
+        return saved_at_us(said_us, known_us, self.reader.queues.now_us())
+
+    def _started(self, entry: Entry, pod: Pod) -> list[Event]:
+        """Nothing about a placed pod changed but perhaps that its node says by now when it began to run."""
+        known, started = started_at_us(entry.object, entry.terms), started_at_us(pod, entry.terms)
+        entry.object = pod
+        if entry.meaning is None or started is None or started == known:
+            return []
+        return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started)]
+
+    def rebook(self, name: NodeName, node: Node | None, *, renamed: bool = False) -> list[Event]:
+        """A node's report changed: pods that hold other devices than we thought are moved.
+
+        Where it names its devices anew (``renamed``), those that hold unknown ones hold some of these.
+        """
+        events: list[Event] = []
+        entries = self.on_node(name)
+        self.ended.forget_unnamed(name, self.holdings.named_on(name))
+        for uid, devices in self.holdings.settle(name, entries, node).items():
+            entry = self.entries[uid]
+            if entry.meaning is not None and (devices != entry.devices or (renamed and None in devices)):
+                entry.devices = devices
+                events.append(PodBound(entry.meaning, name, devices))
+        return events
+
+    def _enter(self, uid: PodUid, entry: Entry) -> None:
+        before = self.entries.get(uid)
+        if before is not None:
+            self._unlink(uid, before)
+        self.entries[uid] = entry
+        if entry.node:
+            self.by_node.setdefault(entry.node, {})[uid] = None
+            self._note(entry)
+        self.gangs.enter(uid, entry)
+
+    def _note(self, entry: Entry) -> None:
+        """The node of a pod may have other GPUs to give now."""
+        self._changed.setdefault(entry.node, set()).update(one for one in entry.devices if one is not None)
+
+    def _unlink(self, uid: PodUid, entry: Entry) -> None:
+        on_node = self.by_node.get(entry.node)
+        if on_node is not None:
+            self._note(entry)
+            on_node.pop(uid, None)
+            if not on_node:
+                del self.by_node[entry.node]
+        if entry.meaning is not None and entry.meaning.gang is not None:
+            self.gangs.leave(uid, entry.meaning.gang)
+
+
+def pod_name(pod: Pod) -> PodName:
+    """The pod as the API names it."""
+    return PodName(pod.metadata.namespace, pod.metadata.name, PodUid(pod.metadata.uid))
+
+
+def as_meant(entry: Entry, pod: Pod) -> bool:
+    """True if the pod was bound as we wanted it, and looks to others as it did then."""
+    decided = entry.object
+    same = decided.metadata.labels == pod.metadata.labels and decided.spec.containers == pod.spec.containers
+    stays = pod.metadata.deletion_timestamp is None
+    return same and stays and entry.intent is not None and entry.intent.became(pod)
+
+
+def started_at_us(pod: Pod, terms: BoundTerms | None = None) -> int | None:
+    """When a pod's kubelet took it on, else when it was bound; None where neither is known yet."""
+    return started_by_us(_told_start_us(pod), terms)
+
+
+def _told_start_us(pod: Pod) -> int | None:
+    scheduled = pod.condition(POD_SCHEDULED)
+    since = scheduled.last_transition_time if scheduled is not None and scheduled.status == "True" else None
+    try:
+        return microseconds(pod.status.start_time) or microseconds(since) or None
+    except InputError:
+        return None
+
+
+def same_for_others(before: Pod, after: Pod) -> bool:
+    """True if nothing changed that another pod's place could depend on."""
+    return _seen_by_others(before) == _seen_by_others(after)
+
+
+def _seen_by_others(pod: Pod) -> tuple[Any, ...]:
+    """What may change of a pod while it runs: labels, its grant, its end, and by a resize its amounts."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    return (
+        metadata.labels,
+        metadata.annotations,
+        metadata.deletion_timestamp is None,
+        spec.containers,
+        spec.init_containers,
+        spec.resources,
+        status.container_statuses,
+        status.init_container_statuses,
+        status.allocated_resources,
+        status.resources,
+        pod.condition(RESIZE_PENDING),
+    )

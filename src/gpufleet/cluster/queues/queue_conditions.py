@@ -1,0 +1,16 @@
+"""Reasons of the conditions that a FleetQueue shows, with their words."""
+
+from gpufleet.engine.instruction import WhyBarred
+
+MALFORMED = "Malformed"
+IN_FORCE = "InForce"
+BARS = {
+    WhyBarred.CYCLE: ("ParentCycle", "{queue} is its own ancestor"),
+    WhyBarred.NO_PARENT: ("ParentMissing", "the parent of {queue} is not there"),
+    WhyBarred.TOO_DEEP: ("TooDeep", "{queue} stands too deep in its tree"),
+    WhyBarred.HELD: ("Held", "{queue} is held: nothing starts, what runs goes on"),
+    WhyBarred.DRAINING: ("Draining", "{queue} is draining: nothing new is taken in"),
+    WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is evicted"),
+}
+WRONG = (WhyBarred.CYCLE, WhyBarred.NO_PARENT, WhyBarred.TOO_DEEP)
+TROUBLES = frozenset({MALFORMED, *(BARS[why][0] for why in WRONG)})

@@ -1,0 +1,61 @@
+"""A queue's reservation as it is written into the status of its FleetQueue, and read from there by the next
+leader: so that who waits for long does not lose its place when leaders change.
+
+One that is too large for a status is written without its places: the next leader seeks them anew. What was
+written is checked by the engine (``engine.reservations.former``), like everything that somebody wrote.
+"""
+
+import datetime as dt
+
+from gpufleet.engine.instruction import Reservation, ReservedPlace
+from gpufleet.kube.codec.times import micro_time, microseconds
+from gpufleet.kube.objects.fleet_queues import ReservationStatus, ReservedPlaceStatus
+from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+
+PLACES_MAX = 1024
+DEVICES_MAX = 8192
+WAITED_FOR_MAX = 4096
+"""As the definition of FleetQueue has them; all together stay far below what the API server stores."""
+
+START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LATEST_US = int((dt.datetime(9999, 1, 1, tzinfo=dt.UTC) - START_OF_1970).total_seconds()) * 10**6
+
+
+def written(told: Reservation) -> ReservationStatus:
+    """What the status says of a reservation."""
+    since, start = moment(told.since_us), moment(told.start_us)
+    if _is_too_large(told):
+        return ReservationStatus(str(told.holder), told.name, since, start)
+    places = tuple(
+        ReservedPlaceStatus(one.uid, one.node, tuple(str(device) for device in one.devices))
+        for one in told.places
+    )
+    return ReservationStatus(str(told.holder), told.name, since, start, places, told.waits_for)
+
+
+def _is_too_large(told: Reservation) -> bool:
+    devices = sum(len(one.devices) for one in told.places)
+    return len(told.places) > PLACES_MAX or devices > DEVICES_MAX or len(told.waits_for) > WAITED_FOR_MAX
+
+
+def read(status: ReservationStatus, queue: QueueName) -> Reservation | None:
+    """What an earlier leader wrote; None where it wrote no places, or somebody else something else."""
+    try:
+        since_us = microseconds(status.since)
+    except InputError:
+        return None
+    places = tuple(
+        ReservedPlace(PodUid(one.pod), NodeName(one.node), tuple(map(DeviceId, one.devices)))
+        for one in status.places
+    )
+    waits_for = tuple(map(PodUid, status.waits_for))
+    holder = GangName(status.holder)
+    return Reservation(holder, status.name, queue, since_us, None, places, waits_for) if places else None
+
+
+def moment(at_us: int | None) -> str | None:
+    """A moment as the API writes it; None where nobody knows it, or it is beyond all calendars."""
+    if at_us is None or not 0 <= at_us < LATEST_US:
+        return None
+    return micro_time(START_OF_1970 + dt.timedelta(microseconds=at_us))

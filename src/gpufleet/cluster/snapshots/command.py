@@ -1,0 +1,83 @@
+"""``gpufleet snapshot`` without its command line: finds the cluster, lists it once, asks the engine.
+
+What is decided on is what was written and read again, not what was listed: so a snapshot that lacked
+something would show it at once, in its own decisions.
+"""
+
+import asyncio
+import datetime as dt
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from gpufleet.cluster.progress import ENGINE, Progress, Say
+from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.snapshots.decisions import first_decisions
+from gpufleet.cluster.snapshots.document import as_written, written
+from gpufleet.cluster.watching.mirrors import WATCHED
+from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture
+from gpufleet.kube import resources
+from gpufleet.kube.client import Client
+from gpufleet.kube.connection import ClusterChoice, connect
+from gpufleet.model.errors import InputError
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A snapshot on its way to a file. ``forbidden`` are kinds that could not be listed."""
+
+    lines: list[bytes]
+    pods: int
+    nodes: int
+    forbidden: tuple[str, ...]
+
+
+CONNECTIONS = 8
+"""All kinds that decisions depend on are listed at once."""
+
+RIGHTS = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"
+
+
+def snapshot_of(cluster: ClusterChoice, settings: Settings) -> Taken:
+    """A snapshot of the chosen cluster."""
+    progress = Progress()
+    progress.begin()
+    try:
+        picture, taken_at = asyncio.run(read_cluster(cluster, progress.say))
+        progress.say(ENGINE)
+        return Taken(
+            list(lines_of(picture, settings, taken_at)),
+            len(picture.objects.get(resources.PODS, ())),
+            len(picture.objects.get(resources.NODES, ())),
+            tuple(kind.plural for kind in picture.forbidden),
+        )
+    finally:
+        progress.end()
+
+
+async def read_cluster(cluster: ClusterChoice, say: Say) -> tuple[Picture, dt.datetime]:
+    """The picture of the chosen cluster, and its moment."""
+    async with connect(cluster, connections=CONNECTIONS) as (client, _, _):
+        return await picture_of(client, say)
+
+
+async def picture_of(client: Client, say: Say) -> tuple[Picture, dt.datetime]:
+    """Everything that decisions depend on, and the moment. Raises InputError without the rights for it."""
+    say("reading the cluster")
+    taken_at = client.clock.now()
+    picture = await take_picture(client, WATCHED)
+    for kind in picture.forbidden:
+        if kind in INDISPENSABLE:
+            raise InputError(f"you may not list {kind.plural} of the whole cluster", expected=RIGHTS)
+    return picture, taken_at
+
+
+def lines_of(picture: Picture, settings: Settings, taken_at: dt.datetime) -> Iterator[bytes]:
+    """The lines of the file."""
+    kept = as_written(picture)
+    return written(kept, settings, taken_at, first_decisions(kept, settings, taken_at))
+
+
+def gaps(kinds: Iterable[str]) -> str:
+    """What to tell somebody who may not list everything; "" where nothing is missing."""
+    missing = ", ".join(sorted(kinds))
+    return f"you may not list {missing}: what they would have told is missing" if missing else ""

@@ -1,0 +1,62 @@
+"""The desk: where changes of the cluster lie, in order, until a decision round takes them.
+
+Mirrors put changes down from within their own tasks and never wait; ``rounds`` takes all of them at
+once. Nothing is decided here.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpufleet.kube.changes import Change
+from gpufleet.kube.resources import Kind
+
+
+class Seen(NamedTuple):
+    """A change and the kind of object it is about."""
+
+    kind: Kind
+    change: Change[Any]
+
+
+class ChangeQueue:
+    """An ordered pile of changes and a bell."""
+
+    def __init__(self) -> None:
+        self._pile: deque[Seen] = deque()
+        self._bell = asyncio.Event()
+
+    def sink(self, kind: Kind) -> Callable[[Change[Any]], None]:
+        """Where the mirror of this kind puts its changes."""
+
+        def put(change: Change[Any]) -> None:
+            self._pile.append(Seen(kind, change))
+            self._bell.set()
+
+        return put
+
+    def ring(self) -> None:
+        """Wake the round without a change: there are results to take in."""
+        self._bell.set()
+
+    async def wait(self, timeout_s: float | None) -> None:
+        """Return as soon as the bell rang, at the latest after ``timeout_s``."""
+        if not self._bell.is_set():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._bell.wait()
+            except TimeoutError:
+                pass
+        self._bell.clear()
+
+    @property
+    def has_changes(self) -> bool:
+        """True if something lies here."""
+        return bool(self._pile)
+
+    def take(self) -> list[Seen]:
+        """All changes that lie here, in the order in which they came."""
+        taken = list(self._pile)
+        self._pile.clear()
+        return taken

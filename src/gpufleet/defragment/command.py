@@ -1,0 +1,143 @@
+"""The moves for a live cluster or a snapshot.
+
+The engine of the live scheduler decides first what can be decided without moving anybody; the moves are
+sought on what is left. Nothing is changed here.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import msgspec
+
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.pods.pod_entry import Entry
+from gpufleet.cluster.progress import ENGINE, Say
+from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.snapshots.command import gaps
+from gpufleet.cluster.snapshots.decisions import Moment
+from gpufleet.cluster.snapshots.document import engine_time_us
+from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
+from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
+from gpufleet.cluster.watching.picture import Picture
+from gpufleet.defragment.plan import SCHEMA, DefragmentPlan, Fits, PlannedMove
+from gpufleet.engine.defragmentation.consolidation import Defragmentation
+from gpufleet.engine.defragmentation.moves import Move
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.scheduler import Engine
+from gpufleet.kube.connection import ClusterChoice
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import GangName, PodUid
+
+GPU_MILLISECONDS = 1000
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What is asked for: ``moves_max`` moves at most; ``pod`` is to start by them, "" for any gain."""
+
+    moves_max: int
+    pod: str = ""
+    namespace: str = "default"
+
+
+def of_snapshot(wish: Wish, lines: Iterable[bytes], where: str) -> DefragmentPlan:
+    """The moves on a snapshot."""
+    return on_snapshot(lines, where, partial(plan_of, wish))
+
+
+def of_cluster(wish: Wish, cluster: ClusterChoice, settings: Settings) -> DefragmentPlan:
+    """The moves on a cluster as it is now."""
+    return on_cluster(cluster, settings, partial(plan_of, wish))
+
+
+def plan_of(wish: Wish, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> DefragmentPlan:
+    """The moves on a picture of a cluster. Raises InputError where the wish is for nobody who waits."""
+    facts = Facts(picture, settings, Moment(at))
+    entry = waiting_entry(facts, wish) if wish.pod else None
+    say(ENGINE)
+    engine = Engine(find_policy(settings.policy))
+    for wave in facts.waves:
+        engine.step(engine_time_us(at), wave)
+    missing = gaps(kind.plural for kind in picture.forbidden)
+    notes = (missing,) if missing else ()
+    when = at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    say("looking for moves")
+    if entry is not None:
+        moves = moves_for(engine, entry, wish)
+        return DefragmentPlan(
+            SCHEMA, when, wish_path(wish), planned(facts, moves), *unchanged(engine), False, notes
+        )
+    found = engine.defragmentation(wish.moves_max)
+    return DefragmentPlan(
+        SCHEMA, when, "", planned(facts, found.moves), *gained(found), cut=found.cut, notes=notes
+    )
+
+
+def wish_path(wish: Wish) -> str:
+    """The pod that is to start, by namespace and name."""
+    return f"{wish.namespace}/{wish.pod}"
+
+
+def waiting_entry(facts: Facts, wish: Wish) -> Entry:
+    """The pod that is to start, in the scheduler's book."""
+    pod = facts.pod(wish.namespace, wish.pod)
+    path = wish_path(wish)
+    if pod is None:
+        raise InputError("no such pod", field="--for", value=path, expected="a pod that waits")
+    entry = facts.entry(pod)
+    if pod.spec.node_name:
+        expected = f"a pod that waits; it runs on {pod.spec.node_name}"
+        raise InputError("it has a node", field="--for", value=path, expected=expected)
+    if entry is None or entry.meaning is None:
+        expected = "a pod that gpufleet may place; `gpufleet explain` says what holds it back"
+        raise InputError("not the engine's to place", field="--for", value=path, expected=expected)
+    return entry
+
+
+def moves_for(engine: Engine, entry: Entry, wish: Wish) -> Sequence[Move]:
+    """The moves after which a pod, with its gang if it has one, can start.
+
+    Raises InputError where there are none, with what stands in its way.
+    """
+    pod = entry.meaning
+    if pod is None:
+        raise InputError("not the engine's to place", field="--for", value=wish_path(wish))
+    gang = None if pod.gang is None else GangName(pod.gang)
+    moves = engine.moves_for(gang or PodUid(pod.uid), wish.moves_max)
+    if moves is not None:
+        return moves
+    if gang is not None:
+        said = engine.explain_gang(gang)
+        why = "" if said is None else words_for_gang(said, pod.shape)
+    else:
+        verdict = engine.explain(pod.uid)
+        why = "" if verdict is None else words_for_pod(verdict, pod.shape)
+    problem = (
+        f"no {wish.moves_max} moves let it start: {why}" if why else "it needs no moves: it can start now"
+    )
+    raise InputError(problem, field="--for", value=wish_path(wish))
+
+
+def planned(facts: Facts, moves: Sequence[Move]) -> tuple[PlannedMove, ...]:
+    """Moves with the names of pods and of their controllers."""
+    return tuple(_planned(facts.pods.entries[one.uid].object, one) for one in moves)
+
+
+def _planned(pod: Pod, move: Move) -> PlannedMove:
+    controller = pod.metadata.controller
+    named = "" if controller is None else f"{controller.kind}/{controller.name}"
+    lost_gpu_s = move.lost // GPU_MILLISECONDS if move.lost else None
+    return PlannedMove(pod.metadata.path, move.uid, move.source, move.target, lost_gpu_s, named)
+
+
+def gained(found: Defragmentation) -> tuple[int, int, tuple[Fits, ...]]:
+    """Whole GPUs before and after, and what would fit."""
+    after = dict(found.after.places)
+    fits = tuple(Fits(gpus, count, after[gpus]) for gpus, count in found.before.places)
+    return found.before.whole_gpus, found.after.whole_gpus, fits
+
+
+def unchanged(engine: Engine) -> tuple[int, int, tuple[Fits, ...]]:
+    """The same where the room is for somebody."""
+    return gained(engine.defragmentation(0))

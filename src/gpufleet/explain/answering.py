@@ -1,0 +1,333 @@
+"""The answer about a pod or a gang, put together from where it stands and what the engine says.
+
+The engine is only loaded when it has to be asked: that a pod runs, is gated or malformed is known
+without it.
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gpufleet.cluster.engine_time import EngineTime
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.lease_holder import Leading
+from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.engine.explanation import asked_for
+from gpufleet.engine.instruction import Verdict
+from gpufleet.explain import held_causes
+from gpufleet.explain import placed_pods as standing
+from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, GangRow, State
+from gpufleet.explain.case import Case
+from gpufleet.explain.causes import find_cause, reason_rows
+from gpufleet.explain.end_words import end_notes, may_have_to_end
+from gpufleet.explain.engine_answer import EngineAnswer
+from gpufleet.explain.gang_words import (
+    does_not_fit,
+    gang_row,
+    half_bound,
+    short_of_members,
+    state_of,
+)
+from gpufleet.explain.reservation_causes import holds, kept_off
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.model import pod as model
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import GangName, PodUid, QueueName
+from gpufleet.model.phrases import counted, listed
+
+if TYPE_CHECKING:
+    from gpufleet.explain.engine_run import EngineRun
+    from gpufleet.explain.queue_position import QueuePosition
+
+NO_VERDICT = Verdict(0, {}, {}, None)
+
+
+class Answering:
+    """Answers about pods of one picture."""
+
+    def __init__(self, facts: Facts, leading: Leading) -> None:
+        self.facts = facts
+        self.leading = leading
+
+    @cached_property
+    def court(self) -> "EngineRun":
+        """The engine, which takes a second to load."""
+        from gpufleet.explain.engine_run import EngineRun
+
+        now_us = EngineTime(self.facts.clock).now_us()
+        return EngineRun(self.facts.waves, self.facts.settings.policy, now_us)
+
+    def about_pod(self, pod: Pod, asked: Asked) -> Answer:
+        """Everything about one pod."""
+        state = state_of(self.facts, pod)
+        gang = self.facts.gang_of(pod)
+        row = None if gang is None else gang_row(self.facts, gang)
+        match state:
+            case State.RUNS | State.PLACED:
+                return self._placed(pod, asked, state, row)
+            case State.ENDED:
+                return self._plain(asked, state, "has ended", standing.ended(pod), row)
+            case State.FOREIGN:
+                return self._plain(asked, state, "waits", standing.foreign(self.facts, pod), row)
+            case State.LEAVES:
+                found = Finding("leaves", "it is being deleted and has no node")
+                return self._plain(asked, state, "is being deleted", found, row)
+            case State.GATED:
+                return self._plain(asked, state, "waits", held_causes.gates(pod), row)
+        return self._waiting(pod, asked, state, row)
+
+    def about_gang(self, name: GangName, asked: Asked) -> Answer:
+        """Everything about a gang, by the member that matters most."""
+        members = self.facts.members(name)
+        row = gang_row(self.facts, name)
+        waits = [pod for pod in members if state_of(self.facts, pod) is State.WAITS]
+        if not waits:
+            waits = [
+                pod
+                for pod in members
+                if state_of(self.facts, pod) in {State.HELD, State.GATED, State.FOREIGN}
+            ]
+        if waits:
+            return self.about_pod(waits[0], asked)
+        placed = [one for one in row.members if one.state in {State.RUNS, State.PLACED}]
+        nodes = listed(sorted({one.node for one in placed}))
+        if placed:
+            runs = State.RUNS if all(one.state is State.RUNS for one in placed) else State.PLACED
+            summary = f"{asked} runs: {counted(len(placed), 'member')} on {nodes}"
+            return self._answer(asked, runs, summary, Finding("", ""), row)
+        summary = f"{asked} has ended: none of its {counted(len(members), 'member')} is left"
+        return self._answer(asked, State.ENDED, summary, Finding("ended", ""), row)
+
+    def _placed(self, pod: Pod, asked: Asked, state: State, row: GangRow | None) -> Answer:
+        summary = f"{asked} {standing.placed_words(self.facts, pod)}"
+        notes = standing.placed_notes(self.facts, pod)
+        return Answer(
+            SCHEMA,
+            asked,
+            state,
+            summary,
+            placement=standing.placement(self.facts, pod),
+            gang=row,
+            notes=(*notes, *self._of_its_end(pod), *_of_gang(row)),
+        )
+
+    def _of_its_end(self, pod: Pod) -> list[str]:
+        """By when it is evicted at the latest, and for whom; the engine is asked where that may be."""
+        entry = self.facts.entry(pod)
+        if entry is None or entry.meaning is None or not may_have_to_end(self.facts, entry.meaning):
+            return []
+        engine = self.court.engine
+        outlook = engine.outlook(entry.meaning.uid)
+        return [] if outlook is None else end_notes(outlook, engine.at_us)
+
+    def _plain(self, asked: Asked, state: State, doing: str, found: Finding, row: GangRow | None) -> Answer:
+        return self._answer(asked, state, f"{asked} {doing}", found, row)
+
+    def _waiting(self, pod: Pod, asked: Asked, state: State, row: GangRow | None) -> Answer:
+        entry = self.facts.entry(pod)
+        if entry is None or entry.held is not None or entry.meaning is None:
+            held = None if entry is None else entry.held
+            found = Finding("unseen", "") if held is None else held_causes.held(self.facts, pod, held)
+            return self._answer(asked, state, f"{asked} waits", found, row)
+        needs = f"{asked} waits: it needs {asked_for(entry.meaning.shape)}"
+        problem = "" if entry.meaning.gang is None else self.facts.gangs.problem(entry.meaning.gang)
+        if problem:
+            way = ("make the words of all members the same",)
+            return self._answer(asked, state, needs, Finding("gang-malformed", problem, way), row)
+        return self._judged(entry, entry.meaning, asked, needs, row)
+
+    def _judged(
+        self, entry: Entry, meaning: model.Pod, asked: Asked, needs: str, row: GangRow | None
+    ) -> Answer:
+        gang = self._told(meaning)
+        said = self.court.judge(meaning, gang)
+        if said.node is not None:
+            return self._answer(asked, State.WAITS, needs, self._room(said), row)
+        if said.kept is not None:
+            return self._answer(asked, State.WAITS, needs, self._kept(said), row)
+        if row is not None and said.placeable is not None and said.verdict is None:
+            return self._answer(asked, State.WAITS, needs, short_of_members(row), row)
+        case = Case(self.facts, entry, meaning, said.verdict or NO_VERDICT, said.by_node)
+        queues = self._queues(meaning)
+        found = self._behind(said, meaning) or kept_off(case.verdict) or _no_domain(gang, said)
+        found = found or self._cause(case, queues)
+        found = holds(case.verdict, found, self._named(said.waits_for)) or found
+        if row is not None and said.placeable is not None and found.cause != "behind-others":
+            found = does_not_fit(row, said.placeable, said.short_role, found)
+        rows = () if found.cause in {"behind-others", "reservation"} else reason_rows(case)
+        notes = self._ahead(entry, meaning) if case.verdict.nearest is not None and not queues else []
+        notes += queues.notes() if queues else []
+        notes += self._kept_by_budgets(said)
+        notes += self._left_out() if case.nodes else []
+        answer = self._answer(asked, State.WAITS, needs, found, row, notes)
+        return msgspec.structs.replace(answer, nodes=len(case.nodes), reasons=rows)
+
+    def _queues(self, meaning: model.Pod) -> "QueuePosition | None":
+        """How it stands among the queues; None where no queue is described."""
+        from gpufleet.explain.queue_position import QueuePosition
+
+        described = self.court.engine.books.queues.is_active
+        return QueuePosition(self.court.engine, meaning) if described else None
+
+    def _cause(self, case: Case, queues: "QueuePosition | None") -> Finding:
+        """What its queue has against it, and besides that what all nodes have."""
+        from gpufleet.explain.queue_causes import by_queue
+
+        book = self.facts.pods.reader.queues
+        found = None if queues is None else by_queue(case.verdict, queues, _by_text(book.problems))
+        if found is None or not case.by_node or not all(case.by_node.values()):
+            return found or find_cause(case)
+        nodes = find_cause(case)
+        why = f"{found.why}; besides, {nodes.why}"
+        return Finding(found.cause, why, (*found.way_out, *nodes.way_out[:1]))
+
+    def _left_out(self) -> list[str]:
+        """Nodes that could not be looked at, or of whose GPUs nothing is known."""
+        notes = []
+        problems = self.facts.unreadable_nodes()
+        if problems:
+            first = problems[min(problems)]
+            notes.append(f"{counted(len(problems), 'node')} cannot be read and had to be left out: {first}")
+        reports = self.facts.unread_reports()
+        if reports:
+            words = f"the reports of GPUs of {counted(len(reports), 'node')} cannot be read"
+            notes.append(f"{words}: {reports[min(reports)]}")
+        return notes
+
+    def _told(self, meaning: model.Pod) -> Gang | None:
+        record = None if meaning.gang is None else self.facts.gangs.records.get(meaning.gang)
+        return None if record is None else record.told
+
+    def _room(self, said: EngineAnswer) -> Finding:
+        node = harmless(str(said.node))
+        if self.leading.problem:
+            why = f"there is room for it, on {node}, but {self.leading.problem}"
+            return Finding("no-leader", why, (self.leading.way_out,))
+        why = f"there is room for it, on {node}"
+        way = (
+            "the scheduler places it within moments; if it stays so, see the scheduler's log for its Binding"
+        )
+        return Finding("about-to-run", why, (way,))
+
+    def _kept(self, said: EngineAnswer) -> Finding:
+        """A place is kept for it until others have ended."""
+        node = harmless(str(said.kept))
+        others = self._named(said.waits_for)
+        has = "has" if len(said.waits_for) == 1 else "have"
+        if self.leading.problem:
+            why = f"node {node} would be kept for it until {others} {has} ended, but {self.leading.problem}"
+            return Finding("no-leader", why, (self.leading.way_out,))
+        why = f"node {node} is kept for it until {others} {has} ended"
+        if said.victims:
+            why += f"; {counted(len(said.victims), 'pod')} of them end for its sake"
+        way = "it starts as soon as they have ended, or when room comes elsewhere"
+        return Finding("nominated", why, (way,))
+
+    def _kept_by_budgets(self, said: EngineAnswer) -> list[str]:
+        """Who would make room for it if no disruption budget kept them."""
+        if not said.protected:
+            return []
+        return [f"disruption budgets keep {self._named(said.protected)}, or it would end for its sake"]
+
+    def _named(self, uids: tuple[PodUid, ...]) -> str:
+        return _names([self.facts.pods.entries[uid] for uid in uids])
+
+    def _behind(self, said: EngineAnswer, meaning: model.Pod) -> Finding | None:
+        """The room that there is goes to others that wait, because it is their turn."""
+        ahead = [self.facts.pods.entries[uid] for uid in said.ahead if uid != meaning.uid]
+        if not ahead:
+            return None
+        higher = [one for one in ahead if one.meaning is not None and one.meaning.priority > meaning.priority]
+        come = "comes" if len(ahead) == 1 else "come"
+        why = (
+            f"the room that there is goes to {counted(len(ahead), 'pod')} that {come} first: {_names(ahead)}"
+        )
+        if higher:
+            why += f"; {len(higher)} of them have a higher priority than its {meaning.priority}"
+        ways = ["it runs when enough of them have ended", "give it a PriorityClass of a higher value"]
+        if self.leading.problem:
+            why += f"; and {self.leading.problem}"
+            ways.insert(0, self.leading.way_out)
+        return Finding("behind-others", why, tuple(ways))
+
+    def _ahead(self, entry: Entry, meaning: model.Pod) -> list[str]:
+        """Who would be served before this pod if room came free: those who too wait for nothing else."""
+        earlier = [other for other in self._waiting_entries() if _turn(other) < _turn(entry)]
+        ahead = [
+            other
+            for other in sorted(earlier, key=_turn)
+            if not _same_gang(other, meaning) and self._waits_for_room(other)
+        ]
+        if not ahead:
+            return []
+        return [f"{counted(len(ahead), 'waiting pod')} would be looked at first: {_names(ahead)}"]
+
+    def _waits_for_room(self, entry: Entry) -> bool:
+        verdict = None if entry.meaning is None else self.court.engine.explain(entry.meaning.uid)
+        if verdict is None or verdict.nearest is None:
+            return False
+        # A node that would take it: then it waits for its gang, not for room.
+        return sum(verdict.first_reasons.values()) == verdict.nodes
+
+    def _waiting_entries(self) -> list[Entry]:
+        return [entry for entry in self.facts.pods.entries.values() if entry.place is Place.WAITING]
+
+    def _answer(
+        self,
+        asked: Asked,
+        state: State,
+        summary: str,
+        found: Finding,
+        row: GangRow | None,
+        notes: list[str] | None = None,
+    ) -> Answer:
+        waits = state in {State.WAITS, State.GATED, State.HELD}
+        leader = [self.leading.problem] if waits and found.cause not in {"no-leader", "behind-others"} else []
+        every = [*_of_gang(row), *(notes or []), *leader, self.leading.note if waits else ""]
+        return Answer(
+            SCHEMA,
+            asked,
+            state,
+            summary,
+            cause=found.cause,
+            why=found.why,
+            way_out=found.way_out,
+            gang=row,
+            notes=tuple(note for note in every if note),
+        )
+
+
+def _no_domain(gang: Gang | None, said: EngineAnswer) -> Finding | None:
+    """There would be room for the gang's next member, but not where its others must be."""
+    if gang is None or gang.required_level is None or all(said.by_node.values()):
+        return None
+    level = harmless(gang.required_level)
+    why = f"all members must share one value of {level}, and the nodes of none have room for it too"
+    return Finding("domain", why, (f"wait until more of one {level} is free", "allow a wider level"))
+
+
+def _by_text(problems: dict[QueueName, str]) -> dict[str, str]:
+    return {str(name): problem for name, problem in problems.items()}
+
+
+def _of_gang(row: GangRow | None) -> list[str]:
+    return [half_bound(row)] if row is not None and row.deadline else []
+
+
+def _names(entries: list[Entry]) -> str:
+    return listed(str(entry.name) for entry in entries)
+
+
+def _turn(entry: Entry) -> tuple[int, int, str]:
+    meaning = entry.meaning
+    return (
+        (0, 0, "")
+        if meaning is None
+        else (-meaning.priority, meaning.created_at_us, str(PodUid(meaning.uid)))
+    )
+
+
+def _same_gang(other: Entry, meaning: model.Pod) -> bool:
+    return other.meaning is not None and meaning.gang is not None and other.meaning.gang == meaning.gang

@@ -1,0 +1,108 @@
+"""What is free on each node, for the words of an answer: how much, and who holds the rest.
+
+The engine decides with its own arrays; here the same bookings are summed up from the scheduler's
+books, so that an answer can say "gpu-003 has 1 of 8 GPUs free; team-a/train holds 6".
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gpufleet.cluster.pods.pod_entry import Entry
+from gpufleet.model.device import WHOLE_GPU_MILLI, Device, Serves
+from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.model.node import Node
+from gpufleet.model.resources import Resources
+
+
+class FreeRoom(msgspec.Struct):
+    """What is left of one node. ``holders`` are the pods there; ``unnamed`` counts GPUs in use whose ids
+    nobody knows.
+    """
+
+    node: Node
+    cpu_milli: int
+    memory_bytes: int
+    pods: int
+    storage_bytes: int
+    other: dict[str, int]
+    idle_milli: dict[DeviceId, int]
+    free_mib: dict[DeviceId, int]
+    unnamed: int = 0
+    holders: list[Entry] = []
+
+    @property
+    def free_gpus(self) -> int:
+        """GPUs that nobody uses, healthy and given out whole."""
+        idle = sum(1 for device in self.node.devices if self.is_whole(device))
+        return max(0, idle - self.unnamed)
+
+    def is_whole(self, device: Device) -> bool:
+        """True if a device can be given out whole now, as far as is known."""
+        usable = device.healthy and bool(device.serves & Serves.WHOLE)
+        return usable and self.idle_milli[device.id] == WHOLE_GPU_MILLI
+
+    def amount(self, name: str) -> int:
+        """What is free of a resource by its name in a verdict."""
+        own = {
+            "cpu_milli": self.cpu_milli,
+            "memory_bytes": self.memory_bytes,
+            "pods": self.pods,
+            "ephemeral_storage_bytes": self.storage_bytes,
+        }
+        return own[name] if name in own else self.other.get(name, 0)
+
+    def gpu_holders(self) -> list[Entry]:
+        """The pods that hold GPUs here, those with the most first."""
+        holding = [entry for entry in self.holders if gpus_of(entry)]
+        return sorted(holding, key=lambda entry: (-gpus_of(entry), str(entry.name)))
+
+
+def gpus_of(entry: Entry) -> int:
+    """On how many GPUs a placed pod is."""
+    return 0 if entry.meaning is None else entry.meaning.shape.gpu.count
+
+
+def free_room_of(nodes: Iterable[Node], placed: Iterable[Entry]) -> dict[NodeName, FreeRoom]:
+    """The room on each node."""
+    rooms = {node.name: _empty(node) for node in nodes}
+    for entry in placed:
+        room = rooms.get(entry.node)
+        if room is not None and entry.meaning is not None:
+            _take(room, entry, entry.meaning.shape.resources)
+    return rooms
+
+
+def _empty(node: Node) -> FreeRoom:
+    offered = node.allocatable
+    return FreeRoom(
+        node=node,
+        cpu_milli=offered.cpu_milli,
+        memory_bytes=offered.memory_bytes,
+        pods=offered.pods,
+        storage_bytes=offered.ephemeral_storage_bytes,
+        other=dict(offered.other),
+        idle_milli={device.id: WHOLE_GPU_MILLI for device in node.devices},
+        free_mib={device.id: device.memory_mib or 0 for device in node.devices},
+    )
+
+
+def _take(room: FreeRoom, entry: Entry, asked: Resources) -> None:
+    room.holders.append(entry)
+    room.cpu_milli -= asked.cpu_milli
+    room.memory_bytes -= asked.memory_bytes
+    room.pods -= 1
+    room.storage_bytes -= asked.ephemeral_storage_bytes
+    for name, amount in asked.other:
+        room.other[name] = room.other.get(name, 0) - amount
+    if entry.meaning is None:
+        return
+    gpu = entry.meaning.shape.gpu
+    totals = {device.id: device.memory_mib or 0 for device in room.node.devices}
+    for device in entry.devices:
+        if device is None or device not in room.idle_milli:
+            room.unnamed += 1
+            continue
+        in_proportion = totals[device] * gpu.gpu_milli // WHOLE_GPU_MILLI
+        room.idle_milli[device] -= gpu.gpu_milli
+        room.free_mib[device] -= in_proportion if gpu.memory_mib is None or gpu.whole else gpu.memory_mib

@@ -1,0 +1,141 @@
+"""A gang as it stands: who has come, who is missing and why, and what it needs."""
+
+import datetime as dt
+
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.explain.answer import Finding, GangRow, MemberRow, RoleRow, State
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.objects.pod import FAILED, Pod
+from gpufleet.model.errors import printable
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import GangName
+from gpufleet.model.phrases import counted, listed
+
+STATE_BY_PLACE = {
+    Place.GATED: State.GATED,
+    Place.HELD: State.HELD,
+    Place.WAITING: State.WAITS,
+    Place.PLACED: State.PLACED,
+}
+
+
+def state_of(facts: Facts, pod: Pod) -> State:
+    """Where a pod stands, before anybody asks the engine."""
+    if pod.terminal:
+        return State.ENDED
+    entry = facts.entry(pod)
+    if entry is not None and entry.place is Place.PLACED:
+        return State.RUNS if pod.status.phase == "Running" else State.PLACED
+    if pod.spec.scheduler_name != facts.settings.scheduler_name:
+        return State.FOREIGN
+    if pod.metadata.deletion_timestamp is not None:
+        return State.LEAVES
+    return State.WAITS if entry is None else STATE_BY_PLACE[entry.place]
+
+
+def member_row(facts: Facts, pod: Pod) -> MemberRow:
+    """A pod in one line."""
+    membership = facts.membership(pod)
+    entry = facts.entry(pod)
+    held = "" if entry is None or entry.held is None else entry.held.message
+    return MemberRow(
+        pod=pod.metadata.name,
+        state=state_of(facts, pod),
+        node=pod.spec.node_name,
+        role="" if membership is None else membership.role,
+        why=held or (_end(pod) if pod.terminal else ""),
+    )
+
+
+def _end(pod: Pod) -> str:
+    return f"{pod.status.phase} {printable(pod.status.reason)}" if pod.status.reason else pod.status.phase
+
+
+def gang_row(facts: Facts, name: GangName) -> GangRow:
+    """A gang with all its members."""
+    record = facts.gangs.records.get(name)
+    members = tuple(member_row(facts, pod) for pod in sorted(facts.members(name), key=_order))
+    told = None if record is None else record.told
+    half = next((one for one in facts.gangs.half_bound() if one.gang == name), None)
+    arrived = [] if record is None else list(record.pods.values())
+    return GangRow(
+        name=name,
+        min_members=0 if told is None else told.min_members,
+        arrived=len(arrived),
+        placed=sum(entry.place is Place.PLACED for entry in arrived),
+        roles=() if told is None else tuple(_roles(told, arrived)),
+        members=members,
+        deadline="" if half is None else _deadline(half.since, half.deadline_s),
+    )
+
+
+def _order(pod: Pod) -> str:
+    return pod.metadata.name
+
+
+def _deadline(since: dt.datetime | None, deadline_s: float) -> str:
+    if since is None:
+        return ""
+    due = since + dt.timedelta(seconds=deadline_s)
+    return due.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _roles(gang: Gang, arrived: list[Entry]) -> list[RoleRow]:
+    roles = [entry.meaning.role for entry in arrived if entry.meaning is not None]
+    return [RoleRow(role, needed, roles.count(role)) for role, needed in gang.role_minimums]
+
+
+def short_of_members(row: GangRow) -> Finding:
+    """Too few members have come: how many, of which role, and who could still come."""
+    roles = [one for one in row.roles if one.arrived < one.needed]
+    if roles:
+        words = listed(f"{one.needed - one.arrived} of role {harmless(one.role)}" for one in roles)
+        missing = sum(one.needed - one.arrived for one in roles)
+    else:
+        missing = row.min_members - row.arrived
+        words = counted(missing, "member")
+    needed = f"gang {short_name(row.name)} needs {counted(row.min_members, 'member')} at once"
+    why = f"{needed} and {row.arrived} have come: {words} {'is' if missing == 1 else 'are'} missing"
+    aside = [one for one in row.members if one.state in {State.GATED, State.HELD, State.FOREIGN}]
+    ways = [f"{harmless(one.pod)} would count, but is {_aside(one)}" for one in aside]
+    failed = [one.pod for one in row.members if one.state is State.ENDED and one.why.startswith(FAILED)]
+    if failed:
+        ways.append(f"{listed(failed)} failed: see why, and make {'it' if len(failed) == 1 else 'them'} anew")
+    lower = "" if roles else f", or ask for at most {row.arrived} at once"
+    ways.append(f"create the missing {'member' if missing == 1 else 'members'}{lower}")
+    return Finding("gang-short", why, tuple(ways))
+
+
+def _aside(row: MemberRow) -> str:
+    match row.state:
+        case State.GATED:
+            return "gated"
+        case State.FOREIGN:
+            return "of another scheduler"
+        case _:
+            return f"held back: {row.why}"
+
+
+def does_not_fit(row: GangRow, placeable: int, role: str, found: Finding) -> Finding:
+    """The gang has come, but not all that it needs fit at once."""
+    of_role = f" of role {harmless(role)}" if role else ""
+    needed = f"gang {short_name(row.name)} needs {counted(row.min_members, 'member')} at once"
+    why = f"{needed}, and room is for {placeable}; for the next one{of_role} {found.why}"
+    cause = "gang-fit" if placeable > row.placed else found.cause
+    smaller = () if placeable < 1 or role else (f"ask for at most {placeable} members at once",)
+    return Finding(cause, why, (*found.way_out, *smaller))
+
+
+def half_bound(row: GangRow) -> str:
+    """What happens to a gang of which some members have a node, but too few."""
+    return (
+        f"gang {short_name(row.name)} is bound in part: {row.placed} of {row.min_members} members have a "
+        f"node; if the others do not follow until {row.deadline}, those with a controller are evicted to "
+        "start again"
+    )
+
+
+def short_name(gang: str) -> str:
+    """A gang's name without its kind: "team-a/train"."""
+    return harmless(gang.split("/", 1)[1] if "/" in gang else gang)

@@ -1,0 +1,256 @@
+"""One question from its words to its answer, with read-only calls.
+
+Everything that decisions depend on is listed once; controllers and their events only where the
+question is about one. Who may not list all of that still gets what the scheduler last said.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.lease_holder import who_leads
+from gpufleet.cluster.progress import ENGINE, Say
+from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.watching.mirrors import WATCHED
+from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture
+from gpufleet.explain import owners, subject
+from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, MemberRow, State
+from gpufleet.explain.answering import Answering
+from gpufleet.explain.gang_words import member_row, state_of
+from gpufleet.explain.namespace_limits import namespace_limits
+from gpufleet.explain.owners import EventRead, Owned, Owner
+from gpufleet.kube import resources
+from gpufleet.kube.answer import decode
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.listing import Selection
+from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
+from gpufleet.kube.status import Forbidden, NotFound
+from gpufleet.model.errors import InputError, printable
+from gpufleet.model.phrases import counted
+
+Value = TypeVar("Value")
+MESSAGE_MAX = 1000
+FIRST_TO_TELL = (
+    State.WAITS,
+    State.HELD,
+    State.GATED,
+    State.FOREIGN,
+    State.LEAVES,
+    State.PLACED,
+    State.RUNS,
+    State.ENDED,
+)
+NEEDS_PODS = (State.WAITS, State.HELD, State.NO_PODS)
+"""Who is in one of these may want to know what its namespace may have at all."""
+
+_POD = msgspec.json.Decoder(Pod)
+_OWNER = msgspec.json.Decoder(Owner)
+_EVENT = msgspec.json.Decoder(EventRead)
+
+
+async def ask(client: Client, settings: Settings, text: str, namespace: str, say: Say) -> Answer:
+    """Why the pod, gang or controller of this name is as it is. Raises InputError for an unknown name.
+
+    ``say`` is told what is being done.
+    """
+    wanted = subject.read_name(text)
+    say("reading the cluster")
+    async with asyncio.TaskGroup() as group:
+        listing = group.create_task(take_picture(client, WATCHED))
+        lease = group.create_task(who_leads(client, settings))
+    picture, leading = listing.result(), lease.result()
+    forbidden = [kind for kind in picture.forbidden if kind in INDISPENSABLE]
+    if forbidden:
+        return await _told_before(client, wanted, namespace, forbidden[0].plural)
+    inquiry = Inquiry(client, picture, Answering(Facts(picture, settings, client.clock), leading), say)
+    answer = _with_gaps(await inquiry.answer(wanted, namespace), picture)
+    if answer.state not in NEEDS_PODS:
+        return answer
+    limits = await namespace_limits(client, namespace)
+    return msgspec.structs.replace(answer, notes=(*answer.notes, *limits))
+
+
+class Inquiry:
+    """A question over one picture."""
+
+    def __init__(self, client: Client, picture: Picture, answering: Answering, say: Say) -> None:
+        self.client = client
+        self.picture = picture
+        self.answering = answering
+        self.facts = answering.facts
+        self.say = say
+
+    async def answer(self, wanted: subject.Wanted, namespace: str) -> Answer:
+        """The answer, about whatever the name means."""
+        if wanted.kind in {subject.ANY, subject.POD}:
+            found = self._pod(wanted.name, namespace)
+            if found is not None:
+                return found
+        owned = await self._owned(wanted, namespace)
+        gang = subject.find_gang(self.facts, wanted, namespace)
+        if gang is not None and (owned is None or wanted.kind in {subject.ANY, subject.GANG}):
+            self.say(ENGINE)
+            return self.answering.about_gang(gang, Asked("gang", namespace, wanted.name))
+        if owned is not None:
+            return self._about_owner(owned, namespace)
+        groups = subject.group_kinds(self.facts, wanted.name, namespace)
+        if groups:
+            return _group_without_pods(Asked("podgroup", namespace, wanted.name), groups[0])
+        raise subject.unknown(self.facts, wanted, namespace, await self._controllers(namespace))
+
+    def _pod(self, name: str, namespace: str) -> Answer | None:
+        asked = Asked("pod", namespace, name)
+        pod = self.facts.pod(namespace, name)
+        if pod is not None:
+            self.say(ENGINE)
+            return self.answering.about_pod(pod, asked)
+        problem = self.facts.unreadable(namespace, name)
+        if not problem:
+            return None
+        why = f"it is not as a pod should be: {printable(problem, MESSAGE_MAX)}"
+        way = ("make it anew with that field as the API reference of Kubernetes has it",)
+        return _plain(asked, State.HELD, "waits", Finding("malformed", why, way))
+
+    def _about_owner(self, owned: Owned, namespace: str) -> Answer:
+        asked = Asked(owned.kind, namespace, owned.owner.metadata.name)
+        pods = [pod for pod in self.picture.all(resources.PODS) if _owned_by(pod, owned.uids)]
+        alive = [pod for pod in pods if not pod.terminal]
+        short = owners.why_no_pods(owned, len(alive))
+        if not alive:
+            state = State.ENDED if short.cause == "ended" else State.NO_PODS
+            rows = tuple(member_row(self.facts, pod) for pod in pods)
+            doing = "is over" if state is State.ENDED else "has no pods"
+            return msgspec.structs.replace(_plain(asked, state, doing, short), pods=rows)
+        self.say(ENGINE)
+        alive.sort(key=lambda pod: (FIRST_TO_TELL.index(state_of(self.facts, pod)), pod.metadata.name))
+        answer = self.answering.about_pod(alive[0], Asked("pod", namespace, alive[0].metadata.name))
+        rows = tuple(member_row(self.facts, pod) for pod in alive)
+        summary = f"{asked} has {counted(len(alive), 'pod')}, {_census(rows)}"
+        missing = owned.owner.wanted - len(alive)
+        notes = answer.notes
+        if missing > 0 and short.cause not in {"", "no-pods"}:
+            notes = (f"{counted(missing, 'pod')} more could not be made: {short.why}", *notes)
+        whole = msgspec.structs.replace(answer, subject=asked, summary=summary, pods=rows, notes=notes)
+        if answer.state in {State.RUNS, State.PLACED} and len(rows) > 1:
+            return msgspec.structs.replace(whole, placement=None)
+        return msgspec.structs.replace(whole, about=answer.summary)
+
+    async def _owned(self, wanted: subject.Wanted, namespace: str) -> Owned | None:
+        kinds = (
+            owners.KINDS
+            if wanted.kind in {subject.ANY, subject.GANG}
+            else {wanted.kind: owners.KINDS.get(wanted.kind)}
+        )
+        for name, kind in kinds.items():
+            if kind is None:
+                continue
+            try:
+                answer = await self.client.get(kind, wanted.name, namespace=namespace)
+            except (NotFound, Forbidden):
+                continue
+            owner = decode(answer, _OWNER)
+            between = await self._replica_sets(owner, namespace) if name == "deployment" else []
+            names = {owner.metadata.name, *(one.metadata.name for one in between)}
+            uids = frozenset({owner.metadata.uid, *(one.metadata.uid for one in between)})
+            return Owned(name, owner, uids, tuple(await self._events(namespace, names)))
+        return None
+
+    async def _replica_sets(self, owner: Owner, namespace: str) -> list[Owner]:
+        found = await self._list(resources.REPLICA_SETS, namespace, _OWNER)
+        return [
+            one
+            for one in found
+            if any(ref.uid == owner.metadata.uid for ref in one.metadata.owner_references)
+        ]
+
+    async def _events(self, namespace: str, names: Iterable[str]) -> list[EventRead]:
+        wanted = frozenset(names)
+        chosen = Selection(fields=f"reason={owners.FAILED_CREATE}")
+        found = await self._list(resources.EVENTS, namespace, _EVENT, chosen)
+        mine = [one for one in found if one.regarding.name in wanted and one.reason == owners.FAILED_CREATE]
+        return sorted(mine, key=lambda one: one.metadata.creation_timestamp or "")
+
+    async def _controllers(self, namespace: str) -> list[str]:
+        """The names of controllers, for suggestions."""
+        kinds = (resources.JOBS, resources.DEPLOYMENTS, resources.STATEFUL_SETS)
+        return [one.metadata.name for kind in kinds for one in await self._list(kind, namespace, _OWNER)]
+
+    async def _list(
+        self,
+        kind: resources.Kind,
+        namespace: str,
+        decoder: msgspec.json.Decoder[Value],
+        chosen: Selection | None = None,
+    ) -> list[Value]:
+        found: list[Value] = []
+        try:
+            async for page in self.client.list_pages(
+                kind, namespace=namespace, selection=chosen or Selection()
+            ):
+                found += [decoder.decode(raw) for raw in page.items or ()]
+        except (Forbidden, NotFound, msgspec.DecodeError):
+            return []
+        return found
+
+
+def _owned_by(pod: Pod, uids: frozenset[str]) -> bool:
+    return any(owner.uid in uids for owner in pod.metadata.owner_references)
+
+
+def _census(rows: Iterable[MemberRow]) -> str:
+    states = [row.state for row in rows]
+    words = {State.RUNS: "running", State.WAITS: "waiting", State.FOREIGN: "of another scheduler"}
+    counts = [(states.count(state), words.get(state, state.value)) for state in FIRST_TO_TELL]
+    return " and ".join(f"{count} {word}" for count, word in counts if count)
+
+
+def _plain(asked: Asked, state: State, doing: str, found: Finding) -> Answer:
+    return Answer(
+        SCHEMA,
+        asked,
+        state,
+        f"{asked} {doing}",
+        cause=found.cause,
+        why=found.why,
+        way_out=found.way_out,
+    )
+
+
+def _group_without_pods(asked: Asked, api_version: str) -> Answer:
+    why = f"the PodGroup of {harmless(api_version)} is there, but no pod names it"
+    way = ("name it in the pods (spec.schedulingGroup.podGroupName for Kubernetes' own kind)",)
+    return _plain(asked, State.NO_PODS, "has no pods", Finding("no-pods", why, way))
+
+
+async def _told_before(client: Client, wanted: subject.Wanted, namespace: str, plural: str) -> Answer:
+    """What the scheduler last wrote on the pod, for those who may not read more."""
+    problem = f"you may not list {plural} of the whole cluster, which this answer needs"
+    expected = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"
+    if wanted.kind not in {subject.ANY, subject.POD}:
+        raise InputError(problem, expected=expected)
+    try:
+        pod = decode(await client.get(resources.PODS, wanted.name, namespace=namespace), _POD)
+    except (NotFound, Forbidden) as error:
+        raise InputError(problem, expected=expected) from error
+    asked = Asked("pod", namespace, wanted.name)
+    note = f"{problem}; ask for {expected}"
+    if pod.spec.node_name:
+        answer = _plain(asked, State.PLACED, f"is on {harmless(pod.spec.node_name)}", Finding("", ""))
+    else:
+        said = pod.condition(POD_SCHEDULED)
+        why = printable(said.message, MESSAGE_MAX) if said is not None and said.message else "nothing yet"
+        answer = _plain(asked, State.WAITS, "waits; its scheduler last said", Finding("told", why))
+    return msgspec.structs.replace(answer, notes=(note,))
+
+
+def _with_gaps(answer: Answer, picture: Picture) -> Answer:
+    """Say what could not be read, where that may have changed the answer."""
+    if not picture.forbidden:
+        return answer
+    kinds = ", ".join(sorted({kind.plural for kind in picture.forbidden}))
+    note = f"you may not list {kinds}: what they would have added is missing here"
+    return msgspec.structs.replace(answer, notes=(*answer.notes, note))

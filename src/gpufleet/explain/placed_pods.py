@@ -1,0 +1,121 @@
+"""Pods that need no engine to be explained: those that have a node, ended, or are not ours to place."""
+
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.nodes.node_trust import rejection
+from gpufleet.cluster.pods.holding_terms import ignored_note
+from gpufleet.explain.answer import DeviceRow, Finding, Placement
+from gpufleet.kube import keys, resources
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.grant import read_grant
+from gpufleet.kube.codec.moved import Moved, read_moved
+from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects.node_devices import NodeDevices
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.model.errors import printable
+from gpufleet.model.grant import GrantKind
+from gpufleet.model.phrases import counted
+
+
+def placement(facts: Facts, pod: Pod) -> Placement:
+    """A placed pod's node and the devices of its grant."""
+    node = pod.spec.node_name
+    text = pod.metadata.annotations.get(keys.GRANT)
+    if text is None:
+        return Placement(node)
+    try:
+        grant = read_grant(text)
+    except ObjectError:
+        return Placement(node)
+    report: NodeDevices | None = facts.picture.find(resources.NODE_DEVICES, node)
+    models = {} if report is None else {device.id: device.model for device in report.spec.devices}
+    rows = tuple(
+        DeviceRow(
+            part.container,
+            device.id,
+            device.kind.value,
+            harmless(models.get(device.id, "")),
+            device.gpu_milli,
+            device.memory_mib,
+        )
+        for part in grant.containers
+        for device in part.devices
+    )
+    return Placement(node, rows)
+
+
+def placed_words(facts: Facts, pod: Pod) -> str:
+    """Where a pod is, and by whose decision."""
+    doing = (
+        "runs" if pod.status.phase == "Running" else f"is placed ({harmless(pod.status.phase or 'Pending')})"
+    )
+    with_gpus = _with_gpus(placement(facts, pod).devices)
+    ours = pod.spec.scheduler_name == facts.settings.scheduler_name
+    by = "" if ours else f", placed by {harmless(pod.spec.scheduler_name)}"
+    return f"{doing} on {harmless(pod.spec.node_name)}{with_gpus}{by}"
+
+
+def _with_gpus(rows: tuple[DeviceRow, ...]) -> str:
+    count = len({row.id for row in rows})
+    if not count:
+        return ""
+    if rows[0].kind == GrantKind.WHOLE.value:
+        return f" with {counted(count, 'GPU')}"
+    part = f"{rows[0].gpu_milli / 1000:g}" if rows[0].gpu_milli else f"{rows[0].memory_mib} MiB"
+    return f" with {part} of {'a GPU' if count == 1 else f'{count} GPUs'}"
+
+
+def placed_notes(facts: Facts, pod: Pod) -> list[str]:
+    """What is odd about a placed pod."""
+    notes = []
+    text = pod.metadata.annotations.get(keys.GRANT)
+    if text is not None:
+        try:
+            read_grant(text)
+        except ObjectError as problem:
+            notes.append(f"its grant cannot be read, its GPUs are counted as unknown ones: {problem}")
+    entry = facts.entry(pod)
+    if entry is not None and entry.ignored:
+        notes.append(ignored_note(entry.ignored))
+    moved = read_moved(pod)
+    if moved is not None:
+        notes.append(_moved_words(moved))
+    if facts.picture.find(resources.NODES, pod.spec.node_name) is None:
+        notes.append(f"its node {harmless(pod.spec.node_name)} is gone")
+    if pod.metadata.deletion_timestamp is not None:
+        notes.append("it is being deleted and holds its room until it has ended")
+    return notes
+
+
+def _moved_words(moved: Moved) -> str:
+    """Whose place a pod has, and why that one had to leave."""
+    kind, _, name = moved.beneficiary.partition(" ")
+    whom = f"{kind} {harmless(name)}" if kind in {"pod", "gang"} else harmless(moved.beneficiary)
+    what_for = f"so that {whom} could start" if moved.beneficiary else "to put room together"
+    left, node = harmless(moved.pod), harmless(moved.node)
+    lost = f"{moved.lost_gpu_s / 60:.1f} GPU-minutes"
+    away = f"it came in place of {left}, which was moved away from {node} {what_for}"
+    return f"{away}; that cost {lost} of work"
+
+
+def ended(pod: Pod) -> Finding:
+    """How a pod ended."""
+    turned_away = rejection(pod)
+    if turned_away is not None:
+        why = f"the kubelet of {harmless(pod.spec.node_name)} turned it away: {turned_away}"
+        return Finding("rejected", why, ("its controller makes another; a bare pod must be made anew",))
+    reason = f" ({printable(pod.status.reason)})" if pod.status.reason else ""
+    return Finding("ended", f"it ended: {pod.status.phase}{reason}")
+
+
+def foreign(facts: Facts, pod: Pod) -> Finding:
+    """A waiting pod that names another scheduler."""
+    own = facts.settings.scheduler_name
+    name = pod.spec.scheduler_name or "default-scheduler"
+    why = f"it is not ours: its schedulerName is {harmless(name)}"
+    ways = [f"make it anew with schedulerName: {own}"]
+    if own == keys.SCHEDULER_NAME:
+        namespace = harmless(pod.metadata.namespace)
+        ways.append(
+            f"or let it be written for all new pods: kubectl label namespace {namespace} {keys.MANAGED}=true"
+        )
+    return Finding("foreign", why, tuple(ways))

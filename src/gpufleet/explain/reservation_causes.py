@@ -1,0 +1,50 @@
+"""Causes of reservations: places that others hold until they can start there, and the pod's own."""
+
+from gpufleet.engine.instruction import ReservationHint, Verdict
+from gpufleet.engine.reservations.words import guest_words, moment_words, nodes_words
+from gpufleet.explain.answer import Finding
+from gpufleet.explain.gang_words import short_name
+from gpufleet.kube import keys
+from gpufleet.kube.codec.field_path import harmless
+
+
+def kept_off(verdict: Verdict) -> Finding | None:
+    """Others hold what it needs until they start; None where no reservation keeps it off."""
+    other = verdict.kept_off_by
+    if other is None:
+        return None
+    holder = f"{holder_words(other)} of queue {harmless(other.queue)}"
+    why = f"it could run now, but {holder} holds a reservation of {nodes_words(other)}, {until_words(other)}"
+    wait = "wait until it has started, or until room comes elsewhere"
+    guest = f'let it be ended at any time ({keys.INTERRUPTIBLE}: "true"): then it may run there until then'
+    if other.start_us is None:
+        return Finding("reservation", why, (guest, wait))
+    short = f"say how long it runs ({keys.RUN_TIME}: 30m): what ends by then may run there meanwhile"
+    return Finding("reservation", why, (short, guest, wait))
+
+
+def holds(verdict: Verdict, found: Finding, waits_for: str) -> Finding | None:
+    """It holds a reservation itself: until whose end, and what it lacks (``found``); None without."""
+    own = verdict.reserved
+    if own is None:
+        return None
+    why = f"it holds a reservation of {nodes_words(own)}, waits for {waits_for} to end, {until_words(own)}"
+    why = "; ".join([why, *guest_words(own)])
+    ways = ["it starts there then, or elsewhere when room comes first"]
+    if own.start_us is None:
+        ways.append(f"let work say how long it runs ({keys.RUN_TIME}): then a start can be foreseen")
+    return Finding("reserved", f"{why}; {found.why}", (*ways, *found.way_out[:1]))
+
+
+def until_words(hint: ReservationHint) -> str:
+    """When a holder is expected to start."""
+    if hint.start_us is None:
+        return "and nobody knows when it can start: work there does not say how long it runs, or runs longer"
+    return f"expected to start {moment_words(hint.start_us)}"
+
+
+def holder_words(hint: ReservationHint) -> str:
+    """Whose reservation it is."""
+    if hint.holder == hint.name:
+        return f"gang {harmless(short_name(hint.name))}"
+    return f"pod {harmless(hint.name)}"

@@ -1,0 +1,29 @@
+"""Numbers with their nouns, and lists of names, as parts of a sentence."""
+
+import re
+from collections.abc import Iterable
+
+from gpufleet.model.errors import printable
+
+NAMED_MAX = 3
+"""More names than these make a sentence hard to read; the rest is counted."""
+
+_PLAIN = re.compile(r"[\x20-\x7e]{1,512}")
+
+
+def listed(names: Iterable[str], most: int = NAMED_MAX) -> str:
+    """Some names and how many more: "a, b and 3 more". What could forge a line is quoted."""
+    every = [name if _PLAIN.fullmatch(name) else printable(name) for name in names]
+    if len(every) <= most:
+        return " and ".join([", ".join(every[:-1]), every[-1]]) if len(every) > 1 else "".join(every)
+    return f"{', '.join(every[:most])} and {len(every) - most} more"
+
+
+def end(number: int) -> str:
+    """The verb for so many pods."""
+    return "ends" if number == 1 else "end"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 node", "3 nodes"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

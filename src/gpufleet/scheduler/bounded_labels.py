@@ -1,0 +1,25 @@
+"""Values of a metric's label that others choose: the first so many have series of their own.
+
+Whoever may write a label or a status could make a hundred thousand names, each a series in every Prometheus
+that scrapes us. What comes later is counted together under ``OTHERS``, which no name of Kubernetes can be.
+"""
+
+OTHERS = "_others"
+VALUES_MAX = 200
+
+
+class BoundedLabels:
+    """The values of one label that have series."""
+
+    def __init__(self, most: int = VALUES_MAX) -> None:
+        self._known: set[str] = set()
+        self._most = most
+
+    def of(self, value: str) -> str:
+        """The value itself, or ``OTHERS`` where there are too many already."""
+        if value in self._known:
+            return value
+        if len(self._known) >= self._most:
+            return OTHERS
+        self._known.add(value)
+        return value

@@ -1,0 +1,212 @@
+"""Taking back for the queues' sake: what the engine says of victims and of places that are kept, carried out.
+
+All victims of a workload in one step are one plan (``evictions``). The words that people read are made
+here: on the victim for whom it ends, in which queue and why; on the beneficiary which node is kept for it
+and whom it waits for. What is refused goes back to the engine, which then looks for another way.
+"""
+
+from collections.abc import Iterable
+
+from gpufleet.cluster.engine_events import EngineEvents
+from gpufleet.cluster.engine_time import EngineTime
+from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.queues.budget_book import BudgetBook
+from gpufleet.engine.event import EvictionRefused
+from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
+from gpufleet.kube.codec.durations import written_duration
+from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.pod import Pod
+from gpufleet.scheduler.evictions import Cause, Evictions, Plan, Refusal, Victim
+from gpufleet.scheduler.reporting import Reporter
+
+NAMED_MAX = 3
+EVENT_REASONS = {
+    WhyEvicted.PREEMPTED: "Preempted",
+    WhyEvicted.RECLAIMED: "Reclaimed",
+    WhyEvicted.STOPPED: "QueueStopped",
+    WhyEvicted.OVERTIME: "RunTimeExceeded",
+    WhyEvicted.MOVED: "Moved",
+    WhyEvicted.INTERRUPTED: "Interrupted",
+    WhyEvicted.OVERDUE: "RunTimePromised",
+}
+SEATED = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
+"""Who was let in behind a reservation ends for its sake, whatever disruption budget came since."""
+NOT_KEPT = "no place is kept for it any more; it waits as before"
+
+
+class EvictionPlanner:
+    """Makes plans of evictions, tells people, and reports refusals."""
+
+    def __init__(
+        self, translation: EngineEvents, evictions: Evictions, reporter: Reporter, time: EngineTime
+    ) -> None:
+        self.translation = translation
+        self.pods: PodBook = translation.pods
+        self.gangs: GangBook = translation.gangs
+        self.budgets: BudgetBook = translation.budgets
+        self.evictions = evictions
+        self.reporter = reporter
+        self.time = time
+        self._asked: dict[tuple[bool, PodUid | GangName | None], list[Evict]] = {}
+        self._for_whom: dict[PodUid, PodUid | GangName] = {}
+        evictions.refused = self._refused
+        evictions.told = self._told
+
+    def evict(self, evict: Evict) -> None:
+        """The engine wants a pod to end."""
+        # A gang that has run for too long ends as a whole, or stays.
+        is_overtime = evict.reason == WhyEvicted.OVERTIME
+        together = self._gang_of(evict.uid) if is_overtime else evict.beneficiary
+        self._asked.setdefault((is_overtime, together), []).append(evict)
+
+    def after_step(self) -> None:
+        """Have everything carried out that the step asked for."""
+        asked, self._asked = self._asked, {}
+        for (_, together), evicts in asked.items():
+            victims = [self._victim(one) for one in evicts]
+            known = tuple(victim for victim in victims if victim is not None)
+            self._for_whom.update((one.uid, one.beneficiary) for one in evicts if one.beneficiary is not None)
+            self.evictions.submit(Plan(known, together=together is not None))
+
+    def regard(self) -> None:
+        """Look whether those who were told to end do."""
+        self.evictions.regard()
+
+    def next_due_s(self) -> float | None:
+        """When to look again."""
+        return self.evictions.next_due_s()
+
+    def nominate(self, said: Nominated) -> None:
+        """A place is kept for a pod."""
+        entry = self.pods.waiting(said.uid)
+        if entry is not None:
+            names = _some(self._name(uid) for uid in said.waits_for)
+            message = f"node {said.node} is kept for it until {names} ended{self._moves(said)}"
+            self.reporter.nominated(entry.name, said.node, message)
+
+    def _moves(self, said: Nominated) -> str:
+        """What is moved for its sake in this step, and what that costs."""
+        evicts = (one for together in self._asked.values() for one in together)
+        moved = [(one.uid, one.moved) for one in evicts if one.moved and one.uid in said.waits_for]
+        if not moved:
+            return ""
+        lost = lost_words(sum(to.lost for _, to in moved))
+        ways = [f"{self._name(uid)} to {to.node}" for uid, to in moved[:NAMED_MAX]]
+        more = f" and {len(moved) - NAMED_MAX} more" if len(moved) > NAMED_MAX else ""
+        return f"; moved for it: {', '.join(ways)}{more}, which costs {lost} of work"
+
+    def withdraw(self, uid: PodUid) -> None:
+        """No place is kept for a pod any more."""
+        entry = self.pods.waiting(uid)
+        if entry is not None:
+            self.reporter.not_nominated(entry.name, NOT_KEPT)
+
+    def _victim(self, evict: Evict) -> Victim | None:
+        """What there is to know of a victim; None where it is gone."""
+        entry = self.pods.entries.get(evict.uid)
+        if entry is None or entry.meaning is None:
+            return None
+        why = WhyEvicted(evict.reason)
+        note = self._note(entry, evict)
+        guarded = entry.place is Place.PLACED and self.budgets.guards(entry.name.namespace)
+        return Victim(entry.name, entry.meaning.queue, why, note, guarded, why in SEATED)
+
+    def _gang_of(self, uid: PodUid) -> GangName | None:
+        entry = self.pods.entries.get(uid)
+        return None if entry is None or entry.meaning is None else entry.meaning.gang
+
+    def _note(self, entry: Entry, evict: Evict) -> str:
+        """For whom a pod ends, and why."""
+        queue = "" if entry.meaning is None else entry.meaning.queue
+        if evict.limit is not None:
+            return _overtime(evict.limit, in_gang=self._gang_of(evict.uid) is not None)
+        if evict.moved is not None:
+            return self._moved(evict, evict.moved)
+        if evict.beneficiary is None:
+            return f"it ends because queue {queue}, or one above it, is stopped"
+        whom, other = self._beneficiary(evict.beneficiary)
+        if evict.reason == WhyEvicted.INTERRUPTED:
+            return f"it may be interrupted, and {whom} of queue {other} can start where it ran as a guest"
+        if evict.reason == WhyEvicted.OVERDUE:
+            said_us = None if entry.meaning is None else promised_us(entry.meaning, evict.beneficiary)
+            if said_us is None:
+                return (
+                    f"its gang has run for longer than it said, and {whom} of queue {other} can start there"
+                )
+            length = f"it said that it runs for at most {written_duration(said_us)}"
+            return f"{length} and so came before {whom} of queue {other}, which can start where it runs"
+        if evict.reason == WhyEvicted.PREEMPTED:
+            return f"it makes room for {whom}, which goes before it in queue {queue}"
+        return f"it makes room for {whom}: queue {other} takes back what queue {queue} borrowed"
+
+    def _moved(self, evict: Evict, to: MovedTo) -> str:
+        what_for = "so that what is free lies together"
+        if evict.beneficiary is not None:
+            what_for = f"so that {self._beneficiary(evict.beneficiary)[0]} can start"
+        kept = f"node {to.node} keeps a place for the pod that its controller makes instead"
+        return f"it is moved {what_for}: {kept}; {lost_words(to.lost)} of work end with it"
+
+    def _beneficiary(self, beneficiary: PodUid | GangName) -> tuple[str, str]:
+        """Its name, and its queue."""
+        entry = self.pods.entries.get(PodUid(beneficiary))
+        if entry is not None and entry.meaning is not None:
+            return f"pod {entry.name}", entry.meaning.queue
+        record = self.gangs.records.get(GangName(beneficiary))
+        told = None if record is None else record.told
+        return f"gang {beneficiary}", "" if told is None else told.queue
+
+    def _name(self, uid: PodUid) -> str:
+        entry = self.pods.entries.get(uid)
+        return str(entry.name) if entry is not None else str(uid)
+
+    def _told(self, victim: Victim) -> None:
+        self._for_whom.pop(victim.pod.uid, None)
+        self.reporter.evicted(victim.pod, EVENT_REASONS[victim.why], victim.note)
+
+    def _refused(self, refusal: Refusal) -> None:
+        victim = refusal.victim
+        beneficiary = self._for_whom.pop(victim.pod.uid, None)
+        until_us = self.time.after_us(refusal.for_s)
+        self.translation.refused(EvictionRefused(victim.pod.uid, until_us))
+        if beneficiary is None or refusal.cause is Cause.IN_VAIN:
+            return
+        note = f"pod {victim.pod}, which was to make room for it, stays: {refusal.words}"
+        for entry in self._waiting_of(beneficiary):
+            self.reporter.warns(entry.name, "EvictionRefused", note)
+
+    def _waiting_of(self, beneficiary: PodUid | GangName) -> list[Entry]:
+        """The pod, or one member of the gang, that is to be told."""
+        entry = self.pods.waiting(PodUid(beneficiary))
+        return [entry] if entry is not None else self.gangs.waiting(GangName(beneficiary))[:1]
+
+
+def _overtime(limit: RunTimeLimit, *, in_gang: bool) -> str:
+    """What a pod is told that has run for too long, or that belongs to such a gang."""
+    who = "its gang" if in_gang else "it"
+    length = written_duration(limit.run_time_us)
+    if limit.queue is None:
+        return f"{who} has run for {length}, as long as it may by its own word"
+    return f"{who} has run for {length}, the runTimeMax of queue {limit.queue}"
+
+
+def promised_us(pod: Pod, holder: PodUid | GangName) -> int | None:
+    """How long a pod said that it runs when it was let in; None for another of its gang."""
+    lengths = (seat.within_us for seat in pod.seats or () if seat.holder == holder)
+    return next((length_us for length_us in lengths if length_us is not None), None)
+
+
+def lost_words(lost: int) -> str:
+    """GPU-milliseconds for people."""
+    return f"{lost / 60_000:.1f} GPU-minutes"
+
+
+def _some(names: Iterable[str]) -> str:
+    """Some names, and how many more there are, with the verb."""
+    every = list(names)
+    if len(every) <= 1:
+        return f"{every[0]} has" if every else "others have"
+    more = len(every) - NAMED_MAX
+    listed = ", ".join(every[:NAMED_MAX])
+    return f"{listed} and {more} more have" if more > 0 else f"{listed} have"

@@ -1,0 +1,266 @@
+"""Telling people how their queues stand: the status of each FleetQueue, beside the decisions and never in
+their way.
+
+Every few seconds the engine's report is held against the statuses that the API server has, and what differs
+is written: so a queue is written at most once a turn, one that nobody's work touches is never written, and
+what somebody else wrote into a status does not stay. A write names the version that it rests on; one that
+comes too late is refused and said anew in the next turn. What is wrong with a queue does not wait for its
+turn: it is written as soon as it is known, however busy the scheduler is, with an Event.
+"""
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from gpufleet.cluster.queues.queue_book import QueueBook
+from gpufleet.cluster.queues.queue_conditions import BARS, IN_FORCE, MALFORMED, TROUBLES
+from gpufleet.cluster.queues.queue_figures import QueueFigures
+from gpufleet.engine.instruction import QueueBar
+from gpufleet.kube import resources
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.queue_status import (
+    Standing,
+    conditions_alone,
+    queue_status,
+    status_patch,
+)
+from gpufleet.kube.codec.times import micro_time
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.objects.fleet_queues import (
+    ACTIVE,
+    NAMESPACES_CLEAR,
+    Condition,
+    FleetQueue,
+    FleetQueueSpec,
+    FleetQueueStatus,
+    status_of,
+)
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.replica import Identity
+from gpufleet.kube.status import Conflict, NotFound
+from gpufleet.model.identifiers import QueueName
+from gpufleet.scheduler.conditions_and_events import EventText, queue_event
+
+LOG = logging.getLogger(__name__)
+TURN_EVERY_S = 5.0
+START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LOOK_EVERY_S = 1.0
+"""How often it is asked whether something else is wrong than before."""
+URGENT_EVERY_S = 2.0
+"""The least time between two turns, also for what is wrong."""
+PART_OF_THE_LOOP = 0.02
+"""A turn that takes long is followed by a pause so long that all of them take no more than this."""
+
+WRITES_A_TURN = 200
+WRITES_AT_ONCE = 4
+SKIPPED_MAX = 5
+"""So many turns in a row are left out while binds are under way."""
+
+EVENTS_OF_QUEUES = "default"
+"""Events of what has no namespace stand here."""
+
+
+class Write(msgspec.Struct, frozen=True):
+    """A status that is to be written."""
+
+    queue: FleetQueue
+    status: FleetQueueStatus
+
+
+class QueueStatusWriter:
+    """Holds reports against statuses.
+
+    ``report`` is the engine's, and ``troubles`` what is wrong with the queues, as something that can be
+    compared; ``unreadable`` are the FleetQueues of which a version cannot be decoded, by namespace and name;
+    ``may_write`` is false once we do not lead.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: Lookup,
+        book: QueueBook,
+        report: Callable[[], Iterable[QueueFigures]],
+        unreadable: Callable[[], Mapping[tuple[str, str], Identity]],
+        *,
+        busy: Callable[[], bool],
+        may_write: Callable[[], bool],
+        troubles: Callable[[], object] = lambda: (),
+        instance: str = "gpufleet",
+    ) -> None:
+        self.client = client
+        self.cluster = cluster
+        self.book = book
+        self.report = report
+        self.unreadable = unreadable
+        self.busy = busy
+        self.may_write = may_write
+        self._next = 0
+        self._skipped = 0
+        self._told_of_unreadable: dict[str, str] = {}
+        self.troubles = troubles
+        self.instance = instance
+        self._known_troubles: object = None
+        self._numbers = 0
+
+    async def run(self) -> None:
+        """Take turns until cancelled."""
+        clock, pause_s = self.client.clock, TURN_EVERY_S
+        last_s, self._known_troubles = clock.monotonic_s(), self._troubles_now()
+        while True:
+            await clock.sleep(LOOK_EVERY_S)
+            began_s, troubles = clock.monotonic_s(), self._troubles_now()
+            if troubles == self._known_troubles or began_s - last_s < URGENT_EVERY_S:
+                if began_s - last_s < pause_s:
+                    continue
+                if self.busy() and self._skipped < SKIPPED_MAX:
+                    self._skipped += 1
+                    last_s = began_s
+                    continue
+            self._skipped, self._known_troubles, last_s = 0, troubles, began_s
+            writes = self.differences()
+            pause_s = max(TURN_EVERY_S, (clock.monotonic_s() - began_s) / PART_OF_THE_LOOP)
+            await self._write_all(self._some(writes))
+
+    def _troubles_now(self) -> object:
+        return self.troubles(), tuple(sorted(self.book.problems.items()))
+
+    def differences(self) -> list[Write]:
+        """Every queue of which something else is to be told than its status says."""
+        if not self.book.known and not self.book.problems:
+            return []
+        figures = {one.queue: one for one in self.report()}
+        unreadable = self.unreadable()
+        found = list(self._of_unreadable(unreadable))
+        for queue in self.cluster.all(resources.FLEET_QUEUES):
+            if ("", queue.metadata.name) in unreadable:
+                continue
+            told = status_of(queue)
+            status = self._status(queue, told, figures.get(QueueName(queue.metadata.name)))
+            if status is not None and status != told:
+                found.append(Write(queue, status))
+        return found
+
+    def _of_unreadable(self, unreadable: Mapping[tuple[str, str], Identity]) -> Iterator[Write]:
+        """What to tell of queues whose newest version we cannot even decode: each problem once."""
+        uids = {identity.uid for identity in unreadable.values()}
+        self._told_of_unreadable = {
+            uid: said for uid, said in self._told_of_unreadable.items() if uid in uids
+        }
+        for (_, name), identity in unreadable.items():
+            problem = self.book.problems.get(QueueName(name))
+            if problem is not None and self._told_of_unreadable.get(identity.uid) != problem:
+                metadata = Metadata(name=name, uid=identity.uid, resource_version=identity.resource_version)
+                bad = Standing(ACTIVE, holds=False, reason=MALFORMED, message=problem)
+                now = self.client.clock.now()
+                status = conditions_alone(FleetQueueStatus(), [bad], None, now)
+                yield Write(FleetQueue(metadata, FleetQueueSpec()), status)
+
+    def _status(
+        self, queue: FleetQueue, told: FleetQueueStatus, figures: QueueFigures | None
+    ) -> FleetQueueStatus | None:
+        """What is to be told of a queue; None where the engine has not heard of it yet."""
+        name, generation = QueueName(queue.metadata.name), queue.metadata.generation
+        now, problem = self.client.clock.now(), self.book.problems.get(name)
+        if problem is not None:
+            bad = Standing(ACTIVE, holds=False, reason=MALFORMED, message=problem)
+            return conditions_alone(told, [bad], generation, now)
+        if figures is None:
+            return None
+        standings = [_active(name, figures.bar), *self._namespaces(name)]
+        status = queue_status(told, standings, figures, generation, now, self.book.local_name_in(name))
+        return msgspec.structs.replace(status, draining_since=self._draining_since(name))
+
+    def _draining_since(self, name: QueueName) -> str | None:
+        """Since when a queue drains, for whoever leads next; None where it does not."""
+        terms = self.book.known.get(name)
+        since_us = None if terms is None else terms.queue.draining_since_us
+        return None if since_us is None else micro_time(START_OF_1970 + dt.timedelta(microseconds=since_us))
+
+    def _namespaces(self, name: QueueName) -> Iterator[Standing]:
+        terms = self.book.known.get(name)
+        if terms is None or not terms.namespaces:
+            return
+        shared = self.book.shared_namespaces(name)
+        if not shared:
+            yield Standing(
+                NAMESPACES_CLEAR, holds=True, reason="Clear", message="they are this queue's alone"
+            )
+            return
+        first = list(shared.items())[:8]
+        words = ", ".join(f"{namespace} is listed by {other} too" for namespace, other in first)
+        message = f"{words}; of several queues the first by name has the namespace"
+        yield Standing(NAMESPACES_CLEAR, holds=False, reason="ListedTwice", message=message)
+
+    def _some(self, writes: list[Write]) -> list[Write]:
+        """So many as one turn may write: what is wrong first, then going on where the last one ended."""
+        if len(writes) <= WRITES_A_TURN:
+            return writes
+        start = self._next % len(writes)
+        self._next = start + WRITES_A_TURN
+        in_turn = writes[start:] + writes[:start]
+        return sorted(in_turn, key=lambda one: trouble(one) is None)[:WRITES_A_TURN]
+
+    async def _write_all(self, writes: list[Write]) -> None:
+        queued = iter(writes)
+
+        async def work() -> None:
+            for one in queued:
+                await self._write(one)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(WRITES_AT_ONCE, len(writes))):
+                group.create_task(work())
+
+    async def _write(self, write: Write) -> None:
+        if not self.may_write():
+            return
+        metadata = write.queue.metadata
+        body = status_patch(write.status, metadata.resource_version)
+        try:
+            await self.client.patch(resources.FLEET_QUEUES, metadata.name, body, subresource="status")
+            problem = self.book.problems.get(QueueName(metadata.name))
+            if problem is not None:
+                self._told_of_unreadable[metadata.uid] = problem
+            await self._write_event(write)
+        except (Conflict, NotFound):
+            # It is newer than we know, or gone: the next turn sees it as it is.
+            self._known_troubles = None
+        except KubeError as failed:
+            extra = {"queue": metadata.name, "problem": str(failed)}
+            LOG.warning("a queue's status was not written", extra=extra)
+
+    async def _write_event(self, write: Write) -> None:
+        """What is wrong with a queue, where that is news."""
+        wrong = trouble(write)
+        if wrong is None:
+            return
+        self._numbers += 1
+        metadata, moment = write.queue.metadata, self.client.clock.now()
+        name = f"{metadata.name[:200]}.{int(moment.timestamp() * 1e6):x}.q{self._numbers:x}"
+        said = EventText("Warning", wrong.reason, "Reading", wrong.message)
+        body = queue_event(metadata.name, metadata.uid, said, self.instance, name, moment)
+        await self.client.create(resources.EVENTS, body, name=name, namespace=EVENTS_OF_QUEUES)
+
+
+def trouble(write: Write) -> Condition | None:
+    """What a write says anew of why a queue is not in force; None where it says no such thing."""
+    found = {one.type: one for one in write.status.conditions}.get(ACTIVE)
+    if found is None or found.status != "False" or found.reason not in TROUBLES:
+        return None
+    before = {one.type: one for one in status_of(write.queue).conditions}.get(ACTIVE)
+    told = None if before is None else (before.status, before.reason, before.message)
+    return None if told == (found.status, found.reason, found.message) else found
+
+
+def _active(name: QueueName, bar: QueueBar | None) -> Standing:
+    words = None if bar is None else BARS.get(bar.why)
+    if bar is None or words is None:
+        return Standing(ACTIVE, holds=True, reason=IN_FORCE, message="its quotas are in force")
+    reason, message = words
+    who = "the queue" if bar.queue == name else f"{bar.queue}, above it,"
+    return Standing(ACTIVE, holds=False, reason=reason, message=message.format(queue=who))

@@ -1,0 +1,227 @@
+"""What follows from a picture of a cluster: the engine decides, everything it says comes true, time passes.
+
+Binds are confirmed at once; whoever is evicted has ended at once and waits again if a controller makes it
+anew. Then time goes from one thing that is due to the next: pods that are being deleted end, those that say
+how long they run end then, and the engine is asked again when it wants to be. The engine is that of the live
+scheduler, with its search for victims.
+"""
+
+import enum
+import heapq
+
+import msgspec
+
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.pods.pod_book import started_at_us
+from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
+from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, Rejected, RequeueAfter
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.quota.report import QueueUse
+from gpufleet.engine.scheduler import Engine
+from gpufleet.kube.codec.times import microseconds
+from gpufleet.model.errors import InputError, InternalError
+from gpufleet.model.identifiers import GangName, NodeName, PodUid
+from gpufleet.model.pod import Pod
+
+ROUNDS_MAX = 10_000
+"""Rounds of decisions at one moment: more than any cluster needs unless decisions go in circles."""
+
+MOMENTS_MAX = 1_000
+HORIZON_US = 7 * 86_400 * 10**6
+
+
+class Running(msgspec.Struct, frozen=True):
+    """Where a pod runs, and since when; None since before the picture."""
+
+    node: NodeName
+    since_us: int | None = None
+
+
+class Eviction(msgspec.Struct, frozen=True):
+    """Who was evicted for whom; ``again`` is the pod that its controller made in its place."""
+
+    at_us: int
+    beneficiary: str
+    reason: str
+    again: PodUid | None
+
+
+class State(enum.Enum):
+    """How a pod ends up."""
+
+    RUNS = "runs"
+    STARTS = "starts"
+    WAITS = "waits"
+    EVICTED = "evicted"
+    ABSENT = "absent"
+
+
+class Course:
+    """One engine on one picture, from its moment on."""
+
+    def __init__(self, facts: Facts, now_us: int) -> None:
+        self.facts = facts
+        self.now_us = self.at_us = now_us
+        self.engine = Engine(find_policy(facts.settings.policy))
+        self.meanings: dict[PodUid, Pod] = {}
+        self.running: dict[PodUid, Running] = {}
+        self.finished: dict[PodUid, Running] = {}
+        self.evicted: dict[PodUid, Eviction] = {}
+        self.rejected: list[str] = []
+        self.cut = False
+        self._ends: list[tuple[int, PodUid]] = []
+        self._due_us: int | None = None
+        self._take_in()
+        for wave in facts.waves:
+            self._happen(wave)
+        self.usage: tuple[QueueUse, ...] = self.engine.queue_report()
+        self._let_time_pass()
+
+    def _take_in(self) -> None:
+        for uid, entry in self.facts.pods.entries.items():
+            if entry.meaning is None:
+                continue
+            self.meanings[uid] = entry.meaning
+            if entry.place is Place.PLACED:
+                self.running[uid] = Running(entry.node)
+                self._ends_at(uid, leaves_at_us(entry))
+                self._finishes(uid, entry.meaning, started_at_us(entry.object))
+
+    def _ends_at(self, uid: PodUid, end_us: int | None) -> None:
+        if end_us is not None:
+            heapq.heappush(self._ends, (max(end_us, self.now_us), uid))
+
+    def _finishes(self, uid: PodUid, pod: Pod, started_at_us: int | None) -> None:
+        """A pod that says how long it runs ends then; of one that runs longer nobody knows when."""
+        if pod.run_time_us is not None:
+            end_us = (self.at_us if started_at_us is None else started_at_us) + pod.run_time_us
+            self._ends_at(uid, end_us if end_us > self.now_us else None)
+
+    def _happen(self, events: list[Event]) -> None:
+        """These events, now, and all that follows from them at this moment."""
+        for _ in range(ROUNDS_MAX):
+            said = self.engine.step(self.at_us, events)
+            events = [follows for one in said for follows in self._carry_out(one)]
+            if not events:
+                return
+        raise InternalError(f"decisions at {self.at_us} microseconds come to no end")
+
+    def _carry_out(self, said: AnyInstruction) -> list[Event]:
+        match said:
+            case Bind(uid, node, devices):
+                self.running[uid] = Running(node, self.at_us)
+                self._finishes(uid, self.meanings[uid], self.at_us)
+                return [PodBound(self.meanings[uid], node, devices, self.at_us)]
+            case Evict(uid, beneficiary, reason):
+                return self._evict(uid, str(beneficiary or ""), reason)
+            case Rejected(subject, problem):
+                self.rejected.append(f"{subject}: {problem}")
+            case Learn():
+                return [self.engine.study()]
+            case RequeueAfter(due_us):
+                self._due_us = due_us
+        return []
+
+    def _evict(self, uid: PodUid, beneficiary: str, reason: str) -> list[Event]:
+        pod = self.meanings[uid]
+        self.running.pop(uid, None)
+        origin = PodUid(uid.partition("~")[0])
+        entry = self.facts.pods.entries.get(origin)
+        again = None
+        events: list[Event] = [PodRemoved(uid)]
+        if entry is not None and entry.object.metadata.controller is not None:
+            again = PodUid(f"{origin}~{len(self.evicted) + 1}")
+            self.meanings[again] = msgspec.structs.replace(
+                pod, uid=again, created_at_us=self.at_us, leaving=False
+            )
+            events.append(PodAdded(self.meanings[again]))
+        self.evicted[uid] = Eviction(self.at_us, beneficiary, reason, again)
+        return events
+
+    def _let_time_pass(self) -> None:
+        """From one thing that is due to the next, until nothing is, or too far away."""
+        for _ in range(MOMENTS_MAX):
+            due_us = self._next_due_us()
+            if due_us is None or due_us > self.now_us + HORIZON_US:
+                return
+            self.at_us = max(self.at_us, due_us)
+            self._due_us = None
+            self._happen(self._ended())
+        self.cut = True
+
+    def _next_due_us(self) -> int | None:
+        dues = [at_us for at_us, _ in self._ends[:1]]
+        return min([*dues, *([] if self._due_us is None else [self._due_us])], default=None)
+
+    def _ended(self) -> list[Event]:
+        events: list[Event] = []
+        while self._ends and self._ends[0][0] <= self.at_us:
+            uid = heapq.heappop(self._ends)[1]
+            running = self.running.pop(uid, None)
+            if running is None:
+                continue
+            if self._is_deleted(uid):
+                del self.meanings[uid]
+            else:
+                self.finished[uid] = running
+            events.append(PodRemoved(uid))
+        return events
+
+    def _is_deleted(self, uid: PodUid) -> bool:
+        entry = self.facts.pods.entries.get(uid)
+        return entry is not None and leaves_at_us(entry) is not None
+
+    def state(self, uid: PodUid) -> State:
+        """How a pod of the picture ends up."""
+        if uid in self.evicted:
+            return State.EVICTED
+        running = self._place(uid)
+        if running is not None:
+            return State.RUNS if running.since_us is None else State.STARTS
+        entry = self.facts.pods.entries.get(uid)
+        waits = uid in self.meanings or (entry is not None and entry.place in {Place.HELD, Place.GATED})
+        return State.WAITS if waits else State.ABSENT
+
+    def _place(self, uid: PodUid) -> Running | None:
+        """Where a pod runs, or ran until it was done."""
+        return self.running.get(uid) or self.finished.get(uid)
+
+    def started(self, uid: PodUid | None) -> Running | None:
+        """Where and when a pod started after the picture; None if it did not."""
+        running = None if uid is None else self._place(uid)
+        return None if running is None or running.since_us is None else running
+
+    def waiting(self) -> list[PodUid]:
+        """All pods that wait in the end, those held back before the engine hears of them too."""
+        elsewhere = (self.running, self.finished, self.evicted)
+        known = [uid for uid in self.meanings if not any(uid in one for one in elsewhere)]
+        aside = (Place.HELD, Place.GATED)
+        return known + [uid for uid, one in self.facts.pods.entries.items() if one.place in aside]
+
+    def why(self, uid: PodUid) -> str:
+        """Why a pod waits in the end; "" where nothing stands in its way."""
+        pod = self.meanings.get(uid)
+        if pod is None:
+            entry = self.facts.pods.entries.get(uid)
+            if entry is None:
+                return ""
+            return "somebody must open its scheduling gates" if entry.held is None else entry.held.message
+        if pod.gang is not None:
+            said = self.engine.explain_gang(GangName(pod.gang))
+            problem = self.facts.gangs.problem(pod.gang)
+            return problem or ("" if said is None else words_for_gang(said, pod.shape))
+        verdict = self.engine.explain(uid)
+        return "" if verdict is None else words_for_pod(verdict, pod.shape)
+
+
+def leaves_at_us(entry: Entry) -> int | None:
+    """When a placed pod that is being deleted will be gone; None for one that stays."""
+    deleted = entry.object.metadata.deletion_timestamp
+    if deleted is None:
+        return None
+    try:
+        return microseconds(deleted)
+    except InputError:
+        return None

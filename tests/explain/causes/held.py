@@ -1,0 +1,141 @@
+"""Causes for which no place is looked for: gates, claims, contradictions, pods that never came."""
+
+from tests.explain.causes.book import cause
+from tests.explain.causes.neighbours import claim, uses
+from tests.scheduler.world import World
+
+SLOT = {"gpufleet.io/gpu-share": "1"}
+
+
+@cause("gated", why="example.com/approval", way="whoever closed the gate opens it")
+def a_gate_is_closed(world: World) -> None:
+    world.node("a")
+    world.pod("p", schedulingGates=[{"name": "example.com/approval"}])
+
+
+@cause("resource-claim", why="resource claims (gpu)", way="leave resourceClaims out")
+def a_claim_of_devices(world: World) -> None:
+    world.node("a")
+    world.pod("p", gpus=0, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}])
+
+
+@cause("claim-missing", why="claim datta is not there", way="did you mean data?")
+def a_misspelt_claim(world: World) -> None:
+    world.node("a")
+    claim(world, "data", kind="none")
+    world.pod("p", **uses("datta"))
+
+
+@cause("claim-unbound", why="claim data is not bound to a volume yet", way="names no storageClassName")
+def a_claim_without_a_class(world: World) -> None:
+    world.node("a")
+    claim(world, "data")
+    world.pod("p", **uses("data"))
+
+
+@cause("class-missing", why="claim data names class fast-sdd", way="did you mean fast-ssd?")
+def a_misspelt_storage_class(world: World) -> None:
+    world.node("a")
+    world.add(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "fast-ssd"},
+            "provisioner": "disk.example.com",
+        }
+    )
+    claim(world, "data", kind="fast-sdd")
+    world.pod("p", **uses("data"))
+
+
+@cause("malformed", why="gpufleet.io/gpu-fraction", way="correct that field")
+def a_fraction_that_is_no_number(world: World) -> None:
+    world.node("a", shares=True)
+    world.pod("p", gpus=0, annotations={"gpufleet.io/gpu-fraction": "half"}, resources=SLOT)
+
+
+@cause("malformed", why="another share than", way="correct that field")
+def two_ways_of_sharing_that_differ(world: World) -> None:
+    world.node("a", shares=True)
+    annotations = {"gpufleet.io/gpu-fraction": "0.5", "gpu-fraction": "0.25"}
+    world.pod("p", gpus=0, annotations=annotations, resources=SLOT)
+
+
+@cause("malformed", why="a pod in two groups", way="correct that field")
+def two_gangs_at_once(world: World) -> None:
+    world.node("a")
+    annotations = {"gpufleet.io/gang": "one", "pod-group-name": "two"}
+    world.pod("p", annotations=annotations)
+
+
+@cause("malformed", why="a share of a GPU without its slot", way="correct that field")
+def a_fraction_without_its_slot(world: World) -> None:
+    world.node("a", shares=True)
+    world.pod("p", gpus=0, annotations={"gpufleet.io/gpu-fraction": "0.5"})
+
+
+@cause(
+    "foreign", why="its schedulerName is default-scheduler", way="make it anew with schedulerName: gpufleet"
+)
+def another_schedulers_pod(world: World) -> None:
+    world.node("a")
+    world.pod("p", schedulerName="default-scheduler")
+
+
+def job(world: World, note: str = "", **spec: object) -> None:
+    """A Job without pods, and the event of its controller."""
+    metadata = {"name": "train", "namespace": "default", "uid": "job-uid"}
+    world.add(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"parallelism": 2, **spec}}
+    )
+    if note:
+        world.add(
+            {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "metadata": {"name": "train.1", "namespace": "default"},
+                "reason": "FailedCreate",
+                "note": note,
+                "regarding": {"kind": "Job", "namespace": "default", "name": "train"},
+            }
+        )
+
+
+@cause(
+    "quota",
+    why="quota team refuses its pods: requests.nvidia.com/gpu: 6 of 8 are used, and a pod asks for 4",
+    way="raise the ResourceQuota team",
+    asks="job/train",
+)
+def a_quota_is_full(world: World) -> None:
+    world.node("a")
+    job(
+        world,
+        'Error creating: pods "train-x" is forbidden: exceeded quota: team, requested: '
+        "requests.nvidia.com/gpu=4, used: requests.nvidia.com/gpu=6, limited: requests.nvidia.com/gpu=8",
+    )
+
+
+@cause("quota", why="only lets pods in that say requests.cpu", way="write requests.cpu", asks="train")
+def a_quota_wants_more_said(world: World) -> None:
+    world.node("a")
+    job(
+        world,
+        'Error creating: pods "train-x" is forbidden: failed quota: team: must specify '
+        "requests.cpu for: main",
+    )
+
+
+@cause("admission", why="violates PodSecurity", way="correct what the message names", asks="train")
+def an_admission_rule_refuses(world: World) -> None:
+    world.node("a")
+    job(
+        world,
+        'Error creating: pods "train-x" is forbidden: violates PodSecurity "restricted:latest": privileged',
+    )
+
+
+@cause("suspended", why="it is suspended", way="kubectl patch job train", asks="train")
+def a_job_is_suspended(world: World) -> None:
+    world.node("a")
+    job(world, suspend=True)

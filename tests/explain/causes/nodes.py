@@ -1,0 +1,227 @@
+"""Causes of nodes that do not suit: models, counts, labels, taints, cordons."""
+
+from typing import Any
+
+from gpufleet.simulation.admission import SCHEDULER_USER
+from tests.explain.causes.book import cause, report
+from tests.scheduler.world import World
+
+SLOT = {"gpufleet.io/gpu-share": "1"}
+
+
+@cause("gpu-model", why="no node has a GPU of the model", way="H100-80GB (8)")
+def a_model_that_the_cluster_has_not(world: World) -> None:
+    world.node("a")
+    world.pod("p", annotations={"nvidia.com/use-gputype": "B200"})
+
+
+@cause("gpu-model", why="no node has a GPU of the model H10-80GB", way="did you mean H100-80GB?")
+def a_misspelt_model(world: World) -> None:
+    world.node("a")
+    world.pod("p", annotations={"nvidia.com/use-gputype": "H10-80GB"})
+
+
+@cause("no-gpu", why="no node of the cluster has a GPU", way="device plugin")
+def a_cluster_without_gpus(world: World) -> None:
+    world.node("a", gpus=0, devices=False)
+    world.pod("p")
+
+
+@cause("gpu-count", why="it asks for 16 GPUs on one node, and the largest have 8", way="at most 8 in one pod")
+def more_gpus_than_any_node_has(world: World) -> None:
+    world.node("a")
+    for number in range(5):
+        world.node(f"cpu-{number}", gpus=0, devices=False)
+    world.pod("p", gpus=16)
+
+
+@cause("gpu-count", why="besides, 1 node would do, but for a taint", way="at most 8")
+def too_many_gpus_behind_a_taint(world: World) -> None:
+    world.node("a", taints=[{"key": "gpu", "value": "true", "effect": "NoSchedule"}])
+    world.node("cpu", gpus=0, devices=False)
+    world.pod("p", gpus=16)
+
+
+@cause(
+    "taint",
+    why="nvidia.com/gpu=present:NoSchedule",
+    way="{key: nvidia.com/gpu, operator: Equal, value: present, effect: NoSchedule}",
+)
+def a_pool_is_tainted(world: World) -> None:
+    for number in range(3):
+        world.node(f"cpu-{number}", gpus=0, devices=False)
+    world.node("a", taints=[{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}])
+    world.pod("p")
+
+
+@cause("node-not-ready", why="a would do, but is not ready", way="kubectl describe node a")
+def a_node_is_not_ready(world: World) -> None:
+    world.node("a", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    world.pod("p")
+
+
+@cause("cordoned", why="a would do, but is cordoned", way="kubectl uncordon a")
+def a_node_is_cordoned(world: World) -> None:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    world.node("a", unschedulable=True, taints=[taint])
+    world.node("cpu", gpus=0, devices=False)
+    world.pod("p")
+
+
+@cause("selector", why="no node has gpu-type In [nvidia-a10]", way="did you mean gpu-type: nvidia-a100?")
+def a_misspelt_value_in_a_selector(world: World) -> None:
+    world.node("a", labels={"gpu-type": "nvidia-a100"})
+    world.pod("p", nodeSelector={"gpu-type": "nvidia-a10"})
+
+
+@cause("selector", why="no node has acelerator In [nvidia-a100]", way="did you mean the label accelerator")
+def a_misspelt_label_in_a_selector(world: World) -> None:
+    world.node("a", labels={"accelerator": "nvidia-a100"})
+    world.pod("p", nodeSelector={"acelerator": "nvidia-a100"})
+
+
+@cause("selector", why="it may only run on cpu", way="let it also run on a")
+def a_selector_that_picks_nodes_without_gpus(world: World) -> None:
+    world.node("a", labels={"node-type": "gpu"})
+    world.node("cpu", gpus=0, devices=False, labels={"node-type": "cpu"})
+    world.pod("p", nodeSelector={"node-type": "cpu"})
+
+
+@cause(
+    "selector",
+    why="no node has topology.kubernetes.io/zone In [c]",
+    way="nodes have topology.kubernetes.io/zone as a and b",
+)
+def an_affinity_to_a_zone_that_is_not_there(world: World) -> None:
+    for zone in ("a", "b"):
+        world.node(f"node-{zone}", labels={"topology.kubernetes.io/zone": zone})
+    term = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["c"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    world.pod("p", affinity=affinity)
+
+
+@cause("gpu-sharing", why="parts of GPUs need a NodeDevices report, and a has none", way="ask for whole GPUs")
+def a_fraction_where_no_agent_reports_devices(world: World) -> None:
+    world.node("a", devices=False, shares=True)
+    world.pod("p", gpus=0, annotations={"gpufleet.io/gpu-fraction": "0.5"}, resources=SLOT)
+
+
+@cause("no-nodes", why="the cluster has no nodes", way="gpufleet up")
+def a_cluster_without_nodes(world: World) -> None:
+    world.pod("p")
+
+
+@cause("gpu-unreported", why="spec.devices[0].sharing: unknown, found 'half'", way="correct that field")
+def the_only_node_has_a_report_that_cannot_be(world: World) -> None:
+    world.node("a", devices=False)
+    report(world, "a", [{"id": "GPU-a-0", "model": "H100-80GB", "sharing": "half"}])
+    world.pod("p")
+
+
+@cause("node-unreadable", why="status.allocatable[cpu]: not a quantity", way="correct that field")
+def the_only_node_has_an_amount_that_cannot_be(world: World) -> None:
+    world.node("a", devices=False)
+    node = {**world.objects("/api/v1/nodes")[0], "status": {"allocatable": {"cpu": "many"}}}
+    world.server.store.put(("", "nodes"), ("", "a"), node, at_s=0.0, user="older-server")
+    world.pod("p")
+
+
+def holds(world: World, node: str, *ids: str) -> None:
+    """A pod that runs there and was granted these whole GPUs."""
+    devices = ",".join(f'{{"id":"{one}","kind":"whole","gpuMilli":1000}}' for one in ids)
+    grant = f'{{"v":1,"epoch":0,"containers":{{"main":[{devices}]}}}}'
+    limits = {"nvidia.com/gpu": str(len(ids))}
+    spec = {"nodeName": node, "schedulerName": "gpufleet"}
+    container = {"name": "main", "image": "x", "resources": {"limits": limits}}
+    metadata = {"name": f"{node}-user", "annotations": {"gpufleet.io/grant": grant}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {**spec, "containers": [container]},
+    }
+    world.server.add(pod, SCHEDULER_USER)
+
+
+@cause("gpu-unreported", why="there is no NodeDevices of that name", way="see whether gpufleet's agent runs")
+def the_report_of_the_only_node_was_deleted(world: World) -> None:
+    world.node("a", devices=False)
+    holds(world, "a", "GPU-a-0")
+    world.pod("p")
+
+
+@cause("gpu-unreported", why="the server does not serve nodedevices", way="helm upgrade")
+def the_kind_of_reports_was_deleted(world: World) -> None:
+    world.server.withdraw("gpufleet.io", "nodedevices")
+    world.node("a", devices=False)
+    holds(world, "a", "GPU-a-0")
+    world.pod("p")
+
+
+@cause("gpu-unreported", why="there is no NodeDevices of that name", way="gpufleet.io/GPUHealthy")
+def the_agent_of_the_only_node_does_not_report(world: World) -> None:
+    world.node("a", devices=False)
+    told = {"type": "gpufleet.io/GPUHealthy", "status": "True", "reason": "AllHealthy"}
+    world.request("PATCH", "/api/v1/nodes/a/status", {"status": {"conditions": [told]}})
+    world.pod("p")
+
+
+@cause("gpu-busy", why="a", way="a-user")
+def a_node_with_a_report_is_full_and_another_has_none(world: World) -> None:
+    world.node("a", gpus=1)
+    holds(world, "a", "GPU-a-0")
+    world.node("b", devices=False)
+    holds(world, "b", "GPU-b-0")
+    world.pod("p")
+
+
+def needing(image: str) -> dict[str, Any]:
+    """The containers of a pod with one GPU and this image."""
+    container = {"name": "main", "image": image, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    return {"containers": [container]}
+
+
+@cause(
+    "cuda-driver",
+    why="it needs CUDA 13.0.1 (image nvidia/cuda:13.0.1-base), and the driver of a (470.82.01) is too old",
+    way="update the driver to 580.65.06 or newer",
+)
+def an_image_that_the_driver_does_not_run(world: World) -> None:
+    world.node("a", labels={"nvidia.com/cuda.driver-version.full": "470.82.01"})
+    world.node("cpu", gpus=0, devices=False)
+    world.pod("p", **needing("nvidia/cuda:13.0.1-base"))
+
+
+@cause(
+    "cuda-driver",
+    why="CUDA 12.4 (annotation gpufleet.io/cuda-version), and the drivers of a (390.157) and b (390.157)",
+    way='gpufleet.io/cuda-version: "any"',
+)
+def an_annotation_for_a_newer_cuda(world: World) -> None:
+    for name in ("a", "b"):
+        world.node(name, labels={"nvidia.com/cuda.driver-version.full": "390.157"})
+    world.pod("p", annotations={"gpufleet.io/cuda-version": "12.4"})
+
+
+@cause("gpu-uncounted", why="the kubelet of a counts no GPU", way="see whether gpufleet's agent runs there")
+def a_kubelet_that_counts_no_gpu(world: World) -> None:
+    world.node("a", gpus=0, devices=False)
+    world.report("a", gpus=2)
+    world.pod("p")
+
+
+@cause("gpu-foreign", why="GPU-a-0 on a ('a program of the machine')", way="end what holds it")
+def a_gpu_that_a_program_of_the_machine_holds(world: World) -> None:
+    world.node("a", gpus=1, devices=False)
+    device = {"id": "GPU-a-0", "model": "NVIDIA-H100-80GB-HBM3", "memoryMiB": 81559, "sharing": "whole"}
+    holder = {"device": "GPU-a-0", "foreign": "a program of the machine"}
+    world.add(
+        {
+            "apiVersion": "gpufleet.io/v1alpha1",
+            "kind": "NodeDevices",
+            "metadata": {"name": "a"},
+            "spec": {"devices": [device], "holders": [holder]},
+        }
+    )
+    world.pod("p")
