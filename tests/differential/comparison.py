@@ -7,7 +7,7 @@ from gpufleet.kube.client import Client
 from gpufleet.localkube.cluster import LocalCluster
 from tests.differential import ours, server, theirs
 from tests.differential.cases import Case, Manifest, as_yaml, path_of
-from tests.differential.ours import EngineAnswer
+from tests.differential.ours import Judgement
 from tests.differential.theirs import Answer
 
 
@@ -17,7 +17,7 @@ class Question:
 
     case: Case
     pod: Manifest
-    ours: EngineAnswer
+    ours: Judgement
     theirs: Answer
 
     @property
@@ -69,7 +69,7 @@ async def compare(cluster: LocalCluster, client: Client, cases: Sequence[Case]) 
 
 
 def questions(
-    cases: Iterable[Case], judged: Mapping[str, EngineAnswer], answers: Mapping[str, Answer]
+    cases: Iterable[Case], judged: Mapping[str, Judgement], answers: Mapping[str, Answer]
 ) -> list[Question]:
     """The answers of both put together."""
     return [

@@ -33,7 +33,7 @@ WAITING = "waiting"
 
 
 @dataclass(frozen=True)
-class EngineAnswer:
+class Judgement:
     """Every reason of every node against a pod; or why no node was even looked at."""
 
     reasons: Mapping[str, tuple[str, ...]]
@@ -64,7 +64,7 @@ async def read(client: Client) -> Reading:
     return Reading(by_case, by_path)
 
 
-def judgements(reading: Reading, cases: Iterable[Case]) -> Mapping[str, EngineAnswer]:
+def judgements(reading: Reading, cases: Iterable[Case]) -> Mapping[str, Judgement]:
     """For each asked pod ("namespace/name") what speaks against each node of its case."""
     found = {}
     for case in cases:
@@ -103,12 +103,12 @@ def _read(picture: Picture, client: Client) -> tuple[list[Event], PodBook]:
     return events, pods
 
 
-def _judge(engine: Engine, entry: Entry | None) -> EngineAnswer:
+def _judge(engine: Engine, entry: Entry | None) -> Judgement:
     """What speaks against a pod, which is there only as long as this is asked."""
     assert entry is not None, "a pod that the server has is not known to us"
     if entry.meaning is None:
         held = entry.held.message if entry.held is not None else entry.place.value
-        return EngineAnswer({}, held)
+        return Judgement({}, held)
     uid = entry.meaning.uid
     engine.step(engine.at_us + STEP_US, [PodAdded(entry.meaning)])
     # Where it was given a place, that was not to be.
@@ -116,4 +116,4 @@ def _judge(engine: Engine, entry: Entry | None) -> EngineAnswer:
     reasons = engine.reasons_by_node(uid)
     assert reasons is not None
     engine.step(engine.at_us, [PodRemoved(uid)])
-    return EngineAnswer({str(node): against for node, against in reasons.items()})
+    return Judgement({str(node): against for node, against in reasons.items()})

@@ -14,7 +14,7 @@ from gpufleet.cuda.requirement import Runtime, check_requirement
 from gpufleet.cuda.toolkit import check_toolkit
 
 
-class EngineAnswer(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True):
     """The answer for an image on a node, and each check behind it."""
 
     image: ImageFacts
@@ -23,7 +23,7 @@ class EngineAnswer(msgspec.Struct, frozen=True):
     checks: tuple[Check, ...]
 
 
-def judge(image: ImageFacts, node: NodeFacts, runtime: Runtime | None = None) -> EngineAnswer:
+def judge(image: ImageFacts, node: NodeFacts, runtime: Runtime | None = None) -> Judgement:
     """Whether the image runs on the node."""
     checks = (
         check_toolkit(image, node),
@@ -31,4 +31,4 @@ def judge(image: ImageFacts, node: NodeFacts, runtime: Runtime | None = None) ->
         check_architecture(image, node),
         check_driver(node),
     )
-    return EngineAnswer(image, node, together(one.answer for one in checks), checks)
+    return Judgement(image, node, together(one.answer for one in checks), checks)
