@@ -4,5 +4,5 @@ Everything is made from what other parts of the agent know already (``known``), 
 for a driver. NVIDIA's cards are told under DCGM's names (``counters``, ``dcgm_series``), AMD's under those of
 AMD's exporter (``amd_series``), and all of them, with the pods that hold them, under our own (``gpu_series``,
 ``pod_series``). Who used how much is worked out in ``held``, ``usage`` and ``energy``. ``exporter`` puts it
-together whenever something changed, and ``server`` sends it.
+together whenever something changed, and ``agent.metrics_page`` sends it.
 """

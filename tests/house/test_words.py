@@ -1,0 +1,86 @@
+"""Names are words of the field: the glossary, the heads of packages and the code say the same."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.project import ROOT, name, python_files, tree
+
+SOURCE = ROOT / "src" / "gpufleet"
+GLOSSARY = ROOT / "docs" / "glossary.md"
+ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<module>[^|`]+)` \|$", re.MULTILINE)
+PACKAGES = [path for path in python_files("src") if path.name == "__init__.py"]
+NAMED = re.compile(r"``([a-z_][\w.]*)``")
+
+
+def rows() -> list[re.Match[str]]:
+    """The rows of the glossary's tables."""
+    return list(ROW.finditer(GLOSSARY.read_text(encoding="utf-8")))
+
+
+def text_of(module: str) -> str:
+    """What a module says, or all modules of a package."""
+    path = SOURCE / module
+    files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def as_words(text: str) -> str:
+    """Code as words in small letters: GangBook and gang_book are both ``gang book``."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
+    return re.sub(r"[\W_]+", " ", apart).lower()
+
+
+def test_every_row_of_the_glossary_has_a_term_a_meaning_and_a_module() -> None:
+    lines = [line for line in GLOSSARY.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    tables = sum(line.startswith("| term |") for line in lines)
+    assert len(rows()) == len(lines) - 2 * tables
+
+
+def test_a_term_is_defined_once_and_each_table_is_in_order() -> None:
+    terms = [row["term"].lower() for row in rows()]
+    assert len(terms) == len(set(terms))
+    for table in GLOSSARY.read_text(encoding="utf-8").split("\n## ")[1:]:
+        here = [row["term"].lower() for row in ROW.finditer(table)]
+        assert here == sorted(here)
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["term"])
+def test_a_term_lives_in_the_module_that_the_glossary_names(row: re.Match[str]) -> None:
+    module = SOURCE / row["module"]
+    assert module.exists(), f"{row['module']} is not there"
+    assert as_words(row["term"]).strip() in as_words(row["module"] + text_of(row["module"]))
+
+
+def names_in(path: Path) -> set[str]:
+    """What a module defines, at any depth."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    found = {node.name for node in ast.walk(tree(path)) if isinstance(node, kinds)}
+    return found | {
+        target.id
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def exists(named: str, package: Path) -> bool:
+    """Whether a dotted name is a module or a definition, seen from a package, its parent or the root."""
+    for base in (package, package.parent, SOURCE, SOURCE.parent):
+        path = base.joinpath(*named.split("."))
+        if path.is_dir() or path.with_suffix(".py").is_file() or list(base.glob(f"{named}.*")):
+            return True
+        module = path.parent.with_suffix(".py")
+        if module.is_file() and path.name in names_in(module):
+            return True
+    return any(named in names_in(module) for module in package.glob("*.py"))
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=name)
+def test_the_head_of_a_package_names_only_what_exists(path: Path) -> None:
+    head = ast.get_docstring(tree(path)) or ""
+    missing = [named for named in NAMED.findall(head) if not exists(named, path.parent)]
+    assert not missing, f"{name(path)} names {missing}, which is not there"
