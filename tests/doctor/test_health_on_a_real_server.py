@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.doctor.kubelets import running_pods
 from tests.doctor.patient import Patient, a_deployment, a_pod
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 BROKEN_ON_PURPOSE = "90-cannot-run.yaml"
 CAUSES = {
     "quota-full": ("ResourceQuota team-serving/serving", "Job team-serving/over-quota"),

@@ -12,7 +12,7 @@ from gpufleet.doctor.checks import all_checks
 from gpufleet.doctor.diagnosis import diagnose
 from tests.doctor.facts_of_text import facts_of
 
-CLUSTERS = Path(__file__).parents[2] / "corpus/clusters"
+CLUSTERS = Path(__file__).parents[1] / "corpus/clusters"
 ARGUED: dict[str, frozenset[str]] = {}
 """Checks that may see a risk in a cluster, and why."""
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from gpufleet.doctor.views.nodes import NodeView, node_views
-from gpufleet.doctor.views.pods import PodView
-from gpufleet.doctor.views.workloads import Workload, workload_titles, workloads_of
+from gpufleet.doctor.objects.nodes import NodeView, node_views
+from gpufleet.doctor.objects.pods import PodView
+from gpufleet.doctor.objects.workloads import Workload, workload_titles, workloads_of
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.manifest import Manifest

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.selectors import accepts
 

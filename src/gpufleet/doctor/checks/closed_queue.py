@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.status import conditions
 from gpufleet.doctor.views.queues import (
     Queues,
     Waiting,
     waiting_in_queues,
 )
-from gpufleet.doctor.views.status import conditions
 from gpufleet.lint.objects.manifest import Manifest
 
 _INTENDED = frozenset({"Held", "Draining", "Stopped"})

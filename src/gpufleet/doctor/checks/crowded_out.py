@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.objects.nodes import NodeView
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.room import Amounts, asked_by, offered_by, shown
 from gpufleet.lint.objects.cluster import tolerations_on
 from gpufleet.lint.objects.pods import PodTemplate

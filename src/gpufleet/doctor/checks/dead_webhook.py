@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.refusals import Ground, Refusal, refusals
 from gpufleet.doctor.views.services import silence
 from gpufleet.lint.objects.manifest import Manifest

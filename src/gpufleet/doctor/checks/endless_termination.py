@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView
-from gpufleet.doctor.views.status import age_s
+from gpufleet.doctor.objects.pods import PodView
+from gpufleet.doctor.objects.status import age_s
 
 _PATIENCE_S = 600.0
 """After the grace period, which the time of deletion already contains."""

@@ -5,12 +5,12 @@ A pod that waits for room is no failure: somebody else has the GPUs.
 
 from collections.abc import Iterator, Sequence
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.growth import COMING_S, may_grow
 from gpufleet.doctor.views.offers import by_claims, offered_names
-from gpufleet.doctor.views.pods import PodView
 from gpufleet.doctor.views.room import (
     CPU,
     MEMORY,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
-from gpufleet.doctor.views.status import age_s
+from gpufleet.doctor.objects.nodes import NodeView
+from gpufleet.doctor.objects.status import age_s
 from gpufleet.doctor.views.waiting import held_up_by
 
 LONG_S = 24 * 3600.0

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.workloads import Workload
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.kube import keys
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark

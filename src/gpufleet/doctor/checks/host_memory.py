@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import ContainerState, PodView
-from gpufleet.doctor.views.status import age_s
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.pods import ContainerState, PodView
+from gpufleet.doctor.objects.status import age_s
 
 _END = "OOMKilled"
 _LATELY_S = 3600.0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import ContainerState, PodView
+from gpufleet.doctor.objects.pods import ContainerState, PodView
 
 _PULLING = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 _CONFIGURATION = frozenset({"CreateContainerConfigError"})

@@ -5,12 +5,12 @@ Rule GPU024 of lint, asked about what waits.
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.status import age_s
 from gpufleet.doctor.views.growth import may_grow
 from gpufleet.doctor.views.queues import is_suspended
-from gpufleet.doctor.views.status import age_s
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.manifest import Manifest

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
 
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.")
 _BEHIND_FINE = 1

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.pods import PodView
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.doctor.views.growth import COMING_S, may_grow
 from gpufleet.doctor.views.offers import by_claims, known_names, offered_names
-from gpufleet.doctor.views.pods import PodView
-from gpufleet.doctor.views.workloads import Workload
 from gpufleet.kube.keys import SHARE_RESOURCES
 from gpufleet.lint.objects.gpu_resources import is_device, is_gpu, is_mig, is_whole_gpu
 from gpufleet.model.label_advice import nearest

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.objects.status import conditions
 from gpufleet.doctor.views.programs import Program, pods_of
 from gpufleet.doctor.views.scalers import gpu_scalers
-from gpufleet.doctor.views.status import conditions
 
 _INSTALL = (
     "helm install keda keda --repo https://kedacore.github.io/charts --namespace keda --create-namespace"

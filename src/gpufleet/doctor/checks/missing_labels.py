@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Part, product_writers, stack_of
 from gpufleet.model.gpu_catalogue import Vendor
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, Unjudged, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.growth import is_joining
-from gpufleet.doctor.views.nodes import NodeView
-from gpufleet.doctor.views.slices import nodes_with_slices
+from gpufleet.doctor.views.offers import nodes_with_slices
 from gpufleet.doctor.views.stack import Daemon, Part, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
 from gpufleet.doctor.views.warnings import warnings_of

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.kube import keys
 from gpufleet.model.label_advice import nearest
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.workloads import Workload
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.model.label_advice import nearest
 
 _CLASS = """\

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.objects.nodes import NodeView
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.waiting import held_up_by
 from gpufleet.kube import keys
 from gpufleet.kube.codec.grant import granted_devices, read_grant

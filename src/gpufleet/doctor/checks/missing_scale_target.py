@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.scalers import gpu_scalers
 from gpufleet.model.label_advice import nearest
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.devices.sharing.chosen import CONFIG_LABEL
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.sharing import Declared, declared_for
 from gpufleet.doctor.views.stack import stack_of
 from gpufleet.doctor.views.waiting import held_up_by

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.workloads import Workload
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.model.label_advice import nearest
 
 _LEAVING = ("metadata", "deletionTimestamp")

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.queues import Queues, Waiting, waiting_in_queues
 from gpufleet.lint.objects import queue_quotas
 from gpufleet.lint.objects.manifest import Manifest

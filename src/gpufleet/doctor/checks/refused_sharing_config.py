@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Layer, Point
 from gpufleet.doctor.checks.missing_sharing_config import failure_of
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.sharing import declared_for
 from gpufleet.doctor.views.stack import stack_of
 from gpufleet.doctor.views.warnings import warnings_of

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Daemon, Part, stack_of
 
 

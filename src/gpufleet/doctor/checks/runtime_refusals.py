@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.warnings import Warned, warnings_of
 
 RECENT_S = 3600.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpufleet.devices.xid import XidAction, xid
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.waiting import held_up_by
 
 _XID = re.compile(r"\bXid (\d+)")

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.status import conditions
-from gpufleet.doctor.views.workloads import Workload
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.status import conditions
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.lint.rule import Remark
 from gpufleet.lint.rules.surge_without_room import RULE
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.status import age_s
 from gpufleet.doctor.views.programs import Program, pods_of
 from gpufleet.doctor.views.queues import KUEUE_GROUP, is_suspended, waiting_in_queues
-from gpufleet.doctor.views.status import age_s
 from gpufleet.kube import keys
 
 _PATIENCE_S = 120.0

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView
-from gpufleet.doctor.views.status import age_s
+from gpufleet.doctor.objects.pods import PodView
+from gpufleet.doctor.objects.status import age_s
 
 RECENT_S = 3600.0
 """What failed longer ago may have been mended since; nobody deletes such pods."""

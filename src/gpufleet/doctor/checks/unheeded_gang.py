@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.doctor.views.programs import Program, pods_of
-from gpufleet.doctor.views.workloads import Workload
 from gpufleet.kube import keys
 
 _HEEDED_BY = {

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.leases import Leases, leases_of
-from gpufleet.doctor.views.pods import PodView
 from gpufleet.kube.keys import SCHEDULER_NAME
 from gpufleet.model.label_advice import nearest
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView, logs_command
+from gpufleet.doctor.objects.pods import PodView, logs_command
 from gpufleet.doctor.views.stack import Part, stack_of
 
 _PATIENCE_S = 180.0

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, Unjudged, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.growth import COMING_S, is_joining, may_grow
-from gpufleet.doctor.views.nodes import NodeView
 from gpufleet.doctor.views.waiting import kept_to
 
 

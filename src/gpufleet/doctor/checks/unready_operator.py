@@ -3,10 +3,10 @@
 import datetime as dt
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.status import age_s, conditions
+from gpufleet.doctor.kubectl import get_command
+from gpufleet.doctor.objects.status import age_s, conditions
 from gpufleet.lint.objects.manifest import Manifest
 
 SLOW_S = 30 * 60.0

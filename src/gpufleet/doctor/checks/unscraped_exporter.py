@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.by_rule import get_command
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.monitoring import GROUP, Monitor, gpu_monitors, is_collected
 from gpufleet.doctor.views.services import pods_behind
 from gpufleet.doctor.views.stack import Part, parts_of

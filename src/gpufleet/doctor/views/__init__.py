@@ -1,1 +1,1 @@
-"""Objects of a cluster as checks read them: what is written of an object, in the words of checks."""
+"""What the facts of a cluster tell about one matter, such as queues or the GPU stack, for several checks."""

@@ -4,10 +4,10 @@ import datetime as dt
 from collections.abc import Callable
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
+from gpufleet.doctor.objects.status import age_s
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.doctor.views.programs import Program, pods_of
-from gpufleet.doctor.views.status import age_s
-from gpufleet.doctor.views.workloads import Workload
 
 COMING_S = 15 * 60.0
 """How long a node may take from the first pod that wants it to its first GPU: machine, driver, plugin."""
@@ -26,8 +26,8 @@ def is_joining(node: NodeView, now: dt.datetime) -> bool:
     return in_cloud and age is not None and age < COMING_S
 
 
-def overdue(facts: Facts) -> Callable[[Facts, Workload], bool]:
+def overdue(facts: Facts) -> Callable[[Workload], bool]:
     """Tells of a workload whether a node for it ought to be there: none comes by itself, or not so late."""
     if not may_grow(facts):
-        return lambda _facts, _workload: True
-    return lambda _, one: any(pod.waits and pod.age_s(facts.now) > COMING_S for pod in one.pods)
+        return lambda _: True
+    return lambda one: any(pod.waits and pod.age_s(facts.now) > COMING_S for pod in one.pods)

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.status import time_of
+from gpufleet.doctor.objects.status import time_of
 from gpufleet.lint.objects.manifest import Manifest
 
 NODE_LEASES = "kube-node-lease"

@@ -1,6 +1,11 @@
-"""Which GPU resources a cluster offers, and under which names."""
+"""Which GPUs a cluster offers: under which names of resources, and by DRA."""
+
+import re
 
 from gpufleet.doctor.facts import Facts
+
+_GPU_DRIVER = re.compile(r"(^|\.)gpu\.(.+\.)?(nvidia|amd|intel)\.com$")
+"""The names under which makers of GPUs publish ResourceSlices, such as gpu.nvidia.com."""
 
 
 def offered_names(facts: Facts) -> frozenset[str]:
@@ -19,3 +24,13 @@ def by_claims(facts: Facts) -> frozenset[str]:
     """Resources that no kubelet counts, because the scheduler makes claims of them (DRA)."""
     names = (one.root.at("spec", "extendedResourceName").text for one in facts.of_kind("DeviceClass"))
     return frozenset(name for name in names if name)
+
+
+def nodes_with_slices(facts: Facts) -> frozenset[str]:
+    """The names of nodes whose GPUs a DRA driver publishes in ResourceSlices: no kubelet counts these."""
+    specs = (one.root.at("spec") for one in facts.of_kind("ResourceSlice"))
+    return frozenset(
+        one.at("nodeName").text or ""
+        for one in specs
+        if one.at("devices").items() and _GPU_DRIVER.search(one.at("driver").text or "")
+    )

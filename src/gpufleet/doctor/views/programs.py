@@ -4,7 +4,7 @@ import enum
 import re
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.objects.pods import PodView
 
 
 class Program(enum.Enum):

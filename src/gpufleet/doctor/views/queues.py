@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.workloads import Workload
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.kube import keys
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.status import conditions
-from gpufleet.doctor.views.workloads import Workload
+from gpufleet.doctor.objects.status import conditions
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.lint.objects.manifest import Manifest
 
 _REASON = "FailedCreate"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.status import Condition, conditions
-from gpufleet.doctor.views.workloads import Workload
+from gpufleet.doctor.objects.status import Condition, conditions
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.lint.objects.manifest import Manifest
 
 CUSTOM, EXTERNAL = "custom.metrics.k8s.io", "external.metrics.k8s.io"

@@ -1,7 +1,7 @@
 """Services as checks read them: which pods they select, and whether anybody answers."""
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.lint.objects.manifest import Manifest
 
 _SERVICE = "kubernetes.io/service-name"

@@ -10,7 +10,7 @@ from gpufleet.devices.sharing.any_format import read_node_sharing
 from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, chosen_key
 from gpufleet.devices.sharing.plan import Fractions, Mig, SharingPlan, replicas_of
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Daemon, Part, Stack
 from gpufleet.kube.codec.cuda import PRODUCT_LABEL
 from gpufleet.lint.objects.gpu_resources import NVIDIA_SHARED

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.objects.nodes import NodeView
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.lint.objects.cluster import node_terms, tolerations_on
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.device_plugins import is_for_other_devices, vendors_of

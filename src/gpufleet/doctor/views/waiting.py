@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.nodes import NodeView
+from gpufleet.doctor.objects.nodes import NodeView
 
 
 def held_up_by(facts: Facts, nodes: Iterable[NodeView]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.status import time_of
+from gpufleet.doctor.objects.status import time_of
 from gpufleet.lint.objects.manifest import Manifest
 
 

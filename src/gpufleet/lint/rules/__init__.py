@@ -27,6 +27,11 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(rule for rule, _ in _modules().values())
 
 
+def rule_of(rule_id: str) -> Rule:
+    """The rule of this id."""
+    return _modules()[rule_id][0]
+
+
 def page(rule_id: str) -> str:
     """The page of a rule, as Markdown."""
     _, module = _modules()[rule_id]

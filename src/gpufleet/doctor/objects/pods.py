@@ -4,7 +4,7 @@ import datetime as dt
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpufleet.doctor.views.status import Condition, age_s, conditions
+from gpufleet.doctor.objects.status import Condition, age_s, conditions
 from gpufleet.kube import keys
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate

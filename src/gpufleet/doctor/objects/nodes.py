@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpufleet.doctor.views.status import Condition, conditions
+from gpufleet.doctor.objects.status import Condition, conditions
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.gpu_resources import amount, is_gpu, is_mig, is_whole_gpu
 from gpufleet.lint.objects.manifest import Manifest

@@ -1,11 +1,14 @@
-"""Parts of the GPU stack that do not get up: which pods of a DaemonSet have what trouble, and who suffers."""
+"""Parts of the GPU stack whose pods crash, cannot pull their image, or do not get ready.
+
+One check for drivers and toolkits, one for device plugins, one for feature discovery and MIG managers.
+"""
 
 import datetime as dt
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Failure, Good, Mend, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.pods import PodView, logs_command
+from gpufleet.doctor.objects.pods import PodView, logs_command
 from gpufleet.doctor.views.stack import Daemon, Part, Stack, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
 
@@ -101,3 +104,51 @@ def _starts_on_gpu(pod: PodView) -> bool:
 def _titles_on(daemon: Daemon, names: set[str]) -> Iterator[str]:
     """Pods of another part on the same nodes: what stands on this one fails with it."""
     return (pod.title for pod in daemon.pods if pod.node in names)
+
+
+def drivers(facts: Facts) -> Iterator[Failure | Good]:
+    """DaemonSets that bring the driver, and those that bring the container toolkit alone."""
+    yield from failures_of(facts, Part.DRIVER)
+    yield from failures_of(facts, Part.TOOLKIT, frozenset({Part.DRIVER}))
+
+
+def plugins(facts: Facts) -> Iterator[Failure | Good]:
+    """Device plugins."""
+    yield from failures_of(facts, Part.PLUGIN)
+
+
+def discovery(facts: Facts) -> Iterator[Failure | Good]:
+    """DaemonSets that discover features or lay out MIG, and are no device plugin at the same time."""
+    yield from failures_of(facts, Part.FEATURES, frozenset({Part.PLUGIN}))
+    yield from failures_of(facts, Part.MIG_MANAGER, frozenset({Part.PLUGIN, Part.FEATURES}))
+
+
+CHECKS = (
+    Check(
+        "driver-failing",
+        Point.STACK,
+        Layer.DRIVER,
+        "Drivers and toolkits that run as pods are well",
+        "Without driver and toolkit no other part of the stack sees a GPU.",
+        drivers,
+        ("DaemonSet", "Pod"),
+    ),
+    Check(
+        "plugin-failing",
+        Point.STACK,
+        Layer.STACK,
+        "Device plugins are well",
+        "While the plugin of a node is down, the kubelet gives none of its GPUs to new pods.",
+        plugins,
+        ("DaemonSet", "Pod"),
+    ),
+    Check(
+        "discovery-failing",
+        Point.STACK,
+        Layer.STACK,
+        "Feature discovery and MIG managers are well",
+        "Selectors match labels that discovery writes; without it new nodes have none.",
+        discovery,
+        ("DaemonSet", "Pod"),
+    ),
+)

@@ -6,7 +6,7 @@ A Deployment is one workload, and neither its ReplicaSets nor its pods are other
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpufleet.doctor.views.pods import PodView
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.lint.objects.manifest import Manifest
 
 _DONE = frozenset({"Complete", "Failed", "Succeeded", "Finished", "Completed"})

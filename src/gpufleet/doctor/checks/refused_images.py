@@ -1,0 +1,107 @@
+"""GPU workloads whose image needs a newer driver, or other GPUs, than nodes have that may take them.
+
+One check is for images that no such node runs, one for images that some of them run.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpufleet.cuda import answer as cuda
+from gpufleet.cuda.architecture import check_architecture
+from gpufleet.cuda.image import ImageFacts
+from gpufleet.cuda.node import NodeFacts
+from gpufleet.cuda.requirement import check_requirement
+from gpufleet.cuda.toolkit import check_toolkit
+from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.objects.workloads import Workload
+from gpufleet.lint.objects.images_on_nodes import cuda_containers, image_facts
+from gpufleet.lint.objects.node_facts import node_facts
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An image that some nodes refuse. ``others`` is how many of its nodes do not."""
+
+    workload: Workload
+    container: str
+    image: str
+    refusing: tuple[str, ...]
+    others: int
+    check: cuda.Check
+
+
+def refusals_of(facts: Facts) -> Iterator[Refusal]:
+    """Each container of a workload whose image a node surely does not run."""
+    # Workloads that may go to the same nodes are given the same tuple of them.
+    known: dict[int, dict[NodeFacts, list[str]]] = {}
+    for work in facts.gpu_workloads:
+        for template in work.manifest.templates:
+            nodes = facts.cluster.candidates(template)
+            by_facts = known.setdefault(id(nodes), {})
+            for node in () if by_facts else nodes:
+                by_facts.setdefault(node_facts(node), []).append(node.name)
+            for container in cuda_containers(template):
+                image = image_facts(container)
+                refused = [(names, no) for one, names in by_facts.items() if (no := _refused(image, one))]
+                if refused:
+                    names = tuple(name for some, _ in refused for name in some)
+                    yield Refusal(
+                        work, container.name, image.name, names, len(nodes) - len(names), refused[0][1]
+                    )
+
+
+def _refused(image: ImageFacts, node: NodeFacts) -> cuda.Check | None:
+    """The first check that says no."""
+    checks = [check_toolkit(image, node), check_requirement(image, node)]
+    # Of an image that may be none of CUDA, no card can be said to be wrong.
+    if image.toolkit() is not None:
+        checks.append(check_architecture(image, node))
+    return next((one for one in checks if one.answer is cuda.Answer.NO), None)
+
+
+def nowhere(facts: Facts) -> Iterator[Failure]:
+    """Each container whose image no node runs that may take it."""
+    yield from (_failure(one) for one in refusals_of(facts) if not one.others)
+
+
+def somewhere(facts: Facts) -> Iterator[Failure]:
+    """Each container whose image some of these nodes run, and others do not."""
+    yield from (_failure(one) for one in refusals_of(facts) if one.others)
+
+
+def _failure(one: Refusal) -> Failure:
+    where = "any node that may take it" if not one.others else listed(one.refusing)
+    return Failure(
+        f"{one.workload.title}: container {one.container} does not run on {where}: {one.check.reason}",
+        (one.workload.title,),
+        (
+            f"image: {one.image}",
+            f"{listed(one.refusing)}: refused; {one.others} nodes take it or are not known",
+        ),
+        (Mend("; or ".join(one.check.ways_out), "kubectl get nodes -L nvidia.com/cuda.driver-version.full"),),
+        one.workload.affects,
+    )
+
+
+CHECKS = (
+    Check(
+        "image-runs-nowhere",
+        Point.STACK,
+        Layer.START,
+        "Images run with the drivers and GPUs of their nodes",
+        "A CUDA that the driver does not know, or that has no code for the GPU, ends at the first call.",
+        nowhere,
+        ("Node",),
+    ),
+    Check(
+        "image-runs-somewhere",
+        Point.STACK,
+        Layer.START,
+        "Images run on every node that may take them",
+        "Whether such a pod works is decided by where it lands.",
+        somewhere,
+        ("Node",),
+        Grade.RISK,
+    ),
+)
