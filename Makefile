@@ -110,11 +110,11 @@ soak-security: kube ## Hostile tenants and faults together on a real API server 
 
 .PHONY: kube-pin
 kube-pin: setup ## Pin the Go modules of another Kubernetes (VERSION=1.36.3; needs Go)
-	@$(BIN)/python -m gpufleet.localkube.pin_modules $(VERSION)
+	@$(BIN)/python -m gpufleet.localkube.programs.pin_modules $(VERSION)
 
 .PHONY: digest-pin
 digest-pin: setup ## Pin the digests of official downloads, to be compared with a second source (VERSION=1.36.3)
-	@$(BIN)/python -m gpufleet.localkube.pin_digests $(VERSION)
+	@$(BIN)/python -m gpufleet.localkube.programs.pin_digests $(VERSION)
 
 SOAK_SEEDS ?= 200
 SOAK_FROM ?= 1

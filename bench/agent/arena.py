@@ -20,12 +20,14 @@ import msgspec
 
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as plugin_api
 from gpufleet.agent.kubelet.kubelet_api import pod_resources_pb2
-from gpufleet.localkube import binaries, child, manifests
+from gpufleet.localkube import manifests
 from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options, needed_programs
-from gpufleet.localkube.progress import ToPerson
-from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
+from gpufleet.localkube.processes import child
+from gpufleet.localkube.programs import binaries
+from gpufleet.localkube.programs.progress import ToPerson
+from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.localkube.simulated_nodes import NODES, SimulatedNodes, gpu_model, node
 from gpufleet.model.errors import WorldError
 from tests.agent.small_kubelet import SmallKubelet

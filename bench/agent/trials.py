@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import msgspec
 
 from bench.agent.arena import NODE, PORT, Running, plugin_calls
-from gpufleet.agent.gpus.simulation_door import tell
+from gpufleet.agent.gpus.simulation_control import tell
 from gpufleet.devices.simulated.orders import RaiseXid, Reset
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 
 SCRAPES = 500

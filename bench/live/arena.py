@@ -23,13 +23,14 @@ from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.resources import Kind
-from gpufleet.localkube import binaries, manifests, simulated_nodes
-from gpufleet.localkube.api import Api
+from gpufleet.localkube import manifests, simulated_nodes
+from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import CLIENTS, Options, needed_programs
-from gpufleet.localkube.errors import ClusterError
-from gpufleet.localkube.progress import ToPerson
-from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
+from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.programs import binaries
+from gpufleet.localkube.programs.progress import ToPerson
+from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.model.errors import WorldError
 

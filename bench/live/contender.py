@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
-from gpufleet.localkube import child
-from gpufleet.localkube.child import Child
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.processes import child
+from gpufleet.localkube.processes.child import Child
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # kube-scheduler's own default of 50 requests a second would make the comparison a formality.

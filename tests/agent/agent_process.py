@@ -3,8 +3,8 @@
     agent = AgentProcess(cluster, folder, machine, sharing)
     with agent.away(): ...        dead at once, back at the end
 
-The node's own keeper would start it again at once, and ever later. It finds the kubelet by the node's view of
-files; with ``boot_id`` it reads another one than the machine's, in a view of its own.
+The node's own registrar would start it again at once, and ever later. It finds the kubelet by the node's view
+of files; with ``boot_id`` it reads another one than the machine's, in a view of its own.
 """
 
 import subprocess

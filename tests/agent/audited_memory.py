@@ -2,7 +2,7 @@
 
 import itertools
 
-from gpufleet.agent.known import NodePod
+from gpufleet.agent.state.node_state import NodePod
 from gpufleet.auditor.audit import Audit
 from gpufleet.auditor.finding import Finding
 from gpufleet.auditor.record import PODS, Document, Write

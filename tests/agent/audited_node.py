@@ -4,7 +4,7 @@
     audit.look(); ... audit.look()
     assert audit.verdict(kubelet=held, told=told) == []
 
-Only how the witnesses are asked is here; how they are judged is ``gpufleet.auditor``, which shares nothing
+Only how the sources are asked is here; how they are judged is ``gpufleet.auditor``, which shares nothing
 with the agent and the scheduler.
 """
 
@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from gpufleet.agent.known import Held
+from gpufleet.agent.state.node_state import Held
 from gpufleet.auditor import pods
 from gpufleet.auditor.audit import Audit
 from gpufleet.auditor.finding import Finding

@@ -17,15 +17,15 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from gpufleet.agent.errors import KubeletError
-from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet.kubelet_checkpoint import read_record
+from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.plugin import cdi
 from gpufleet.agent.plugin.share_files import ShareGiven, read_given
+from gpufleet.agent.state.errors import KubeletError
+from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.keys import GPU_SHARE
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.model.grant import GrantedDevice
@@ -210,7 +210,7 @@ class Churn:
         if from_s >= self._lists_all_from_s:
             with contextlib.suppress(KubeletError):
                 held = asyncio.run(PodResources(node.pod_resources_socket).list())
-        record = read_record(node.kubelet_socket_dir)
+        record = read_checkpoint(node.kubelet_socket_dir)
         files = self.files()
         return Moment(from_s, now_s(), held, record, files, self._reported_milli())
 

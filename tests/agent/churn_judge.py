@@ -15,9 +15,9 @@ from itertools import groupby
 
 import msgspec
 
-from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
+from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
 from gpufleet.agent.plugin.share_files import ShareGiven
+from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.model.grant import GrantedDevice
 
@@ -52,7 +52,7 @@ class Moment(msgspec.Struct, frozen=True):
     from_s: float
     to_s: float
     held: tuple[Held, ...] | None
-    record: tuple[Recorded, ...]
+    record: tuple[CheckpointEntry, ...]
     files: dict[str, ShareGiven]
     reported_milli: dict[str, int]
 
@@ -146,7 +146,7 @@ def against_moment(told: Mapping[str, Told], names: Mapping[str, str], moment: M
                 yield f"at {moment.from_s:.2f} s PodResources has {listed} for pod {uid}, the record {slots}"
 
 
-def _shared_slots(entries: Iterable[Recorded]) -> Iterator[str]:
+def _shared_slots(entries: Iterable[CheckpointEntry]) -> Iterator[str]:
     """Slots that two of these hold."""
     owner: dict[str, str] = {}
     for entry in entries:

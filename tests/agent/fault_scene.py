@@ -17,18 +17,18 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.errors import KubeletError
-from gpufleet.agent.kubelet.kubelet_checkpoint import read_record
+from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.plugin import cdi
-from gpufleet.agent.plugin.checkpoint import Checkpoint
+from gpufleet.agent.plugin.open_call_record import OpenCallRecord
 from gpufleet.agent.plugin.share_files import PREFIX, ShareGiven, read_given
+from gpufleet.agent.state.errors import KubeletError
 from gpufleet.auditor.finding import Finding
 from gpufleet.auditor.rules import Rules
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.kube.objects.node_devices import NodeDevicesSpec
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.model.resource_names import NVIDIA_GPU
@@ -113,7 +113,7 @@ class Scene:
         uid = self.uid(name)
 
         def is_open() -> bool:
-            units = {one.units for one in read_record(self._plugins) if one.pod_uid == uid}
+            units = {one.units for one in read_checkpoint(self._plugins) if one.pod_uid == uid}
             return bool(units & {frozenset(call.units) for call in self._checkpoint().load().state.calls})
 
         awaited(f"the call of {name} is open", is_open, self.agent.story)
@@ -200,7 +200,7 @@ class Scene:
         node = self.cluster.node
         try:
             held = asyncio.run(PodResources(node.pod_resources_socket).list())
-            record = read_record(self._plugins)
+            record = read_checkpoint(self._plugins)
             damage = ""
         except KubeletError as error:
             held, record, damage = (), (), str(error)
@@ -249,8 +249,8 @@ class Scene:
     def _plugins(self) -> Path:
         return self.cluster.node.kubelet_socket_dir
 
-    def _checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.agent.checkpoint, self.report().boot_id)
+    def _checkpoint(self) -> OpenCallRecord:
+        return OpenCallRecord(self.agent.checkpoint, self.report().boot_id)
 
     def _pods(self) -> list[Object]:
         with self.cluster.api() as api:

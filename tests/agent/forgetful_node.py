@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpufleet.agent.errors import RefusedError
-from gpufleet.agent.known import Held, Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.kubelet.holder_memory import HolderMemory, Seen
-from gpufleet.agent.kubelet.holder_record import HolderRecord
+from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
+from gpufleet.agent.holders.holder_record import HolderRecord
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
-from gpufleet.agent.plugin.units import node_units
-from gpufleet.agent.plugin.whole_steward import Known, WholeSteward
+from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
 from gpufleet.agent.reports.node_report import node_report
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.state.topic import Topic
+from gpufleet.agent.units.node_units import node_units
 from gpufleet.kube.objects.node_devices import Holder
 from tests.agent.plugin_world import SIMULATED
 
@@ -92,7 +92,7 @@ class ForgetfulNode:
         self.memory.report_said(self.report or ())
         self.sure = False
         self.holders: Topic[Holders] = Topic(())
-        known = Known(
+        known = AllocatorInputs(
             Topic(self.gpus),
             Topic(self.api),
             self.holders,
@@ -104,7 +104,7 @@ class ForgetfulNode:
             pause=self._pause,
         )
         delivery = Delivery(SIMULATED, BY_CDI)
-        self.steward = WholeSteward(self.resource, known, delivery, node_units(self.gpus))
+        self.allocator = WholeDeviceAllocator(self.resource, known, delivery, node_units(self.gpus))
 
     async def look(self) -> Holders:
         """The agent asks the kubelet."""
@@ -215,18 +215,18 @@ class ForgetfulNode:
         size = self.api[uid].requests[container][self.resource]
         required = sorted(lent)[:size]
         in_use = {unit for units in self.listed.values() for unit in units}
-        free = [name for name, unit in self.steward.units.items() if unit.resource == self.resource]
+        free = [name for name, unit in self.allocator.units.items() if unit.resource == self.resource]
         available = [*required, *(name for name in free if name not in in_use)]
         if len(available) < size:
             raise RefusedError("not enough")
         if len(required) == size:
             units = required
         elif choose is None:
-            units = self.wait(self.steward.prefer(available, required, size))
+            units = self.wait(self.allocator.prefer(available, required, size))
             assert set(required) <= set(units) <= set(available)
         else:
             units = [*required, *choose([name for name in available if name not in required])][:size]
-        self.wait(self.steward.allocate(units))
+        self.wait(self.allocator.allocate(units))
         return tuple(sorted(units))
 
     def _change(self, uid: str, **fields: object) -> None:

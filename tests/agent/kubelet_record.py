@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
-from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, Recorded
+from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, CheckpointEntry
 
 
-def record_bytes(*entries: Recorded) -> bytes:
+def record_bytes(*entries: CheckpointEntry) -> bytes:
     """The file's bytes."""
     written = [
         {
@@ -24,7 +24,7 @@ def record_bytes(*entries: Recorded) -> bytes:
     return json.dumps({"Data": data, "Checksum": 1}).encode()
 
 
-def write_record(folder: Path, *entries: Recorded) -> None:
+def write_record(folder: Path, *entries: CheckpointEntry) -> None:
     """Put it where the kubelet has it."""
     (folder / FILE).write_bytes(record_bytes(*entries))
 

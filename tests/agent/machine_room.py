@@ -1,4 +1,4 @@
-"""A simulated machine with the watchman on it, in virtual time; tests tell a story and look.
+"""A simulated machine with the monitor on it, in virtual time; tests tell a story and look.
 
 async def story(room: Room) -> None:
     room.machine.lose("0")
@@ -7,7 +7,8 @@ async def story(room: Room) -> None:
 
 in_room(story)
 
-``Unthreaded`` stands where ``Guarded`` stands in the agent, and answers as it does, but for the threads.
+``Unthreaded`` stands where ``ThreadedBackend`` stands in the agent, and answers as it does, but for the
+threads.
 """
 
 import asyncio
@@ -17,19 +18,19 @@ from random import Random
 
 import msgspec
 
+from gpufleet.agent.gpus.gpu_monitor import Codes, GpuMonitor
 from gpufleet.agent.gpus.health_record import HealthRecord
-from gpufleet.agent.gpus.vendor_watch import Pace
-from gpufleet.agent.gpus.watchman import Codes, Watchman
-from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.gpus.vendor_monitor import Pace
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.devices.backend import Event
 from gpufleet.devices.errors import NoAnswerError
 from gpufleet.devices.facts import Fleet
-from gpufleet.devices.guarded import CALL_LIMIT_S
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import ProcessUse, Sample
 from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import read_description
 from gpufleet.devices.simulated.machine import Machine, User
+from gpufleet.devices.threaded_backend import CALL_LIMIT_S
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
@@ -51,40 +52,40 @@ class Unthreaded:
         self._late: dict[DeviceId, str] = {}
 
     async def open(self) -> None:
-        """As Guarded."""
+        """As ThreadedBackend."""
         self.opened += 1
         self.backend.open()
 
     async def close(self) -> None:
-        """As Guarded."""
+        """As ThreadedBackend."""
         self.backend.close()
 
     async def fleet(self) -> Fleet:
-        """As Guarded."""
+        """As ThreadedBackend."""
         self.listed += 1
         return self.backend.fleet()
 
     async def sample(self, uuid: DeviceId) -> Sample:
-        """As Guarded; drivers count resets since the process began."""
+        """As ThreadedBackend; drivers count resets since the process began."""
         await self._answering(uuid, "a sample")
         sample = self.backend.sample(uuid)
         return msgspec.structs.replace(sample, resets=sample.resets - self._resets[uuid])
 
     async def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """As Guarded."""
+        """As ThreadedBackend."""
         await self._answering(uuid, "a sample of an instance")
         return self.backend.sample_instance(uuid, mig_uuid)
 
     async def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """As Guarded."""
+        """As ThreadedBackend."""
         await self._answering(uuid, "the list of processes")
         return self.backend.processes(uuid)
 
     def leave(self) -> None:
-        """As Guarded; there are no threads."""
+        """As ThreadedBackend; there are no threads."""
 
     async def wait_event(self, limit_s: float) -> Event | None:
-        """As Guarded."""
+        """As ThreadedBackend."""
         end_s = self.clock.monotonic_s() + limit_s
         while True:
             self.machine.check_driver()
@@ -108,9 +109,9 @@ class Unthreaded:
 
 
 class Room:
-    """The machine, the watchman, and all that it ever published.
+    """The machine, the monitor, and all that it ever published.
 
-    With ``state``, a folder, the watchman keeps the cards' health there. ``remembered`` are the errors that
+    With ``state``, a folder, the monitor keeps the cards' health there. ``remembered`` are the errors that
     the API knows of.
     """
 
@@ -126,9 +127,9 @@ class Room:
         self.begin("boot-1")
 
     def begin(self, boot_id: str) -> None:
-        """Have a watchman, as a process that starts has one."""
+        """Have a monitor, as a process that starts has one."""
         self.backend = Unthreaded(self.machine, self.clock)
-        self.watchman = Watchman(
+        self.monitor = GpuMonitor(
             "node-1",
             {self.machine.description.vendor: lambda: self.backend},
             self.clock,
@@ -138,12 +139,12 @@ class Room:
             record=None if self.state is None else HealthRecord(self.state, boot_id),
             remembered=self._remember,
         )
-        self.tasks = [asyncio.ensure_future(part) for part in (self.record(), self.watchman.run())]
+        self.tasks = [asyncio.ensure_future(part) for part in (self.record(), self.monitor.run())]
 
     async def end(self) -> None:
-        """Let the watchman go, as a process that is killed does; nobody looks from now on."""
+        """Let the monitor go, as a process that is killed does; nobody looks from now on."""
         for task in self.tasks:
-            assert not task.done(), "the watchman ended by itself"
+            assert not task.done(), "the monitor ended by itself"
             task.cancel()
         await asyncio.wait(self.tasks)
 
@@ -159,7 +160,7 @@ class Room:
     @property
     def now(self) -> NodeGpus:
         """The newest word."""
-        return self.watchman.gpus.value
+        return self.monitor.gpus.value
 
     def gpu(self, index: int) -> Gpu:
         """One GPU as it was told last."""
@@ -185,7 +186,7 @@ class Room:
 
     async def record(self) -> None:
         """Keep all that is published."""
-        async for value in self.watchman.gpus.follow():
+        async for value in self.monitor.gpus.follow():
             self.published.append((self.clock.monotonic_s(), value))
 
 
@@ -195,7 +196,7 @@ def in_room(
     pace: Pace | None = None,
     state: Path | None = None,
 ) -> None:
-    """Let the watchman begin, tell the story, and end."""
+    """Let the monitor begin, tell the story, and end."""
 
     async def tell(loop: VirtualLoop) -> None:
         room = Room(loop, text, pace or Pace(), state)

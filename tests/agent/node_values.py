@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpufleet.agent.known import Gpu, Held, NodeGpus, NodePod
+from gpufleet.agent.state.node_state import Gpu, Held, NodeGpus, NodePod
 from gpufleet.devices.facts import Driver, GpuFacts, MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mode, SharingPlan
 from gpufleet.model.gpu_catalogue import Vendor

@@ -3,7 +3,7 @@
     node = a_node(a_gpu(0), a_gpu(1, plan=TimeSlice(4)), cut(2, "1g.5gb", "1g.5gb"))
     pods = pods_of(a_pod("a", 1, granted=["GPU-0"]), a_pod("stranger", 1))
 
-GPUs are GPU-0, GPU-1 and so on; the instances of GPU-2 are MIG-2-0, MIG-2-1. Calls of stewards are
+GPUs are GPU-0, GPU-1 and so on; the instances of GPU-2 are MIG-2-0, MIG-2-1. Calls of allocators are
 answered at once and in virtual time (``now``).
 """
 
@@ -11,13 +11,13 @@ from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.kubelet.holder_memory import Seen
+from gpufleet.agent.holders.holder_memory import Seen
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.static_devices import DeviceFiles
-from gpufleet.agent.plugin.units import node_units
-from gpufleet.agent.plugin.whole_steward import Known, WholeSteward
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
+from gpufleet.agent.state.node_state import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.state.topic import Topic
+from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.facts import Driver, GpuFacts, Link, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
@@ -144,10 +144,10 @@ def held(pod: str, *units: str, container: str = "main", resource: str = GPU) ->
 
 
 class PluginWorld:
-    """A steward's surroundings: what is known, what others would say if asked, and the time."""
+    """An allocator's surroundings: what is known, what others would say if asked, and the time."""
 
     def __init__(self, node: NodeGpus, *pods: NodePod, holders: Holders = ()) -> None:
-        self.known = Known(
+        self.known = AllocatorInputs(
             Topic(node),
             Topic(pods_of(*pods)),
             Topic(holders),
@@ -163,10 +163,10 @@ class PluginWorld:
         self.silent = False
         self.asked = 0
 
-    def steward(self, resource: str = GPU, options: DeliveryOptions = BY_CDI) -> WholeSteward:
-        """A steward of this world."""
+    def allocator(self, resource: str = GPU, options: DeliveryOptions = BY_CDI) -> WholeDeviceAllocator:
+        """An allocator of this world."""
         units = node_units(self.known.gpus.value)
-        return WholeSteward(resource, self.known, Delivery(SIMULATED, options), units)
+        return WholeDeviceAllocator(resource, self.known, Delivery(SIMULATED, options), units)
 
     def add(self, *pods: NodePod) -> None:
         """The API server has these pods; our copy learns of them later (``catch_up``)."""

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
-from gpufleet.agent.plugin.checkpoint import OpenCall
+from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
+from gpufleet.agent.plugin.open_call_record import OpenCall
 from gpufleet.agent.plugin.share_files import ShareGiven
+from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.grant import GrantedDevice, GrantKind
@@ -44,7 +44,7 @@ class Rest(msgspec.Struct, frozen=True):
     pods: dict[str, Granted]
     reported: tuple[Holder, ...]
     held: tuple[Held, ...]
-    record: tuple[Recorded, ...]
+    record: tuple[CheckpointEntry, ...]
     files: dict[str, ShareGiven]
     calls: tuple[OpenCall, ...]
     damage: str = ""

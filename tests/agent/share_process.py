@@ -15,18 +15,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
-from gpufleet.agent.kubelet.holders import HolderWatch
+from gpufleet.agent.holders.holder_monitor import HolderMonitor
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
-from gpufleet.agent.plugin.checkpoint import Checkpoint
-from gpufleet.agent.plugin.registration import Registration
+from gpufleet.agent.plugin.open_call_record import OpenCallRecord
+from gpufleet.agent.plugin.registration import KubeletRegistration
+from gpufleet.agent.plugin.share_allocator import ShareAllocator, ShareInputs
 from gpufleet.agent.plugin.share_files import ShareFiles
-from gpufleet.agent.plugin.share_keeper import ShareKeeper
-from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
+from gpufleet.agent.plugin.share_slot_registrar import ShareSlotRegistrar
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
+from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
@@ -37,7 +37,7 @@ from tests.agent.node_values import BOOT, FRACTIONS, a_gpu
 GPUS = (a_gpu("GPU-0", FRACTIONS), a_gpu("GPU-1", FRACTIONS))
 
 
-class MortalSteward(ShareSteward):
+class MortalSteward(ShareAllocator):
     """Dies where it is told to."""
 
     def __init__(self, die: Path, *parts: object) -> None:
@@ -45,7 +45,7 @@ class MortalSteward(ShareSteward):
         self._die = die
 
     async def prepare(self, units: Sequence[str]) -> None:
-        """As Steward."""
+        """As Allocator."""
         if self._die.exists():
             self._die.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -66,19 +66,19 @@ async def run(kubeconfig: Path, plugins: Path, pod_resources: Path, cdi: Path, s
     known: Topic[NodePods] = Topic({})
     holders: Topic[Holders] = Topic(())
     pods = Pods(client, NODE_NAME, known)
-    watch = HolderWatch(PodResources(pod_resources), plugins, known, holders)
-    world = ShareWorld(gpus, known, holders, pods.ask, watch.ask, edits, watch.look)
-    steward = MortalSteward(
-        state / "die", world, ShareFiles(cdi), Checkpoint(state / "checkpoint.json", BOOT), plugins
+    watch = HolderMonitor(PodResources(pod_resources), plugins, known, holders)
+    world = ShareInputs(gpus, known, holders, pods.ask, watch.ask, edits, watch.look)
+    allocator = MortalSteward(
+        state / "die", world, ShareFiles(cdi), OpenCallRecord(state / "checkpoint.json", BOOT), plugins
     )
-    registration = Registration(plugins)
+    registration = KubeletRegistration(plugins)
     writer = NodeDevicesWriter(client, gpus, holders, known, lambda: pods.listed and watch.known)
     async with asyncio.TaskGroup() as group:
         for part in (
             pods,
             watch,
             registration,
-            ShareKeeper(steward, registration, gpus, holders),
+            ShareSlotRegistrar(allocator, registration, gpus, holders),
             writer,
         ):
             group.create_task(part.run())

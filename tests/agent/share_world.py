@@ -13,17 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.errors import KubeletError, RefusedError
-from gpufleet.agent.known import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.kubelet.holder_memory import HolderMemory, Seen
-from gpufleet.agent.kubelet.holder_record import HolderRecord
-from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, Recorded
+from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
+from gpufleet.agent.holders.holder_record import HolderRecord
+from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, CheckpointEntry
 from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
-from gpufleet.agent.plugin.checkpoint import Checkpoint
+from gpufleet.agent.plugin.open_call_record import OpenCallRecord
+from gpufleet.agent.plugin.share_allocator import ShareAllocator, ShareInputs
 from gpufleet.agent.plugin.share_files import ShareFiles
-from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
 from gpufleet.agent.reports.node_report import node_report
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.errors import KubeletError, RefusedError
+from gpufleet.agent.state.node_state import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.errors import TransportError
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice
@@ -66,11 +66,11 @@ class SharedNode:
         self.report: tuple[Holder, ...] = ()
         self.looks = 0
         self.now_s = 0.0
-        self.steward = self.new_process()
+        self.allocator = self.new_process()
 
-    def new_process(self) -> ShareSteward:
+    def new_process(self) -> ShareAllocator:
         """The agent starts anew, with what is on the disk."""
-        world = ShareWorld(
+        world = ShareInputs(
             gpus=self.gpus,
             pods=self.copy,
             holders=self.holders,
@@ -87,8 +87,8 @@ class SharedNode:
         self.sure = not self.report
         self.memory = world.memory
         self.memory.report_said(self.report)
-        self.steward = ShareSteward(world, ShareFiles(self.cdi), self.checkpoint(), self.record)
-        return self.steward
+        self.allocator = ShareAllocator(world, ShareFiles(self.cdi), self.checkpoint(), self.record)
+        return self.allocator
 
     def lose_folder(self) -> None:
         """What the agent wrote is gone; what it reported is read when it starts."""
@@ -96,9 +96,9 @@ class SharedNode:
         shutil.rmtree(self.folder / "state", ignore_errors=True)
         (self.folder / "checkpoint.json").unlink(missing_ok=True)
 
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> OpenCallRecord:
         """The agent's file."""
-        return Checkpoint(self.folder / "checkpoint.json", BOOT)
+        return OpenCallRecord(self.folder / "checkpoint.json", BOOT)
 
     def bind(self, name: str, epoch: int = 1, **containers: tuple[GrantedDevice, ...]) -> str:
         """The scheduler places a pod; containers named init_* end before the others start. Its UID."""
@@ -147,7 +147,7 @@ class SharedNode:
         for container, wanted in self.api[uid].requests.items():
             try:
                 slots = await self._slots(wanted[SHARE], lent)
-                given = await self.steward.allocate(sorted(slots))
+                given = await self.allocator.allocate(sorted(slots))
             except RefusedError:
                 self.finish(uid)
                 return False
@@ -163,7 +163,7 @@ class SharedNode:
 
     async def prepare(self, uid: str, container: str = "main") -> None:
         """The kubelet is about to start a container. Raises RefusedError."""
-        await self.steward.prepare(sorted(self.allocations[uid, container].slots))
+        await self.allocator.prepare(sorted(self.allocations[uid, container].slots))
 
     def run(self, uid: str, container: str = "main") -> dict[str, str]:
         """The runtime starts it; what it prints. Raises FileNotFoundError where it cannot."""
@@ -199,7 +199,7 @@ class SharedNode:
         if self.record_stuck:
             return
         entries = [
-            Recorded(uid, container, SHARE, one.slots, (f"gpufleet.io/share={one.name}",))
+            CheckpointEntry(uid, container, SHARE, one.slots, (f"gpufleet.io/share={one.name}",))
             for (uid, container), one in self.allocations.items()
         ]
         (self.record / FILE).write_bytes(record_bytes(*entries))
@@ -218,7 +218,7 @@ class SharedNode:
         free = (f"share-{number}" for number in range(SLOTS))
         required = sorted(lent)[:count]
         available = [*required, *(slot for slot in free if slot not in taken)]
-        return frozenset(await self.steward.prefer(available, required, count))
+        return frozenset(await self.allocator.prefer(available, required, count))
 
     def _held(self) -> Holders:
         """As the pod resources API tells it: no init containers."""

@@ -17,13 +17,13 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.agent.known import Held, Holders, NodePod, NodePods
-from gpufleet.agent.reports.node_events import NodeEvents
+from gpufleet.agent.events.node_events import NodeEvents
+from gpufleet.agent.gpus.plans import Plans
 from gpufleet.agent.sharing.plan_record import PlanRecord
-from gpufleet.agent.sharing.plans import Plans
 from gpufleet.agent.sharing.sharing_source import OPTIONS, SharingOptions, SharingSource
 from gpufleet.agent.sharing.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Held, Holders, NodePod, NodePods
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sharing.plan import Mode
 from gpufleet.kube.client import Client
@@ -83,7 +83,7 @@ class SharingWorld:
         return self.source
 
     async def _ask(self) -> None:
-        """As the watchman does."""
+        """As the monitor does."""
         await self.source.wait_loaded()
         async for planner in self.source.planner.follow():
             self.said: Plans = planner(self.gpus)

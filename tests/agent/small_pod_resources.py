@@ -6,8 +6,8 @@ from typing import Any
 
 import grpc
 
-from gpufleet.agent.known import Held
 from gpufleet.agent.kubelet.kubelet_api import pod_resources_pb2 as api
+from gpufleet.agent.state.node_state import Held
 
 LATE_S = 0.5
 """The library removes a closed socket's file when it gets round to it."""

@@ -2,9 +2,9 @@
 
 from itertools import combinations
 
-from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.plugin.choice import Choice
-from gpufleet.agent.plugin.units import node_units
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.facts import Link
 from gpufleet.devices.sharing.plan import TimeSlice
 from tests.agent.plugin_world import a_gpu, a_node

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
+from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
 from gpufleet.agent.plugin.share_files import ShareGiven
+from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.keys import GPU_SHARE
 from tests.agent.churn_judge import (
     Moment,
@@ -94,7 +94,7 @@ NAMES = {"one": "pod-one", "two": "pod-two"}
 def a_moment(**facts: Any) -> Moment:
     """One in which pod one holds slot s1, as kubelet and agent agree."""
     given = ShareGiven("one", "default/pod-one", "main", 1, GRANT)
-    record = (Recorded("one", "main", GPU_SHARE, frozenset({"s1"}), ("gpufleet.io/share=n1",)),)
+    record = (CheckpointEntry("one", "main", GPU_SHARE, frozenset({"s1"}), ("gpufleet.io/share=n1",)),)
     held = (Held("default", "pod-one", "main", GPU_SHARE, ("s1",)),)
     variables = {"record": record, "held": held, "files": {"n1": given}, "reported_milli": {}}
     return Moment(from_s=2.0, to_s=2.5, **{**variables, **facts})
@@ -122,7 +122,11 @@ def test_a_moment_in_which_all_agree_is_right() -> None:
         ({"files": {}}, "there is no CDI file"),
         ({"files": {"n1": ShareGiven("two", "default/pod-two", "main", 1, GRANT)}}, "and it sees"),
         (
-            {"record": (Recorded("one", "main", GPU_SHARE, frozenset({"s1", "s2"}), ("x/share=n1",)),)},
+            {
+                "record": (
+                    CheckpointEntry("one", "main", GPU_SHARE, frozenset({"s1", "s2"}), ("x/share=n1",)),
+                )
+            },
             "has the slots",
         ),
     ],
@@ -134,7 +138,7 @@ def test_a_moment_in_which_they_differ_is_named(facts: dict[str, Any], words: st
 
 def test_a_slot_of_two_that_run_is_found() -> None:
     both = tuple(
-        Recorded(uid, "main", GPU_SHARE, frozenset({"s1"}), (f"gpufleet.io/share={uid}",))
+        CheckpointEntry(uid, "main", GPU_SHARE, frozenset({"s1"}), (f"gpufleet.io/share={uid}",))
         for uid in ("one", "two")
     )
     told = {**a_tale(), "two": a_tale()["one"]}

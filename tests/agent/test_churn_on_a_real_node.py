@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.gpus.watchman import read_boot_id
+from gpufleet.agent.gpus.gpu_monitor import read_boot_id
 from gpufleet.agent.kubelet_side import CHECKPOINT
-from gpufleet.agent.plugin.checkpoint import Checkpoint
+from gpufleet.agent.plugin.open_call_record import OpenCallRecord
 from gpufleet.kube.keys import GPU_SHARE
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import agent_folder
 from gpufleet.localkube.node.real_node import AGENT
@@ -106,7 +106,7 @@ def at_once(told: Mapping[str, Told]) -> int:
 
 def left(cluster: LocalCluster, churn: Churn) -> dict[str, object]:
     """What there still is of shares though no pod is left."""
-    checkpoint = Checkpoint(agent_folder(cluster.folder) / CHECKPOINT, read_boot_id()).load()
+    checkpoint = OpenCallRecord(agent_folder(cluster.folder) / CHECKPOINT, read_boot_id()).load()
     found: dict[str, object] = {
         "files": churn.files(),
         "PodResources": churn.moment().held,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.known import NodeGpus
+from gpufleet.agent.plugin.allocator import AllocateResponse, DeviceNode, HostMount
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.driver_files import Root
-from gpufleet.agent.plugin.offer import DeviceNode, Given, HostMount
 from gpufleet.agent.plugin.static_devices import DeviceFiles
-from gpufleet.agent.plugin.units import node_units
+from gpufleet.agent.state.node_state import NodeGpus
+from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import Mig, TimeSlice
@@ -17,7 +17,9 @@ from gpufleet.model.gpu_catalogue import Vendor
 from tests.agent.plugin_world import SIMULATED, a_gpu, a_node, cut
 
 
-def given(node: NodeGpus, options: DeliveryOptions, *names: str, files: DeviceFiles = SIMULATED) -> Given:
+def given(
+    node: NodeGpus, options: DeliveryOptions, *names: str, files: DeviceFiles = SIMULATED
+) -> AllocateResponse:
     units = node_units(node)
     return Delivery(files, options).give(node, [units[name] for name in names])
 
@@ -95,10 +97,12 @@ def test_amds_partitions_have_their_own_nodes_and_the_one_of_all() -> None:
 
 def test_what_somebody_else_adds_is_there_too() -> None:
     node = a_node(a_gpu(0))
-    addition = Given(
+    addition = AllocateResponse(
         {"CUDA_MPS_PIPE_DIRECTORY": "/mps"}, mounts=(HostMount("/mps", "/run/mps", read_only=False),)
     )
-    delivery = Delivery(SIMULATED, BY_CDI, lambda gpus: addition if gpus[0].uuid == "GPU-0" else Given())
+    delivery = Delivery(
+        SIMULATED, BY_CDI, lambda gpus: addition if gpus[0].uuid == "GPU-0" else AllocateResponse()
+    )
     found = delivery.give(node, list(node_units(node).values()))
     assert found.environment["CUDA_MPS_PIPE_DIRECTORY"] == "/mps"
     assert found.mounts == addition.mounts

@@ -18,19 +18,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.agent.gpus.watchman import read_boot_id
+from gpufleet.agent.events.lost_holder_events import REASON
+from gpufleet.agent.gpus.gpu_monitor import read_boot_id
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE as RECORD
-from gpufleet.agent.plugin.checkpoint import VERSION
-from gpufleet.agent.reports.lost_notes import REASON
+from gpufleet.agent.plugin.open_call_record import VERSION
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.kube.transport import Request
 from gpufleet.localkube import manifests
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.agent_identity import ACCOUNT, agent_kubeconfig
-from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.node import caretaker
+from gpufleet.localkube.node import node_supervisor as caretaker
 from gpufleet.localkube.node_agent import await_resource
 from gpufleet.model.resource_names import NVIDIA_GPU
 from tests.agent.agent_process import BOOT_ID, AgentProcess

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpufleet.agent.known import GpuReading
+from gpufleet.agent.state.node_state import GpuReading
 from gpufleet.devices.health import QUIET_FIRST_S, Verdict
 from gpufleet.devices.xid import XidAction, xid
 from tests.agent.machine_room import Room, in_room
-from tests.agent.test_watchman import WELL, but
+from tests.agent.test_gpu_monitor import WELL, but
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_fault_33_a_card_that_hangs_is_unknown_and_the_others_go_on() -> None:
         assert room.verdicts() == but(0, Verdict.UNKNOWN)
         assert "has not come back yet" in room.gpu(0).reason
         await room.after(30)
-        readings = room.watchman.readings.value
+        readings = room.monitor.readings.value
         assert readings[stuck] == GpuReading(), "what is old is absent, not 0"
         sample = readings[other].sample
         assert sample is not None

@@ -7,15 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.agent.errors import RefusedError
-from gpufleet.agent.known import NodeGpus, NodePods
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.driver_files import Root
 from gpufleet.agent.plugin.static_devices import DeviceFiles
-from gpufleet.agent.plugin.units import node_units
 from gpufleet.agent.settings import AgentSettings
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.node_state import NodeGpus, NodePods
+from gpufleet.agent.state.topic import Topic
+from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import TimeSlice
 from gpufleet.model.errors import InputError
@@ -49,18 +49,18 @@ def strict(world: PluginWorld) -> PluginWorld:
 
 def given(world: PluginWorld, available: Sequence[str], size: int = 1, resource: str = GPU) -> list[str]:
     """What a container gets from a kubelet that follows our preference."""
-    steward = world.steward(resource)
-    units = answered(steward.prefer(available, [], size))
-    answered(steward.allocate(units))
+    allocator = world.allocator(resource)
+    units = answered(allocator.prefer(available, [], size))
+    answered(allocator.allocate(units))
     return units
 
 
 def refusals(world: PluginWorld, units: Sequence[str], resource: str = GPU) -> tuple[str, str]:
     """The words for a kubelet that asks which units are best, and for one that asks for these."""
     with pytest.raises(RefusedError) as preferred:
-        answered(world.steward(resource).prefer(units, [], len(units)))
+        answered(world.allocator(resource).prefer(units, [], len(units)))
     with pytest.raises(RefusedError) as asked:
-        answered(world.steward(resource).allocate(units))
+        answered(world.allocator(resource).allocate(units))
     return str(preferred.value), str(asked.value)
 
 
@@ -124,10 +124,10 @@ def test_a_granted_pod_is_not_turned_away_because_a_stranger_was_there_a_moment_
 
 def test_while_a_stranger_may_be_the_one_that_asks_it_gets_nothing_that_was_granted() -> None:
     world = strict(PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-0"]), a_pod("stranger", 1)))
-    steward = world.steward()
-    for units in (answered(steward.prefer(ALL, [], 1)), ["GPU-1"]):
+    allocator = world.allocator()
+    for units in (answered(allocator.prefer(ALL, [], 1)), ["GPU-1"]):
         with pytest.raises(RefusedError):
-            answered(steward.allocate(units))
+            answered(allocator.allocate(units))
 
 
 def test_what_a_grant_of_devices_that_are_not_here_means_is_what_is_free() -> None:
@@ -153,7 +153,7 @@ def test_a_grant_without_devices_gets_what_is_free(node: NodeGpus, resource: str
 def by_variable(world: PluginWorld, options: DeliveryOptions = BY_VARIABLE) -> str:
     """Why a container that was granted GPU-0 is refused where this is how it learns its devices."""
     try:
-        answered(world.steward(options=options).allocate(["GPU-0"]))
+        answered(world.allocator(options=options).allocate(["GPU-0"]))
     except RefusedError as refused:
         return str(refused)
     return ""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gpufleet.agent.gpus.simulation_door import tell
+from gpufleet.agent.gpus.simulation_control import tell
 from gpufleet.agent.reports.node_condition import ANNOTATION, TYPE
 from gpufleet.devices.simulated.orders import (
     AnyOrder,
@@ -24,7 +24,7 @@ from gpufleet.devices.simulated.orders import (
     Reset,
     UpdateDriver,
 )
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import agent_folder
 from gpufleet.localkube.node.configuration import NODE_NAME

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpufleet.agent.gpus.card import NOT_ASKED, Card
 from gpufleet.agent.gpus.health_record import FILE, HealthRecord
+from gpufleet.agent.gpus.monitored_gpu import NOT_ASKED, MonitoredGpu
 from gpufleet.devices.facts import GpuFacts, MigFacts
 from gpufleet.devices.health import QUIET_FIRST_S, Health, Recovery, Verdict
 from gpufleet.devices.sample import Remaps, Sample
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 from tests.agent.machine_room import Room, in_room
-from tests.agent.test_checkpoint import FailingDisk
-from tests.agent.test_watchman import WELL, but
+from tests.agent.test_gpu_monitor import WELL, but
+from tests.agent.test_open_call_record import FailingDisk
 
 BOOT = "boot-1"
 PART = MigFacts("MIG-1", "1g.10gb", 0, 1, 0, 9856, 16)
@@ -28,16 +28,16 @@ FACTS = GpuFacts(DeviceId("GPU-1"), Vendor.NVIDIA, 0, "NVIDIA H100 80GB HBM3", m
 OTHER = GpuFacts(DeviceId("GPU-2"), Vendor.NVIDIA, 1, "NVIDIA H100 80GB HBM3")
 
 
-def a_card(*codes: int, facts: GpuFacts = FACTS, now_s: float = 100.0) -> Card:
+def a_card(*codes: int, facts: GpuFacts = FACTS, now_s: float = 100.0) -> MonitoredGpu:
     """A card that answered and then reported these errors."""
-    card = Card(facts)
+    card = MonitoredGpu(facts)
     card.answered(Sample(now_s), {}, None, now_s)
     for code in codes:
         card.xid_seen(code, None, now_s)
     return card
 
 
-def kept(folder: Path, *cards: Card, now_s: float = 100.0) -> Path:
+def kept(folder: Path, *cards: MonitoredGpu, now_s: float = 100.0) -> Path:
     """A file with these cards."""
     HealthRecord(folder, BOOT).save([card.record for card in cards], now_s)
     return folder / FILE
@@ -142,7 +142,7 @@ def test_an_error_that_comes_a_thousand_times_a_second_is_written_once_a_second(
 
 
 def test_a_card_is_not_called_well_before_it_was_asked_again() -> None:
-    card = Card(FACTS, a_card().record, 200.0)
+    card = MonitoredGpu(FACTS, a_card().record, 200.0)
     assert (card.health.verdict, card.health.reason) == (Verdict.UNKNOWN, NOT_ASKED)
     card.answered(Sample(200.0), {}, None, 200.0)
     assert card.health.verdict is Verdict.HEALTHY
@@ -150,10 +150,10 @@ def test_a_card_is_not_called_well_before_it_was_asked_again() -> None:
 
 def test_a_reset_while_nobody_looked_is_known_by_counts_that_went_back() -> None:
     for before, after, verdict in ((500, 501, Verdict.UNHEALTHY), (500, 20, Verdict.HEALTHY)):
-        card = Card(FACTS)
+        card = MonitoredGpu(FACTS)
         card.answered(Sample(0.0, energy_mj=before), {}, None, 0.0)
         card.xid_seen(95, None, 0.0)
-        again = Card(FACTS, card.record, QUIET_FIRST_S)
+        again = MonitoredGpu(FACTS, card.record, QUIET_FIRST_S)
         again.answered(Sample(QUIET_FIRST_S, energy_mj=after), {}, None, QUIET_FIRST_S)
         assert again.health.verdict is verdict
 
@@ -161,7 +161,7 @@ def test_a_reset_while_nobody_looked_is_known_by_counts_that_went_back() -> None
 def test_a_card_that_was_lost_and_came_back_while_nobody_looked_was_found_again() -> None:
     card = a_card(79)
     card.missing(100.0)
-    again = Card(FACTS, card.record, 200.0)
+    again = MonitoredGpu(FACTS, card.record, 200.0)
     again.answered(Sample(200.0), {}, None, 200.0)
     assert "has to be quiet" in again.health.reason
     again.answered(Sample(200.0 + QUIET_FIRST_S), {}, None, 200.0 + QUIET_FIRST_S)
@@ -169,13 +169,13 @@ def test_a_card_that_was_lost_and_came_back_while_nobody_looked_was_found_again(
 
 
 def test_a_clock_that_began_anew_keeps_no_card_out_for_longer() -> None:
-    again = Card(FACTS, a_card(9999, now_s=1e6).record, 5.0)
+    again = MonitoredGpu(FACTS, a_card(9999, now_s=1e6).record, 5.0)
     again.answered(Sample(5.0 + QUIET_FIRST_S), {}, None, 5.0 + QUIET_FIRST_S)
     assert again.health.verdict is Verdict.HEALTHY
 
 
 def test_an_instance_that_fails_after_its_card_was_reset_is_out_of_service() -> None:
-    card = Card(FACTS)
+    card = MonitoredGpu(FACTS)
     card.answered(Sample(0.0, resets=1), {PART.uuid: Sample(0.0)}, None, 0.0)
     card.xid_seen(95, PART.uuid, 0.0)
     card.answered(Sample(1.0, resets=1), {PART.uuid: Sample(1.0)}, None, 1.0)
@@ -292,11 +292,11 @@ class RestartedAtAnyPoint(RuleBasedStateMachine):
         self.now_s = 1000.0
         self.resets = self.resets_at_start = 0
         self.there = True
-        self.steady, self.again = Card(FACTS), Card(FACTS)
+        self.steady, self.again = MonitoredGpu(FACTS), MonitoredGpu(FACTS)
         self.record = HealthRecord(Path(self.folder.name), BOOT)
         self.looked_at(None, remap_failed=False)
 
-    def both(self, work: Callable[[Card, int], None]) -> None:
+    def both(self, work: Callable[[MonitoredGpu, int], None]) -> None:
         """Let both take it in, with the resets that its driver has counted, and keep what one knows."""
         work(self.steady, self.resets)
         work(self.again, self.resets - self.resets_at_start)
@@ -340,7 +340,7 @@ class RestartedAtAnyPoint(RuleBasedStateMachine):
     def looked_at(self, recovery: Recovery | None, *, remap_failed: bool) -> None:
         """Both read the same of it."""
 
-        def look(card: Card, resets: int) -> None:
+        def look(card: MonitoredGpu, resets: int) -> None:
             sample = Sample(self.now_s, recovery=recovery, remaps=Remaps(failed=remap_failed), resets=resets)
             card.answered(sample, {PART.uuid: Sample(self.now_s)}, None, self.now_s)
 
@@ -351,7 +351,7 @@ class RestartedAtAnyPoint(RuleBasedStateMachine):
         """The one reads its file, and looks at the card before it says a word."""
         self.record = HealthRecord(Path(self.folder.name), BOOT)
         (kept_of_it,) = self.record.load()
-        self.again = Card(FACTS, kept_of_it, self.now_s)
+        self.again = MonitoredGpu(FACTS, kept_of_it, self.now_s)
         self.resets_at_start = self.resets
         if self.there:
             self.looked_at(None, remap_failed=False)
@@ -370,7 +370,7 @@ class RestartedAtAnyPoint(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-def told(card: Card) -> tuple[Verdict, str, dict[str, str], Health]:
+def told(card: MonitoredGpu) -> tuple[Verdict, str, dict[str, str], Health]:
     """All that is said of a card, and all that will follow from its past."""
     silent_now_or_not = msgspec.structs.replace(card.health, silent="")
     return card.health.verdict, card.health.reason, card.sick_instances(), silent_now_or_not

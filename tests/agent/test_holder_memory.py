@@ -1,4 +1,4 @@
-"""Who holds what where the kubelet forgot it: each witness counts where those before it are silent."""
+"""Who holds what where the kubelet forgot it: each source counts where those before it are silent."""
 
 import asyncio
 from collections.abc import Collection
@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.agent.known import GRACE_S, Held, Holders, NodeGpus, NodePod
-from gpufleet.agent.kubelet.holder_memory import LOST_AFTER_S, HolderMemory, Seen
-from gpufleet.agent.kubelet.holder_record import FILE, Answer, HolderRecord, Memory, Place
-from gpufleet.agent.kubelet.vanished_pods import MARGIN_S
+from gpufleet.agent.holders.holder_memory import LOST_AFTER_S, HolderMemory, Seen
+from gpufleet.agent.holders.holder_record import FILE, AllocateAnswer, ContainerRef, HolderRecord, HolderState
+from gpufleet.agent.holders.vanished_pods import MARGIN_S
 from gpufleet.agent.reports.node_report import node_report
+from gpufleet.agent.state.node_state import GRACE_S, Held, Holders, NodeGpus, NodePod
 from gpufleet.devices.sharing.plan import Fractions, Mig, TimeSlice
 from tests.agent.forgetful_node import MemoryDisk
 from tests.agent.node_values import SHARE, a_share
@@ -73,7 +73,7 @@ def test_a_pod_that_went_before_it_was_finished_has_its_units_until_its_grace_an
     assert node.sees(())
     node.now_s += 0.1
     assert node.sees(()) == ()
-    assert HolderRecord(FOLDER, "boot-1", node.disk).load() == Memory()
+    assert HolderRecord(FOLDER, "boot-1", node.disk).load() == HolderState()
 
 
 def test_while_the_kubelet_is_silent_no_container_is_taken_for_ended() -> None:
@@ -101,7 +101,7 @@ def test_an_agent_that_starts_anew_goes_on_with_the_grace_of_a_pod_that_went() -
 
 def test_an_answer_stays_that_of_a_pod_that_went_before_it_was_finished_until_its_grace_is_over() -> None:
     node = Remembering()
-    asyncio.run(node.memory.answered(Answer(GPU, ("GPU-1",), (place("a"),))))
+    asyncio.run(node.memory.answered(AllocateAnswer(GPU, ("GPU-1",), (place("a"),))))
     node.sees((), a_pod("a", 1))
     node.sees(())
     assert node.memory.answers
@@ -219,13 +219,13 @@ def test_what_runs_on_units_that_no_witness_knows_is_told_without_units() -> Non
     assert Remembering().sees((), a_pod("s", 1)) == ()
 
 
-def place(name: str) -> Place:
-    return Place(f"uid-{name}", "main", f"team/{name}")
+def place(name: str) -> ContainerRef:
+    return ContainerRef(f"uid-{name}", "main", f"team/{name}")
 
 
 def test_an_answer_may_be_that_of_each_container_that_may_have_asked_until_it_is_listed() -> None:
     node = Remembering()
-    answer = Answer(GPU, ("GPU-1",), (place("a"), place("b")))
+    answer = AllocateAnswer(GPU, ("GPU-1",), (place("a"), place("b")))
     asyncio.run(node.memory.answered(answer))
     pods = a_pod("a", 1, grant=["GPU-0"]), a_pod("b", 1, grant=["GPU-1"], running=True)
     anew = Remembering(node.disk)
@@ -239,7 +239,7 @@ def test_an_answer_may_be_that_of_each_container_that_may_have_asked_until_it_is
 
 def test_an_answer_of_pods_that_are_gone_or_finished_is_over() -> None:
     node = Remembering()
-    asyncio.run(node.memory.answered(Answer(GPU, ("GPU-1",), (place("a"), place("b")))))
+    asyncio.run(node.memory.answered(AllocateAnswer(GPU, ("GPU-1",), (place("a"), place("b")))))
     node.sees((), a_pod("a", 1, finished=True), ended={"uid-b"})
     assert node.memory.answers == ()
 
@@ -256,6 +256,6 @@ def test_a_container_that_runs_is_lost_when_it_was_missed_for_a_while() -> None:
 
 def test_without_a_folder_nothing_is_kept_on_the_disk() -> None:
     record = HolderRecord()
-    record.save(Memory())
-    assert record.load() == Memory()
+    record.save(HolderState())
+    assert record.load() == HolderState()
     assert not record.problem

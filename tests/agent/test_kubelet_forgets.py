@@ -12,8 +12,8 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpufleet.agent.known import GRACE_S, NodeGpus, NodePod
-from gpufleet.agent.kubelet.vanished_pods import MARGIN_S
+from gpufleet.agent.holders.vanished_pods import MARGIN_S
+from gpufleet.agent.state.node_state import GRACE_S, NodeGpus, NodePod
 from gpufleet.devices.sharing.plan import Mig, TimeSlice
 from gpufleet.model.grant import GrantedDevice
 from tests.agent.audited_memory import twice

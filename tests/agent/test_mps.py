@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.sharing import mps
 from gpufleet.agent.sharing.mps import MpsDaemons, MpsMount, MpsOptions
 from gpufleet.agent.sharing.programs import MachinePrograms
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import Exclusive, Mode, Mps, SharingPlan
 from gpufleet.kube.clock import MachineClock

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpufleet.agent.errors import RefusedError
-from gpufleet.agent.known import NodePod
-from gpufleet.agent.plugin.whole_steward import WholeSteward
+from gpufleet.agent.plugin.whole_device_allocator import WholeDeviceAllocator
+from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.node_state import NodePod
 from gpufleet.devices.sharing.plan import TimeSlice
 from tests.agent.plugin_world import PluginWorld, a_gpu, a_node, a_pod, answered, held
 
@@ -27,7 +27,7 @@ class Node(RuleBasedStateMachine):
         """Whole cards, or replicas."""
         mode = TimeSlice(REPLICAS) if replicated else None
         self.world = PluginWorld(a_node(*(a_gpu(index, mode) for index in range(CARDS))))
-        self.steward: WholeSteward = self.world.steward()
+        self.allocator: WholeDeviceAllocator = self.world.allocator()
         self.replicated = replicated
         self.born = 0
 
@@ -88,7 +88,7 @@ class Node(RuleBasedStateMachine):
         pod = data.draw(st.sampled_from(self.waiting))
         size = pod.requests["main"]["nvidia.com/gpu"]
         taken = {unit for units in self.holding.values() for unit in units}
-        offered = [name for name in self.steward.units if name not in taken]
+        offered = [name for name in self.allocator.units if name not in taken]
         before = {other.name: self.own(other) for other in self.waiting}
         grants = [own for other in self.living if (own := self.own(other))]
         twins = [own for own in grants if len(own) == size and own <= set(offered)]
@@ -97,12 +97,12 @@ class Node(RuleBasedStateMachine):
             return
         try:
             if choice == "ours":
-                units = answered(self.steward.prefer(offered, [], size))
+                units = answered(self.allocator.prefer(offered, [], size))
             elif choice == "another's" and twins:
                 units = sorted(data.draw(st.sampled_from(twins)))
             else:
                 units = data.draw(st.permutations(offered))[:size]
-            answered(self.steward.allocate(units))
+            answered(self.allocator.allocate(units))
         except RefusedError:
             self.end(pod)
             return

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpufleet.agent.gpus.watchman import LOOKING
-from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.gpus.gpu_monitor import LOOKING
 from gpufleet.agent.reports.node_condition import (
     ANNOTATION,
     CHECK_EVERY_S,
@@ -18,7 +17,8 @@ from gpufleet.agent.reports.node_condition import (
     annotation,
     condition,
 )
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, SharingPlan

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.agent.known import Holders, NodeGpus, NodePods
 from gpufleet.agent.reports.node_devices import SPACING_S, NodeDevicesWriter
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.health import Verdict
 from tests.agent.api_world import REPORT, AgentWorld, Hindrance, in_agent_world
 from tests.agent.node_values import BOOT, GPU, NODE, a_gpu, a_node, a_pod, by_uid, held

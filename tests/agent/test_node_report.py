@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from gpufleet.agent.known import Held, NodeGpus
 from gpufleet.agent.reports.node_report import link_groups, node_report, report_holders
+from gpufleet.agent.state.node_state import Held, NodeGpus
 from gpufleet.devices.facts import Driver, Link, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, TimeSlice

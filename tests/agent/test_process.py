@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.gpus.simulation_door import SOCKET, tell
+from gpufleet.agent.gpus.simulation_control import SOCKET, tell
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.devices.simulated.orders import Lose, RaiseXid, Show
 from tests.agent.exporter.builders import Page

@@ -18,16 +18,17 @@ import pytest
 from gpufleet.cli.up import components
 from gpufleet.kube.codec.grant import write_grant
 from gpufleet.kube.manifests import DEFAULT_IDENTITY, MUTATING_POLICIES_SINCE
-from gpufleet.localkube import manifests, plan
-from gpufleet.localkube.api import Api, Object, tls_context
-from gpufleet.localkube.certificates import Authority, write_private
+from gpufleet.localkube import manifests
+from gpufleet.localkube.access.api import Api, Object, tls_context
+from gpufleet.localkube.access.certificates import Authority, write_private
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.node.agent_program import NAME, machine_file
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.real_node import AGENT
 from gpufleet.localkube.node_agent import SHARING, SYSTEM, await_resource, start_agent
-from gpufleet.localkube.releases import minor_version
+from gpufleet.localkube.processes import plan
+from gpufleet.localkube.programs.releases import minor_version
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 from tests.agent.nvidia_runtime import GPUS, write_runtime

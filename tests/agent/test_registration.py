@@ -9,17 +9,18 @@ from typing import cast
 import grpc
 import pytest
 
-from gpufleet.agent.errors import KubeletError, RefusedError
-from gpufleet.agent.plugin.offer import DeviceNode, Given, Unit
-from gpufleet.agent.plugin.plugin_socket import PluginSocket
-from gpufleet.agent.plugin.registration import Registration, socket_name
+from gpufleet.agent.plugin.allocator import AllocateResponse, DeviceNode
+from gpufleet.agent.plugin.plugin_server import PluginServer
+from gpufleet.agent.plugin.registration import KubeletRegistration, socket_name
+from gpufleet.agent.state.errors import KubeletError, RefusedError
+from gpufleet.agent.units.node_units import Unit
 from tests.agent.small_kubelet import PATIENCE_S, SmallKubelet
 
 GPU = "nvidia.com/gpu"
 
 
-class Keeper:
-    """A steward that gives what it is asked for, but for one unit."""
+class PlainAllocator:
+    """An allocator that gives what it is asked for, but for one unit."""
 
     def __init__(self, resource: str = GPU, *, prepares: bool = False) -> None:
         self.resource = resource
@@ -32,28 +33,28 @@ class Keeper:
         assert not required
         return list(available)[-size:]
 
-    async def allocate(self, units: Sequence[str]) -> Given:
+    async def allocate(self, units: Sequence[str]) -> AllocateResponse:
         """All but "mine"."""
         if "mine" in units:
             raise RefusedError("mine was granted to pod team-a/train")
         if "broken" in units:
             raise ValueError("a bug")
         node = DeviceNode("/dev/nvidia0", "/dev/nvidia0")
-        return Given({"UNITS": ",".join(units)}, (node,), cdi_devices=("vendor.com/gpu=0",))
+        return AllocateResponse({"UNITS": ",".join(units)}, (node,), cdi_devices=("vendor.com/gpu=0",))
 
     async def prepare(self, units: Sequence[str]) -> None:
         """Remember."""
         self.prepared.append(tuple(units))
 
 
-Story = Callable[[SmallKubelet, Registration], Awaitable[None]]
+Story = Callable[[SmallKubelet, KubeletRegistration], Awaitable[None]]
 
 
 def told(folder: Path, story: Story) -> None:
     """Tell a story of a kubelet and a registration that is kept up."""
 
     async def run() -> None:
-        kubelet, registration = SmallKubelet(folder), Registration(folder)
+        kubelet, registration = SmallKubelet(folder), KubeletRegistration(folder)
         await kubelet.start()
         keeping = asyncio.create_task(registration.run())
         try:
@@ -70,7 +71,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def knows(registration: Registration) -> bool:
+def knows(registration: KubeletRegistration) -> bool:
     return registration.registered
 
 
@@ -79,12 +80,12 @@ def units(*names: str, healthy: bool = True) -> list[Unit]:
 
 
 def test_what_is_offered_is_seen_and_what_changes_is_seen_again(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
-        keeper = Keeper()
-        await registration.offer(keeper, units("a", "b"))
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
+        allocator = PlainAllocator()
+        await registration.offer(allocator, units("a", "b"))
         await kubelet.sees(GPU, ["a", "b"])
         assert [node.ID for node in kubelet.devices[GPU][0].topology.nodes] == [0]
-        await registration.offer(keeper, [*units("a"), *units("b", healthy=False)])
+        await registration.offer(allocator, [*units("a"), *units("b", healthy=False)])
         await kubelet.sees(GPU, ["a"], ["b"])
         asked = kubelet.registered[-1]
         assert (asked.version, asked.endpoint) == ("v1beta1", "gpufleet-nvidia.com-gpu.sock")
@@ -95,9 +96,9 @@ def test_what_is_offered_is_seen_and_what_changes_is_seen_again(folder: Path) ->
 
 
 def test_after_a_restart_of_the_kubelet_everything_is_registered_again(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
-        await registration.offer(Keeper(), units("a"))
-        await registration.offer(Keeper("gpufleet.io/gpu-share", prepares=True), units("s-0", "s-1"))
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
+        await registration.offer(PlainAllocator(), units("a"))
+        await registration.offer(PlainAllocator("gpufleet.io/gpu-share", prepares=True), units("s-0", "s-1"))
         await kubelet.sees(GPU, ["a"])
         await kubelet.stop()
         await kubelet.start()
@@ -108,10 +109,10 @@ def test_after_a_restart_of_the_kubelet_everything_is_registered_again(folder: P
 
 
 def test_since_when_the_kubelet_knows_the_devices_is_told_and_changes_with_its_restart(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
         assert registration.offered_since.value == ""
         times = []
-        await registration.offer(Keeper(), units("a"))
+        await registration.offer(PlainAllocator(), units("a"))
         async with asyncio.timeout(PATIENCE_S):
             async for since in registration.offered_since.follow():
                 times += [since] if since else []
@@ -126,8 +127,8 @@ def test_since_when_the_kubelet_knows_the_devices_is_told_and_changes_with_its_r
 
 
 def test_the_kubelet_may_restart_again_and_again(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
-        await registration.offer(Keeper(), units("a"))
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
+        await registration.offer(PlainAllocator(), units("a"))
         for _ in range(3):
             await kubelet.sees(GPU, ["a"])
             await kubelet.stop()
@@ -139,8 +140,8 @@ def test_the_kubelet_may_restart_again_and_again(folder: Path) -> None:
 
 
 def test_a_socket_that_somebody_removed_is_opened_again(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
-        await registration.offer(Keeper(), units("a"))
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
+        await registration.offer(PlainAllocator(), units("a"))
         await kubelet.sees(GPU, ["a"])
         kubelet.devices.clear()
         (folder / "gpufleet-nvidia.com-gpu.sock").unlink()
@@ -151,8 +152,8 @@ def test_a_socket_that_somebody_removed_is_opened_again(folder: Path) -> None:
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(folder: Path) -> None:
     async def run() -> None:
-        registration = Registration(folder / "later")
-        await registration.offer(Keeper(), units("a"))
+        registration = KubeletRegistration(folder / "later")
+        await registration.offer(PlainAllocator(), units("a"))
         keeping = asyncio.create_task(registration.run())
         (folder / "later").mkdir()
         kubelet = SmallKubelet(folder / "later")
@@ -170,15 +171,15 @@ def test_a_path_that_is_too_long_for_a_socket_is_told(folder: Path) -> None:
         deep = folder / ("a" * 100)
         deep.mkdir()
         with pytest.raises(KubeletError, match="a socket's path has at most 107 characters"):
-            await PluginSocket(Keeper(), deep / "a.sock").open()
+            await PluginServer(PlainAllocator(), deep / "a.sock").open()
 
     asyncio.run(run())
 
 
 def test_a_kubelet_that_takes_no_registration_is_tried_again(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
         kubelet.refuses = True
-        await registration.offer(Keeper(), units("a"))
+        await registration.offer(PlainAllocator(), units("a"))
         async with asyncio.timeout(PATIENCE_S):
             while not registration.problem:  # noqa: ASYNC110 it tells nobody
                 await asyncio.sleep(0.01)
@@ -192,8 +193,8 @@ def test_a_kubelet_that_takes_no_registration_is_tried_again(folder: Path) -> No
 
 def test_an_agent_that_starts_before_its_kubelet_waits_for_it(folder: Path) -> None:
     async def run() -> None:
-        registration = Registration(folder)
-        await registration.offer(Keeper(), units("a"))
+        registration = KubeletRegistration(folder)
+        await registration.offer(PlainAllocator(), units("a"))
         keeping = asyncio.create_task(registration.run())
         await asyncio.sleep(0.1)
         assert not knows(registration)
@@ -210,9 +211,9 @@ def test_an_agent_that_starts_before_its_kubelet_waits_for_it(folder: Path) -> N
 
 
 def test_containers_get_what_the_steward_gives(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
-        keeper = Keeper(prepares=True)
-        await registration.offer(keeper, units("a", "b", "c"))
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
+        allocator = PlainAllocator(prepares=True)
+        await registration.offer(allocator, units("a", "b", "c"))
         await kubelet.sees(GPU, ["a", "b", "c"])
         assert await kubelet.prefer(GPU, ["a", "b", "c"], 2) == ["b", "c"]
         given = await kubelet.allocate(GPU, ["b", "c"])
@@ -220,14 +221,14 @@ def test_containers_get_what_the_steward_gives(folder: Path) -> None:
         assert [(one.host_path, one.permissions) for one in given.devices] == [("/dev/nvidia0", "rw")]
         assert [one.name for one in given.cdi_devices] == ["vendor.com/gpu=0"]
         await kubelet.start_container(GPU, ["b", "c"])
-        assert keeper.prepared == [("b", "c")]
+        assert allocator.prepared == [("b", "c")]
 
     told(folder, story)
 
 
 def test_a_refusal_reaches_the_kubelet_with_its_sentence(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
-        await registration.offer(Keeper(), units("mine"))
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
+        await registration.offer(PlainAllocator(), units("mine"))
         await kubelet.sees(GPU, ["mine"])
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await kubelet.allocate(GPU, ["mine"])
@@ -238,8 +239,8 @@ def test_a_refusal_reaches_the_kubelet_with_its_sentence(folder: Path) -> None:
 
 
 def test_a_bug_of_ours_is_told_without_its_details(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
-        await registration.offer(Keeper(), units("broken"))
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
+        await registration.offer(PlainAllocator(), units("broken"))
         await kubelet.sees(GPU, ["broken"])
         with pytest.raises(grpc.aio.AioRpcError) as failed:
             await kubelet.allocate(GPU, ["broken"])
@@ -250,8 +251,8 @@ def test_a_bug_of_ours_is_told_without_its_details(folder: Path) -> None:
 
 
 def test_what_is_withdrawn_is_offered_no_more(folder: Path) -> None:
-    async def story(kubelet: SmallKubelet, registration: Registration) -> None:
-        await registration.offer(Keeper(), units("a"))
+    async def story(kubelet: SmallKubelet, registration: KubeletRegistration) -> None:
+        await registration.offer(PlainAllocator(), units("a"))
         await kubelet.sees(GPU, ["a"])
         await registration.withdraw(GPU)
         await kubelet.sees(GPU, [])
@@ -270,12 +271,12 @@ class Deaf:
 
 
 def test_whoever_is_cancelled_while_a_socket_closes_ends(folder: Path) -> None:
-    async def closing(socket: PluginSocket) -> None:
+    async def closing(socket: PluginServer) -> None:
         await socket.close()
         await asyncio.Event().wait()
 
     async def run() -> None:
-        socket = PluginSocket(Keeper(), folder / "a.sock")
+        socket = PluginServer(PlainAllocator(), folder / "a.sock")
         socket._server = cast("grpc.aio.Server", Deaf())
         task = asyncio.create_task(closing(socket))
         await asyncio.sleep(0)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufleet.agent.known import Gpu, Held
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.reports.service import dated
+from gpufleet.agent.state.node_state import Gpu, Held
 from gpufleet.devices.facts import Driver, GpuFacts, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, SharingPlan, TimeSlice
 from gpufleet.kube.objects.node_devices import decode_node_devices, encode_node_devices
 from gpufleet.localkube import manifests
-from gpufleet.localkube.api import Api
+from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId

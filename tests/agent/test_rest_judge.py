@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpufleet.agent.known import Held
-from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
-from gpufleet.agent.plugin.checkpoint import OpenCall
+from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
+from gpufleet.agent.plugin.open_call_record import OpenCall
 from gpufleet.agent.plugin.share_files import ShareGiven
+from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
@@ -41,17 +41,17 @@ REST = Rest(
         Held("default", "other", "main", GPU, ("GPU-c",)),
     ),
     (
-        Recorded("u1", "main", GPU, frozenset({"GPU-a"})),
-        Recorded("u2", "main", SHARE, frozenset({"share-0"}), ("gpufleet.io/share=one",)),
-        Recorded("u3", "main", SHARE, frozenset({"share-1"}), ("gpufleet.io/share=two",)),
-        Recorded("u4", "main", GPU, frozenset({"GPU-c"})),
-        Recorded("gone", "main", GPU, frozenset({"GPU-a"})),
+        CheckpointEntry("u1", "main", GPU, frozenset({"GPU-a"})),
+        CheckpointEntry("u2", "main", SHARE, frozenset({"share-0"}), ("gpufleet.io/share=one",)),
+        CheckpointEntry("u3", "main", SHARE, frozenset({"share-1"}), ("gpufleet.io/share=two",)),
+        CheckpointEntry("u4", "main", GPU, frozenset({"GPU-c"})),
+        CheckpointEntry("gone", "main", GPU, frozenset({"GPU-a"})),
     ),
     {"one": ShareGiven("u2", "default/runs", "main", 1, (HALF,))},
     (OpenCall("two", ("share-1",)),),
 )
 
-NAMELESS = Recorded("u3", "main", SHARE, frozenset({"share-1"}))
+NAMELESS = CheckpointEntry("u3", "main", SHARE, frozenset({"share-1"}))
 
 
 def changed(**fields: Any) -> Rest:

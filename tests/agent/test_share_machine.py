@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, invariant, multiple, rule
 
-from gpufleet.agent.errors import RefusedError
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE
+from gpufleet.agent.state.errors import RefusedError
 from gpufleet.devices.health import Verdict
 from gpufleet.kube.codec.grant import granted_devices
 from gpufleet.model.grant import GrantedDevice
@@ -213,7 +213,7 @@ class _Shares(RuleBasedStateMachine):
 
     @rule()
     def what_is_left_is_swept_up(self) -> None:
-        self.loop.run(self.node.steward.sweep())
+        self.loop.run(self.node.allocator.sweep())
 
     @rule()
     def all_is_at_rest(self) -> None:
@@ -222,7 +222,7 @@ class _Shares(RuleBasedStateMachine):
         self._recover()
         node.sync()
         self.what_is_left_is_swept_up()
-        given = node.steward._files.given
+        given = node.allocator._files.given
         living = {uid for uid, pod in node.api.items() if not pod.finished}
         assert {one.pod_uid for one in given.values()} <= living
         for uid, container in sorted(node.allocations):
@@ -243,7 +243,7 @@ class _Shares(RuleBasedStateMachine):
 
     def _save(self) -> None:
         async def keep() -> None:
-            task = asyncio.create_task(self.node.steward.run())
+            task = asyncio.create_task(self.node.allocator.run())
             await asyncio.sleep(0)
             await asyncio.sleep(0.01)
             task.cancel()

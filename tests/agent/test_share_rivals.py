@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.errors import RefusedError
-from gpufleet.agent.known import GRACE_S
-from gpufleet.agent.kubelet.holder_memory import Seen
-from gpufleet.agent.kubelet.vanished_pods import MARGIN_S
+from gpufleet.agent.holders.holder_memory import Seen
+from gpufleet.agent.holders.vanished_pods import MARGIN_S
+from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.node_state import GRACE_S
 from tests.agent.node_values import a_pod, a_share, held
 from tests.agent.share_world import SharedNode
-from tests.agent.test_share_steward import LARGE, SMALL, told
+from tests.agent.test_share_allocator import LARGE, SMALL, told
 
 
 def test_a_share_of_a_pod_that_was_deleted_by_force_is_its_own_until_its_containers_must_have_ended(
@@ -24,7 +24,7 @@ def test_a_share_of_a_pod_that_was_deleted_by_force_is_its_own_until_its_contain
         del node.api[uid]
         node.allocations.clear()
         node.sync()
-        await node.steward.sweep()
+        await node.allocator.sweep()
         rival = node.bind("b", main=(a_share("GPU-0", 900),))
         await node.admit(rival)
         with pytest.raises(RefusedError, match="is given to team/a"):

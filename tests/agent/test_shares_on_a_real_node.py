@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.kubelet.kubelet_checkpoint import read_record
-from gpufleet.localkube.api import Object
+from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from tests.agent.node_values import SHARE
@@ -187,7 +187,7 @@ def test_an_agent_killed_between_allocate_and_start_gives_nothing_twice(
             place(real, name, "0.75", STAY)
         agent.await_death()
         assert not list(real.node.cdi_dir.glob("gpufleet.io-share-*.json"))
-        assert {one.resource for one in read_record(real.node.kubelet_socket_dir)} == {SHARE}
+        assert {one.resource for one in read_checkpoint(real.node.kubelet_socket_dir)} == {SHARE}
         agent.start()
         for name in names[:2]:
             awaited(f"{name} runs", lambda name=name: running(real, name), lambda: story(agent), LONG_S)  # type: ignore[misc]

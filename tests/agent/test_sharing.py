@@ -8,17 +8,17 @@ from random import Random
 
 import pytest
 
-from gpufleet.agent.errors import RefusedError
-from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.plugin.delivery import Delivery
-from gpufleet.agent.plugin.keeper import Keeper, Setup
-from gpufleet.agent.plugin.registration import Registration
-from gpufleet.agent.plugin.units import node_units
+from gpufleet.agent.plugin.registration import KubeletRegistration
+from gpufleet.agent.plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.sharing import sharing_texts
 from gpufleet.agent.sharing.mps import MpsOptions
 from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
+from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.sharing.plan import Fractions, Mps
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
@@ -54,25 +54,25 @@ class Scene:
         self.world = PluginWorld(NodeGpus("node-1"))
         (folder / "sockets").mkdir()
         self.kubelet = SmallKubelet(folder / "sockets")
-        self.registration = Registration(folder / "sockets")
+        self.registration = KubeletRegistration(folder / "sockets")
         mps = MpsOptions(root=folder / "mps")
         setup = SharingSetup(self.file, folder, mps=mps, simulated=True, strategies=strategies)
         known = self.world.known
         self.sharing = Sharing(client, "node-1", setup, known.pods, known.holders, lambda: True)
         daemons = self.sharing.daemons(known.gpus)
         keeping = Setup(self.sharing.delivery(SIMULATED), folder / "cdi")
-        keeper = Keeper(known, self.registration, keeping)
+        registrar = WholeDeviceRegistrar(known, self.registration, keeping)
         self.parts = [
-            self.sharing.configuration().run,
+            self.sharing.run,
             daemons.run,
-            self.sharing.handing_out(keeper, SIMULATED).run,
-            keeper.run,
+            lambda: self.sharing.follow_delivery(registrar, SIMULATED),
+            registrar.run,
             self.registration.run,
             self.watch,
         ]
 
     async def watch(self) -> None:
-        """As the watchman does."""
+        """As the monitor does."""
         await self.sharing.then(self._watch)
 
     async def _watch(self) -> None:

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.reports.node_condition import annotation, condition
 from gpufleet.agent.sharing.sharing_source import REFUSED
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.devices.sharing.plan import TimeSlice
 from tests.agent.exporter.builders import Node
 from tests.agent.sharing_world import NODE, SharingWorld, in_sharing_world

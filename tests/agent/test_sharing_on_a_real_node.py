@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.agent.reports.node_condition import ANNOTATION
 from gpufleet.kube.keys import GPU_SHARE
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import agent_folder
 from gpufleet.localkube.node.configuration import NODE_NAME

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from gpufleet.agent.gpus.simulated_users import BUSY_LABEL, MEMORY_LABEL, PID_FIRST, SimulatedUsers
-from gpufleet.agent.known import Gpu, Held, NodeGpus, NodePod
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Gpu, Held, NodeGpus, NodePod
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import GpuFacts, MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, SharingPlan, TimeSlice
 from gpufleet.devices.simulated.machine import User

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.localkube import child
-from gpufleet.localkube.child import Child
+from gpufleet.localkube.processes import child
+from gpufleet.localkube.processes.child import Child
 from tests.chaos.proxy import Proxy
 
 LOOK_EVERY_S = 0.1

@@ -8,11 +8,11 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from gpufleet.localkube import binaries
-from gpufleet.localkube.errors import ProgramsMissingError
-from gpufleet.localkube.pin_modules import pin
-from gpufleet.localkube.progress import Silent, ToPerson
-from gpufleet.localkube.releases import Release
+from gpufleet.localkube.processes.errors import ProgramsMissingError
+from gpufleet.localkube.programs import binaries
+from gpufleet.localkube.programs.pin_modules import pin
+from gpufleet.localkube.programs.progress import Silent, ToPerson
+from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.errors import GpufleetError
 from tests.lacking import lacking
 from tests.localkube.cluster import refuse_build, refuse_download

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options, helm
 from tests.house.project import ROOT

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet import __version__
 from gpufleet.kube.manifests import FOLDER, Identity, manifests
-from gpufleet.localkube.releases import minor_version, pinned_kubernetes_versions
+from gpufleet.localkube.programs.releases import minor_version, pinned_kubernetes_versions
 from tests.chart.rendering import CHART, Object, helm, one, rendered
 
 

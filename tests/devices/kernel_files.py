@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpufleet.devices.cards import Roots
+from gpufleet.devices.drm_cards import Roots
 
 HOST = "devices/pci0000:00/0000:00:01.0"
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gpufleet.localkube.releases import minor_version
+from gpufleet.localkube.programs.releases import minor_version
 from tests.differential.cases import Manifest, namespace_of
 from tests.differential.comparison import Question
 from tests.localkube.cluster import KUBERNETES

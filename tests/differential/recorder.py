@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from gpufleet.localkube.ports import LOOPBACK
+from gpufleet.localkube.access.ports import LOOPBACK
 
 
 class _Named(msgspec.Struct):

@@ -22,7 +22,7 @@ from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import StatusError
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
-from gpufleet.localkube.releases import minor_version
+from gpufleet.localkube.programs.releases import minor_version
 from tests.differential.builder import NAMESPACES
 from tests.differential.cases import Case, Manifest, name_of, namespace_of, path_of
 from tests.differential.themes.storage import COUNTED_DRIVER, DISK_DRIVER, STORAGE_API, STRICT_DRIVER

@@ -16,8 +16,8 @@ import msgspec
 from gpufleet.kube import keys, resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
-from gpufleet.localkube.child import Child
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.processes.child import Child
 from tests.differential.builder import ASKS
 from tests.differential.cases import Case, Manifest, path_of
 from tests.differential.provisioner import provision

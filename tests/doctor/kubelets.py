@@ -4,7 +4,7 @@ import datetime as dt
 import time
 from typing import Any
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from tests.doctor.patient import LOOK_EVERY_S, MERGE, WAIT_S, Patient
 
 PODS = "/api/v1/namespaces/default/pods"

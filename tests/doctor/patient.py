@@ -19,7 +19,7 @@ from gpufleet.doctor.checks import all_checks
 from gpufleet.doctor.command import facts_of
 from gpufleet.doctor.diagnosis import Diagnosis, Found, diagnose
 from gpufleet.doctor.live.gathering import gathered
-from gpufleet.localkube.api import Api, Object, RefusedError
+from gpufleet.localkube.access.api import Api, Object, RefusedError
 from gpufleet.localkube.cluster import LocalCluster
 
 WAIT_S = 45.0

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from gpufleet.localkube import simulated_nodes
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.doctor.patient import Patient
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from tests.doctor.patient import Patient, a_deployment, a_job, a_pod
 
 GPU = "nvidia.com/gpu"

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from tests.doctor.kubelets import PODS
 from tests.doctor.patient import LOOK_EVERY_S, MERGE, WAIT_S, Patient, a_deployment, a_job, a_pod
 

@@ -1,6 +1,6 @@
 """Ways to let tenants reach what is not theirs: on a real API server, the right cause is named first."""
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from tests.doctor.kubelets import running_pods
 from tests.doctor.patient import Patient, a_deployment, a_pod
 

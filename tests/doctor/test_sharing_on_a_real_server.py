@@ -5,7 +5,7 @@ Expected counts are by hand: 8 GPUs of a node times the replicas that are config
 
 from typing import Any
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from tests.doctor.patient import Patient, a_deployment, a_pod
 from tests.doctor.staging import NAMES, PLUGIN, a_daemon, add_node, running
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from tests.doctor.patient import Patient, a_deployment, a_pod
 from tests.doctor.staging import (
     NAMES,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from tests.doctor.kubelets import a_real_node, running_pods, say_of_container, waiting
 from tests.doctor.patient import Patient, a_pod
 

@@ -7,11 +7,11 @@ from gpufleet.kube.errors import TransportError
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.transport import Request
-from gpufleet.localkube import kubeconfig
-from gpufleet.localkube.certificates import Authority, Identity, write_private
+from gpufleet.localkube.access import kubeconfig
+from gpufleet.localkube.access.certificates import Authority, Identity, write_private
+from gpufleet.localkube.access.ports import LOOPBACK
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import SERVER_NAMES
-from gpufleet.localkube.ports import LOOPBACK
 from tests.localkube.cluster import a_cluster
 
 WATCH = Request("GET", "/api/v1/namespaces?watch=true&timeoutSeconds=30")

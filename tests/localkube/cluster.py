@@ -18,13 +18,14 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli import up
-from gpufleet.localkube import binaries, manifests
+from gpufleet.localkube import manifests
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
-from gpufleet.localkube.errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.node import configuration, machine
-from gpufleet.localkube.progress import Silent
-from gpufleet.localkube.releases import DEFAULT_KUBERNETES, release_of
+from gpufleet.localkube.processes.errors import DownloadError, ProgramsMissingError
+from gpufleet.localkube.programs import binaries
+from gpufleet.localkube.programs.progress import Silent
+from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from tests.lacking import lacking
 
 KUBERNETES = os.environ.get("GPUFLEET_TEST_KUBERNETES") or DEFAULT_KUBERNETES

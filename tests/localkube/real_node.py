@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node import cgroups, images
 from gpufleet.localkube.node.configuration import NODE_NAME

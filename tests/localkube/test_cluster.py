@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.localkube import plan
-from gpufleet.localkube.api import RefusedError, tls_context
+from gpufleet.localkube.access.api import RefusedError, tls_context
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
-from gpufleet.localkube.errors import ClusterError, ProgramFailedError
 from gpufleet.localkube.features import gang_api_version
-from gpufleet.localkube.folders import is_locked, lock_of
+from gpufleet.localkube.processes import plan
+from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
+from gpufleet.localkube.processes.folders import is_locked, lock_of
 from tests.localkube.cluster import KUBERNETES, a_cluster, all_programs, program
 
 WAIT_S = 60

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli import main as cli
-from gpufleet.localkube import persistent, plan
-from gpufleet.localkube.child import start
+from gpufleet.localkube import persistent
+from gpufleet.localkube.access.ports import HeldPort
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options
-from gpufleet.localkube.errors import ProgramFailedError
-from gpufleet.localkube.folders import is_locked, lock_of, try_lock
-from gpufleet.localkube.plan import Process, Processes
-from gpufleet.localkube.ports import HeldPort
+from gpufleet.localkube.processes import plan
+from gpufleet.localkube.processes.child import start
+from gpufleet.localkube.processes.errors import ProgramFailedError
+from gpufleet.localkube.processes.folders import is_locked, lock_of, try_lock
+from gpufleet.localkube.processes.plan import Process, Processes
 from tests.localkube.cluster import KUBERNETES, all_programs, program
 from tests.localkube.test_cluster import alive, await_true, pids
 
@@ -209,7 +210,7 @@ def test_a_program_that_is_stopped_is_ended_too(tmp_path: Path) -> None:
 
 def test_children_die_with_their_parent(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from gpufleet.localkube.child import start;"
+        "import sys, time; from pathlib import Path; from gpufleet.localkube.processes.child import start;"
         "print(start('c', ['sleep', '1000'], Path(sys.argv[1])).pid, flush=True); time.sleep(1000)"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "log")]

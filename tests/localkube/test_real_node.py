@@ -14,10 +14,11 @@ from gpufleet.cli import main as cli
 from gpufleet.kube.keys import GRANT
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.localkube import persistent, simulated_nodes
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
-from gpufleet.localkube.node import caretaker, cgroups, images, machine
+from gpufleet.localkube.node import cgroups, images, machine
+from gpufleet.localkube.node import node_supervisor as caretaker
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.network import HeldNetwork, ip
 from gpufleet.localkube.simulated_nodes import SimulatedNodes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.localkube import manifests, simulated_nodes
-from gpufleet.localkube.api import Api, Object, RefusedError
+from gpufleet.localkube.access.api import Api, Object, RefusedError
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.simulated_nodes import NODE_DEVICES, SimulatedNodes, gpu_model
 from gpufleet.model.errors import InputError

@@ -11,10 +11,10 @@ import pytest
 
 from gpufleet.cli import main as cli
 from gpufleet.localkube import manifests, persistent
-from gpufleet.localkube.api import Object
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.features import gang_api_version
-from gpufleet.localkube.releases import minor_version
+from gpufleet.localkube.programs.releases import minor_version
 from tests.localkube.cluster import KUBERNETES, program
 from tests.localkube.real_node import PODS, awaited, get_pod
 from tests.localkube.test_persistent import up

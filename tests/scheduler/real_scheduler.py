@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
-from gpufleet.localkube import child
-from gpufleet.localkube.api import Api, Object
+from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.processes import child
 from tests.waiting import until
 
 # The first start after a change of the engine compiles it.

@@ -3,7 +3,7 @@
 import threading
 from typing import Self
 
-from gpufleet.localkube.api import Api, Object
+from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

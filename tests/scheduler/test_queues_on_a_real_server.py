@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.cli.main import main
 from gpufleet.localkube import manifests, simulated_nodes
-from gpufleet.localkube.api import Api, Object
+from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model

@@ -14,7 +14,7 @@ from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.localkube import manifests, simulated_nodes
-from gpufleet.localkube.api import Api
+from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model

@@ -1,5 +1,6 @@
 """The node agent: GPUs to containers, labels, health and metrics, in one process on each node.
 
-Built so far: what the kubelet speaks (``kubelet``) and whose its devices are (``plugin``).
-The GPUs themselves are in ``gpufleet.devices``.
+``process`` is the program, and ``assembly`` makes its parts, which ``supervisor`` keeps running. A device
+goes this way: the vendor's library (``gpufleet.devices``), ``gpus``, ``units``, ``plugin``, and back from the
+kubelet to ``holders`` and ``reports``.
 """

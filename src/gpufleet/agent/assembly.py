@@ -7,32 +7,32 @@ against a simulated API server and folders of their own. ``process`` is the prog
 import os
 import random
 
+from gpufleet.agent.events.credential_events import CredentialEvents
+from gpufleet.agent.events.lost_holder_events import LostHolderEvents
+from gpufleet.agent.events.pod_events import PodEvents
+from gpufleet.agent.events.xid_events import XidPodEvents
 from gpufleet.agent.exporter.exporter import Topics
 from gpufleet.agent.gpus.backends import read_machine, real_backends, simulated_backends
+from gpufleet.agent.gpus.gpu_monitor import GpuMonitor, read_boot_id
 from gpufleet.agent.gpus.health_record import HealthRecord
 from gpufleet.agent.gpus.simulated_users import SimulatedUsers
-from gpufleet.agent.gpus.simulation_door import SimulationDoor
-from gpufleet.agent.gpus.vendor_watch import Pace
-from gpufleet.agent.gpus.watchman import Watchman, read_boot_id
-from gpufleet.agent.known import Holders, NodePods
+from gpufleet.agent.gpus.simulation_control import SimulationControl
+from gpufleet.agent.gpus.vendor_monitor import Pace
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.kubelet.process_owners import pod_of
 from gpufleet.agent.kubelet_side import KubeletSide
 from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.metrics_page import exporter, server
-from gpufleet.agent.parts import Part, Parts, said
-from gpufleet.agent.reports.credential_notes import CredentialNotes
-from gpufleet.agent.reports.lost_notes import LostNotes
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
-from gpufleet.agent.reports.pod_events import PodEvents
 from gpufleet.agent.reports.reported_xids import reported_xids
-from gpufleet.agent.reports.xid_notes import XidNotes
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.sharing.mps import MpsOptions
 from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
 from gpufleet.agent.sharing.sharing_source import SharingOptions
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Holders, NodePods
+from gpufleet.agent.state.topic import Topic
+from gpufleet.agent.supervisor import Part, Supervisor, said
 from gpufleet.devices.hardware import vendors
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.kube.client import Client
@@ -66,10 +66,10 @@ class Agent:
             self.holders,
             lambda: self.kubelet.whole,
         )
-        self.watchman = self._watchman(jitter)
+        self.monitor = self._monitor(jitter)
         pods = Pods(client, settings.node, self.pods)
         self.kubelet = KubeletSide(
-            settings, self.watchman.gpus, pods, self.pods, self.holders, self.boot_id, client
+            settings, self.monitor.gpus, pods, self.pods, self.holders, self.boot_id, client
         )
         parts = [
             *self._sharing(),
@@ -78,24 +78,24 @@ class Agent:
             *self._metrics(),
             *self._simulation(),
         ]
-        self.parts = Parts(parts, client.clock, jitter)
+        self.supervisor = Supervisor(parts, client.clock, jitter)
 
     async def run(self) -> None:
         """Run all parts until cancelled."""
-        await self.parts.run()
+        await self.supervisor.run()
 
     def problems(self) -> tuple[str, ...]:
         """What is not as it should be, by part; empty where all is well."""
-        return self.parts.problems()
+        return self.supervisor.problems()
 
     def _machine(self) -> Machine | None:
         """The simulated machine, where there is one."""
         settings = self.settings
         return None if settings.simulated is None else read_machine(settings.simulated, settings.node, list)
 
-    def _watchman(self, jitter: random.Random) -> Watchman:
+    def _monitor(self, jitter: random.Random) -> GpuMonitor:
         machine = self.machine
-        return Watchman(
+        return GpuMonitor(
             self.settings.node,
             real_backends() if machine is None else simulated_backends(machine),
             self.client.clock,
@@ -109,27 +109,32 @@ class Agent:
         )
 
     def _sharing(self) -> list[Part]:
-        """How GPUs are shared, MPS, and where processes can be told apart, the watch over their memory."""
-        sharing, watchman = self.sharing, self.watchman
-        parts = [sharing.configuration(), sharing.daemons(watchman.gpus)]
-        parts.append(sharing.handing_out(self.kubelet.keeper, self.kubelet.files))
-        return [*parts, sharing.memory(watchman.readings)] if self.settings.accounting else parts
+        """How GPUs are shared, MPS, and, where processes can be told apart, the check of their memory."""
+        sharing, mps = self.sharing, self.sharing.daemons(self.monitor.gpus)
+        parts = [
+            Part("sharing", sharing.run),
+            Part("mps", mps.run, lambda: mps.problems.value),
+            Part("delivery", lambda: sharing.follow_delivery(self.kubelet.registrar, self.kubelet.files)),
+        ]
+        if self.settings.accounting:
+            parts.append(Part("memory monitor", sharing.memory(self.monitor.readings).run))
+        return parts
 
     async def _watch(self) -> None:
         """No GPU is shown before it is known how it is shared."""
-        await self.sharing.then(self.watchman.run)
+        await self.sharing.then(self.monitor.run)
 
     def _facts(self) -> list[Part]:
         """What the agent knows, and what it says of it to the cluster."""
-        gpus = self.watchman.gpus
+        gpus = self.monitor.gpus
         condition = NodeCondition(self.client, self.settings.node, gpus)
         whole, offenders = lambda: self.kubelet.whole, self.sharing.offenders
         since = self.kubelet.registration.offered_since
         report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders, since)
-        lost = LostNotes(PodEvents(self.client, self.settings.node), self.holders)
-        notes = XidNotes(self.client, self.settings.node, gpus, self.pods, self.holders)
-        credentials = CredentialNotes(self.client, self.settings.node, self.expiries)
-        self.watchman.on_xid = notes.heard
+        lost = LostHolderEvents(PodEvents(self.client, self.settings.node), self.holders)
+        notes = XidPodEvents(self.client, self.settings.node, gpus, self.pods, self.holders)
+        credentials = CredentialEvents(self.client, self.settings.node, self.expiries)
+        self.monitor.on_xid = notes.heard
         labels = LabelPublisher(
             gpus,
             self.client,
@@ -139,19 +144,19 @@ class Agent:
             discovery=self.sharing.source.discovery,
         )
         return [
-            Part("watchman", self._watch, lambda: gpus.value.problems),
+            Part("GPU monitor", self._watch, lambda: gpus.value.problems),
             Part("node devices", report.run, lambda: said(report.problem)),
             Part("labels", labels.run, lambda: said(labels.problem)),
-            Part("notes of errors", notes.run),
-            Part("notes of lost holders", lost.run),
-            Part("notes of credentials", credentials.run),
+            Part("Xid events", notes.run),
+            Part("lost holder events", lost.run),
+            Part("credential events", credentials.run),
             Part("node condition", condition.run, lambda: said(condition.problem)),
         ]
 
     def _metrics(self) -> list[Part]:
         """The page of metrics, and the server that sends it and answers probes."""
-        settings, watchman = self.settings, self.watchman
-        topics = Topics(watchman.gpus, watchman.readings, self.pods, self.holders)
+        settings, monitor = self.settings, self.monitor
+        topics = Topics(monitor.gpus, monitor.readings, self.pods, self.holders)
         whose = pod_of if settings.accounting else None
         page = exporter(settings.metrics, topics, whose, self.pace.stale_after_s, lambda: self.expiries.known)
         serving = server(settings.metrics_address, page, self.problems)
@@ -164,8 +169,8 @@ class Agent:
         """What makes a simulated machine live, and the door through which it is told to fail."""
         if self.machine is None:
             return []
-        self.machine.users = SimulatedUsers(self.watchman.gpus, self.pods, self.holders)
-        return [Part("simulation", SimulationDoor(self.settings.state_folder, self.machine).run)]
+        self.machine.users = SimulatedUsers(self.monitor.gpus, self.pods, self.holders)
+        return [Part("simulation", SimulationControl(self.settings.state_folder, self.machine).run)]
 
 
 def sharing_setup(settings: AgentSettings) -> SharingSetup:

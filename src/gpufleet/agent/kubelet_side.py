@@ -6,26 +6,26 @@
 import os
 from collections.abc import Callable
 
-from gpufleet.agent.known import Gpu, Holders, NodeGpus, NodePods
-from gpufleet.agent.kubelet.holder_memory import HolderMemory
-from gpufleet.agent.kubelet.holder_record import HolderRecord
-from gpufleet.agent.kubelet.holders import HolderWatch, Witnesses
+from gpufleet.agent.holders.holder_memory import HolderMemory
+from gpufleet.agent.holders.holder_monitor import HolderMonitor, HolderSources
+from gpufleet.agent.holders.holder_record import HolderRecord
+from gpufleet.agent.holders.reported_holders import reported_holders
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.kubelet.pods import Pods
-from gpufleet.agent.kubelet.reported_holders import reported_holders
-from gpufleet.agent.parts import Part, said
 from gpufleet.agent.plugin.cdi import CdiEdits
-from gpufleet.agent.plugin.checkpoint import Checkpoint
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
-from gpufleet.agent.plugin.keeper import Keeper, Setup
-from gpufleet.agent.plugin.registration import Registration
+from gpufleet.agent.plugin.open_call_record import OpenCallRecord
+from gpufleet.agent.plugin.registration import KubeletRegistration
+from gpufleet.agent.plugin.share_allocator import ShareAllocator, ShareInputs
 from gpufleet.agent.plugin.share_files import ShareFiles
-from gpufleet.agent.plugin.share_keeper import ShareKeeper
-from gpufleet.agent.plugin.share_steward import ShareSteward, ShareWorld
+from gpufleet.agent.plugin.share_slot_registrar import ShareSlotRegistrar
 from gpufleet.agent.plugin.static_devices import DeviceFiles, device_edits
-from gpufleet.agent.plugin.whole_steward import Known
+from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs
+from gpufleet.agent.plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
 from gpufleet.agent.settings import AgentSettings
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
+from gpufleet.agent.state.topic import Topic
+from gpufleet.agent.supervisor import Part, said
 from gpufleet.kube.client import Client
 from gpufleet.model.gpu_catalogue import Vendor
 
@@ -54,7 +54,7 @@ class KubeletSide:
         self.holders = holders
         self.files = _device_files(settings)
         self.memory = HolderMemory(HolderRecord(settings.state_folder, boot_id))
-        witnesses = Witnesses(
+        sources = HolderSources(
             self.memory,
             gpus,
             lambda: self.pods.listed,
@@ -62,9 +62,9 @@ class KubeletSide:
             lambda: self.pods.ended,
         )
         lister = PodResources(settings.pod_resources)
-        self.watch = HolderWatch(lister, settings.device_plugins, known_pods, self.holders, witnesses)
-        self.registration = Registration(settings.device_plugins)
-        self.keeper = self._keeper()
+        self.watch = HolderMonitor(lister, settings.device_plugins, known_pods, self.holders, sources)
+        self.registration = KubeletRegistration(settings.device_plugins)
+        self.registrar = self._registrar()
         self.shares = self._shares(boot_id)
 
     @property
@@ -78,7 +78,7 @@ class KubeletSide:
             Part("pods", self.pods.run, lambda: said(self.pods.problem)),
             Part("holders", self.watch.run, self._unknown),
             Part("registration", self.registration.run, self._unregistered),
-            Part("devices", self.keeper.run, lambda: said(self.keeper.problem)),
+            Part("devices", self.registrar.run, lambda: said(self.registrar.problem)),
             Part("shares", self.shares.run, lambda: said(self.shares.problem)),
         ]
 
@@ -91,8 +91,8 @@ class KubeletSide:
             return ()
         return said(self.registration.problem or f"no kubelet at {self.settings.device_plugins}")
 
-    def _keeper(self) -> Keeper:
-        known = Known(
+    def _registrar(self) -> WholeDeviceRegistrar:
+        known = AllocatorInputs(
             self.gpus,
             self.known_pods,
             self.holders,
@@ -104,24 +104,24 @@ class KubeletSide:
             whole=lambda: self.watch.sure,
         )
         setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder)
-        return Keeper(known, self.registration, setup)
+        return WholeDeviceRegistrar(known, self.registration, setup)
 
-    def _shares(self, boot_id: str) -> ShareKeeper:
-        world = ShareWorld(
+    def _shares(self, boot_id: str) -> ShareSlotRegistrar:
+        world = ShareInputs(
             self.gpus,
             self.known_pods,
             self.holders,
             self.pods.ask,
             self.watch.ask,
-            share_edits(self.gpus, self.keeper),
+            share_edits(self.gpus, self.registrar),
             self.watch.look,
             memory=self.memory,
             whole=lambda: self.watch.sure,
         )
-        checkpoint = Checkpoint(self.settings.state_folder / CHECKPOINT, boot_id)
+        checkpoint = OpenCallRecord(self.settings.state_folder / CHECKPOINT, boot_id)
         files = ShareFiles(self.settings.cdi_folder)
-        steward = ShareSteward(world, files, checkpoint, self.settings.device_plugins)
-        return ShareKeeper(steward, self.registration, self.gpus, self.holders)
+        allocator = ShareAllocator(world, files, checkpoint, self.settings.device_plugins)
+        return ShareSlotRegistrar(allocator, self.registration, self.gpus, self.holders)
 
 
 def _device_files(settings: AgentSettings) -> DeviceFiles:
@@ -132,13 +132,13 @@ def _device_files(settings: AgentSettings) -> DeviceFiles:
     return DeviceFiles(folder=settings.driver_root, in_pod=in_pod)
 
 
-def share_edits(gpus: Topic[NodeGpus], keeper: Keeper) -> Callable[[Gpu], CdiEdits]:
+def share_edits(gpus: Topic[NodeGpus], registrar: WholeDeviceRegistrar) -> Callable[[Gpu], CdiEdits]:
     """What makes a GPU usable in a container that has a share of it: its nodes and its driver's files."""
 
     def edits(gpu: Gpu) -> CdiEdits:
-        own = device_edits(gpu.facts, "", keeper.files)
+        own = device_edits(gpu.facts, "", registrar.files)
         if gpu.facts.vendor is not Vendor.NVIDIA:
             return own
-        return own.and_then(keeper.driver_edits(gpus.value))
+        return own.and_then(registrar.driver_edits(gpus.value))
 
     return edits

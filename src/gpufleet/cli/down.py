@@ -14,7 +14,7 @@ def command(name: str, every: bool) -> None:
     What a crash left behind is removed too. Binaries stay in the cache.
     """
     from gpufleet.localkube import persistent
-    from gpufleet.localkube.folders import cluster_folder, lock_of
+    from gpufleet.localkube.processes.folders import cluster_folder, lock_of
 
     if not every and not lock_of(cluster_folder(name)).exists():
         persistent.existing(name)

@@ -43,9 +43,9 @@ def command(name: str, state_folder: Path | None, **wanted: object) -> None:
     The GPU belongs to an agent that runs with --simulated, as on the real node of `gpufleet up --real-node`.
     Without anything to do, only shows.
     """
-    from gpufleet.agent.gpus.simulation_door import SOCKET, tell
-    from gpufleet.localkube.folders import cluster_folder
+    from gpufleet.agent.gpus.simulation_control import SOCKET, tell
     from gpufleet.localkube.node.agent_program import agent_folder
+    from gpufleet.localkube.processes.folders import cluster_folder
     from gpufleet.model.errors import WorldError
 
     folder = state_folder or agent_folder(cluster_folder(name))

@@ -57,8 +57,8 @@ def command(
     everything again.
     """
     from gpufleet.localkube import up
-    from gpufleet.localkube.progress import ToPerson
-    from gpufleet.localkube.releases import DEFAULT_KUBERNETES
+    from gpufleet.localkube.programs.progress import ToPerson
+    from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES
     from gpufleet.localkube.simulated_nodes import SimulatedNodes
     from gpufleet.localkube.simulated_nodes import gpu_model as find_model
 

@@ -1,6 +1,6 @@
 """The one interface to a vendor's GPUs.
 
-Whoever stands behind it may block, hang or fail in any call; ``guarded`` is what the agent uses
+Whoever stands behind it may block, hang or fail in any call; ``threaded_backend`` is what the agent uses
 instead, which does neither for long. Calls about different GPUs may be made from different threads
 at once; calls about one GPU are not.
 """

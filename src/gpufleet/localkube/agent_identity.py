@@ -8,10 +8,10 @@ from pathlib import Path
 
 from gpufleet.files.regular import read_regular
 from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
-from gpufleet.localkube import kubeconfig
-from gpufleet.localkube.api import Api
+from gpufleet.localkube.access import kubeconfig
+from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.plan import OWN_FILE_BYTES_MAX
+from gpufleet.localkube.processes.plan import OWN_FILE_BYTES_MAX
 
 TOKEN_LASTS_S = 365 * 24 * 3600
 ACCOUNT = f"/api/v1/namespaces/{DEFAULT_IDENTITY.namespace}/serviceaccounts/{AGENT_ACCOUNT}"

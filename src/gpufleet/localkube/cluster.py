@@ -23,18 +23,20 @@ from typing import Self
 import msgspec
 
 from gpufleet.files.regular import read_regular
-from gpufleet.localkube import child, control_plane, kubeconfig, plan
-from gpufleet.localkube.api import Api, tls_context
-from gpufleet.localkube.certificates import Authority
-from gpufleet.localkube.child import Child
+from gpufleet.localkube import control_plane
+from gpufleet.localkube.access import kubeconfig
+from gpufleet.localkube.access.api import Api, tls_context
+from gpufleet.localkube.access.certificates import Authority
+from gpufleet.localkube.access.ports import LOOPBACK, HeldPort
 from gpufleet.localkube.control_plane import KUBECONFIG, Component, Options
-from gpufleet.localkube.errors import ClusterError, ProgramFailedError
-from gpufleet.localkube.folders import lock_of, try_lock
 from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.node.network import HeldNetwork, NodeNetwork
 from gpufleet.localkube.node.real_node import RealNode
-from gpufleet.localkube.plan import FURNISHED, KEEP, Plan, Processes, Said
-from gpufleet.localkube.ports import LOOPBACK, HeldPort
+from gpufleet.localkube.processes import child, plan
+from gpufleet.localkube.processes.child import Child
+from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
+from gpufleet.localkube.processes.folders import lock_of, try_lock
+from gpufleet.localkube.processes.plan import FURNISHED, KEEP, Plan, Processes, Said
 
 SERVICE_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 SERVICE_ACCOUNT_WAIT_S = 30.0

@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpufleet.localkube import features, kubeconfig
-from gpufleet.localkube.certificates import Authority, Identity, new_key, write_private
-from gpufleet.localkube.folders import PRIVATE
+from gpufleet.localkube import features
+from gpufleet.localkube.access import kubeconfig
+from gpufleet.localkube.access.certificates import Authority, Identity, new_key, write_private
+from gpufleet.localkube.access.ports import LOOPBACK
 from gpufleet.localkube.node import configuration as real_node
 from gpufleet.localkube.node.network import NodeNetwork
-from gpufleet.localkube.plan import LOGS, Program, Stage
-from gpufleet.localkube.ports import LOOPBACK
-from gpufleet.localkube.releases import DEFAULT_KUBERNETES
+from gpufleet.localkube.processes.folders import PRIVATE
+from gpufleet.localkube.processes.plan import LOGS, Program, Stage
+from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES
 
 # Sockets in the folder; etcd wants them to look like a host and a port.
 ETCD_SOCKET = "unix://etcd:1"

@@ -5,7 +5,7 @@ that has it, and its version moves from release to release. MutatingAdmissionPol
 needs nothing from 1.36 on; older servers do without it, so it is not switched on there.
 """
 
-from gpufleet.localkube.releases import minor_version
+from gpufleet.localkube.programs.releases import minor_version
 
 GANG_API_VERSIONS = {(1, 36): "v1alpha2", (1, 37): "v1beta1"}
 """The served version of scheduling.k8s.io with PodGroup, by minor version of Kubernetes."""

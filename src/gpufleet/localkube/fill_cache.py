@@ -6,10 +6,10 @@ cache takes no time. What a real node needs comes along where there can be one.
 
 import sys
 
-from gpufleet.localkube import binaries, releases
-from gpufleet.localkube.errors import ProgramsMissingError
 from gpufleet.localkube.node import configuration, machine
-from gpufleet.localkube.progress import ToPerson
+from gpufleet.localkube.processes.errors import ProgramsMissingError
+from gpufleet.localkube.programs import binaries, releases
+from gpufleet.localkube.programs.progress import ToPerson
 from gpufleet.model.errors import GpufleetError
 
 

@@ -13,8 +13,8 @@ import msgspec
 
 import gpufleet.kube
 from gpufleet.files.regular import read_regular
-from gpufleet.localkube.api import Api, Object
-from gpufleet.localkube.errors import ClusterError
+from gpufleet.localkube.access.api import Api, Object
+from gpufleet.localkube.processes.errors import ClusterError
 from gpufleet.model.errors import InternalError
 
 FOLDER = Path(gpufleet.kube.__file__).parent / "manifests"

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import msgspec
 
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
-from gpufleet.localkube import child, plan
+from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.agent_identity import agent_kubeconfig
-from gpufleet.localkube.api import Object
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.errors import ProgramFailedError
 from gpufleet.localkube.node.agent_program import NAME, agent_folder, machine_file, write_program
+from gpufleet.localkube.processes import child, plan
+from gpufleet.localkube.processes.errors import ProgramFailedError
 from gpufleet.localkube.simulated_nodes import NUMA_NODES, RESOURCES, SimulatedNodes
 
 SYSTEM = DEFAULT_IDENTITY.namespace

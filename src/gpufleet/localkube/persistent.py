@@ -12,13 +12,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpufleet.localkube import plan
 from gpufleet.localkube.cluster import LocalCluster, wait_for_exit
-from gpufleet.localkube.errors import ClusterError
-from gpufleet.localkube.folders import cluster_folder, clusters_folder, is_locked, lock_of, try_lock
-from gpufleet.localkube.node import caretaker, configuration
+from gpufleet.localkube.node import configuration, node_supervisor
 from gpufleet.localkube.node.real_node import RealNode
-from gpufleet.localkube.plan import Process
+from gpufleet.localkube.processes import plan
+from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.processes.folders import cluster_folder, clusters_folder, is_locked, lock_of, try_lock
+from gpufleet.localkube.processes.plan import Process
 from gpufleet.model.errors import InputError
 
 ASKED_WAIT_S = 60.0
@@ -112,7 +112,7 @@ def remove_left_over(name: str) -> bool:
         raise ClusterError(f"the cluster {name} is running; `gpufleet down --name {name}` ends it")
     try:
         _kill_programs(folder)
-        caretaker.clear(folder)
+        node_supervisor.clear(folder)
         there = folder.exists()
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.localkube.api import Api, Object, in_parallel
+from gpufleet.localkube.access.api import Api, Object, in_parallel
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import SIMULATED_ANNOTATION, SIMULATED_VALUE
 from gpufleet.model.errors import InputError

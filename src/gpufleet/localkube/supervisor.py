@@ -5,7 +5,7 @@ holds the cluster's lock and port, starts the programs, waits for the API server
 ends by itself. Its standard input is a leash: if the starter's end closes before it said "keep", the starter
 gave up or was killed, and everything is stopped and removed. If this process itself is killed, the kernel
 kills its children (`child`), but for those that it leads on a leash of its own and who clear away what the
-kernel does not (`node.caretaker`). The order of its end: programs, folder, lock.
+kernel does not (`node.node_supervisor`). The order of its end: programs, folder, lock.
 """
 
 import os
@@ -18,11 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.localkube import plan
-from gpufleet.localkube.api import Api, tls_context
-from gpufleet.localkube.errors import ClusterError, ProgramFailedError
-from gpufleet.localkube.keeper import Keeper
-from gpufleet.localkube.plan import Plan, Process, Processes, Said, Stage
+from gpufleet.localkube.access.api import Api, tls_context
+from gpufleet.localkube.processes import plan
+from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
+from gpufleet.localkube.processes.plan import Plan, Process, Processes, Said, Stage
+from gpufleet.localkube.processes.supervised_program import SupervisedProgram
 
 LOOK_EVERY_S = 0.1
 REST_S = 0.5
@@ -38,7 +38,7 @@ class Supervisor:
     def __init__(self, folder: Path, told: Plan) -> None:
         self.folder = folder
         self.told = told
-        self.keepers = [Keeper(program, folder) for program in told.programs]
+        self.programs = [SupervisedProgram(program, folder) for program in told.programs]
         self.leash: int | None = sys.stdin.fileno()
         self.ended = False
 
@@ -54,15 +54,15 @@ class Supervisor:
         self.say("ready")
         while True:
             self.pause(REST_S)
-            if sum(keeper.revive() for keeper in self.keepers):
+            if sum(one.restart_if_ended() for one in self.programs):
                 self.write_down()
 
     def start(self, stage: Stage) -> None:
         """Start the programs whose time has come."""
-        for keeper in self.keepers:
-            if keeper.program.after is stage:
-                keeper.start()
-                self.say("started", keeper.program.name)
+        for one in self.programs:
+            if one.program.after is stage:
+                one.start()
+                self.say("started", one.program.name)
         self.write_down()
 
     def wait_for_api(self) -> None:
@@ -71,9 +71,9 @@ class Supervisor:
         limit_s = time.monotonic() + self.told.start_limit_s
         answer = "never answered"
         while time.monotonic() < limit_s:
-            for keeper in self.keepers:
-                if keeper.child is not None and (code := keeper.child.exit_code) is not None:
-                    raise keeper.child.failed(f"ended with {code} while the cluster was starting")
+            for one in self.programs:
+                if one.child is not None and (code := one.child.exit_code) is not None:
+                    raise one.child.failed(f"ended with {code} while the cluster was starting")
             try:
                 with Api(self.told.port, context, timeout_s=5) as api:
                     status, body = api.request("GET", "/readyz")
@@ -83,7 +83,9 @@ class Supervisor:
             except ClusterError as error:
                 answer = str(error)
             self.pause(LOOK_EVERY_S)
-        server = next(one.child for one in self.keepers if one.program.name == "kube-apiserver" and one.child)
+        server = next(
+            one.child for one in self.programs if one.program.name == "kube-apiserver" and one.child
+        )
         raise server.failed(f"was not ready within {self.told.start_limit_s:.0f} s ({answer})")
 
     def pause(self, wait_s: float) -> None:
@@ -111,16 +113,16 @@ class Supervisor:
 
     def stop(self) -> None:
         """End the programs in the reverse order of their start: the store outlives who writes to it."""
-        for keeper in reversed(self.keepers):
-            if keeper.child is not None:
-                keeper.child.stop()
+        for one in reversed(self.programs):
+            if one.child is not None:
+                one.child.stop()
 
     def write_down(self) -> None:
         """Say in a file who runs, for `status` and for `down`."""
         programs = {
-            keeper.program.name: process(keeper.child.pid, keeper.restarts)
-            for keeper in self.keepers
-            if keeper.child is not None
+            one.program.name: process(one.child.pid, one.restarts)
+            for one in self.programs
+            if one.child is not None
         }
         plan.write(self.folder, plan.PROCESSES_FILE, Processes(process(os.getpid(), 0), programs))
 

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpufleet.localkube import binaries, manifests, node_agent, persistent, simulated_nodes
+from gpufleet.localkube import manifests, node_agent, persistent, simulated_nodes
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
-from gpufleet.localkube.folders import cluster_folder, is_locked, lock_of
 from gpufleet.localkube.node import images, machine
-from gpufleet.localkube.progress import Progress
-from gpufleet.localkube.releases import release_of
+from gpufleet.localkube.processes.folders import cluster_folder, is_locked, lock_of
+from gpufleet.localkube.programs import binaries
+from gpufleet.localkube.programs.progress import Progress
+from gpufleet.localkube.programs.releases import release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
 from gpufleet.model.errors import InputError
 

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpufleet.agent.exporter.exporter import Exporter, Topics
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.agent.exporter.usage import PodOf
-from gpufleet.agent.known import Gpu, GpuReading, Held, NodeGpus, NodePod
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Gpu, GpuReading, Held, NodeGpus, NodePod
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sample import Memory, ProcessUse, Sample
 from gpufleet.devices.sharing.plan import Mode, SharingPlan, unshared

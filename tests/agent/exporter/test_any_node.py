@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet.agent.exporter.options import ExporterOptions
-from gpufleet.agent.known import Held, NodeGpus, NodePod
+from gpufleet.agent.state.node_state import Held, NodeGpus, NodePod
 from gpufleet.devices.sample import Activity, ProcessUse, Sample
 from gpufleet.devices.sharing.plan import Fractions, Mig, Mode, Mps, TimeSlice
 from tests.agent.exporter.builders import (

@@ -8,7 +8,7 @@ import pytest
 from gpufleet.agent.exporter.counters_file import read_counters
 from gpufleet.agent.exporter.errors import ExporterOptionError
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
-from gpufleet.agent.known import NodeGpus
+from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Activity
 from gpufleet.devices.sharing.plan import Fractions, TimeSlice

@@ -6,9 +6,9 @@ import zlib
 
 import pytest
 
-from gpufleet.agent.exporter.card import CardPicture
+from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.options import ExporterOptions
-from gpufleet.agent.known import GpuReading, Held
+from gpufleet.agent.state.node_state import GpuReading, Held
 from gpufleet.devices.sharing.plan import Mig
 from tests.agent.exporter.builders import NOW_S, Node, Page, changed, happens, holds, memory, node_of, sample
 
@@ -119,7 +119,7 @@ def test_a_card_whose_series_cannot_be_made_harms_no_other(
     dcgm = node.exporter._pictures._dcgm
     lines = dcgm.lines
 
-    def fails_for_the_first(card: CardPicture) -> dict[str, str]:
+    def fails_for_the_first(card: GpuSnapshot) -> dict[str, str]:
         if card.gpu.facts.index == 0:
             raise KeyError("a fault of ours")
         return lines(card)
@@ -142,7 +142,7 @@ def test_only_cards_that_changed_are_made_anew(monkeypatch: pytest.MonkeyPatch) 
     dcgm = node.exporter._pictures._dcgm
     lines = dcgm.lines
 
-    def noted(card: CardPicture) -> dict[str, str]:
+    def noted(card: GpuSnapshot) -> dict[str, str]:
         made.append(card.gpu.facts.index)
         return lines(card)
 

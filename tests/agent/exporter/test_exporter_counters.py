@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from gpufleet.agent.exporter.card_events import WINDOW_S
 from gpufleet.agent.exporter.counters_file import read_counters
+from gpufleet.agent.exporter.gpu_events import WINDOW_S
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.devices.clock_events import NOTHING, ClockEvent
 from gpufleet.devices.health import Verdict

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.agent.exporter.held import holdings
 from gpufleet.agent.exporter.usage import DeviceUse, PodOf, Quality, card_use
-from gpufleet.agent.known import GpuReading, Held, NodeGpus
+from gpufleet.agent.holders.holdings import holdings
+from gpufleet.agent.state.node_state import GpuReading, Held, NodeGpus
 from gpufleet.devices.sample import Activity, ProcessUse
 from gpufleet.devices.sharing.plan import Mig, Mps, TimeSlice
 from tests.agent.exporter.builders import CUT_H100, holds, memory, node_of, process, sample

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.devices.facts import Driver, Engines, GpuFacts, MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Mig, Mode, SharingPlan
 from gpufleet.model.gpu_catalogue import Vendor

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.agent.known import Gpu
 from gpufleet.agent.labels import PREFIXES, node_labels
+from gpufleet.agent.state.node_state import Gpu
 from gpufleet.devices.facts import Driver, Engines, GpuFacts, MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, SharingPlan, TimeSlice
 from gpufleet.model.gpu_catalogue import Vendor

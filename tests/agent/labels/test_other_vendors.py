@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from gpufleet.agent.known import Gpu
 from gpufleet.agent.labels import node_labels
 from gpufleet.agent.labels.amd import amd_labels
 from gpufleet.agent.labels.intel import intel_labels
+from gpufleet.agent.state.node_state import Gpu
 from gpufleet.devices.facts import Driver, MigFacts
 from gpufleet.model.gpu_catalogue import Vendor
 from tests.agent.labels.nodes import a_gpu, a_node

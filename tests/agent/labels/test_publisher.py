@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.labels.publisher import LabelPublisher, machine_type
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import NodeGpus
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import Driver
 from gpufleet.devices.sharing.plan import TimeSlice
 from gpufleet.devices.sharing.plugin_config import Discovery

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.agent.labels.publisher import LabelPublisher
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import Driver
 from gpufleet.devices.sharing.plan import TimeSlice
 from gpufleet.kube.client import Client
@@ -16,7 +16,7 @@ from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.transport import Request, Response
-from gpufleet.localkube.api import Api
+from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.model.gpu_catalogue import Vendor
 from tests.agent.labels.nodes import NODE, a_gpu, a_node

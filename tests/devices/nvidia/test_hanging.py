@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.devices.errors import NoAnswerError
-from gpufleet.devices.guarded import Guarded
 from gpufleet.devices.nvidia.backend import NvidiaBackend
+from gpufleet.devices.threaded_backend import ThreadedBackend
 from tests.devices.nvidia.machine import Machine
 
 SHORT_S = 0.3
@@ -30,7 +30,7 @@ def test_a_card_that_hangs_is_unknown_and_the_others_go_on(hanging: NvidiaBacken
     stuck, well = machine.add(), machine.add()
 
     async def story() -> None:
-        guarded = Guarded(hanging, limit_s=SHORT_S)
+        guarded = ThreadedBackend(hanging, limit_s=SHORT_S)
         await guarded.open()
         await guarded.fleet()
         machine.card(0, hang=1)
@@ -51,7 +51,7 @@ def test_the_library_is_not_taken_away_under_a_call(
     stuck = machine.add()
 
     async def story() -> None:
-        guarded = Guarded(hanging, limit_s=SHORT_S)
+        guarded = ThreadedBackend(hanging, limit_s=SHORT_S)
         await guarded.open()
         machine.card(0, hang=1)
         with pytest.raises(NoAnswerError):
@@ -67,7 +67,7 @@ def test_a_card_answers_again_when_its_call_came_back(hanging: NvidiaBackend, ma
     stuck = machine.add()
 
     async def story() -> None:
-        guarded = Guarded(hanging, limit_s=SHORT_S)
+        guarded = ThreadedBackend(hanging, limit_s=SHORT_S)
         await guarded.open()
         machine.card(0, hang=1)
         with pytest.raises(NoAnswerError):

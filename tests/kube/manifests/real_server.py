@@ -9,10 +9,10 @@ from typing import Any, Self
 import msgspec
 
 from gpufleet.kube.manifests import DEFAULT_IDENTITY, manifests
-from gpufleet.localkube.api import Api, tls_context
+from gpufleet.localkube.access.api import Api, tls_context
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.manifests import install
-from gpufleet.localkube.releases import minor_version
+from gpufleet.localkube.programs.releases import minor_version
 from tests import waiting
 
 Answer = tuple[int, dict[str, Any]]

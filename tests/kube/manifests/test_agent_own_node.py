@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
+from gpufleet.localkube.access.api import JSON, Api
 from gpufleet.localkube.agent_identity import ACCOUNT, agent_kubeconfig
-from gpufleet.localkube.api import JSON, Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node_agent import SHARING
 from tests.kube.manifests.real_server import Answer, Person, install_all, until

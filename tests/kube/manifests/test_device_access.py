@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpufleet.kube.manifests import MUTATING_POLICIES_SINCE
-from gpufleet.localkube.releases import minor_version
+from gpufleet.localkube.programs.releases import minor_version
 from tests.kube.manifests.real_server import until
 from tests.kube.manifests.tenants import (
     INFRASTRUCTURE,

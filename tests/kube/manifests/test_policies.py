@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.kube.manifests import DEFAULT_IDENTITY, MUTATING_POLICIES_SINCE
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.releases import minor_version
+from gpufleet.localkube.programs.releases import minor_version
 from tests.kube.manifests.real_server import (
     GRANT,
     LEASES,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli.main import main
-from gpufleet.localkube.certificates import Authority
+from gpufleet.localkube.access.certificates import Authority
 from gpufleet.model.errors import InputError, WorldError
 from gpufleet.usage.cards import Card
 from gpufleet.usage.prometheus.access import read_access

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from gpufleet.agent.exporter.card import CardPicture
+from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
-from gpufleet.agent.known import Gpu
+from gpufleet.agent.state.node_state import Gpu
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Sample
 from gpufleet.model.gpu_catalogue import Vendor
@@ -124,7 +124,7 @@ CARDS = Family("gpu_nodes_total", "gauge", "How many of AMD's cards the node has
 FAMILIES = tuple({metric.family.name: metric.family for metric in METRICS}.values())
 
 
-def lines(card: CardPicture) -> dict[str, str]:
+def lines(card: GpuSnapshot) -> dict[str, str]:
     """The series of a card, by the name of their family."""
     if card.sample is None:
         return {}
@@ -148,7 +148,7 @@ def number_of_cards(node: str, gpus: Sequence[Gpu]) -> str:
     return CARDS.header + line if count else ""
 
 
-def _labels(card: CardPicture) -> list[tuple[str, str]]:
+def _labels(card: GpuSnapshot) -> list[tuple[str, str]]:
     """What stands on every series: the card, and who holds it if one pod does."""
     facts = card.gpu.facts
     compute, memory = _partition_types(card)
@@ -173,7 +173,7 @@ def _labels(card: CardPicture) -> list[tuple[str, str]]:
     return pairs
 
 
-def _partition_types(card: CardPicture) -> tuple[str, str]:
+def _partition_types(card: GpuSnapshot) -> tuple[str, str]:
     """How the card is cut: its compute and its memory, as far as its facts tell."""
     facts = card.gpu.facts
     if facts.mig:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gpufleet.agent.exporter.card_events import NO_EVENTS, CardEvents
+from gpufleet.agent.exporter.gpu_events import NO_EVENTS, GpuEvents
 from gpufleet.agent.exporter.text import Kind, Value
-from gpufleet.agent.known import Gpu
+from gpufleet.agent.state.node_state import Gpu
 from gpufleet.devices.facts import Driver, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Sample
@@ -26,7 +26,7 @@ class Reading(msgspec.Struct, frozen=True):
     gpu: Gpu
     sample: Sample
     instance: MigFacts | None = None
-    events: CardEvents = NO_EVENTS
+    events: GpuEvents = NO_EVENTS
 
 
 class Counter(msgspec.Struct, frozen=True):

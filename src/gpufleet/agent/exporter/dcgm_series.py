@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from gpufleet.agent.exporter.card import CardPicture
 from gpufleet.agent.exporter.counters import Counter, Reading
 from gpufleet.agent.exporter.exporter_counters import ExporterCounter
-from gpufleet.agent.exporter.held import Holding
+from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import PodUse
+from gpufleet.agent.holders.holdings import Holding
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sample import Sample
 from gpufleet.devices.xid import xid
@@ -45,7 +45,7 @@ class DcgmSeries:
         self._options = options
         self.families = [chosen.family for chosen in options.counters.counters]
 
-    def lines(self, card: CardPicture) -> dict[str, str]:
+    def lines(self, card: GpuSnapshot) -> dict[str, str]:
         """The series of a card, by the name of their family."""
         # A card that fell silent still has its last Xid, which is often the reason.
         readings = [Reading(card.gpu, card.sample or NO_SAMPLE, events=card.events), *_instances(card)]
@@ -61,7 +61,7 @@ class DcgmSeries:
                 found[chosen.family.name] = text
         return found
 
-    def _lines_of(self, card: CardPicture, instance: MigFacts | None) -> list[_Line]:
+    def _lines_of(self, card: GpuSnapshot, instance: MigFacts | None) -> list[_Line]:
         device = self._device_labels(card, instance)
         held = card.held_of(None if instance is None else instance.uuid)
         jobs = card.jobs_of(None if instance is None else instance.gpu_instance) or ("",)
@@ -83,7 +83,7 @@ class DcgmSeries:
             return list({(one.pod, one.container, one.replica): one for one in held}.values())
         return (held[-1],) if len({one.pod for one in held}) == 1 else (None,)
 
-    def _device_labels(self, card: CardPicture, instance: MigFacts | None) -> Pairs:
+    def _device_labels(self, card: GpuSnapshot, instance: MigFacts | None) -> Pairs:
         options, facts = self._options, card.gpu.facts
         product = "-".join(facts.product.split()) if options.replace_blanks else facts.product
         pairs = [
@@ -100,7 +100,7 @@ class DcgmSeries:
         labels = ((one.name, one.value(card.gpu, card.driver) or "") for one in options.counters.labels)
         return [*pairs, *sorted(labels)]
 
-    def _holder_labels(self, card: CardPicture, holding: Holding | None) -> tuple[Pairs, Pairs]:
+    def _holder_labels(self, card: GpuSnapshot, holding: Holding | None) -> tuple[Pairs, Pairs]:
         """What a pod brings along, and who it is."""
         if holding is None:
             return [], []
@@ -117,11 +117,11 @@ class DcgmSeries:
 _NAMES = ("container", "namespace", "pod")
 
 
-def _use_of_shared(card: CardPicture, holding: Holding | None) -> PodUse | None:
+def _use_of_shared(card: GpuSnapshot, holding: Holding | None) -> PodUse | None:
     return None if holding is None or not holding.shared else card.use(holding.instance, holding.pod)
 
 
-def _instances(card: CardPicture) -> Iterator[Reading]:
+def _instances(card: GpuSnapshot) -> Iterator[Reading]:
     """The readings of each instance that exists."""
     samples = {} if card.reading is None else card.reading.instances
     for instance in card.gpu.facts.mig:

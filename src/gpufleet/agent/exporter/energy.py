@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from gpufleet.agent.exporter.held import PodName
 from gpufleet.agent.exporter.split import apportioned, capped
+from gpufleet.agent.holders.holdings import PodName
 from gpufleet.model.identifiers import DeviceId
 
 
@@ -22,7 +22,7 @@ class Account(msgspec.Struct, frozen=True):
     instance: str | None = None
 
 
-class CardEnergy(msgspec.Struct):
+class GpuEnergy(msgspec.Struct):
     """The accounts of one card, in millijoules since ``seen_mj`` was first set."""
 
     seen_mj: int
@@ -34,7 +34,7 @@ class EnergyBook:
     """All cards' accounts."""
 
     def __init__(self) -> None:
-        self._cards: dict[DeviceId, CardEnergy] = {}
+        self._cards: dict[DeviceId, GpuEnergy] = {}
 
     def book(self, card: DeviceId, energy_mj: int | None, parts: Mapping[Account, float]) -> None:
         """A card counts so much now; since the last time it was drawn by ``parts`` of 1."""
@@ -42,7 +42,7 @@ class EnergyBook:
             return
         book = self._cards.get(card)
         if book is None:
-            self._cards[card] = CardEnergy(energy_mj, dict.fromkeys(parts, 0))
+            self._cards[card] = GpuEnergy(energy_mj, dict.fromkeys(parts, 0))
             return
         drawn = energy_mj - book.seen_mj if energy_mj >= book.seen_mj else energy_mj
         given, rest = apportioned(drawn, capped(parts))

@@ -1,6 +1,6 @@
 """The page of metrics: made when something changed, sent as often as somebody asks.
 
-``run`` follows what the other parts know and draws what changed (``pictures``). A scrape adds the age of
+``run`` follows what the other parts know and draws what changed (``gpu_pages``). A scrape adds the age of
 each card's readings to the text that lies there, compressed where it is wanted; so it costs little, and
 never waits for a driver. Readings that grow too old leave the page at the next scrape, also if nobody
 tells anything any more.
@@ -17,14 +17,14 @@ import msgspec
 
 from gpufleet import __version__
 from gpufleet.agent.exporter.amd_series import number_of_cards
+from gpufleet.agent.exporter.gpu_pages import ExporterInputs, GpuPages
 from gpufleet.agent.exporter.gpu_series import AGE
 from gpufleet.agent.exporter.jobs import read_jobs
 from gpufleet.agent.exporter.options import ExporterOptions
-from gpufleet.agent.exporter.pictures import Known, Pictures
 from gpufleet.agent.exporter.text import CONTENT_TYPE, Family, encoded, labelled, series
 from gpufleet.agent.exporter.usage import PodOf
-from gpufleet.agent.known import Holders, NodeGpus, NodePods, Readings
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods, Readings
+from gpufleet.agent.state.topic import Topic
 from gpufleet.daemon.http_server import Page
 from gpufleet.kube.expiry import Expiry
 from gpufleet.model.identifiers import DeviceId
@@ -78,7 +78,7 @@ class Exporter:
         self._options = options or ExporterOptions()
         self._clock_s = clock_s
         self._expiries = expiries
-        self._pictures = Pictures(self._options, pod_of)
+        self._pictures = GpuPages(self._options, pod_of)
         self._text = b""
         self._stale_at_s: float | None = None
         self._answered_at_s: dict[DeviceId, float] = {}
@@ -119,7 +119,7 @@ class Exporter:
     def draw(self) -> None:
         """Make the page anew from what is known now."""
         topics, folder = self._topics, self._options.job_folder
-        known = Known(
+        known = ExporterInputs(
             topics.gpus.value,
             topics.readings.value,
             topics.pods.value,
@@ -164,7 +164,7 @@ class Exporter:
         ]
         return CREDENTIALS.header + "".join(lines) if lines else ""
 
-    def _of_agent(self, known: Known) -> str:
+    def _of_agent(self, known: ExporterInputs) -> str:
         labels = labelled([("node", known.gpus.node)])
         info = labelled([("node", known.gpus.node), ("version", __version__)])
         return number_of_cards(known.gpus.node, known.gpus.gpus) + (

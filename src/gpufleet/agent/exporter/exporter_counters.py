@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from gpufleet.agent.exporter.card_events import WINDOW_S
 from gpufleet.agent.exporter.counters import Reading
+from gpufleet.agent.exporter.gpu_events import WINDOW_S
 from gpufleet.agent.exporter.text import Kind
 from gpufleet.agent.gpus.health_reason import reason_class
 from gpufleet.devices.clock_events import ClockEvent

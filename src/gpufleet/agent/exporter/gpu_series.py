@@ -7,12 +7,12 @@ beside it.
 
 from collections.abc import Iterator
 
-from gpufleet.agent.exporter.card import CardPicture
 from gpufleet.agent.exporter.energy import EnergyBook
-from gpufleet.agent.exporter.held import MODE_NAMES
+from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import busy_ratio
 from gpufleet.agent.gpus.health_reason import reason_class
+from gpufleet.agent.holders.holdings import MODE_NAMES
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.health import Verdict
 
@@ -72,7 +72,7 @@ AGE = Family(
 Pairs = list[tuple[str, str]]
 
 
-def lines(card: CardPicture, energy: EnergyBook) -> dict[str, str]:
+def lines(card: GpuSnapshot, energy: EnergyBook) -> dict[str, str]:
     """The series of a card, by the name of their family."""
     labels = labelled(device_labels(card))
     return {
@@ -91,7 +91,7 @@ def lines(card: CardPicture, energy: EnergyBook) -> dict[str, str]:
     }
 
 
-def device_labels(card: CardPicture, instance: MigFacts | None = None) -> Pairs:
+def device_labels(card: GpuSnapshot, instance: MigFacts | None = None) -> Pairs:
     """Which card or instance it is."""
     facts = card.gpu.facts
     pairs = [("node", card.node), ("gpu", str(facts.index)), ("uuid", str(facts.uuid))]
@@ -105,7 +105,7 @@ def joules(millijoules: int | None) -> Value:
     return None if millijoules is None else millijoules / 1000
 
 
-def _info(card: CardPicture) -> Pairs:
+def _info(card: GpuSnapshot) -> Pairs:
     facts, driver = card.gpu.facts, card.driver
     return [
         *device_labels(card),
@@ -117,11 +117,11 @@ def _info(card: CardPicture) -> Pairs:
     ]
 
 
-def _healthy(card: CardPicture) -> Value:
+def _healthy(card: GpuSnapshot) -> Value:
     return None if card.gpu.health is Verdict.UNKNOWN else int(card.gpu.health is Verdict.HEALTHY)
 
 
-def _health(card: CardPicture) -> Iterator[Pairs]:
+def _health(card: GpuSnapshot) -> Iterator[Pairs]:
     gpu = card.gpu
     reason = reason_class(gpu.health, gpu.reason)
     yield [*device_labels(card), ("state", gpu.health.value), ("reason", reason)]
@@ -133,7 +133,7 @@ def _health(card: CardPicture) -> Iterator[Pairs]:
             yield [*device_labels(card, instance), *state]
 
 
-def _attribution(card: CardPicture) -> Iterator[Pairs]:
+def _attribution(card: GpuSnapshot) -> Iterator[Pairs]:
     for use in card.uses:
         yield [
             *device_labels(card, use.instance),
@@ -143,7 +143,7 @@ def _attribution(card: CardPicture) -> Iterator[Pairs]:
         ]
 
 
-def _readings(card: CardPicture) -> list[tuple[Family, Value]]:
+def _readings(card: GpuSnapshot) -> list[tuple[Family, Value]]:
     total_mib = card.gpu.facts.memory_mib
     found: list[tuple[Family, Value]] = [(MEMORY, None if total_mib is None else total_mib * MIB)]
     sample = card.sample

@@ -4,9 +4,9 @@ One series for each pod and device (a card, or a MIG instance of it), over all c
 pod's use is absent where nobody can say what it is (``usage``).
 """
 
-from gpufleet.agent.exporter.card import CardPicture
 from gpufleet.agent.exporter.energy import Account, EnergyBook
 from gpufleet.agent.exporter.gpu_series import MIB, device_labels, joules
+from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import DeviceUse, PodUse
@@ -33,7 +33,7 @@ ENERGY = Family(
 FAMILIES = (HELD, MEMORY_HELD, MEMORY_USED, USED, ENERGY)
 
 
-def lines(card: CardPicture, energy: EnergyBook, options: ExporterOptions) -> dict[str, str]:
+def lines(card: GpuSnapshot, energy: EnergyBook, options: ExporterOptions) -> dict[str, str]:
     """The series of the pods on a card, by the name of their family."""
     found: dict[str, list[str]] = {family.name: [] for family in FAMILIES}
     for device in card.uses:
@@ -45,7 +45,7 @@ def lines(card: CardPicture, energy: EnergyBook, options: ExporterOptions) -> di
 
 
 def _labels(
-    card: CardPicture, device: DeviceUse, use: PodUse, options: ExporterOptions
+    card: GpuSnapshot, device: DeviceUse, use: PodUse, options: ExporterOptions
 ) -> list[tuple[str, str]]:
     pairs = [
         *device_labels(card, device.instance),
@@ -59,7 +59,7 @@ def _labels(
 
 
 def _values(
-    card: CardPicture, device: DeviceUse, use: PodUse, energy: EnergyBook
+    card: GpuSnapshot, device: DeviceUse, use: PodUse, energy: EnergyBook
 ) -> list[tuple[Family, Value]]:
     account = Account(use.pod, None if device.instance is None else device.instance.uuid)
     return [

@@ -17,10 +17,10 @@ from typing import TypeVar
 
 import msgspec
 
-from gpufleet.agent.exporter.held import Holding, PodName
 from gpufleet.agent.exporter.split import capped, proportional
-from gpufleet.agent.gpus.instance_part import instance_part
-from gpufleet.agent.known import Gpu, GpuReading
+from gpufleet.agent.holders.holdings import Holding, PodName
+from gpufleet.agent.state.node_state import Gpu, GpuReading
+from gpufleet.agent.units.instance_part import instance_part
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sample import ProcessUse, Sample
 

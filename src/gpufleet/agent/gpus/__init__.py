@@ -1,5 +1,7 @@
-"""The GPUs of this node, watched: what they are, how they are, and what they read.
+"""The monitor of this node's GPUs: inventory, health and readings.
 
-Begin at ``watchman``, which keeps the topics that all others follow; ``vendor_watch`` looks at one
-vendor's cards and ``card`` holds what is known of each.
+``gpu_monitor`` publishes the GPUs and their readings; ``vendor_monitor`` asks one vendor's library,
+``monitored_gpu`` holds what is known of one GPU, and ``health_record`` keeps its health over a restart.
+``plans`` is the function that says how each GPU is shared. ``backends`` chooses the vendors' libraries or a
+simulated machine, which ``simulation_control`` and ``simulated_users`` serve.
 """

@@ -9,20 +9,20 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gpufleet.agent.gpus.vendor_watch import Asked
+from gpufleet.agent.gpus.vendor_monitor import AsyncBackend
 from gpufleet.devices.backend import Backend
-from gpufleet.devices.cards import Roots
+from gpufleet.devices.drm_cards import Roots
 from gpufleet.devices.errors import MachineError
-from gpufleet.devices.guarded import Guarded
 from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import Description, read_description
 from gpufleet.devices.simulated.machine import Machine, Users
 from gpufleet.devices.simulated.topology import read_topology
+from gpufleet.devices.threaded_backend import ThreadedBackend
 from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
 from gpufleet.files.regular import read_regular
 from gpufleet.model.gpu_catalogue import Vendor
 
-Backends = Mapping[Vendor, Callable[[], Asked]]
+Backends = Mapping[Vendor, Callable[[], AsyncBackend]]
 TOPOLOGY_MARKS = (b"nodePools", b"gpuProduct")
 """Fields of a topology of fake-gpu-operator, of a cluster or of one node, that our own form does not have."""
 
@@ -31,15 +31,15 @@ def real_backends(root: Path = Path("/")) -> Backends:
     """Those of all vendors; below ``root`` are this machine's sys, dev and proc."""
     roots = Roots(root / "sys", root / "dev", platform.release())
     return {
-        Vendor.NVIDIA: lambda: Guarded(_nvidia(root)),
-        Vendor.AMD: lambda: Guarded(_amd(roots)),
-        Vendor.INTEL: lambda: Guarded(_intel(roots)),
+        Vendor.NVIDIA: lambda: ThreadedBackend(_nvidia(root)),
+        Vendor.AMD: lambda: ThreadedBackend(_amd(roots)),
+        Vendor.INTEL: lambda: ThreadedBackend(_intel(roots)),
     }
 
 
 def simulated_backends(machine: Machine) -> Backends:
     """The machine's, as its vendor's."""
-    return {machine.description.vendor: lambda: Guarded(SimulatedBackend(machine))}
+    return {machine.description.vendor: lambda: ThreadedBackend(SimulatedBackend(machine))}
 
 
 def read_machine(file: Path, node: str, users: Users) -> Machine:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.disk import DISK, Disk, replace_file
-from gpufleet.agent.sealed import SealError, seal, unseal
+from gpufleet.agent.state.disk import DISK, Disk, replace_file
+from gpufleet.agent.state.sealed import SealError, seal, unseal
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import Health
 
@@ -28,7 +28,7 @@ REPEATS_WRITTEN_EVERY_S = 1.0
 """A card that reports the same error a thousand times a second has its newest time written so often."""
 
 
-class CardRecord(msgspec.Struct, frozen=True):
+class GpuRecord(msgspec.Struct, frozen=True):
     """What is kept of one card; ``instances`` are those of which something is known, by UUID.
 
     ``energy_mj`` and ``uncorrected_errors`` are as they were when this was written: where they have gone back
@@ -46,7 +46,7 @@ class CardRecord(msgspec.Struct, frozen=True):
 class _Data(msgspec.Struct, frozen=True):
     version: int
     boot_id: str
-    cards: tuple[CardRecord, ...]
+    cards: tuple[GpuRecord, ...]
     doubt: str = ""
 
 
@@ -65,10 +65,10 @@ class HealthRecord:
         self.problem = ""
         """Why the newest health is not on the disk; empty where it is."""
         self._boot_id = boot_id
-        self._written: tuple[CardRecord, ...] | None = None
+        self._written: tuple[GpuRecord, ...] | None = None
         self._written_at_s = 0.0
 
-    def load(self) -> tuple[CardRecord, ...]:
+    def load(self) -> tuple[GpuRecord, ...]:
         """What an earlier process of this boot knew; nothing where there was none."""
         if not self._boot_id:
             return ()
@@ -88,7 +88,7 @@ class HealthRecord:
         self.doubt = found.doubt
         return found.cards
 
-    def save(self, cards: Sequence[CardRecord], now_s: float) -> None:
+    def save(self, cards: Sequence[GpuRecord], now_s: float) -> None:
         """Put it on the disk where it differs. A disk that fails is told by ``problem``, and tried again."""
         kept = tuple(cards)
         before = self._written
@@ -101,7 +101,7 @@ class HealthRecord:
             return
         self._write(kept, now_s)
 
-    def _write(self, kept: tuple[CardRecord, ...], now_s: float) -> None:
+    def _write(self, kept: tuple[GpuRecord, ...], now_s: float) -> None:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(self.disk, self.path, seal(_Data(VERSION, self._boot_id, kept, self.doubt)))
@@ -113,13 +113,13 @@ class HealthRecord:
             return
         self._written, self._written_at_s, self.problem = kept, now_s, ""
 
-    def _doubted(self, why: str) -> tuple[CardRecord, ...]:
+    def _doubted(self, why: str) -> tuple[GpuRecord, ...]:
         self.doubt = f"the record of its health {why}"
         LOG.warning("the health of GPUs is not known", extra={"path": str(self.path), "problem": self.doubt})
         return ()
 
 
-def _same(those: tuple[CardRecord, ...], others: tuple[CardRecord, ...], *, but_for_time: bool) -> bool:
+def _same(those: tuple[GpuRecord, ...], others: tuple[GpuRecord, ...], *, but_for_time: bool) -> bool:
     """Whether they say the same of health; readings may differ, and the last evidence's time where asked."""
     if len(those) != len(others):
         return False
@@ -133,7 +133,7 @@ def _same(those: tuple[CardRecord, ...], others: tuple[CardRecord, ...], *, but_
     )
 
 
-def _healths(card: CardRecord) -> list[Health]:
+def _healths(card: GpuRecord) -> list[Health]:
     return [card.health, *(health for _, health in sorted(card.instances.items()))]
 
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpufleet.agent.exporter.held import Holding, holdings
-from gpufleet.agent.known import Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.holders.holdings import Holding, holdings
 from gpufleet.agent.kubelet.process_owners import owner_of
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.simulated.machine import User
 from gpufleet.devices.sysfs import entries
 

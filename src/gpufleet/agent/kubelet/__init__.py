@@ -1,5 +1,6 @@
-"""What the kubelet knows: its pods, and which container holds which device.
+"""What the kubelet and the API server say of this node's pods.
 
-``pods`` follows the API for this node, ``holders`` asks the kubelet itself, and ``kubelet_api`` holds
-its published interfaces. ``plugin`` is where the kubelet asks us.
+``pods`` follows the node's pods in the API. ``pod_resources`` asks the kubelet for allocations,
+``kubelet_checkpoint`` reads its checkpoint file, ``process_owners`` finds the pod of a process, and
+``kubelet_api`` holds the kubelet's published interfaces.
 """

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 from google.protobuf.message import DecodeError
 
-from gpufleet.agent.errors import KubeletError
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
+from gpufleet.agent.state.errors import KubeletError
 from gpufleet.files.regular import UnfitFileError, read_regular
 
 FILE = "kubelet_internal_checkpoint"
@@ -22,7 +22,7 @@ FILE = "kubelet_internal_checkpoint"
 MAXIMUM_BYTES = 64 * 1024 * 1024
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class CheckpointEntry(msgspec.Struct, frozen=True):
     """Units of one resource that one container of one pod has, and the CDI names it was given for them."""
 
     pod_uid: str
@@ -51,7 +51,7 @@ class _File(msgspec.Struct, frozen=True, rename="pascal"):
 _DECODER = msgspec.json.Decoder(_File)
 
 
-def read_record(folder: Path) -> tuple[Recorded, ...]:
+def read_checkpoint(folder: Path) -> tuple[CheckpointEntry, ...]:
     """What the kubelet wrote down; nothing where it has written nothing yet. Raises KubeletError."""
     try:
         data = read_regular(folder / FILE, MAXIMUM_BYTES)
@@ -61,10 +61,10 @@ def read_record(folder: Path) -> tuple[Recorded, ...]:
         raise KubeletError(f"the kubelet's record of devices cannot be read: {error.strerror}") from error
     except UnfitFileError as error:
         raise KubeletError(f"the kubelet's record of devices cannot be read: it {error.problem}") from error
-    return decode_record(data)
+    return decode_checkpoint(data)
 
 
-def decode_record(data: bytes) -> tuple[Recorded, ...]:
+def decode_checkpoint(data: bytes) -> tuple[CheckpointEntry, ...]:
     """The entries of a file's bytes, all of them or none. Raises KubeletError."""
     try:
         entries = _DECODER.decode(data).data.pod_device_entries or []
@@ -73,9 +73,9 @@ def decode_record(data: bytes) -> tuple[Recorded, ...]:
         raise KubeletError(f"the kubelet's record of devices cannot be understood: {error}") from error
 
 
-def _recorded(entry: _Entry) -> Recorded:
+def _recorded(entry: _Entry) -> CheckpointEntry:
     """Units are listed by NUMA node, one that belongs to two nodes under both."""
     units = frozenset(unit for some in (entry.device_ids or {}).values() for unit in some or ())
     answer = api.ContainerAllocateResponse.FromString(entry.alloc_resp or b"")
     names = tuple(device.name for device in answer.cdi_devices)
-    return Recorded(entry.pod_uid, entry.container_name, entry.resource_name, units, names)
+    return CheckpointEntry(entry.pod_uid, entry.container_name, entry.resource_name, units, names)

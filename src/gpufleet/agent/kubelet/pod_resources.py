@@ -1,7 +1,7 @@
 """Asks the kubelet which container holds which devices (pod resources API v1).
 
 It answers from memory, so it knows an allocation as soon as it is made. It names pods by namespace and
-name, and leaves out init containers that end; ``holders`` fills both in from the kubelet's record.
+name, and leaves out init containers that end; ``holder_monitor`` fills both in from the kubelet's record.
 """
 
 from pathlib import Path
@@ -9,9 +9,9 @@ from typing import Any
 
 import grpc
 
-from gpufleet.agent.errors import KubeletError
-from gpufleet.agent.known import Held
 from gpufleet.agent.kubelet.kubelet_api import pod_resources_pb2 as api
+from gpufleet.agent.state.errors import KubeletError
+from gpufleet.agent.state.node_state import Held
 
 SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 LIMIT_S = 5.0

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from gpufleet.agent.known import GRACE_S, NodePod, NodePods
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import GRACE_S, NodePod, NodePods
+from gpufleet.agent.state.topic import Topic
 from gpufleet.kube import keys
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Unreadable, UnreadableGone, Vanished

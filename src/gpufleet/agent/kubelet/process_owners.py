@@ -3,7 +3,7 @@
 The kubelet puts every container below a cgroup that is named after its pod's UID, under either driver
 (``/kubepods/burstable/pod<uid>/<container>`` or ``kubepods-burstable-pod<uid>.slice/...-<container>.scope``)
 and either version of cgroups. Nothing is kept between two questions: a pid may be somebody else's by then.
-``memory_watch`` and the exporter ask; both need the machine's own /proc, which the agent sees with hostPID.
+``memory_monitor`` and the exporter ask; both need the machine's own /proc, which the agent sees with hostPID.
 """
 
 import re

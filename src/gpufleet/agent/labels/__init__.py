@@ -5,11 +5,11 @@
 installed, else ``on_node``.
 """
 
-from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.labels.amd import amd_labels
 from gpufleet.agent.labels.intel import intel_labels
 from gpufleet.agent.labels.nvidia import nvidia_labels
 from gpufleet.agent.labels.values import Labels
+from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.model.gpu_catalogue import Vendor
 
 PREFIXES: dict[Vendor, tuple[str, ...]] = {

@@ -8,8 +8,8 @@ of a card count as devices. Firmware and the driver's source version are not rea
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.labels.values import Labels, driver_of, gpus_of, valid_value
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.label_syntax import is_label_key
 

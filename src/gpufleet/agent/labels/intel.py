@@ -8,8 +8,8 @@ the most cards is told.
 import re
 from collections import Counter
 
-from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.labels.values import Labels, gpus_of
+from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.model.gpu_catalogue import Vendor
 
 DOMAIN = "gpu.intel.com"

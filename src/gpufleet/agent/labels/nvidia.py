@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from gpufleet.agent.known import Gpu, NodeGpus
 from gpufleet.agent.labels.values import Labels, driver_of, gpus_of, is_number, valid_value
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.devices.facts import Driver, MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, TimeSlice
 from gpufleet.model.gpu_catalogue import Vendor

@@ -15,13 +15,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.labels import PREFIXES, node_labels
 from gpufleet.agent.labels.node_feature import InNodeFeature
 from gpufleet.agent.labels.nvidia import TIMESTAMP
 from gpufleet.agent.labels.on_node import OnNode
 from gpufleet.agent.labels.values import Labels
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import NodeGpus
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.sharing.plugin_config import Discovery
 from gpufleet.files.regular import UnfitFileError, read_beginning
 from gpufleet.kube.backoff import Backoff, Patience

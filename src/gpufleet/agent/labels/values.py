@@ -2,7 +2,7 @@
 
 import re
 
-from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.devices.facts import Driver
 from gpufleet.model.gpu_catalogue import Vendor
 

@@ -1,7 +1,9 @@
-"""The device plugin: whole GPUs, replicas and MIG instances under the names that the kubelet counts.
+"""The device plugin: offers units to the kubelet, and answers its calls for containers.
 
-``keeper`` follows the node's GPUs, writes the CDI files of what there is (``static_devices``) and offers the
-units (``units``) to the kubelet through ``registration`` and a ``plugin_socket`` for each resource. A
-``whole_steward`` answers for a resource: who may be asking is in ``claims``, whose a unit is in ``whole``,
-which free ones suit in ``choice``, and what the container then gets in ``delivery``.
+``registration`` registers each resource with the kubelet, and ``plugin_server`` serves the device plugin API
+of one resource. ``whole_device_registrar`` offers whole GPUs, replicas and MIG instances, and writes the CDI
+files of what there is (``static_devices``); ``share_slot_registrar`` offers slots for shares. An
+``Allocator`` (``allocator``) answers for one resource: ``whole_device_allocator`` by ``pending_requests``
+(the containers that may be asking), ``claim_rules`` (the units that each may have), ``choice`` (the best free
+units) and ``delivery`` (what the container gets); ``share_allocator`` by ``share_owner`` and ``share_rules``.
 """

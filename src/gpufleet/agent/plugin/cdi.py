@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.disk import DISK, READABLE, Disk, replace_file
+from gpufleet.agent.state.disk import DISK, READABLE, Disk, replace_file
 from gpufleet.model.errors import InternalError, printable
 
 VERSION = "0.5.0"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import comb
 
-from gpufleet.agent.known import NodeGpus
-from gpufleet.agent.plugin.units import GpuUnit, Units
+from gpufleet.agent.state.node_state import NodeGpus
+from gpufleet.agent.units.node_units import GpuUnit, Units
 from gpufleet.devices.facts import Link
 
 TRIED_MAX = 500

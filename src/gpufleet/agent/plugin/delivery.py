@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from gpufleet.agent.known import Gpu, NodeGpus
+from gpufleet.agent.plugin.allocator import AllocateResponse, DeviceNode, HostMount
 from gpufleet.agent.plugin.cdi import qualified
-from gpufleet.agent.plugin.offer import DeviceNode, Given, HostMount
 from gpufleet.agent.plugin.static_devices import KIND, DeviceFiles, needed_nodes
-from gpufleet.agent.plugin.units import GpuUnit
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.units.node_units import GpuUnit
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.kube import keys
 from gpufleet.model.gpu_catalogue import Vendor
@@ -32,20 +32,20 @@ MOFED = "/dev/infiniband/*"
 IMEX = "/dev/nvidia-caps-imex-channels"
 BY_CDI = DeliveryOptions(list_strategies=("cdi-cri",))
 
-Addition = Callable[[Sequence[Gpu]], Given]
+Addition = Callable[[Sequence[Gpu]], AllocateResponse]
 """What else a container needs for units of these GPUs, such as the pipe of an MPS server."""
 
 
-def nothing_else(_: Sequence[Gpu]) -> Given:
+def no_addition(_: Sequence[Gpu]) -> AllocateResponse:
     """No addition."""
-    return Given()
+    return AllocateResponse()
 
 
 class Delivery:
     """Answers Allocate under one set of options."""
 
     def __init__(
-        self, files: DeviceFiles, options: DeliveryOptions = BY_CDI, addition: Addition = nothing_else
+        self, files: DeviceFiles, options: DeliveryOptions = BY_CDI, addition: Addition = no_addition
     ) -> None:
         self.files = files
         self._options = options
@@ -61,28 +61,33 @@ class Delivery:
         """Whether CDI files are needed."""
         return not {"cdi-cri", "cdi-annotations"}.isdisjoint(self._options.list_strategies)
 
-    def give(self, node: NodeGpus, units: Sequence[GpuUnit]) -> Given:
+    def give(self, node: NodeGpus, units: Sequence[GpuUnit]) -> AllocateResponse:
         """What a container gets for these units."""
         gpus = [
             gpu for uuid in dict.fromkeys(unit.gpu for unit in units) if (gpu := node.gpu(uuid)) is not None
         ]
         strategies = self._options.list_strategies
-        parts = [Given(environment={GIVEN: ",".join(unit.id for unit in units)}), self._addition(gpus)]
+        parts = [
+            AllocateResponse(environment={GIVEN: ",".join(unit.id for unit in units)}),
+            self._addition(gpus),
+        ]
         if "cdi-cri" in strategies:
-            parts.append(Given(cdi_devices=_cdi_names(units)))
+            parts.append(AllocateResponse(cdi_devices=_cdi_names(units)))
         if "cdi-annotations" in strategies:
             key = f"{self._options.cdi_annotation_prefix}gpufleet_{units[0].id.replace(':', '_')}"
-            parts.append(Given(annotations={key: ",".join(_cdi_names(units))}))
+            parts.append(AllocateResponse(annotations={key: ",".join(_cdi_names(units))}))
         nvidia = all(gpu.facts.vendor is Vendor.NVIDIA for gpu in gpus)
         if nvidia and "envvar" in strategies:
-            parts.append(Given(environment={VISIBLE: ",".join(self._names(node, units)), **self._extras()}))
+            parts.append(
+                AllocateResponse(environment={VISIBLE: ",".join(self._names(node, units)), **self._extras()})
+            )
         if nvidia and "volume-mounts" in strategies:
             parts.append(self._mounted(node, units))
         if nvidia and self.uses_cdi:
             parts.append(self._beside())
         if any(gpu.facts.vendor is Vendor.AMD for gpu in gpus):
             # AMD's runtime would add what an image names.
-            parts.append(Given(environment={AMD_VISIBLE: "void"}))
+            parts.append(AllocateResponse(environment={AMD_VISIBLE: "void"}))
         if self._options.device_specs or (not nvidia and not self.uses_cdi):
             parts.append(self._nodes(node, units))
         return _joined(parts)
@@ -93,11 +98,11 @@ class Delivery:
             return list(dict.fromkeys(unit.device for unit in units))
         return list(dict.fromkeys(_index(node, unit) for unit in units))
 
-    def _mounted(self, node: NodeGpus, units: Iterable[GpuUnit]) -> Given:
+    def _mounted(self, node: NodeGpus, units: Iterable[GpuUnit]) -> AllocateResponse:
         """A list in the form of mounts, which needs more rights than a variable to be forged."""
         names = [*self._names(node, units), *(f"imex/{one}" for one in self._options.imex_channels)]
         mounts = tuple(HostMount(f"{VOLUME_MOUNTS}/{name}", "/dev/null") for name in names)
-        return Given({VISIBLE: VOLUME_MOUNTS}, mounts=mounts)
+        return AllocateResponse({VISIBLE: VOLUME_MOUNTS}, mounts=mounts)
 
     def _extras(self) -> dict[str, str]:
         """Variables by which the runtime adds what is beside the GPUs."""
@@ -108,7 +113,7 @@ class Delivery:
             found[IMEX_CHANNELS] = ",".join(map(str, options.imex_channels))
         return found
 
-    def _beside(self) -> Given:
+    def _beside(self) -> AllocateResponse:
         """The device nodes of what is beside the GPUs: under CDI the runtime listens to no variable."""
         options = self._options
         wanted = {GDRCOPY: options.gdrcopy, GDS: options.gds, MOFED: options.mofed}
@@ -116,16 +121,20 @@ class Delivery:
         patterns += [f"{IMEX}/channel{number}" for number in options.imex_channels]
         paths = [path for pattern in patterns for path in self.files.matching(pattern)]
         found = ((path, self.files.on_host(path)) for path in paths)
-        return Given(device_nodes=tuple(DeviceNode(path, host) for path, host in found if host is not None))
+        return AllocateResponse(
+            device_nodes=tuple(DeviceNode(path, host) for path, host in found if host is not None)
+        )
 
-    def _nodes(self, node: NodeGpus, units: Iterable[GpuUnit]) -> Given:
+    def _nodes(self, node: NodeGpus, units: Iterable[GpuUnit]) -> AllocateResponse:
         paths: dict[str, None] = {}
         for unit in units:
             gpu = node.gpu(unit.gpu)
             if gpu is not None:
                 paths.update(dict.fromkeys(needed_nodes(gpu.facts, unit.instance)))
         found = ((path, self.files.on_host(path)) for path in paths)
-        return Given(device_nodes=tuple(DeviceNode(path, host) for path, host in found if host is not None))
+        return AllocateResponse(
+            device_nodes=tuple(DeviceNode(path, host) for path, host in found if host is not None)
+        )
 
 
 def _cdi_names(units: Iterable[GpuUnit]) -> tuple[str, ...]:
@@ -143,9 +152,9 @@ def _index(node: NodeGpus, unit: GpuUnit) -> str:
     return f"{gpu.facts.index}{place}"
 
 
-def _joined(parts: Iterable[Given]) -> Given:
+def _joined(parts: Iterable[AllocateResponse]) -> AllocateResponse:
     """All of it; of one name in the environment the last value."""
-    whole = Given()
+    whole = AllocateResponse()
     for part in parts:
         whole = msgspec.structs.replace(
             whole,

@@ -9,11 +9,11 @@ partitions without ids, and so it does whole GPUs of a node whose report came la
 import logging
 from collections.abc import Iterable, Iterator
 
-from gpufleet.agent.errors import RefusedError
-from gpufleet.agent.known import NodePod, NodePods
-from gpufleet.agent.plugin.claims import Stranger
-from gpufleet.agent.plugin.offer import Given
-from gpufleet.agent.plugin.whole import OpenClaim
+from gpufleet.agent.plugin.allocator import AllocateResponse
+from gpufleet.agent.plugin.claim_rules import OpenClaim
+from gpufleet.agent.plugin.pending_requests import UngrantedRequest
+from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.node_state import NodePod, NodePods
 from gpufleet.kube.keys import VISIBLE_DEVICES as VISIBLE
 
 LOG = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ Asker = tuple[str, str]
 """A container that may be asking: its pod (namespace/name), and its name."""
 
 
-def check_granted(claim: OpenClaim | None, rivals: Iterable[Stranger], pods: NodePods) -> None:
+def check_granted(claim: OpenClaim | None, rivals: Iterable[UngrantedRequest], pods: NodePods) -> None:
     """Raises RefusedError where a pod without a grant may be the one that asks, and no other pod can be."""
     if claim is not None:
         return
@@ -41,7 +41,7 @@ def has_grant(pod: NodePod | None) -> bool:
     return pod is not None and pod.grant is not None
 
 
-def check_variables(given: Given, askers: Iterable[Asker], pods: NodePods) -> None:
+def check_variables(given: AllocateResponse, askers: Iterable[Asker], pods: NodePods) -> None:
     """Raises RefusedError where the variable tells the devices and a container sets it itself.
 
     Kubernetes lets a container's own value win. With CDI nothing is lost: the runtime is told apart from it.
@@ -56,7 +56,7 @@ def check_variables(given: Given, askers: Iterable[Asker], pods: NodePods) -> No
                 raise RefusedError(_own(title, container, why))
 
 
-def note_variables(given: Given, asker: Asker, pods: NodePods) -> None:
+def note_variables(given: AllocateResponse, asker: Asker, pods: NodePods) -> None:
     """Have the log say that a container's own variable counts for nothing."""
     if is_by_variable(given):
         return
@@ -66,7 +66,7 @@ def note_variables(given: Given, asker: Asker, pods: NodePods) -> None:
             LOG.info("a container's own variable counts for nothing beside what it was granted", extra=told)
 
 
-def is_by_variable(given: Given) -> bool:
+def is_by_variable(given: AllocateResponse) -> bool:
     """Whether a container learns its devices by the variable alone."""
     return VISIBLE in given.environment and not given.cdi_devices and not given.annotations
 

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import grpc
 
-from gpufleet.agent.errors import KubeletError
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
-from gpufleet.agent.plugin.offer import Steward, Unit
-from gpufleet.agent.plugin.plugin_socket import PluginSocket
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.plugin.allocator import Allocator
+from gpufleet.agent.plugin.plugin_server import PluginServer
+from gpufleet.agent.state.errors import KubeletError
+from gpufleet.agent.state.topic import Topic
+from gpufleet.agent.units.node_units import Unit
 
 LOG = logging.getLogger(__name__)
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
@@ -35,7 +36,7 @@ Sight = tuple[int, int]
 ANEW = (("grpc.use_local_subchannel_pool", 1),)
 
 
-class Registration:
+class KubeletRegistration:
     """All resources of this node, known to its kubelet while ``run`` runs.
 
     ``problem`` says why the kubelet does not know them; empty while it does, and while none runs.
@@ -46,7 +47,7 @@ class Registration:
         self.folder = folder
         self.problem = ""
         self.offered_since: Topic[str] = Topic("")
-        self._sockets: dict[str, PluginSocket] = {}
+        self._sockets: dict[str, PluginServer] = {}
         self._known: Sight | None = None
         self._turn = asyncio.Lock()
 
@@ -55,16 +56,16 @@ class Registration:
         """Whether the kubelet that runs now knows everything that is offered."""
         return self._known is not None and self._known == self._sight()
 
-    async def offer(self, steward: Steward, units: Iterable[Unit]) -> None:
+    async def offer(self, allocator: Allocator, units: Iterable[Unit]) -> None:
         """Offer these units of a resource, whether it is new or known."""
-        known = self._sockets.get(steward.resource)
+        known = self._sockets.get(allocator.resource)
         if known is not None:
-            known.steward = steward
+            known.allocator = allocator
             known.publish(units)
             return
         async with self._turn:
-            found = PluginSocket(steward, self.folder / socket_name(steward.resource))
-            self._sockets[steward.resource] = found
+            found = PluginServer(allocator, self.folder / socket_name(allocator.resource))
+            self._sockets[allocator.resource] = found
             found.publish(units)
             if self._known is not None and not await self._introduced([found]):
                 self._known = None
@@ -97,7 +98,7 @@ class Registration:
             if await self._introduced(list(self._sockets.values())):
                 self._known = sight
 
-    async def _introduced(self, sockets: list[PluginSocket]) -> bool:
+    async def _introduced(self, sockets: list[PluginServer]) -> bool:
         """Whether the kubelet took all of them; each is tried, whatever becomes of the others."""
         outcomes = await asyncio.gather(*(self._introduce(one) for one in sockets), return_exceptions=True)
         problems = []
@@ -113,17 +114,18 @@ class Registration:
         if sockets and not problems:
             self.offered_since.publish(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
             LOG.info(
-                "registered with the kubelet", extra={"resources": [one.steward.resource for one in sockets]}
+                "registered with the kubelet",
+                extra={"resources": [one.allocator.resource for one in sockets]},
             )
         return not problems
 
-    async def _introduce(self, one: PluginSocket) -> None:
+    async def _introduce(self, one: PluginServer) -> None:
         await one.close()
         await one.open()
         request = api.RegisterRequest(
             version=VERSION,
             endpoint=one.path.name,
-            resource_name=one.steward.resource,
+            resource_name=one.allocator.resource,
             options=one.options,
         )
         async with grpc.aio.insecure_channel(f"unix:{self.folder / KUBELET_SOCKET}", options=ANEW) as channel:
@@ -135,7 +137,9 @@ class Registration:
             try:
                 await call(request, timeout=REGISTER_LIMIT_S)
             except grpc.aio.AioRpcError as error:
-                problem = f"{one.steward.resource} was not registered: {error.code().name} {error.details()}"
+                problem = (
+                    f"{one.allocator.resource} was not registered: {error.code().name} {error.details()}"
+                )
                 raise KubeletError(problem) from error
 
     def _sight(self) -> Sight | None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.disk import DISK, Disk
 from gpufleet.agent.plugin import cdi
 from gpufleet.agent.plugin.cdi import CdiDevice, CdiEdits, CdiSpec
+from gpufleet.agent.state.disk import DISK, Disk
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 

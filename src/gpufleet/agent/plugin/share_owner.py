@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from gpufleet.agent.known import Holders, NodePod, NodePods
-from gpufleet.agent.kubelet.kubelet_checkpoint import Recorded
+from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
 from gpufleet.agent.plugin.share_files import KIND
+from gpufleet.agent.state.node_state import Holders, NodePod, NodePods
 from gpufleet.kube import keys
 from gpufleet.model.grant import ContainerGrant, GrantKind
 
@@ -30,7 +30,7 @@ class Owner(msgspec.Struct, frozen=True):
     slots: frozenset[str]
 
 
-def recorded_owners(record: Iterable[Recorded], slots: frozenset[str]) -> tuple[Owner, ...]:
+def recorded_owners(record: Iterable[CheckpointEntry], slots: frozenset[str]) -> tuple[Owner, ...]:
     """Who has exactly these slots by the kubelet's record.
 
     Several containers of one pod may: an init container lends its slots to those after it.
@@ -71,7 +71,7 @@ def granted_shares(pod: NodePod, count: int) -> tuple[ContainerGrant, ...]:
 
 def abandoned(
     calls: Mapping[frozenset[str], str],
-    record: Iterable[Recorded],
+    record: Iterable[CheckpointEntry],
     pods: NodePods,
     started: Callable[[str, str], bool],
 ) -> tuple[frozenset[str], ...]:

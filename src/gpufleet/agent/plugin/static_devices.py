@@ -3,15 +3,15 @@
 Everything in them comes from the drivers and this machine, nothing from a pod. A container that is given
 one of NVIDIA's devices this way gets ``NVIDIA_VISIBLE_DEVICES=void`` in place of whatever its image or its
 pod says, so that a runtime of NVIDIA's below adds nothing on its own: "all" would be every GPU of the node.
-There is one file for each vendor; ``keeper`` writes them before a device is offered.
+There is one file for each vendor; ``whole_device_registrar`` writes them before a device is offered.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpufleet.agent.known import NodeGpus
 from gpufleet.agent.plugin.cdi import CdiDevice, CdiEdits, CdiNode, CdiSpec
 from gpufleet.agent.plugin.driver_files import Root
+from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.model.gpu_catalogue import Vendor

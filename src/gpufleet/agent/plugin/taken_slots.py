@@ -6,21 +6,21 @@ starts again may have its own back, if no other pod can be the one that asks.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpufleet.agent.known import Holders, NodePods
-from gpufleet.agent.kubelet.holder_record import Kept
+from gpufleet.agent.holders.holder_record import RememberedHolder
 from gpufleet.agent.plugin.share_owner import granted_shares
+from gpufleet.agent.state.node_state import Holders, NodePods
 from gpufleet.kube import keys
 
 
-def taken_slots(kept: Iterable[Kept], slots: Sequence[str]) -> dict[str, Kept]:
+def taken_slots(kept: Iterable[RememberedHolder], slots: Sequence[str]) -> dict[str, RememberedHolder]:
     """Which of these slots some container had when last heard of."""
     asked = frozenset(slots)
     return {slot: one for one in kept for slot in one.units if slot in asked}
 
 
 def forgotten_slots(
-    kept: Iterable[Kept], slots: Sequence[str], size: int, pods: NodePods, holders: Holders
-) -> dict[str, Kept]:
+    kept: Iterable[RememberedHolder], slots: Sequence[str], size: int, pods: NodePods, holders: Holders
+) -> dict[str, RememberedHolder]:
     """Which of these slots belong to a container of a living pod that the kubelet does not list.
 
     ``pods`` and ``holders`` are as the API server and the kubelet have them now. Those of a container that
@@ -46,7 +46,7 @@ def forgotten_slots(
     }
 
 
-def slots_taken(taken: Mapping[str, Kept]) -> str:
+def slots_taken(taken: Mapping[str, RememberedHolder]) -> str:
     """Why these slots cannot be had."""
     if not taken:
         return "fewer slots for shares are offered than were asked for"

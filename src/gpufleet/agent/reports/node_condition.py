@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gpufleet.agent.gpus.watchman import LOOKING
-from gpufleet.agent.known import Gpu, NodeGpus
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.gpus.gpu_monitor import LOOKING
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.health import Verdict
 from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
 from gpufleet.kube.client import Client, PatchType

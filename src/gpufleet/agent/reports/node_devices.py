@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from gpufleet.agent.known import Holders, NodeGpus, NodePods
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.reports.service import dated
-from gpufleet.agent.sharing.memory_watch import Offenders
-from gpufleet.agent.topic import Topic, any_change
+from gpufleet.agent.sharing.memory_monitor import Offenders
+from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods
+from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.kube.answer import AnswerUnreadable, decode
 from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
 from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Vanished

@@ -9,10 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from gpufleet.agent.gpus.instance_part import instance_part
-from gpufleet.agent.known import Held, Holders, NodeGpus, NodePod, NodePods
-from gpufleet.agent.kubelet.held_units import UnitOf, find_unit
-from gpufleet.agent.plugin.units import device_of
 from gpufleet.agent.reports.reported_devices import (
     amount,
     is_placed,
@@ -22,7 +18,10 @@ from gpufleet.agent.reports.reported_devices import (
     reported_devices,
     unit_name,
 )
-from gpufleet.agent.sharing.memory_watch import Offenders
+from gpufleet.agent.sharing.memory_monitor import Offenders
+from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.units.instance_part import instance_part
+from gpufleet.agent.units.node_units import UnitOf, device_of, find_unit
 from gpufleet.devices.facts import Link, MigFacts
 from gpufleet.devices.sharing.plan import Mps
 from gpufleet.kube import keys

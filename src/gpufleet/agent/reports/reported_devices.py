@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gpufleet.agent.known import Gpu, NodeGpus
-from gpufleet.agent.plugin.units import REPLICA
 from gpufleet.agent.reports.service import with_service
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.units.node_units import REPLICA
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, SharingPlan, TimeSlice, replicas_of
 from gpufleet.kube.objects import node_devices as wire

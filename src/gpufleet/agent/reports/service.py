@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from gpufleet.agent.gpus.health_reason import reason_slug
-from gpufleet.agent.known import Gpu
+from gpufleet.agent.state.node_state import Gpu
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.kube.objects import node_devices as wire

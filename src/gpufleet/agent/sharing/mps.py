@@ -15,13 +15,17 @@ of the card: it is set only where that is allowed, and set back when the plan le
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.known import NodeGpus
+from gpufleet.agent.plugin.allocator import AllocateResponse, HostMount
+from gpufleet.agent.plugin.delivery import Addition
 from gpufleet.agent.sharing.programs import Programs
-from gpufleet.agent.topic import Topic, any_change
+from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import Mps
 from gpufleet.kube.clock import Clock
@@ -256,3 +260,25 @@ def _make_folders(*paths: str) -> None:
 def _running(root: Path) -> list[str]:
     """The folders of daemons that run, by the socket that each makes."""
     return sorted(path.parent.parent.name for path in root.glob("GPU-*/pipe/control"))
+
+
+def mps_clients(daemons: MpsDaemons) -> Addition:
+    """The addition for units of some GPUs. It raises RefusedError where there is no daemon to go through."""
+
+    def addition(gpus: Sequence[Gpu]) -> AllocateResponse:
+        shared = [gpu.uuid for gpu in gpus if isinstance(gpu.plan.mode, Mps)]
+        if not shared:
+            return AllocateResponse()
+        if len(shared) > 1:
+            raise RefusedError(
+                f"a container can be a client of MPS on one GPU only, and these are on {' and '.join(shared)}"
+            )
+        if shared[0] not in daemons.ready.value:
+            raise RefusedError(f"the MPS daemon of {shared[0]} does not run yet")
+        access = daemons.access(shared[0])
+        mounts = tuple(
+            HostMount(mount.container_path, mount.host_path, read_only=False) for mount in access.mounts
+        )
+        return AllocateResponse(environment=access.environment, mounts=mounts)
+
+    return addition

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gpufleet.agent.kubelet.held_gpus import HeldGpu, offers, plan_of_units
+from gpufleet.agent.holders.held_gpus import HeldGpu, offers, plan_of_units
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sharing.any_format import GpuPlans
 from gpufleet.model.identifiers import DeviceId

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.disk import DISK, Disk, replace_file
+from gpufleet.agent.state.disk import DISK, Disk, replace_file
 from gpufleet.devices.sharing.any_format import GpuPlans
 from gpufleet.devices.sharing.plan import SharingPlan
 

@@ -1,6 +1,6 @@
 """Everything about sharing on one node, put together: the configuration, MPS, and the watch over memory.
 
-``assembly`` takes from it the planner for the watchman, the way in which devices are handed out, and the
+``assembly`` takes from it the planner for the monitor, the way in which devices are handed out, and the
 parts to run.
 """
 
@@ -10,22 +10,20 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.known import Holders, NodeGpus, NodePods, Readings
+from gpufleet.agent.events.node_events import NodeEvents
 from gpufleet.agent.kubelet.process_owners import owner_of
-from gpufleet.agent.parts import Part
-from gpufleet.agent.plugin.delivery import BY_CDI, Delivery, nothing_else
-from gpufleet.agent.plugin.keeper import Keeper
+from gpufleet.agent.plugin.delivery import BY_CDI, Delivery, no_addition
 from gpufleet.agent.plugin.static_devices import DeviceFiles
-from gpufleet.agent.reports.node_events import NodeEvents
-from gpufleet.agent.sharing.memory_watch import MemoryWatch, Offenders
+from gpufleet.agent.plugin.whole_device_registrar import WholeDeviceRegistrar
+from gpufleet.agent.sharing.memory_monitor import MemoryMonitor, Offenders
 from gpufleet.agent.sharing.mps import OPTIONS as MPS_OPTIONS
-from gpufleet.agent.sharing.mps import MpsDaemons, MpsOptions
-from gpufleet.agent.sharing.mps_clients import mps_clients
+from gpufleet.agent.sharing.mps import MpsDaemons, MpsOptions, mps_clients
 from gpufleet.agent.sharing.plan_record import PlanRecord
 from gpufleet.agent.sharing.programs import MachinePrograms, SimulatedPrograms
 from gpufleet.agent.sharing.sharing_source import OPTIONS, SharingOptions, SharingSource
 from gpufleet.agent.sharing.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods, Readings
+from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.client import Client
 
 
@@ -47,7 +45,7 @@ class SharingSetup(msgspec.Struct, frozen=True):
 
 
 class Sharing:
-    """The parts of sharing on one node. ``source.planner`` is the watchman's."""
+    """The parts of sharing on one node. ``source.planner`` is the monitor's."""
 
     def __init__(
         self,
@@ -81,45 +79,38 @@ class Sharing:
         await self.source.wait_loaded()
         await work()
 
-    def configuration(self) -> Part:
-        """Follows the configuration."""
-        return Part("sharing", self._follow)
-
-    def daemons(self, gpus: Topic[NodeGpus]) -> Part:
-        """Keeps the MPS daemons of these GPUs."""
-        programs = SimulatedPrograms() if self.setup.simulated else MachinePrograms()
-        mps = MpsDaemons(gpus, self.source.delivery, programs, self.client.clock, self.setup.mps)
-        self.mps = mps
-        return Part("mps", mps.run, lambda: mps.problems.value)
-
-    def delivery(self, files: DeviceFiles) -> Delivery:
-        """How devices are handed out now."""
-        options = self.source.delivery.value or BY_CDI
-        if self.setup.strategies is not None:
-            options = msgspec.structs.replace(options, list_strategies=self.setup.strategies)
-        addition = nothing_else if self.mps is None else mps_clients(self.mps)
-        return Delivery(files.under(options), options, addition)
-
-    def handing_out(self, keeper: Keeper, files: DeviceFiles) -> Part:
-        """Tells the keeper of the kubelet's offers whenever the configuration wants another way."""
-
-        async def follow() -> None:
-            async for _ in self.source.delivery.follow():
-                await keeper.hand_out(self.delivery(files))
-
-        return Part("delivery", follow)
-
-    def memory(self, readings: Topic[Readings]) -> Part:
-        """Watches who uses more memory than its share; needs accounting, and the machine's own /proc."""
-        return Part("memory watch", MemoryWatch(readings, self.pods, owner_of, self.offenders).run)
-
-    async def _follow(self) -> None:
+    async def run(self) -> None:
+        """Follow the configuration until cancelled."""
         async with asyncio.TaskGroup() as group:
             if self._texts is not None:
                 group.create_task(self._texts.run())
                 group.create_task(self._labels.run())
             group.create_task(self._events.run())
             group.create_task(self.source.run())
+
+    def daemons(self, gpus: Topic[NodeGpus]) -> MpsDaemons:
+        """The MPS daemons of these GPUs, to be run."""
+        programs = SimulatedPrograms() if self.setup.simulated else MachinePrograms()
+        mps = MpsDaemons(gpus, self.source.delivery, programs, self.client.clock, self.setup.mps)
+        self.mps = mps
+        return mps
+
+    def delivery(self, files: DeviceFiles) -> Delivery:
+        """How devices are handed out now."""
+        options = self.source.delivery.value or BY_CDI
+        if self.setup.strategies is not None:
+            options = msgspec.structs.replace(options, list_strategies=self.setup.strategies)
+        addition = no_addition if self.mps is None else mps_clients(self.mps)
+        return Delivery(files.under(options), options, addition)
+
+    async def follow_delivery(self, registrar: WholeDeviceRegistrar, files: DeviceFiles) -> None:
+        """Have the registrar hand devices out as the configuration wants it, until cancelled."""
+        async for _ in self.source.delivery.follow():
+            await registrar.hand_out(self.delivery(files))
+
+    def memory(self, readings: Topic[Readings]) -> MemoryMonitor:
+        """Finds pods that use more memory than their share; needs accounting, and the machine's own /proc."""
+        return MemoryMonitor(readings, self.pods, owner_of, self.offenders)
 
 
 def texts_of(setup: SharingSetup, client: Client) -> FileTexts | ConfigMapTexts | None:

@@ -1,9 +1,9 @@
 """How each GPU of this node is to be offered, kept up to date from the declared configuration.
 
-What is published is a ``Planner`` (``plans``): the watchman asks it with the GPUs that there are. A changed
-configuration is read at once and without a restart of anything. One that cannot be used changes nothing: the
-last good one goes on, and an Event on the node and a sentence among its problems name the field. A GPU in
-somebody's hands keeps its plan until they let go of it.
+What is published is a ``Planner`` (``gpus.plans``): the monitor asks it with the GPUs that there are. A
+changed configuration is read at once and without a restart of anything. One that cannot be used changes
+nothing: the last good one goes on, and an Event on the node and a sentence among its problems name the field.
+A GPU in somebody's hands keeps its plan until they let go of it.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.agent.known import Holders, NodePods
-from gpufleet.agent.kubelet.held_gpus import HeldGpu, held_gpus
-from gpufleet.agent.reports.node_events import NodeEvent, NodeEvents
+from gpufleet.agent.events.node_events import NodeEvent, NodeEvents
+from gpufleet.agent.gpus.plans import Planner, Plans
+from gpufleet.agent.holders.held_gpus import HeldGpu, held_gpus
 from gpufleet.agent.sharing.plan_changes import settled
 from gpufleet.agent.sharing.plan_record import PlanRecord
-from gpufleet.agent.sharing.plans import Planner, Plans
 from gpufleet.agent.sharing.sharing_texts import Texts
-from gpufleet.agent.topic import Topic, any_change
+from gpufleet.agent.state.node_state import Holders, NodePods
+from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import GpuPlans, NodeSharing, as_they_are, read_node_sharing
@@ -156,7 +156,7 @@ class SharingSource:
         fleets = fleets_of(gpus)
         sharing = as_they_are(fleets) if self.texts is None else None
         if declared is not None and gpus:
-            # The watchman asks with each new sample; the answer is mostly the one before.
+            # The monitor asks with each new sample; the answer is mostly the one before.
             if self._judged is None or self._judged[:2] != (declared, fleets):
                 self._judged = declared, fleets, self._taken(declared, fleets)
             sharing = self._judged[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.topic import Topic
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
 from gpufleet.files.regular import UnfitFileError, read_regular
 from gpufleet.kube import resources

@@ -15,7 +15,15 @@ from gpufleet.devices.amd.kfd import KfdNode, kfd_nodes, xgmi_links
 from gpufleet.devices.amd.products import product
 from gpufleet.devices.amd.smi import Library, load_library
 from gpufleet.devices.backend import Changed, Event
-from gpufleet.devices.cards import Card, CardListing, Roots, cards, drm_nodes, module_version, pci_links
+from gpufleet.devices.drm_cards import (
+    CardListing,
+    DrmCard,
+    Roots,
+    cards,
+    drm_nodes,
+    module_version,
+    pci_links,
+)
 from gpufleet.devices.errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts, Link, MigFacts
 from gpufleet.devices.sample import Memory, ProcessUse, Sample
@@ -148,20 +156,20 @@ class AmdBackend:
         if not (self.roots.sysfs / "module" / DRIVER).is_dir():
             raise DriverError(f"{DRIVER} is not loaded")
 
-    def _card(self, uuid: DeviceId) -> Card:
+    def _card(self, uuid: DeviceId) -> DrmCard:
         for card in cards(self.roots, (DRIVER,)):
             if _uuid(card) == uuid:
                 return card
         raise GpuLostError(f"the kernel does not show {uuid} any more")
 
 
-def _uuid(card: Card) -> DeviceId:
+def _uuid(card: DrmCard) -> DeviceId:
     """The card's own number, as the runtime writes it; its place where it has none."""
     own = text(card.device / "unique_id")
     return DeviceId(f"GPU-{own}") if own and own.strip("0") else card.place
 
 
-def _facts(index: int, uuid: DeviceId, card: Card, nodes: list[KfdNode], roots: Roots) -> GpuFacts:
+def _facts(index: int, uuid: DeviceId, card: DrmCard, nodes: list[KfdNode], roots: Roots) -> GpuFacts:
     modes = _modes(card)
     partitions = nodes if len(nodes) > 1 else []
     units = [node.compute_units for node in nodes if node.compute_units is not None]
@@ -188,13 +196,13 @@ def _facts(index: int, uuid: DeviceId, card: Card, nodes: list[KfdNode], roots: 
     )
 
 
-def _modes(card: Card) -> str:
+def _modes(card: DrmCard) -> str:
     """How the card is partitioned, as in AMD's resource names: "cpx_nps4"; "" where it cannot be."""
     modes = [text(card.device / f"current_{what}_partition") or "" for what in ("compute", "memory")]
     return "_".join(mode.lower() for mode in modes if mode) if modes[0] else ""
 
 
-def _partition(part: int, uuid: DeviceId, card: Card, node: KfdNode, roots: Roots) -> MigFacts:
+def _partition(part: int, uuid: DeviceId, card: DrmCard, node: KfdNode, roots: Roots) -> MigFacts:
     """One partition."""
     device = (roots.sysfs / f"class/drm/renderD{node.render_minor}/device").resolve()
     return MigFacts(
@@ -210,7 +218,7 @@ def _partition(part: int, uuid: DeviceId, card: Card, node: KfdNode, roots: Root
 
 
 def _nodes_of_cards(
-    nodes: list[KfdNode], found: list[tuple[DeviceId, Card]]
+    nodes: list[KfdNode], found: list[tuple[DeviceId, DrmCard]]
 ) -> dict[DeviceId, list[KfdNode]]:
     """The compute driver's nodes of each card; some releases keep a partition's number in the function."""
     places = {_location(card): uuid for uuid, card in found}
@@ -223,19 +231,19 @@ def _nodes_of_cards(
     return by_card
 
 
-def _location(card: Card) -> tuple[int, int]:
+def _location(card: DrmCard) -> tuple[int, int]:
     domain, bus, rest = card.pci_bus_id.split(":")
     device, function = rest.split(".")
     return int(domain, 16), int(bus, 16) << 8 | int(device, 16) << 3 | int(function)
 
 
-def _memory(card: Card) -> Memory:
+def _memory(card: DrmCard) -> Memory:
     total, used = (number(card.device / f"mem_info_vram_{what}") for what in ("total", "used"))
     free = None if total is None or used is None else max(0, total - used)
     return Memory(None if used is None else used // MIB, None if free is None else free // MIB)
 
 
-def _labelled(card: Card, kind: str, divisor: int) -> dict[str, int]:
+def _labelled(card: DrmCard, kind: str, divisor: int) -> dict[str, int]:
     """Sensors of a kind by their labels."""
     hwmon = card.hwmon(DRIVER)
     found = (
@@ -245,7 +253,7 @@ def _labelled(card: Card, kind: str, divisor: int) -> dict[str, int]:
     return {label: value for label, value in found if label is not None and value is not None}
 
 
-def _uncorrected(card: Card) -> int | None:
+def _uncorrected(card: DrmCard) -> int | None:
     """Errors that could not be corrected, in all blocks that count them."""
     counts = [
         count

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpufleet.devices.backend import Changed, Event
-from gpufleet.devices.cards import Card, CardListing, Roots, cards, module_version, pci_links
+from gpufleet.devices.drm_cards import CardListing, DrmCard, Roots, cards, module_version, pci_links
 from gpufleet.devices.errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.intel.products import product
@@ -94,7 +94,7 @@ class IntelBackend:
     def _driver(self) -> str | None:
         return next((name for name in DRIVERS if (self.roots.sysfs / "module" / name).is_dir()), None)
 
-    def _card(self, uuid: DeviceId) -> Card:
+    def _card(self, uuid: DeviceId) -> DrmCard:
         for card in cards(self.roots, DRIVERS):
             if card.place == uuid:
                 return card
@@ -112,7 +112,7 @@ class IntelBackend:
         return (energy_uj - before_uj) / 1e6 / (now_s - before_s)
 
 
-def _facts(index: int, card: Card) -> GpuFacts:
+def _facts(index: int, card: DrmCard) -> GpuFacts:
     name, architecture = product(card.device_id)
     return GpuFacts(
         uuid=card.place,
@@ -131,7 +131,7 @@ def _facts(index: int, card: Card) -> GpuFacts:
     )
 
 
-def _memory_mib(card: Card) -> int | None:
+def _memory_mib(card: DrmCard) -> int | None:
     """The card's own memory: of all tiles (xe), or in all (i915); None for one that uses the machine's."""
     tiles = entries(card.device, "tile[0-9]+")
     sizes = [
@@ -162,7 +162,7 @@ def _celsius(hwmon: Path) -> dict[str, int]:
     return found
 
 
-def _clock_mhz(card: Card) -> int | None:
+def _clock_mhz(card: DrmCard) -> int | None:
     """The clock of the fastest part of the GPU; 0 is what a sleeping one has."""
     paths = [
         *card.device.glob("tile*/gt*/freq0/act_freq"),

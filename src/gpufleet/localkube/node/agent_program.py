@@ -7,9 +7,9 @@ own view of files and processes, as a pod with the host's would be.
 
 from pathlib import Path
 
-from gpufleet.localkube import plan
 from gpufleet.localkube.node.configuration import FOLDER
-from gpufleet.localkube.plan import Program
+from gpufleet.localkube.processes import plan
+from gpufleet.localkube.processes.plan import Program
 
 NAME = "agent"
 PROGRAM_FILE = "agent.json"

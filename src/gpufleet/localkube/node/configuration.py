@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.regular import read_regular
-from gpufleet.localkube.certificates import Authority, write_private
+from gpufleet.localkube.access.certificates import Authority, write_private
 from gpufleet.localkube.node import images
 from gpufleet.localkube.node.network import NodeNetwork
 from gpufleet.localkube.node.private_view import KUBELET
-from gpufleet.localkube.plan import OWN_FILE_BYTES_MAX, Program, Stage
+from gpufleet.localkube.processes.plan import OWN_FILE_BYTES_MAX, Program, Stage
 
 NODE_NAME = "real-1"
 NODE_LABEL = "type=real"
@@ -35,7 +35,7 @@ KUBELET_PORT = 10250
 
 
 class NodeSpec(msgspec.Struct, frozen=True):
-    """What `caretaker` and `first_process` are told of their node."""
+    """What `node_supervisor` and `first_process` are told of their node."""
 
     name: str
     network: NodeNetwork
@@ -74,11 +74,11 @@ def read_spec(cluster_folder: Path) -> NodeSpec | None:
 def cluster_programs(folder: Path, lock: Path, api_port: int, network: NodeNetwork) -> tuple[Program, ...]:
     """What a cluster's supervisor runs for its real node."""
     module = f"{__package__}."
-    caretaker = (sys.executable, "-m", f"{module}caretaker", str(folder), str(lock))
+    node_supervisor = (sys.executable, "-m", f"{module}node_supervisor", str(folder), str(lock))
     forwarder = (sys.executable, "-m", f"{module}forwarder", network.api_address, str(api_port))
     return (
         Program("api-forwarder", forwarder, Stage.API_READY),
-        Program("real-node", caretaker, Stage.API_READY, leashed=True),
+        Program("real-node", node_supervisor, Stage.API_READY, leashed=True),
     )
 
 

@@ -1,6 +1,6 @@
 """Process 1 of a real node: makes its view, runs containerd, kubelet and agent, and buries orphans.
 
-``python -m gpufleet.localkube.node.first_process FOLDER``, started by `caretaker` in a new namespace of
+``python -m gpufleet.localkube.node.first_process FOLDER``, started by `node_supervisor` in a new namespace of
 processes. When it dies the kernel kills every process of the node, also the shims of containers, which belong
 to nobody else, and all in the containers. It starts containerd and the kubelet again when they end, as the
 machine's init system would.
@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from gpufleet.files.regular import read_kernel_file
-from gpufleet.localkube.errors import ClusterError
-from gpufleet.localkube.keeper import Keeper
 from gpufleet.localkube.node import agent_program, configuration, images, private_view
-from gpufleet.localkube.plan import Program
+from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.processes.plan import Program
+from gpufleet.localkube.processes.supervised_program import SupervisedProgram
 
 LEASH = 0
 REST_S = 0.5
@@ -30,7 +30,7 @@ PAUSE_S = 0.1
 
 
 def main(cluster_folder: Path) -> None:
-    """Run the node's programs until `caretaker` lets go of the leash."""
+    """Run the node's programs until `node_supervisor` lets go of the leash."""
     if _leash_is_cut(0.0):
         return
     folder = cluster_folder / configuration.FOLDER
@@ -44,14 +44,14 @@ def main(cluster_folder: Path) -> None:
         Program("containerd", (spec.programs["containerd"], f"--config={settings}")),
         Program("kubelet", (spec.programs["kubelet"], *configuration.kubelet_flags(folder))),
     )
-    containerd, kubelet = (Keeper(program, cluster_folder, PAUSE_S) for program in programs)
+    containerd, kubelet = (SupervisedProgram(program, cluster_folder, PAUSE_S) for program in programs)
     containerd.start()
     _import_images(spec.programs["ctr"], folder, containerd)
     kubelet.start()
     _keep([containerd, kubelet], cluster_folder)
 
 
-def _import_images(ctr: str, folder: Path, containerd: Keeper) -> None:
+def _import_images(ctr: str, folder: Path, containerd: SupervisedProgram) -> None:
     """Put our images where the kubelet finds them, as soon as containerd answers."""
     command = [ctr, f"--address={configuration.CONTAINERD_SOCKET}", "--namespace=k8s.io"]
     command += ["images", "import", "--no-unpack", str(folder / images.ARCHIVE)]
@@ -71,7 +71,7 @@ def _import_images(ctr: str, folder: Path, containerd: Keeper) -> None:
             raise SystemExit(0)
 
 
-def _keep(keepers: list[Keeper], cluster_folder: Path) -> None:
+def _keep(programs: list[SupervisedProgram], cluster_folder: Path) -> None:
     """Start again what ends and bury orphans, woken by each end of a process.
 
     The node's agent joins them as soon as somebody says how it is run.
@@ -81,13 +81,15 @@ def _keep(keepers: list[Keeper], cluster_folder: Path) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     agent: Program | None = None
     while True:
-        _bury_orphans({keeper.child.pid for keeper in keepers if keeper.child is not None})
+        _bury_orphans({program.child.pid for program in programs if program.child is not None})
         if agent is None and (agent := agent_program.read_program(cluster_folder)) is not None:
-            keepers.append(Keeper(agent, cluster_folder, PAUSE_S))
-            keepers[-1].start()
-        for keeper in keepers:
-            keeper.revive()
-        pausing = any(keeper.child is not None and keeper.child.exit_code is not None for keeper in keepers)
+            programs.append(SupervisedProgram(agent, cluster_folder, PAUSE_S))
+            programs[-1].start()
+        for program in programs:
+            program.restart_if_ended()
+        pausing = any(
+            program.child is not None and program.child.exit_code is not None for program in programs
+        )
         readable, _, _ = select.select([LEASH, woken], [], [], LOOK_EVERY_S if pausing else REST_S)
         if LEASH in readable:
             return

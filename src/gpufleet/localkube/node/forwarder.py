@@ -9,7 +9,7 @@ import contextlib
 import socket
 import sys
 
-from gpufleet.localkube.ports import LOOPBACK
+from gpufleet.localkube.access.ports import LOOPBACK
 
 HTTPS = 443
 IP_FREEBIND = 15

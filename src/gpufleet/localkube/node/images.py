@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.regular import read_beginning, read_regular
-from gpufleet.localkube.downloading import ARCHITECTURES
-from gpufleet.localkube.errors import ProgramsMissingError
+from gpufleet.localkube.processes.errors import ProgramsMissingError
+from gpufleet.localkube.programs.downloading import ARCHITECTURES
 
 BUSYBOX_BYTES_MAX = 64 << 20
 BUSYBOX = "gpufleet.local/busybox:1"

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.regular import read_kernel_file
-from gpufleet.localkube.errors import ClusterError
+from gpufleet.localkube.processes.errors import ClusterError
 
 NUMBERS = 200
 ROUTES = Path("/proc/net/route")

@@ -20,12 +20,12 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.regular import read_kernel_file
-from gpufleet.localkube import child, plan
-from gpufleet.localkube.api import Api, Object
-from gpufleet.localkube.errors import ClusterError, ProgramFailedError
-from gpufleet.localkube.node import caretaker
+from gpufleet.localkube.access.api import Api, Object
+from gpufleet.localkube.node import node_supervisor
 from gpufleet.localkube.node.configuration import CONTAINERD_SOCKET, NodeSpec
 from gpufleet.localkube.node.private_view import KUBELET
+from gpufleet.localkube.processes import child, plan
+from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
 
 READY_WAIT_S = 120.0
 RESTART_WAIT_S = 180.0
@@ -72,7 +72,7 @@ class RealNode:
 
     def programs(self) -> dict[str, int]:
         """The process ids of containerd, kubelet and agent, as far as they run."""
-        first = caretaker.first_process(self.cluster_folder)
+        first = node_supervisor.first_process(self.cluster_folder)
         return {} if first is None else {name: pid for name, pid in _children(first) if name in PROGRAMS}
 
     def pid(self, program: str) -> int:
@@ -138,7 +138,7 @@ class RealNode:
             self.restart_kubelet()
 
     def _first(self) -> int:
-        first = caretaker.first_process(self.cluster_folder)
+        first = node_supervisor.first_process(self.cluster_folder)
         if first is None:
             raise ClusterError(f"the node {self.name} does not run")
         return first

@@ -1,0 +1,54 @@
+"""Events about the pods of this node, for their owners: `kubectl describe pod` shows them.
+
+An Event that cannot be written is left, since the log has the same words.
+"""
+
+import logging
+
+import msgspec
+
+from gpufleet.agent.holders.holdings import PodName
+from gpufleet.kube.client import Client
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.resources import EVENTS
+from gpufleet.model.visible import visible_text
+
+LOG = logging.getLogger(__name__)
+
+
+class PodEvents:
+    """Writes warnings about pods, one after another."""
+
+    def __init__(self, client: Client, node: str) -> None:
+        self._client = client
+        self._node = node
+        self._written = 0
+
+    async def warn(self, pod: PodName, reason: str, action: str, note: str) -> None:
+        """Write one; ``action`` is what was tried or happened."""
+        self._written += 1
+        moment = self._client.clock.now()
+        name = f"{pod.name[:200]}.{int(moment.timestamp() * 1e6):x}.{self._written:x}"
+        body = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "eventTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "reportingController": "gpufleet-agent",
+            "reportingInstance": self._node,
+            "type": "Warning",
+            "reason": reason,
+            "action": action,
+            "note": visible_text(note),
+            "regarding": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "uid": pod.uid,
+            },
+        }
+        try:
+            await self._client.create(EVENTS, msgspec.json.encode(body), name=name, namespace=pod.namespace)
+        except KubeError as error:
+            LOG.warning("an Event was not written", extra={"problem": str(error), "note": note})

@@ -1,0 +1,174 @@
+"""Keeps what everybody in the agent follows: the GPUs of this node with plan and health, and their readings.
+
+One ``VendorMonitor`` for each vendor that may have hardware here; this puts them together and publishes.
+Nothing is published before every vendor was asked once, so that nobody sees half of the GPUs and takes the
+rest for gone; until then ``problems`` says that they are looked for.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.agent.gpus.health_record import HealthRecord
+from gpufleet.agent.gpus.monitored_gpu import MonitoredGpu
+from gpufleet.agent.gpus.plans import Planner, Plans, no_sharing
+from gpufleet.agent.gpus.vendor_monitor import AsyncBackend, Doubts, Pace, VendorMonitor
+from gpufleet.agent.state.node_state import NodeGpus, Readings
+from gpufleet.agent.state.topic import Topic
+from gpufleet.devices.backend import XidEvent
+from gpufleet.devices.facts import GpuFacts, Link
+from gpufleet.files.regular import read_kernel_file
+from gpufleet.kube.clock import Clock
+from gpufleet.model.errors import printable
+from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.identifiers import DeviceId
+
+LOG = logging.getLogger(__name__)
+
+LOOKING = "the GPUs of this node are being looked for"
+BOOT_ID = "sys/kernel/random/boot_id"
+
+Codes = Mapping[DeviceId, Sequence[int]]
+"""Xids that keep cards out of service."""
+
+
+async def nothing_remembered() -> Codes:
+    """Where nobody but the record knows of the past."""
+    return {}
+
+
+class GpuMonitor:
+    """All GPUs of one node. ``gpus`` and ``readings`` are followed by all other parts of the agent.
+
+    ``present`` says whether a vendor's hardware is there; its library is left alone where not. A
+    value without a boot id is one from before the GPUs were known. ``record`` keeps the health of the cards
+    over a restart; where it cannot be believed, ``remembered`` tells which errors somebody else knows of.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        backends: Mapping[Vendor, Callable[[], AsyncBackend]],
+        clock: Clock,
+        jitter: random.Random,
+        *,
+        pace: Pace,
+        boot_id: str = "",
+        planner: Topic[Planner] | None = None,
+        present: Callable[[Vendor], bool] = lambda _: True,
+        record: HealthRecord | None = None,
+        remembered: Callable[[], Awaitable[Codes]] = nothing_remembered,
+    ) -> None:
+        self.gpus = Topic(NodeGpus(node, problems=(LOOKING,)))
+        self.readings: Topic[Readings] = Topic({})
+        self.planner: Topic[Planner] = planner or Topic(no_sharing)
+        self.on_xid: Callable[[XidEvent], None] = lambda _: None
+        """Called for each error that a driver reports."""
+        self._plans = Plans()
+        self._boot_id = boot_id
+        self._clock = clock
+        self._record = record
+        self._remembered = remembered
+        self._codes: Codes = {}
+        before = () if record is None else record.load()
+        self._vendors = [
+            VendorMonitor(
+                vendor,
+                make,
+                clock,
+                jitter,
+                pace,
+                self._publish,
+                _asking(present, vendor),
+                self._tell_xid,
+                [one for one in before if one.facts.vendor is vendor],
+            )
+            for vendor, make in backends.items()
+        ]
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        if self._record is not None and self._record.doubt:
+            self._codes = await self._remembered()
+            for vendor in self._vendors:
+                vendor.doubts = Doubts(self._record.doubt, self._codes)
+        async with asyncio.TaskGroup() as group:
+            for vendor in self._vendors:
+                group.create_task(vendor.run())
+            group.create_task(self._follow_plans())
+
+    def _tell_xid(self, event: XidEvent) -> None:
+        self.on_xid(event)
+
+    async def _follow_plans(self) -> None:
+        async for _ in self.planner.follow():
+            self._publish()
+
+    def _plan(self, gpus: Sequence[GpuFacts]) -> Plans:
+        """What the planner says; where it fails, what it said last, with that problem."""
+        try:
+            self._plans = self.planner.value(gpus)
+        except Exception as error:  # a bug there must not hide which GPUs are sick
+            LOG.exception("GPUs cannot be planned")
+            problem = f"the sharing plan could not be made: {printable(str(error), 200)}"
+            return msgspec.structs.replace(self._plans, problems=(*self._plans.problems, problem))
+        return self._plans
+
+    def _publish(self) -> None:
+        """Tell what is known now; whoever follows hears of it if it differs."""
+        if not all(vendor.settled for vendor in self._vendors):
+            return
+        cards = [card for vendor in self._vendors for card in _in_order(vendor)]
+        problems = self._keep(cards)
+        plans = self._plan([card.facts for card in cards])
+        links: dict[tuple[DeviceId, DeviceId], Link] = {}
+        for vendor in self._vendors:
+            links |= vendor.links
+        self.gpus.publish(
+            NodeGpus(
+                self.gpus.value.node,
+                self._boot_id,
+                drivers=tuple(vendor.driver for vendor in self._vendors if vendor.driver is not None),
+                gpus=tuple(card.as_gpu(plans.plan(card.facts)) for card in cards),
+                links=links,
+                problems=(
+                    *(one for vendor in self._vendors for one in vendor.problems),
+                    *problems,
+                    *plans.problems,
+                ),
+            )
+        )
+        self.readings.publish({card.uuid: card.reading for card in cards})
+
+    def _keep(self, cards: Sequence[MonitoredGpu]) -> tuple[str, ...]:
+        """Put their health on the disk before anybody hears of it; what is wrong with that."""
+        if self._record is None:
+            return ()
+        self._record.save([card.record for card in cards], self._clock.monotonic_s())
+        gone = sorted(self._codes.keys() - {card.uuid for card in cards})
+        stories = (f"{uuid} had Xid {_listed(self._codes[uuid])} and is not found any more" for uuid in gone)
+        return (*stories, *filter(None, (self._record.problem,)))
+
+
+def _listed(codes: Sequence[int]) -> str:
+    return ", ".join(map(str, codes))
+
+
+def read_boot_id(proc: Path = Path("/proc")) -> str:
+    """The id of this boot; empty where the machine does not tell."""
+    try:
+        return read_kernel_file(proc / BOOT_ID).decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _asking(present: Callable[[Vendor], bool], vendor: Vendor) -> Callable[[], bool]:
+    return lambda: present(vendor)
+
+
+def _in_order(vendor: VendorMonitor) -> list[MonitoredGpu]:
+    return sorted(vendor.cards.values(), key=lambda card: card.facts.index)

@@ -1,0 +1,100 @@
+"""The door through which a simulated machine is told what to do while the agent runs on it.
+
+A UNIX socket in the agent's folder for state, open to the agent's own user alone and there only with
+``--simulated``. Whoever connects sends one order as a line of JSON and gets one line back: how the
+machine is now, or what was wrong with the order. ``gpufleet simulate-gpu`` is the other side.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.devices.errors import MachineError
+from gpufleet.devices.simulated.machine import Machine
+from gpufleet.devices.simulated.orders import AnyOrder, MachineState, carry_out, state
+
+LOG = logging.getLogger(__name__)
+SOCKET = "simulation.sock"
+LINE_LIMIT = 64 * 1024
+ANSWER_LIMIT = 4 * 1024 * 1024
+PROBLEM_LIMIT = 500
+WAIT_S = 10.0
+
+_DECODER = msgspec.json.Decoder(AnyOrder)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What comes back: the machine as it is now, or the problem."""
+
+    machine: MachineState | None = None
+    problem: str = ""
+
+
+class SimulationControl:
+    """Lets orders in to one machine."""
+
+    def __init__(self, folder: Path, machine: Machine) -> None:
+        self._folder = folder
+        self._machine = machine
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / SOCKET).unlink(missing_ok=True)
+        before = os.umask(0o077)
+        try:
+            with short_path(self._folder) as folder:
+                server = await asyncio.start_unix_server(self._serve, f"{folder}/{SOCKET}", limit=LINE_LIMIT)
+        finally:
+            os.umask(before)
+        async with server:
+            await server.serve_forever()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, asyncio.LimitOverrunError, ValueError):
+            async with asyncio.timeout(WAIT_S):
+                answer = self._answer(await reader.readline())
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                await writer.drain()
+        writer.close()
+
+    def _answer(self, line: bytes) -> Answer:
+        try:
+            order = _DECODER.decode(line)
+            carry_out(self._machine, order)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MachineError) as error:
+            return Answer(problem=str(error)[:PROBLEM_LIMIT])
+        LOG.info("the simulated machine was told", extra={"order": msgspec.to_builtins(order)})
+        return Answer(state(self._machine))
+
+
+def tell(folder: Path, order: AnyOrder) -> MachineState:
+    """The other side: have an order carried out, and hear how the machine is then.
+
+    Raises MachineError with what was wrong with the order, and OSError where nobody listens.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, short_path(folder) as short:
+        connection.settimeout(WAIT_S)
+        connection.connect(f"{short}/{SOCKET}")
+        connection.sendall(msgspec.json.encode(order) + b"\n")
+        with connection.makefile("rb") as lines:
+            answer = msgspec.json.decode(lines.readline(ANSWER_LIMIT), type=Answer)
+    if answer.machine is None:
+        raise MachineError(answer.problem)
+    return answer.machine
+
+
+@contextlib.contextmanager
+def short_path(folder: Path) -> Iterator[str]:
+    """A short path to a folder, as the path of a socket has at most 107 bytes."""
+    descriptor = os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

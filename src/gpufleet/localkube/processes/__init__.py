@@ -1,0 +1,3 @@
+"""The processes of a local cluster: the plan of what runs, child processes, their restarts, and their
+folders.
+"""
