@@ -1,4 +1,4 @@
-"""How the GPUs of this node are shared: the declared configuration, MPS, and the watch over memory.
+"""How the GPUs of this node are shared: the declared configuration, MPS, and the monitor of memory.
 
-Begin at ``sharing``, which puts the parts together; ``plans`` is what the monitor follows.
+``sharing`` puts the parts together; ``sharing_source`` makes the plan of each GPU from the configuration.
 """
