@@ -1,8 +1,8 @@
-"""Keeps what everybody in the agent follows: the GPUs of this node with plan and health, and their readings.
+"""The health monitor: publishes the node's GPUs, with plan and health, and their readings.
 
-One ``VendorMonitor`` for each vendor that may have hardware here; this puts them together and publishes.
-Nothing is published before every vendor was asked once, so that nobody sees half of the GPUs and takes the
-rest for gone; until then ``problems`` says that they are looked for.
+A ``VendorMonitor`` watches the GPUs of each vendor that may have hardware here; this module joins what they
+find. Nothing is published before every vendor was asked once, so that a follower never takes half of the GPUs
+for all of them. Until then ``problems`` says that the GPUs are being looked for.
 """
 
 import asyncio
