@@ -13,14 +13,18 @@ import msgspec
 
 from gpufleet.defragment.cordon import cordoned
 from gpufleet.defragment.plan import PlannedMove
+from gpufleet.engine.instruction import WhyEvicted
+from gpufleet.eviction.evictions import Evictions
+from gpufleet.eviction.plan import Unconcerned, Victim
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
-from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
-from gpufleet.kube.status import Conflict, NotFound, StatusError, TooManyRequests
+from gpufleet.kube.status import NotFound
 from gpufleet.model.errors import WorldError, printable
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.pod_name import PodName
 
 LOOK_EVERY_S = 1.0
 NEW_PLAN = "ask for a new plan"
@@ -59,6 +63,14 @@ class Mover:
 
     def __init__(self, client: Client, settle_s: float, tell: Tell, stop: asyncio.Event) -> None:
         self.client = client
+        self.evictions = Evictions(
+            client,
+            Unconcerned(),
+            epoch=None,
+            at_once=1,
+            may_write=lambda: True,
+            ends=lambda _: False,
+        )
         self.settle_s = settle_s
         self.tell = tell
         self.stop = stop
@@ -78,16 +90,12 @@ class Mover:
         leaving = await self._still_there(move, namespace, name)
         siblings = await self._of_controller(leaving)
         before = {one.metadata.uid for one in siblings}
-        try:
-            await self.client.evict(name, namespace=namespace, uid=move.uid)
-        except TooManyRequests as refusal:
+        victim = Victim(PodName(namespace, name, PodUid(move.uid)), WhyEvicted.MOVED.value)
+        refusal = await self.evictions.evict(victim)
+        if refusal is not None:
             raise MoveFailedError(
-                f"{move.pod} stays on {move.source}: its eviction is refused: {_words(refusal)}"
-            ) from refusal
-        except (NotFound, Conflict) as gone:
-            raise MoveFailedError(f"{move.pod} is gone already: {NEW_PLAN}") from gone
-        except OutcomeUnknown:
-            self.tell(f"whether {move.pod} was evicted is not known; what comes of it will tell")
+                f"{move.pod} stays on {move.source}: its eviction is refused: {printable(refusal.words, 400)}"
+            )
         return await self._settled(move, leaving, before)
 
     async def _still_there(self, move: PlannedMove, namespace: str, name: str) -> _Pod:
@@ -156,8 +164,3 @@ def _doing(move: PlannedMove, instead: _Pod | None, *, ended: bool) -> str:
             "`gpufleet explain` says what it waits for"
         )
     return f"{instead.metadata.path} does not run yet on {move.target}, in place of {move.pod}"
-
-
-def _words(refusal: StatusError) -> str:
-    causes = [cause.message for cause in refusal.details.causes if cause.message]
-    return printable("; ".join(causes) or refusal.message, 400)

@@ -18,13 +18,13 @@ import msgspec
 from gpufleet.cluster.engine_events import BindEnded
 from gpufleet.kube.client import Client
 from gpufleet.kube.errors import KubeError
+from gpufleet.kube.fencing import FENCED
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRequests
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.pod_name import PodName
-from gpufleet.scheduler.fence import FENCED
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, VolumeTask
 

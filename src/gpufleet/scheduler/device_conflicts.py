@@ -10,9 +10,10 @@ from collections.abc import Iterable
 import msgspec
 
 from gpufleet.cluster.pods.holdings import Overlap
+from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import PodUid
-from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor
+from gpufleet.scheduler.ending import STAYS, TRY_AGAIN_S, end_pod
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "DeviceConflict"
@@ -27,8 +28,8 @@ class _Watch(msgspec.Struct):
 class DeviceConflicts:
     """Watches overlaps and takes back what does not go away by itself."""
 
-    def __init__(self, evictor: Evictor, reporter: Reporter, clock: Clock) -> None:
-        self.evictor = evictor
+    def __init__(self, evictions: Evictions, reporter: Reporter, clock: Clock) -> None:
+        self.evictions = evictions
         self.reporter = reporter
         self.clock = clock
         self._watches: dict[PodUid, _Watch] = {}
@@ -53,7 +54,7 @@ class DeviceConflicts:
     def _give_way(self, overlap: Overlap, *, first: bool) -> None:
         taken = overlap.pod.may_be_taken
         if taken:
-            self.evictor.take_back(overlap.pod, "device-conflict")
+            end_pod(self.evictions, overlap.pod, "device-conflict")
         if first:
             what = "it is evicted to get another one" if taken else STAYS
             note = f"the node gave device {overlap.device} to {', '.join(overlap.holders)}; {what}"

@@ -15,10 +15,12 @@ from gpufleet.cluster.pods.pod_entry import Entry, Place
 from gpufleet.cluster.queues.budget_book import BudgetBook
 from gpufleet.engine.event import EvictionRefused
 from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
+from gpufleet.eviction.evictions import Evictions
+from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
 from gpufleet.kube.codec.durations import written_duration
-from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.model.pod import Pod
-from gpufleet.scheduler.evictions import Cause, Evictions, Plan, Refusal, Victim
+from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.reporting import Reporter
 
 NAMED_MAX = 3
@@ -40,7 +42,12 @@ class EvictionPlanner:
     """Makes plans of evictions, tells people, and reports refusals."""
 
     def __init__(
-        self, translation: EngineEvents, evictions: Evictions, reporter: Reporter, time: EngineTime
+        self,
+        translation: EngineEvents,
+        evictions: Evictions,
+        reporter: Reporter,
+        time: EngineTime,
+        metrics: Metrics,
     ) -> None:
         self.translation = translation
         self.pods: PodBook = translation.pods
@@ -49,10 +56,10 @@ class EvictionPlanner:
         self.evictions = evictions
         self.reporter = reporter
         self.time = time
+        self.metrics = metrics
         self._asked: dict[tuple[bool, PodUid | GangName | None], list[Evict]] = {}
         self._for_whom: dict[PodUid, PodUid | GangName] = {}
-        evictions.refused = self._refused
-        evictions.told = self._told
+        self._queue: dict[PodUid, QueueName] = {}
 
     def evict(self, evict: Evict) -> None:
         """The engine wants a pod to end."""
@@ -68,7 +75,7 @@ class EvictionPlanner:
             victims = [self._victim(one) for one in evicts]
             known = tuple(victim for victim in victims if victim is not None)
             self._for_whom.update((one.uid, one.beneficiary) for one in evicts if one.beneficiary is not None)
-            self.evictions.submit(Plan(known, together=together is not None))
+            self.evictions.submit(Plan(known, self, together=together is not None))
 
     def regard(self) -> None:
         """Look whether those who were told to end do."""
@@ -111,7 +118,8 @@ class EvictionPlanner:
         why = WhyEvicted(evict.reason)
         note = self._note(entry, evict)
         guarded = entry.place is Place.PLACED and self.budgets.guards(entry.name.namespace)
-        return Victim(entry.name, entry.meaning.queue, why, note, guarded, why in SEATED)
+        self._queue[evict.uid] = entry.meaning.queue
+        return Victim(entry.name, why.value, note, guarded, why in SEATED)
 
     def _gang_of(self, uid: PodUid) -> GangName | None:
         entry = self.pods.entries.get(uid)
@@ -161,12 +169,17 @@ class EvictionPlanner:
         entry = self.pods.entries.get(uid)
         return str(entry.name) if entry is not None else str(uid)
 
-    def _told(self, victim: Victim) -> None:
+    def told(self, victim: Victim) -> None:
+        """A pod was told to end: its owner reads for whom."""
         self._for_whom.pop(victim.pod.uid, None)
-        self.reporter.evicted(victim.pod, EVENT_REASONS[victim.why], victim.note)
+        queue = self.metrics.queues_evicted.of(str(self._queue.pop(victim.pod.uid, "")))
+        self.metrics.queue_evictions.labels(victim.reason, queue).inc()
+        self.reporter.evicted(victim.pod, EVENT_REASONS[WhyEvicted(victim.reason)], victim.note)
 
-    def _refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: Refusal) -> None:
+        """A pod stays: the engine looks for another way, and the owner of the beneficiary reads why."""
         victim = refusal.victim
+        self._queue.pop(victim.pod.uid, None)
         beneficiary = self._for_whom.pop(victim.pod.uid, None)
         until_us = self.time.after_us(refusal.for_s)
         self.translation.refused(EvictionRefused(victim.pod.uid, until_us))

@@ -12,18 +12,13 @@ from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.grant import write_grant
 from gpufleet.kube.errors import KubeError
+from gpufleet.kube.fencing import FENCED
 from gpufleet.kube.status import Forbidden, Invalid, NotFound
 from gpufleet.model.grant import Grant
 from gpufleet.scheduler.errors import FenceMissingError
 
 LOG = logging.getLogger(__name__)
 PROBE = "gpufleet-fence-probe"
-FENCED = "another scheduler has taken over"
-"""What the policy ``manifests/epoch-fence.yaml`` says, and nobody else."""
-
-EPOCH = "gpufleet.io/epoch"
-"""The annotation by which an Eviction names its epoch."""
-
 PAUSE_FIRST_S = 0.005
 PAUSE_MOST_S = 1.0
 GIVE_UP_S = 30.0

@@ -1,6 +1,6 @@
 """Gangs that are bound in part and cannot be completed: what is taken back, and when.
 
-When a gang still lacks members at its deadline, those that have a controller are evicted (``evictor``): the
+When a gang still lacks members at its deadline, those that have a controller are evicted (``eviction``): the
 controller makes them anew and the gang starts again, whole. A bare pod would be lost for good, so it stays,
 with the reason, unless its group asks for deletion. For a gang that a new leader finds short, the deadline
 counts from the time at which the API server noted the first member as scheduled; one that becomes short
@@ -12,9 +12,10 @@ once, when the gang is first seen short, so that a jump of the wall clock moves 
 import msgspec
 
 from gpufleet.cluster.pods.gang_book import HalfBound
+from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import GangName
-from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor
+from gpufleet.scheduler.ending import STAYS, TRY_AGAIN_S, end_pod
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "GangIncomplete"
@@ -28,8 +29,8 @@ class _Watch(msgspec.Struct):
 class GangDeadlines:
     """Watches gangs that are half bound and takes them back past their deadline."""
 
-    def __init__(self, evictor: Evictor, reporter: Reporter, clock: Clock) -> None:
-        self.evictor = evictor
+    def __init__(self, evictions: Evictions, reporter: Reporter, clock: Clock) -> None:
+        self.evictions = evictions
         self.reporter = reporter
         self.clock = clock
         self._watches: dict[GangName, _Watch] = {}
@@ -64,7 +65,7 @@ class GangDeadlines:
         note = f"gang {gang.gang} has {bound} of {gang.min_members} members placed past its deadline"
         for member in gang.members:
             if member.may_be_taken:
-                self.evictor.take_back(member, "gang-incomplete")
+                end_pod(self.evictions, member, "gang-incomplete")
                 if first:
                     self.reporter.warns(member.pod, REASON, f"{note}; it is taken back to start again")
             elif first:

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 import msgspec
 
 from gpufleet.cluster.pods.holdings import Offence
+from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import PodUid
-from gpufleet.scheduler.evictor import STAYS, TRY_AGAIN_S, Evictor
+from gpufleet.scheduler.ending import STAYS, TRY_AGAIN_S, end_pod
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "GPUMemoryExceeded"
@@ -28,8 +29,8 @@ class _Watch(msgspec.Struct):
 class MemoryOffenders:
     """Watches offences. With ``evicts`` those that go on are ended."""
 
-    def __init__(self, evictor: Evictor, reporter: Reporter, clock: Clock, *, evicts: bool) -> None:
-        self.evictor = evictor
+    def __init__(self, evictions: Evictions, reporter: Reporter, clock: Clock, *, evicts: bool) -> None:
+        self.evictions = evictions
         self.reporter = reporter
         self.clock = clock
         self.evicts = evicts
@@ -61,7 +62,7 @@ class MemoryOffenders:
         return min(dues, default=None)
 
     def _end(self, offence: Offence, *, first: bool) -> None:
-        self.evictor.take_back(offence.pod, "gpu-memory")
+        end_pod(self.evictions, offence.pod, "gpu-memory")
         if first:
             self.reporter.warns(offence.pod.pod, REASON, f"{_words(offence)}; it is evicted")
 

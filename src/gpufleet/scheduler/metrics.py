@@ -6,6 +6,7 @@ no value yet is absent: nothing is shown as 0 that was not counted.
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from gpufleet.eviction.plan import Refusal, Victim
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.bounded_labels import BoundedLabels
 from gpufleet.scheduler.queue_metrics import QueueMetrics
@@ -45,7 +46,7 @@ class Metrics:
             ("reason", "queue"),
         )
         self.evictions_refused = self._counter(
-            "evictions_refused", "Evictions for the queues' sake that did not happen, by cause", ("cause",)
+            "evictions_refused", "Evictions that did not happen, by cause", ("cause",)
         )
         self.nominations = self._counter("nominations", "Pods for which a place was kept")
         self.reports_dropped = self._counter("reports_dropped", "Events not written, to keep memory bounded")
@@ -73,6 +74,15 @@ class Metrics:
         """A pod was bound so long after it was made."""
         self.wait_seconds.observe(max(0.0, wait_s))
         self.queues.waited(queue, wait_s)
+
+    def told(self, victim: Victim) -> None:
+        """A pod was told to end."""
+        self.evictions.labels(victim.reason, "deleted" if victim.deleted else "evicted").inc()
+
+    def refused(self, refusal: Refusal) -> None:
+        """A pod that was to end stays."""
+        self.evictions.labels(refusal.victim.reason, "refused").inc()
+        self.evictions_refused.labels(refusal.cause.value).inc()
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(f"gpufleet_scheduler_{name}", text, labels, registry=self.registry)

@@ -29,6 +29,7 @@ from gpufleet.cluster.watching.mirrors import WATCHED, Cluster
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preemption.by_name import find_search
 from gpufleet.engine.scheduler import Engine
+from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube import resources
 from gpufleet.kube.backoff import Patience
 from gpufleet.kube.client import Client
@@ -43,8 +44,6 @@ from gpufleet.scheduler.device_conflicts import DeviceConflicts
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
 from gpufleet.scheduler.epochs import newest_epoch
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
-from gpufleet.scheduler.evictions import Evictions
-from gpufleet.scheduler.evictor import Evictor
 from gpufleet.scheduler.fence import wait_for_fence
 from gpufleet.scheduler.gang_deadlines import GangDeadlines
 from gpufleet.scheduler.grant_annotations import PluginDelivery
@@ -211,10 +210,6 @@ class Service:
             binds_under_way=lambda: binder.backlog,
             waiting_pod=cluster.waiting_pod,
         )
-        evictor = Evictor(self.client, metrics, epoch=epoch)
-        deadlines = GangDeadlines(evictor, reporter, clock)
-        conflicts = DeviceConflicts(evictor, reporter, clock)
-        offenders = MemoryOffenders(evictor, reporter, clock, evicts=settings.evict_memory_offenders)
         time = EngineTime(clock)
         evictions = Evictions(
             self.client,
@@ -224,7 +219,10 @@ class Service:
             may_write=self.lease.holds,
             ends=pods.ends,
         )
-        eviction_planner = EvictionPlanner(translation, evictions, reporter, time)
+        deadlines = GangDeadlines(evictions, reporter, clock)
+        conflicts = DeviceConflicts(evictions, reporter, clock)
+        offenders = MemoryOffenders(evictions, reporter, clock, evicts=settings.evict_memory_offenders)
+        eviction_planner = EvictionPlanner(translation, evictions, reporter, time, metrics)
         delivery = PluginDelivery()
         regarded = (deadlines, conflicts, offenders)
         dispatch = Dispatch(
@@ -248,8 +246,8 @@ class Service:
             troubles=lambda: engine.queues_barred(WRONG),
             instance=settings.identity,
         )
-        evicting = (evictor.run(), evictions.run())
-        return rounds, [binder.run(), reporter.run(), *evicting, refreshing.run(), telling.run()]
+        workers = (binder, reporter, evictions, refreshing, telling)
+        return rounds, [worker.run() for worker in workers]
 
 
 class EpochUsedError(InternalError):

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gpufleet.kube.fencing import EPOCH
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.simulation.object_store import ObjectStore
 from gpufleet.simulation.refusal import JsonObject, forbidden
@@ -16,7 +17,6 @@ from gpufleet.simulation.refusal import JsonObject, forbidden
 GRANT = "gpufleet.io/grant"
 MOVED = "gpufleet.io/moved"
 GUARDED = (GRANT, MOVED)
-EPOCH = "gpufleet.io/epoch"
 SCHEDULER_USER = DEFAULT_IDENTITY.user
 LEASE_NAMESPACE = DEFAULT_IDENTITY.namespace
 LEASE_NAME = DEFAULT_IDENTITY.account
