@@ -26,9 +26,9 @@ from unittest import mock
 import msgspec
 
 from bench.figures import Figure, figure
-from gpufleet.engine.learning.study import study
+from gpufleet.engine.learn.study import study
 from gpufleet.engine.lesson import HostCurve, Lesson
-from gpufleet.engine.scoring.worth import EMPTY_GPU_COST
+from gpufleet.engine.place.score.worth import EMPTY_GPU_COST
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep import workers
@@ -38,9 +38,9 @@ LOAD = "130"
 LOST_POINTS_MOST = 0.2
 
 CONSTANTS = {
-    "learning.mix": ("HALF_LIFE_ARRIVALS",),
-    "learning.host_curve": ("TASKS_A_NODE", "SPAN_MEANS_MAX", "NEED_LEAST"),
-    "learning.whole_slots": (
+    "learn.mix": ("HALF_LIFE_ARRIVALS",),
+    "learn.host_curve": ("TASKS_A_NODE", "SPAN_MEANS_MAX", "NEED_LEAST"),
+    "learn.whole_slots": (
         "SAFETY",
         "INSURED_SHARE",
         "INSURED_BONUS",
@@ -48,7 +48,7 @@ CONSTANTS = {
         "NEAR",
         "SCARCE_LEAST",
     ),
-    "learning.study": (
+    "learn.study": (
         "FIRST_LESSON_ARRIVALS",
         "ARRIVALS_GROWTH",
         "ARRIVALS_STEP_MAX",
@@ -57,14 +57,14 @@ CONSTANTS = {
         "FREE_LEAST",
         "SIZES_MAX",
     ),
-    "lesson_change": ("VALUE_STEP", "SHARE_STEP", "SPAN_STEP_PCT", "BONUS_STEP"),
-    "scoring.worth": ("EMPTY_GPU_COST",),
+    "learn.lesson_change": ("VALUE_STEP", "SHARE_STEP", "SPAN_STEP_PCT", "BONUS_STEP"),
+    "place.score.worth": ("EMPTY_GPU_COST",),
 }
 ABOUT_MODELS = {
-    "learning.whole_slots": ("SAFETY",),
-    "learning.study": ("MODEL_LEAST", "PRICE_MAX", "FREE_FALL", "ARRIVALS_GROWTH"),
-    "learning.model_price": ("MODELS_MAX",),
-    "lesson_change": ("PRICE_STEP",),
+    "learn.whole_slots": ("SAFETY",),
+    "learn.study": ("MODEL_LEAST", "PRICE_MAX", "FREE_FALL", "ARRIVALS_GROWTH"),
+    "learn.model_price": ("MODELS_MAX",),
+    "learn.lesson_change": ("PRICE_STEP",),
 }
 ABOVE_ONE = {"ARRIVALS_GROWTH"}
 """Growth by a factor: what is moved is the part above 1."""
@@ -120,8 +120,8 @@ def scaled_lessons(factor: float) -> Iterator[None]:
 
     # worths above one GPU are refused in a log, where they could be anything
     with (
-        mock.patch("gpufleet.engine.policy_state.study", scaled_study),
-        mock.patch("gpufleet.engine.policy_state.check"),
+        mock.patch("gpufleet.engine.place.choose.policy_state.study", scaled_study),
+        mock.patch("gpufleet.engine.place.choose.policy_state.check"),
     ):
         yield
 

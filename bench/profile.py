@@ -14,7 +14,8 @@ from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
 
 PARTS = {
-    "hot_kernels.py": "kernels: rank, choose, book, release",
+    "journal.py": "kernels: rank, choose, book, release",
+    "available.py": "kernels: rank, choose, book, release",
     "search.py": "kernels: rank, choose, book, release",
     "ranking.py": "kernels: rank, choose, book, release",
     "placing.py": "kernels: rank, choose, book, release",

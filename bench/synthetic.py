@@ -14,10 +14,10 @@ import msgspec
 
 from gpufleet.engine.compile import story
 from gpufleet.engine.event import Event, GangSet, NodeSet, PodAdded, PodRemoved
-from gpufleet.engine.explanation import explain, explain_gang
 from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable, Learn, Unschedulable
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.tell.explanation import explain, explain_gang
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid

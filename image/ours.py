@@ -77,7 +77,9 @@ def add_wheel(root: Path, scratch: Path) -> None:
 
 def add_kernels(root: Path, kept: Path) -> None:
     """Put the kernels below ``root``: those in ``kept`` if they are of this engine, else new ones."""
-    digest = in_root(root, "from gpufleet.engine.compiled import sources_digest; print(sources_digest())")
+    digest = in_root(
+        root, "from gpufleet.engine.arrays.compiled import sources_digest; print(sources_digest())"
+    )
     before = kept / digest.strip()
     target = root / KERNELS / digest.strip()
     if not before.is_dir():

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpufleet.engine import eligibility
-from gpufleet.engine.relations import neighbours
-from gpufleet.engine.relations.attachments import Attachments
-from gpufleet.engine.relations.exclusive_claims import ExclusiveClaims
-from gpufleet.engine.relations.unbound_claims import UnboundClaims
+from gpufleet.engine.place.relations import neighbours
+from gpufleet.engine.place.relations.attachments import Attachments
+from gpufleet.engine.place.relations.exclusive_claims import ExclusiveClaims
+from gpufleet.engine.place.relations.unbound_claims import UnboundClaims
+from gpufleet.engine.state import eligibility
 from gpufleet.kube.codec import containers, provisioning
 from gpufleet.kube.codec import pod as pod_codec
 from gpufleet.model.host_port import HostPort

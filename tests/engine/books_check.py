@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from gpufleet.engine import layout
-from gpufleet.engine.books import Books
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.placing import SERVES_WHOLE
 from gpufleet.engine.instruction import AnyInstruction, RequeueAfter
-from gpufleet.engine.placing import SERVES_WHOLE
-from gpufleet.engine.ranking import fresh_score, refresh
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.place.choose.ranking import fresh_score, refresh
 from gpufleet.model.identifiers import NodeName
 from tests.engine.plain_fleet import PlainNode
 

@@ -6,7 +6,7 @@ bookings are kept as plain nodes.
 
 import random
 
-from gpufleet.engine.layout import PodState
+from gpufleet.engine.arrays.layout import PodState
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.model.shape import Shape

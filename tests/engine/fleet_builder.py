@@ -20,8 +20,8 @@ from gpufleet.engine.instruction import (
     Unschedulable,
 )
 from gpufleet.engine.policy import POLICIES, Policy
+from gpufleet.engine.preempt.victims import VictimSearch
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.victims import VictimSearch
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import (

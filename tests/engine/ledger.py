@@ -8,6 +8,7 @@ say the same. A check's name says the rule; its message names the pod.
 import msgspec
 
 from gpufleet.engine import event
+from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -17,7 +18,6 @@ from gpufleet.engine.instruction import (
     Rejected,
     Unschedulable,
 )
-from gpufleet.engine.layout import PodState
 from gpufleet.engine.reason import Reason
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.gang import Gang
@@ -27,14 +27,14 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
 from gpufleet.model.relations import NO_RELATIONS
 from gpufleet.model.topology import Topology
+from tests.engine.admit.plain_quota import PlainQuota
+from tests.engine.admit.quota_ledger import QuotaLedger, allows, check_usage
 from tests.engine.bad_events import is_bad_event
 from tests.engine.books_check import check_asks_to_be_woken, check_books
 from tests.engine.evictions_check import check_eviction, is_stand_in
 from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
-from tests.engine.quota.plain_quota import PlainQuota
-from tests.engine.quota.quota_ledger import QuotaLedger, allows, check_usage
-from tests.engine.reservations.reservation_ledger import ReservationLedger
+from tests.engine.reserve.reservation_ledger import ReservationLedger
 from tests.engine.stand_ins import check_amounts_kept, devices_of, held
 from tests.engine.unknown_gangs_check import check_told_unknown
 

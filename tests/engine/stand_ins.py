@@ -6,8 +6,8 @@ how many there are. ``ledger`` knows who is where.
 
 from collections.abc import Iterable
 
-from gpufleet.engine import layout
-from gpufleet.engine.books import Books
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.lifecycle.books import Books
 from gpufleet.model.device import Serves
 from gpufleet.model.identifiers import DeviceId, PodUid
 from gpufleet.model.node import Node

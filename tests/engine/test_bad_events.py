@@ -6,8 +6,8 @@ from gpufleet.engine import event
 from gpufleet.engine.errors import EventError
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.shape import GpuRequest, Shape
+from tests.engine.arrays.test_journal import snapshot
 from tests.engine.fleet_builder import Story, device, gang, node, placed, pod, problems, shape
-from tests.engine.test_journal import snapshot
 
 HUGE = 1 << 70
 

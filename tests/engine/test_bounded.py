@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpufleet.engine import event
-from gpufleet.engine.shapes import IDLE_SHAPES_MAX
+from gpufleet.engine.state.shapes import IDLE_SHAPES_MAX
 from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName
 from gpufleet.model.queue import Queue
 from tests.engine.fleet_builder import Story, gang, members, node, pod, shape, share

@@ -5,8 +5,8 @@ import random
 import msgspec
 import pytest
 
-from gpufleet.engine.defragmentation.consolidation import Defragmentation
-from gpufleet.engine.defragmentation.moves import Move
+from gpufleet.engine.defragment.consolidation import Defragmentation
+from gpufleet.engine.defragment.moves import Move
 from gpufleet.engine.event import DisruptionBudgetSet, PodAdded, PodRemoved
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import GangName, NodeName, PodUid

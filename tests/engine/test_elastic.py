@@ -1,7 +1,7 @@
 """Gangs that start with a minimum: minimums go before growth, growth stays near, and shrinking stops."""
 
+from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.fleet_builder import Story, gang, members, node, placed, pod, shape
-from tests.engine.quota.queue_builder import queue, quota
 
 
 def count(told: Story, name: str) -> int:

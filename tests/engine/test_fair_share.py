@@ -8,15 +8,16 @@ import msgspec
 import pytest
 
 from gpufleet.engine import event
+from gpufleet.engine.admit.fair_shares import FairShare, OwedAmount
+from gpufleet.engine.admit.shares import QueueShares
+from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.event_log import header_line, rerun, step_line
 from gpufleet.engine.instruction import Bind
-from gpufleet.engine.layout import PodState
-from gpufleet.engine.preemption.by_name import BY_QUEUES
-from gpufleet.engine.quota.fair_shares import FairShare, OwedAmount
-from gpufleet.engine.quota.shares import QueueShares
+from gpufleet.engine.preempt.by_name import BY_QUEUES
 from gpufleet.model.identifiers import PodUid, QueueName, QuotaResource
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import CPU, GPU, MEMORY
+from tests.engine.admit.tree_builder import queue
 from tests.engine.fleet_builder import (
     GIB,
     SECOND_US,
@@ -29,7 +30,6 @@ from tests.engine.fleet_builder import (
     problems,
     shape,
 )
-from tests.engine.quota.tree_builder import queue
 
 HOUR_S = 3600
 HOUR_US = HOUR_S * SECOND_US

@@ -1,15 +1,15 @@
 """Gangs whose members ask something of each other, gangs with roles, and gangs that go on."""
 
 from gpufleet.engine import event
-from gpufleet.engine.explanation import explain_gang, explain_unknown_gang
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable
+from gpufleet.engine.tell.explanation import explain_gang, explain_unknown_gang
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.pod import Pod
 from gpufleet.model.shape import Shape
+from tests.engine.arrays.test_journal import snapshot
 from tests.engine.fleet_builder import Story, gang, members, node, placed, pod, refused, shape
 from tests.engine.relation_builder import HOST, ZONE, app, asking, claim, spread, term, volume, zoned
-from tests.engine.test_journal import snapshot
 
 
 def troop(count: int, needs: Shape, own: str = "g", first: int = 0) -> list[Pod]:

@@ -7,7 +7,7 @@ from gpufleet.model.shape import Shape
 from gpufleet.model.volumes import Attachment
 from tests.engine.fleet_builder import Story, gang, members, placed, pod, shape
 from tests.engine.relation_builder import HOST, app, asking, of, place_of, related, spread, term, zoned
-from tests.engine.reservations.holders import holders, team
+from tests.engine.reserve.holders import holders, team
 
 FOLLOWER = asking(affinity=(term("a"),))
 

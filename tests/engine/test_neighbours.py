@@ -5,9 +5,9 @@ import random
 import pytest
 
 from gpufleet.engine import event
-from gpufleet.engine.layout import PodState
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.reason import Reason
-from gpufleet.engine.relations.neighbours import Neighbours
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.pod_affinity import PodTerm

@@ -7,8 +7,8 @@ import pytest
 
 from gpufleet.engine.event import TargetWorkloadSet
 from gpufleet.engine.instruction import Bind
+from gpufleet.engine.place.score.fragmentation import grade_thresholds
 from gpufleet.engine.policy import POLICIES
-from gpufleet.engine.scoring.fragmentation import grade_thresholds
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.shape import Shape
 from tests.engine.effort import seeds

@@ -9,12 +9,11 @@ import random
 import msgspec
 import pytest
 
-from gpufleet.engine import layout, worth_tables
+from gpufleet.engine.arrays import layout
 from gpufleet.engine.event import BindRefused, DeviceSet, LessonLearned, PodAdded, PodRemoved
 from gpufleet.engine.event_log import rerun
-from gpufleet.engine.hot_kernels import best_node_by_handle
 from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected
-from gpufleet.engine.learning.study import LESSON_GAP_ARRIVALS
+from gpufleet.engine.learn.study import LESSON_GAP_ARRIVALS
 from gpufleet.engine.lesson import (
     CURVE_STEPS,
     FULL_SHARE,
@@ -26,6 +25,8 @@ from gpufleet.engine.lesson import (
     SlotKind,
     SlotLevel,
 )
+from gpufleet.engine.place.choose.ranking import best_node_by_handle
+from gpufleet.engine.place.score import worth_tables
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import GpuModelName, NodeName, PodUid

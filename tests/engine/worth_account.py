@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpufleet.engine import layout
+from gpufleet.engine.arrays import layout
 from gpufleet.engine.lesson import (
     CURVE_STEPS,
     FULL_SHARE,
@@ -18,8 +18,8 @@ from gpufleet.engine.lesson import (
     Lesson,
     SlotKind,
 )
+from gpufleet.engine.place.score.worth import EMPTY_GPU_COST, HOST_MOST
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.scoring.worth import EMPTY_GPU_COST, HOST_MOST
 from gpufleet.model.device import Serves
 from gpufleet.model.shape import Shape
 

@@ -13,7 +13,7 @@ import pytest
 from tests.house.project import ROOT, name, python_files, tree
 
 AT_SET_UP = {
-    "src/gpufleet/engine/compiled.py": "reads the engine's sources to name the kernels' cache",
+    "src/gpufleet/engine/arrays/compiled.py": "reads the engine's sources to name the kernels' cache",
     "src/gpufleet/engine/compile.py": "is run at set-up, by a person, before anything is decided",
 }
 PURE = [

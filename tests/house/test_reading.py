@@ -23,7 +23,7 @@ READS_BY_ITSELF = {
     "auditor/__main__.py": "imports nothing of ours on purpose, so that it can judge us",
     "agent/state/disk.py": "opens what it wrote to sync it",
     "agent/exporter/jobs.py": "without waiting, through no link, a few kilobytes",
-    "engine/compiled.py": "the package's own source",
+    "engine/arrays/compiled.py": "the package's own source",
     "kube/manifests/__init__.py": "the package's own data",
     "localkube/processes/child.py": "the end of a log of a program that we started",
     "localkube/programs/downloading.py": "what is downloaded, checked against its pinned digest",

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.engine.instruction import Bind
-from gpufleet.engine.victims import NoVictims
+from gpufleet.engine.preempt.victims import NoVictims
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.objects.fleet_queues import FleetQueue
 from gpufleet.migration.command import from_files

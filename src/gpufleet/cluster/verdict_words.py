@@ -3,8 +3,8 @@
 The engine knows features by name only; ``kube.codec.features``, ``attachments`` and ``cuda`` named them.
 """
 
-from gpufleet.engine.explanation import explain, explain_gang
 from gpufleet.engine.instruction import GangUnschedulable, Verdict
+from gpufleet.engine.tell.explanation import explain, explain_gang
 from gpufleet.model.shape import Shape
 
 FEATURE = "feature"

@@ -21,8 +21,8 @@ from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.defragment.plan import SCHEMA, DefragmentPlan, Fits, PlannedMove
-from gpufleet.engine.defragmentation.consolidation import Defragmentation
-from gpufleet.engine.defragmentation.moves import Move
+from gpufleet.engine.defragment.consolidation import Defragmentation
+from gpufleet.engine.defragment.moves import Move
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.connection import ClusterChoice

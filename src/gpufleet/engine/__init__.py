@@ -1,5 +1,17 @@
-"""What to do: events of the fleet go in, instructions come out.
+"""What to do: events of a fleet go in, instructions come out, without I/O, clock or randomness.
 
-The engine has no I/O, no clock and no randomness of its own. Start reading at ``scheduler``
-(the one entry point), then ``tables`` (the state) and ``journal`` (how a trial is undone).
+The root holds the face (``event``, ``instruction``, ``reason``, ``lesson``, ``policy``, ``errors``) and what
+conducts the rest: ``Engine`` in ``scheduler``, with ``step`` as the one entry point; ``intake`` takes events
+in, ``cycle`` decides, ``event_log`` runs a log again, ``compile`` warms the kernels.
+
+The folders are the stages, in this order; each imports only those before it (``lint-imports`` holds that):
+
+1. ``arrays``: the state as arrays, and the compiled code that books in it.
+2. ``state``: nodes, devices, shapes, pods and gangs as rows of these arrays.
+3. ``admit``: queues, quota, fair share, and whose turn it is. Beside it ``learn``: what work is typical.
+4. ``place``: where a pod or a gang goes, and why it goes nowhere.
+5. ``lifecycle``: all of that as one state, and the steps between waiting, placed, nominated and gone.
+6. ``preempt``: which running pods end for the sake of others, or because they may run no longer.
+7. ``reserve``: places held for work that must wait. Beside it ``defragment``: pods that move.
+8. ``tell``: what is said of waiting work, of queues and of reservations.
 """

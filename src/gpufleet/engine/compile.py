@@ -7,7 +7,7 @@ it is used with. Run at set-up and when an image is built: ``python -m gpufleet.
 import shutil
 import sys
 
-from gpufleet.engine.compiled import CACHE_FOLDER
+from gpufleet.engine.arrays.compiled import CACHE_FOLDER
 from gpufleet.engine.event import (
     BindRefused,
     GangSet,
@@ -20,7 +20,7 @@ from gpufleet.engine.event import (
     TopologySet,
 )
 from gpufleet.engine.instruction import AnyInstruction
-from gpufleet.engine.learning.study import FIRST_LESSON_ARRIVALS
+from gpufleet.engine.learn.study import FIRST_LESSON_ARRIVALS
 from gpufleet.engine.policy import POLICIES, Policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import Device

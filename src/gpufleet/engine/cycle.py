@@ -6,12 +6,11 @@ finds a way, causes evictions. The cycle ends when every line is empty, parked, 
 parked head of a strict queue. Who has waited for long holds a reservation (``reservations``).
 """
 
-from gpufleet.engine import layout
-from gpufleet.engine.books import Books
-from gpufleet.engine.defragmentation.automatic import Automatic
+from gpufleet.engine.admit.waiting import Line, LineKey
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.errors import BrokenInvariantError
-from gpufleet.engine.gang_refusal import refusal
-from gpufleet.engine.hot_kernels import best_node_by_handle, place_pod_by_handle
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -22,19 +21,19 @@ from gpufleet.engine.instruction import (
     Verdict,
     WhyEvicted,
 )
-from gpufleet.engine.members import Members
-from gpufleet.engine.nominations import Nominations
-from gpufleet.engine.overtime import Overtime
-from gpufleet.engine.reservations.backfill import Backfill
-from gpufleet.engine.reservations.book import Reservations
-from gpufleet.engine.reservations.telling import ReservationTelling
-from gpufleet.engine.search import NO_NODES
-from gpufleet.engine.second_looks import SecondLooks
-from gpufleet.engine.stopping import closed_nominations, running_in_stopped_queues
-from gpufleet.engine.tables import Int64Array
-from gpufleet.engine.verdicts import Verdicts
-from gpufleet.engine.victims import Asking, NoPlan, NoVictims, Plan, VictimSearch
-from gpufleet.engine.waiting import Line, LineKey
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.nominations import Nominations
+from gpufleet.engine.place.choose.ranking import best_node_by_handle
+from gpufleet.engine.place.choose.search import NO_NODES, place_pod_by_handle
+from gpufleet.engine.preempt.overtime import Overtime
+from gpufleet.engine.preempt.second_looks import SecondLooks
+from gpufleet.engine.preempt.stopping import closed_nominations, running_in_stopped_queues
+from gpufleet.engine.preempt.victims import Asking, NoPlan, NoVictims, Plan, VictimSearch
+from gpufleet.engine.reserve.backfill import Backfill
+from gpufleet.engine.reserve.book import Reservations
+from gpufleet.engine.state.members import Members
+from gpufleet.engine.tell.reservations import ReservationTelling
+from gpufleet.engine.tell.verdicts import Verdicts, gang_refusal
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
 
@@ -451,7 +450,7 @@ class Cycle:
         members.told = members.told or verdict is not None
         members.told_short = members.told_short or verdict is None
         verdict = self.telling.complete_gang(verdict, members, self.at_us)
-        self.instructions.append(refusal(members, members.gang, placeable, verdict, role))
+        self.instructions.append(gang_refusal(members, members.gang, placeable, verdict, role))
 
     def _tell_who_waits(self) -> None:
         for members in self.books.take_short_gangs():

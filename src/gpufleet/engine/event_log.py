@@ -13,7 +13,7 @@ from gpufleet.engine.errors import LogError
 from gpufleet.engine.event import AnyEvent, Event
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preemption.by_name import NOBODY, find_search
+from gpufleet.engine.preempt.by_name import NOBODY, find_search
 from gpufleet.engine.scheduler import Engine
 
 FORMAT = "gpufleet.io/engine-log/v1"

@@ -10,17 +10,18 @@ from collections.abc import Callable
 
 import msgspec
 
-from gpufleet.engine import event, journal
-from gpufleet.engine.books import Books
-from gpufleet.engine.bounds import check_range, check_shape
-from gpufleet.engine.defragmentation.automatic import Automatic
+from gpufleet.engine import event
+from gpufleet.engine.admit.resources import PRICE_MILLI_MAX
+from gpufleet.engine.arrays import journal
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.errors import EventError
-from gpufleet.engine.layout import PodState
-from gpufleet.engine.members import Members
-from gpufleet.engine.nominations import Nominations
-from gpufleet.engine.overtime import Overtime
-from gpufleet.engine.quota.resources import PRICE_MILLI_MAX
-from gpufleet.engine.reservations.book import Reservations
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.nominations import Nominations
+from gpufleet.engine.preempt.overtime import Overtime
+from gpufleet.engine.reserve.book import Reservations
+from gpufleet.engine.state.bounds import check_range, check_shape
+from gpufleet.engine.state.members import Members
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node

@@ -8,42 +8,41 @@ import enum
 
 import msgspec
 
-from gpufleet.engine import policy_tables
 from gpufleet.model.errors import InputError
 
 
 class ScoringFunction(enum.IntEnum):
     """The scoring functions by the place of their weight."""
 
-    FRAGMENTATION = policy_tables.WEIGHT_FRAGMENTATION
-    DOT_PRODUCT = policy_tables.WEIGHT_DOT_PRODUCT
-    GPU_CLUSTERING = policy_tables.WEIGHT_CLUSTERING
-    GPU_PACKING = policy_tables.WEIGHT_PACKING
-    BEST_FIT = policy_tables.WEIGHT_BEST_FIT
-    WORTH = policy_tables.WEIGHT_WORTH
+    FRAGMENTATION = 0
+    DOT_PRODUCT = 1
+    GPU_CLUSTERING = 2
+    GPU_PACKING = 3
+    BEST_FIT = 4
+    WORTH = 5
 
 
 class NodeChoice(enum.IntEnum):
     """How the node is picked among those that fit."""
 
-    BEST_SCORE = policy_tables.NODE_BEST_SCORE
-    RANDOM = policy_tables.NODE_RANDOM
+    BEST_SCORE = 0
+    RANDOM = 1
 
 
 class ShareChoice(enum.IntEnum):
     """How the device for a share is picked inside the node."""
 
-    BEST_FIT = policy_tables.SHARE_BEST_FIT
-    BY_SCORE = policy_tables.SHARE_BY_SCORE
-    RANDOM = policy_tables.SHARE_RANDOM
-    LEAST_LOSS = policy_tables.SHARE_LEAST_LOSS
+    BEST_FIT = 0
+    BY_SCORE = 1
+    RANDOM = 2
+    LEAST_LOSS = 3
 
 
 class WholeChoice(enum.IntEnum):
     """How whole devices are picked inside the node."""
 
-    LOWEST_INDEX = policy_tables.WHOLE_LOWEST_INDEX
-    BY_LINK_GROUP = policy_tables.WHOLE_BY_LINK_GROUP
+    LOWEST_INDEX = 0
+    BY_LINK_GROUP = 1
 
 
 class Policy(msgspec.Struct, frozen=True):

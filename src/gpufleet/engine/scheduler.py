@@ -8,16 +8,16 @@ draws no random number that is not derived from its seed and its events, so a sa
 
 from collections.abc import Iterable
 
-from gpufleet.engine.books import Books
+from gpufleet.engine.admit.fair_shares import FairShare, fair_shares
+from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.cycle import Cycle
-from gpufleet.engine.defragmentation.automatic import Automatic
-from gpufleet.engine.defragmentation.consolidation import Consolidation, Defragmentation, Limits
-from gpufleet.engine.defragmentation.for_workload import moves_for
-from gpufleet.engine.defragmentation.movable import movable
-from gpufleet.engine.defragmentation.moves import Move, told
+from gpufleet.engine.defragment.automatic import Automatic
+from gpufleet.engine.defragment.consolidation import Consolidation, Defragmentation, Limits
+from gpufleet.engine.defragment.for_workload import moves_for
+from gpufleet.engine.defragment.movable import movable
+from gpufleet.engine.defragment.moves import Move, told
 from gpufleet.engine.errors import EventError
 from gpufleet.engine.event import Event, LessonLearned, PastUseRecalled
-from gpufleet.engine.gang_refusal import refusal
 from gpufleet.engine.instruction import (
     AnyInstruction,
     GangUnschedulable,
@@ -31,16 +31,16 @@ from gpufleet.engine.instruction import (
     WhyBarred,
 )
 from gpufleet.engine.intake import Intake
-from gpufleet.engine.layout import PodState
-from gpufleet.engine.nominations import Nominations
-from gpufleet.engine.overtime import Overtime
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.engine.policy import Policy
-from gpufleet.engine.preemption.search import PreemptionSearch
-from gpufleet.engine.quota.fair_shares import FairShare, fair_shares
-from gpufleet.engine.quota.line_up import Queued, line_up
-from gpufleet.engine.quota.report import QueueUse, queue_report
-from gpufleet.engine.reservations.book import Reservations
-from gpufleet.engine.victims import Asking, NoVictims, VictimSearch
+from gpufleet.engine.preempt.overtime import Overtime
+from gpufleet.engine.preempt.search import PreemptionSearch
+from gpufleet.engine.preempt.victims import Asking, NoVictims, VictimSearch
+from gpufleet.engine.reserve.book import Reservations
+from gpufleet.engine.tell.line_up import Queued, line_up
+from gpufleet.engine.tell.queue_report import QueueUse, queue_report
+from gpufleet.engine.tell.verdicts import gang_refusal
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 
@@ -125,21 +125,23 @@ class Engine:
             return None
         kept = next(iter(members.nominated), None)
         if kept is not None and self._reservations.of_row(kept) is not None:
-            return refusal(members, members.gang, len(members.placed), verdicts.of(kept, self.at_us), "")
+            return gang_refusal(members, members.gang, len(members.placed), verdicts.of(kept, self.at_us), "")
         if not members.waiting:
             return None
         if not members.ready:
-            return refusal(members, members.gang, len(members.placed), None, members.short_role)
+            return gang_refusal(members, members.gang, len(members.placed), None, members.short_role)
         first = next(iter(members.waiting))
         if self.books.gate.is_active and self.books.gate.bar(first) is not None:
-            return refusal(members, members.gang, len(members.placed), verdicts.of(first, self.at_us), "")
+            return gang_refusal(
+                members, members.gang, len(members.placed), verdicts.of(first, self.at_us), ""
+            )
         trial = self.books.trial()
         attempt = self.books.gangs.attempt(members, trial, asked=True)
         trial.undo()
         if attempt.placed:
             return None
         why = self._cycle.telling.complete_gang(attempt.verdict, members, self.at_us)
-        return refusal(members, members.gang, attempt.placeable, why, attempt.role)
+        return gang_refusal(members, members.gang, attempt.placeable, why, attempt.role)
 
     def queue_report(self) -> tuple[QueueUse, ...]:
         """What each queue may have, has, and why its work waits; empty while no queue is described."""

@@ -13,8 +13,8 @@ from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.lease_holder import Leading
 from gpufleet.cluster.pods.pod_entry import Entry, Place
-from gpufleet.engine.explanation import asked_for
 from gpufleet.engine.instruction import Verdict
+from gpufleet.engine.tell.explanation import asked_for
 from gpufleet.explain import held_causes
 from gpufleet.explain import placed_pods as standing
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, GangRow, State

@@ -42,7 +42,7 @@ class Case:
         By the same measure as in a verdict, but of the reasons given here: those of a gang's next member
         hold when the others have their place.
         """
-        from gpufleet.engine.hurdles import HEIGHTS, NAMES
+        from gpufleet.engine.place.refusal.hurdles import HEIGHTS, NAMES
 
         heights = dict(zip(NAMES, (HEIGHTS[one] for one in Reason), strict=True))
         counts = Counter(reasons for reasons in self.by_node.values() if reasons)

@@ -6,7 +6,7 @@ to change besides it is added to the way out.
 
 from collections import Counter
 
-from gpufleet.engine.explanation import WORDS
+from gpufleet.engine.tell.explanation import WORDS
 from gpufleet.explain import (
     locality_causes,
     neighbour_causes,

@@ -5,7 +5,7 @@
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.engine.instruction import Outlook, RunTimeLimit
-from gpufleet.engine.reservations.words import moment_words, nodes_words
+from gpufleet.engine.tell.reservation_words import moment_words, nodes_words
 from gpufleet.explain.reservation_causes import holder_words, until_words
 from gpufleet.kube.codec.durations import written_duration
 from gpufleet.kube.codec.field_path import harmless

@@ -21,7 +21,7 @@ from gpufleet.engine.instruction import (
     Reservation,
 )
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preemption.by_name import BY_QUEUES, find_search
+from gpufleet.engine.preempt.by_name import BY_QUEUES, find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.explain.engine_answer import EngineAnswer, ReasonsByNode
 from gpufleet.model.gang import Gang

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import NamedTuple
 
-from gpufleet.engine.explanation import NEAR
+from gpufleet.engine.tell.explanation import NEAR
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.case import Case, Explain
 from gpufleet.explain.free_room import FreeRoom

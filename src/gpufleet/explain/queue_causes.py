@@ -1,7 +1,7 @@
 """Causes of the queues: one that is closed or broken, and a limit that leaves too little."""
 
 from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict, WhyBarred
-from gpufleet.engine.quota.words import amount_words, bar_words, shortage_words
+from gpufleet.engine.tell.queue_words import amount_words, bar_words, shortage_words
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.queue_position import USERS_MAX, QueuePosition
 from gpufleet.kube.codec.field_path import harmless

@@ -8,14 +8,14 @@ import msgspec
 
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
+from gpufleet.engine.admit.fair_shares import FairShare
 from gpufleet.engine.event import Event, PodAdded, ReservationsRecalled
 from gpufleet.engine.instruction import Bind
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preemption.by_name import BY_QUEUES, find_search
-from gpufleet.engine.quota.fair_shares import FairShare
-from gpufleet.engine.quota.line_up import Queued
-from gpufleet.engine.quota.report import QueueUse
+from gpufleet.engine.preempt.by_name import BY_QUEUES, find_search
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.tell.line_up import Queued
+from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.model.identifiers import PodUid, QueueName
 
 STARTS = "starts"

@@ -1,11 +1,11 @@
 """Where a waiting pod stands among the queues: its position, who goes before, and who uses what it lacks."""
 
 from gpufleet.engine.instruction import QuotaShortage
-from gpufleet.engine.quota.line_up import Queued
-from gpufleet.engine.quota.precedence import Rival, precedence
-from gpufleet.engine.quota.report import QueueUse, ResourceUse
-from gpufleet.engine.quota.words import amount_words, number
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.tell.line_up import Queued
+from gpufleet.engine.tell.precedence import Rival, precedence
+from gpufleet.engine.tell.queue_report import QueueUse, ResourceUse
+from gpufleet.engine.tell.queue_words import amount_words, number
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.model.phrases import listed

@@ -8,8 +8,8 @@ import datetime as dt
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.queues.queue_conditions import BARS
-from gpufleet.engine.quota.line_up import Queued
-from gpufleet.engine.quota.report import QueueUse, ResourceUse
+from gpufleet.engine.tell.line_up import Queued
+from gpufleet.engine.tell.queue_report import QueueUse, ResourceUse
 from gpufleet.explain.queue_answer import (
     MALFORMED,
     WORDS_MAX,

@@ -1,7 +1,7 @@
 """Causes of reservations: places that others hold until they can start there, and the pod's own."""
 
 from gpufleet.engine.instruction import ReservationHint, Verdict
-from gpufleet.engine.reservations.words import guest_words, moment_words, nodes_words
+from gpufleet.engine.tell.reservation_words import guest_words, moment_words, nodes_words
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.gang_words import short_name
 from gpufleet.kube import keys

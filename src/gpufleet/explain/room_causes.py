@@ -7,7 +7,7 @@ that would fit today.
 from collections.abc import Callable
 
 from gpufleet.cluster.pods.pod_entry import Entry
-from gpufleet.engine.explanation import MISSING, cores, gibibytes
+from gpufleet.engine.tell.explanation import MISSING, cores, gibibytes
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.case import Case, Explain
 from gpufleet.explain.free_room import FreeRoom, gpus_of

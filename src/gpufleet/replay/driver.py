@@ -13,7 +13,7 @@ from gpufleet.engine.event import Event, NodeSet, TargetWorkloadSet
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected
 from gpufleet.engine.policy import Policy
-from gpufleet.engine.preemption.by_name import BY_QUEUES, find_search
+from gpufleet.engine.preempt.by_name import BY_QUEUES, find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.node import Node
 from gpufleet.model.shape import Shape

@@ -6,10 +6,10 @@ measure is that of ``engine.scoring.fragmentation``, in exact integers.
 
 import numpy as np
 
+from gpufleet.engine.place.choose.policy_state import PolicyState
+from gpufleet.engine.place.score.fragmentation import node_fragmentation
 from gpufleet.engine.policy import Policy
-from gpufleet.engine.policy_state import PolicyState
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.scoring.fragmentation import node_fragmentation
 from gpufleet.model.shape import Shape
 
 

@@ -8,7 +8,7 @@ CPU or memory of the node as that.
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from gpufleet.engine import layout
+from gpufleet.engine.arrays import layout
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.node import Node

@@ -27,7 +27,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.change_queue import ChangeQueue
 from gpufleet.cluster.watching.mirrors import WATCHED, Cluster
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preemption.by_name import find_search
+from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube import resources

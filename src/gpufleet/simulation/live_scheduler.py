@@ -17,7 +17,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.engine.event import Event
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preemption.by_name import find_search
+from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport

@@ -18,8 +18,8 @@ from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, Rejected, RequeueAfter
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.quota.report import QueueUse
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.model.errors import InputError, InternalError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid

@@ -3,12 +3,12 @@
 import msgspec
 
 from gpufleet.cluster.queues.reservation_records import written
+from gpufleet.engine.admit.decay import FRACTION_BITS
+from gpufleet.engine.admit.fair_shares import FairShare
 from gpufleet.engine.event import PastUseOf
 from gpufleet.engine.instruction import QueueBar
-from gpufleet.engine.quota.decay import FRACTION_BITS
-from gpufleet.engine.quota.fair_shares import FairShare
-from gpufleet.engine.quota.report import QueueUse
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.kube.objects.fleet_queues import PastUseStatus, ReservationStatus
 from gpufleet.model.identifiers import QueueName, QuotaResource
 

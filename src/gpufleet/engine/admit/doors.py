@@ -1,0 +1,90 @@
+"""Which namespaces may use which queue.
+
+A queue says which namespaces it admits; one that says nothing has the door of the nearest queue above it that
+does. Where none does, the queue is open as long as no queue of the cluster names any namespace, and closed
+after that: otherwise to name a queue would be enough to have what its team is owed. Work that runs is charged
+on whatever a door says; ``gate`` asks the doors of work that waits.
+"""
+
+from collections.abc import Mapping
+
+from gpufleet.engine.admit.tree import QueueTree
+from gpufleet.engine.instruction import QueueBar, WhyBarred
+from gpufleet.model.identifiers import QueueName
+from gpufleet.model.queue import Door
+
+TOLD_MAX = 5
+"""How many namespaces a refusal names."""
+
+NO_LABELS: Mapping[str, str] = {}
+
+
+class Doors:
+    """Asks the doors of a tree, with the labels of namespaces."""
+
+    def __init__(self, tree: QueueTree) -> None:
+        self.tree = tree
+        self._labels: dict[str, dict[str, str]] = {}
+        self._refusals: dict[tuple[int, str], QueueBar | None] = {}
+        self._as_of = -1
+
+    def set_namespace(self, name: str, labels: dict[str, str]) -> None:
+        """A namespace has these labels now, none if it is gone."""
+        before = self._labels.get(name, NO_LABELS)
+        if before == labels:
+            return
+        if labels:
+            self._labels[name] = labels
+        else:
+            del self._labels[name]
+        doors = (queue.door for queue in self.tree.described.values() if queue.door is not None)
+        selectors = (door.selector for door in doors if door.selector is not None)
+        if any(one.accepts(before) != one.accepts(labels) for one in selectors):
+            self.tree.is_stale = True
+
+    def refusal(self, row: int, namespace: str) -> QueueBar | None:
+        """Why work of a namespace may not use the queue of a row; None if it may.
+
+        Work without a namespace, such as that of a trace, may use every queue; in a cluster there is none.
+        """
+        if not namespace or not self.tree.has_doors or not self.tree.is_described(row):
+            return None
+        if self._as_of != self.tree.changes:
+            self._refusals.clear()
+            self._as_of = self.tree.changes
+        key = (row, namespace)
+        if key not in self._refusals:
+            self._refusals[key] = self._refusal(row, namespace)
+        return self._refusals[key]
+
+    def _refusal(self, row: int, namespace: str) -> QueueBar | None:
+        name, keeper, door = self.tree.name_at(row), None, None
+        for above in self.tree.path(row):
+            keeper, door = self.tree.name_at(above), self.tree.queue_at(above).door
+            if door is not None:
+                break
+        if door is not None and self._admits(door, namespace):
+            return None
+        words = _words(name, keeper, door)
+        return QueueBar(name, WhyBarred.NOT_ADMITTED, namespace, words)
+
+    def _admits(self, door: Door, namespace: str) -> bool:
+        if namespace in door.namespaces:
+            return True
+        return door.selector is not None and door.selector.accepts(self._labels.get(namespace, NO_LABELS))
+
+
+def _words(name: QueueName, keeper: QueueName | None, door: Door | None) -> str:
+    """Whom the door of a queue admits."""
+    if door is None:
+        return "neither it nor a queue above it names namespaces, and other queues do"
+    subject = "it admits" if keeper == name else f"queue {keeper}, above it, admits"
+    parts = []
+    if door.namespaces:
+        told, more = door.namespaces[:TOLD_MAX], len(door.namespaces) - TOLD_MAX
+        rest = f" and {more} more" if more > 0 else ""
+        parts.append(f"namespace{'' if len(door.namespaces) == 1 else 's'} {', '.join(told)}{rest}")
+    if door.selector is not None:
+        labels = ", ".join(map(str, door.selector.requirements))
+        parts.append(f"namespaces with labels {labels}")
+    return f"{subject} {' and '.join(parts)}"

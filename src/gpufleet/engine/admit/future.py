@@ -1,0 +1,151 @@
+"""Quota as it will be: without the charges of who leaves, and with what nominated pods are promised.
+
+While a pod leaves and another is nominated in its place both are charged, so that nothing that is
+promised is given to others. Who asks what the future allows takes charges back on a trial, queue by queue
+(``Charges``), which costs the same for one pod and for thousands.
+
+A nominated pod may be bound when two things hold (``keeps_promises``): what really runs, and this pod,
+are within the limits; and so they are when those who were nominated before have taken the places of
+those for whom they wait. Neither is asked for more: a victim's quota is its beneficiary's as soon as it
+goes, whoever else is to follow.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpufleet.engine.admit.gate import Gate
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.charge import charge_owner, charge_path, charged
+from gpufleet.engine.arrays.compiled import kernel
+from gpufleet.engine.arrays.journal import undo_by_handle
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.arrays.standing import AWAITED_BY, LEAVING, NOMINATION
+from gpufleet.engine.arrays.tables import (
+    Tables,
+    TableStore,
+)
+from gpufleet.engine.state.pods import PodBook
+
+NOMINATED = int(PodState.NOMINATED)
+ANYBODY = 1 << 61
+"""The number of a nomination that comes after all there are."""
+
+
+@kernel
+def sum_charges(tables: Tables, standing: Int64Array, rows: int, number: int, sums: Int64Array) -> None:
+    """Add up by queue and column what pods with a place are charged: all of it in ``sums[which, 0]``, and,
+    where there is a layer for it, what of that is for protected work in ``sums[which, 1]``.
+
+    ``sums[0]`` those that leave, ``sums[1]`` those of them that nominations before ``number`` wait for,
+    ``sums[2]`` nominated pods but for that number's, ``sums[3]`` those of them that came after it.
+    """
+    columns = tables.quota_columns.shape[1]
+    for pod in range(rows):
+        nominated = tables.pods[layout.POD_STATE, pod] == NOMINATED and standing[NOMINATION, pod] != number
+        if standing[LEAVING, pod] == 0 and not nominated:
+            continue
+        queue = tables.pods[layout.POD_QUEUE, pod]
+        if queue == layout.NOT_SET or tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
+            continue
+        layers = 1 + tables.pods[layout.POD_PROTECTED, pod]
+        for column in range(columns):
+            amount = charged(tables, pod, column)
+            if amount == 0:
+                continue
+            for layer in range(layers):
+                if standing[LEAVING, pod] == 1:
+                    sums[0, layer, queue, column] += amount
+                    if standing[AWAITED_BY, pod] < number:
+                        sums[1, layer, queue, column] += amount
+                if nominated:
+                    sums[2, layer, queue, column] += amount
+                    if standing[NOMINATION, pod] > number:
+                        sums[3, layer, queue, column] += amount
+
+
+@kernel
+def add_charges(tables: Tables, pods: Int64Array, sums: Int64Array) -> None:
+    """Add what these pods are charged where they are to one of the sums of ``sum_charges``."""
+    for number in range(len(pods)):
+        queue = tables.pods[layout.POD_QUEUE, pods[number]]
+        if queue == layout.NOT_SET:
+            continue
+        for column in range(tables.quota_columns.shape[1]):
+            amount = charged(tables, pods[number], column)
+            for layer in range(1 + tables.pods[layout.POD_PROTECTED, pods[number]]):
+                sums[layer, queue, column] += amount
+
+
+@kernel
+def charge_sums(tables: Tables, sums: Int64Array, sign: int) -> None:
+    """Charge (sign 1) or take back (sign -1) what was added up, and of it what is for protected work."""
+    for queue in range(sums.shape[1]):
+        for column in range(sums.shape[2]):
+            if sums[0, queue, column] != 0:
+                charge_path(tables, queue, column, sign * sums[0, queue, column])
+            if sums.shape[0] > 1 and sums[1, queue, column] != 0:
+                charge_owner(tables, queue, column, sign * sums[1, queue, column])
+
+
+class Charges(NamedTuple):
+    """What is charged now and will not be, or is promised, by queue and resource column.
+
+    Each has a layer for all work, and, where some is protected, one for that.
+    """
+
+    leaving: Int64Array
+    awaited: Int64Array
+    nominated: Int64Array
+    later: Int64Array
+
+
+class FutureQuota:
+    """Asks what the queues will allow."""
+
+    def __init__(self, store: TableStore, pods: PodBook, gate: Gate) -> None:
+        self.store = store
+        self.pods = pods
+        self.gate = gate
+
+    def charges(self, number: int = ANYBODY) -> Charges:
+        """As the cells are now, seen by the nomination of that number; who is on no node is not charged."""
+        tables = self.store.tables
+        layers = 2 if self.pods.any_is_protected else 1
+        sums = np.zeros((4, layers, *tables.queue_counted.shape), np.int64)
+        sum_charges(tables, self.pods.standing.cells, len(self.pods.pods), number, sums)
+        return Charges(*sums)
+
+    def promise(self, charges: Charges, leaving: Int64Array, placed: Int64Array) -> None:
+        """Bring charges up to date, seen by whoever comes now: these were told to leave for those."""
+        tables = self.store.tables
+        add_charges(tables, leaving, charges.leaving)
+        add_charges(tables, leaving, charges.awaited)
+        add_charges(tables, placed, charges.nominated)
+
+    def change(self, sums: Int64Array, sign: int) -> None:
+        """Charge (sign 1) or take back (sign -1) these sums; it is for a trial to undo that."""
+        writes = int(np.count_nonzero(sums)) * self.store.writes_a_charge
+        self.store.make_journal_room(writes)
+        charge_sums(self.store.tables, sums, sign)
+
+    def keeps_promises(self, rows: tuple[int, ...], number: int) -> bool:
+        """True if the pods of a nomination, booked as they are, may be bound as far as quota goes."""
+        if self._keep_quota(rows):
+            return True
+        charges = self.charges(number)
+        if not (charges.nominated.any() or charges.awaited.any()):
+            return False
+        mark = self.store.mark()
+        self.change(charges.nominated, -1)
+        kept = self._keep_quota(rows)
+        undo_by_handle(self.store.handle, mark)
+        if kept:
+            self.change(charges.later + charges.awaited, -1)
+            kept = self._keep_quota(rows)
+            undo_by_handle(self.store.handle, mark)
+        return kept
+
+    def _keep_quota(self, rows: tuple[int, ...]) -> bool:
+        return all(map(self.gate.keeps_quota, rows))

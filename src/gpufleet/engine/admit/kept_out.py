@@ -1,0 +1,89 @@
+"""Lines that quota keeps out: each with its queue and the least that it needs.
+
+They are apart from the lines that lack room, because other things wake them: only when usage fell in
+their tree is anybody looked at, all in one pass of compiled code, and woken only who may now have
+what they need. ``gate`` puts lines here, ``waiting`` takes them away when they are woken or empty.
+"""
+
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from gpufleet.engine.admit.available import who_fits
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.tables import (
+    TableStore,
+    grown,
+)
+
+Key = TypeVar("Key")
+
+
+class KeptOut(Generic[Key]):
+    """Lines by key."""
+
+    def __init__(self) -> None:
+        self._number_by_key: dict[Key, int] = {}
+        self._keys: list[Key | None] = []
+        self._free: list[int] = []
+        self._queues: Int64Array = np.full(16, layout.NOT_SET, np.int64)
+        self._asked: Int64Array = np.zeros((16, 4), np.int64)
+        self._protected: Int64Array = np.zeros((16, 4), np.int64)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._number_by_key
+
+    def __len__(self) -> int:
+        return len(self._number_by_key)
+
+    def put(self, key: Key, queue_row: int, asked: Int64Array, protected: Int64Array) -> None:
+        """A line waits until its queue may have ``asked``, by resource column, and ``protected`` of that for
+        protected work.
+        """
+        number = self._number_by_key.get(key)
+        if number is None:
+            number = self._free.pop() if self._free else len(self._keys)
+            self._make_room(number + 1, len(asked))
+            self._number_by_key[key] = number
+            self._keys[number] = key
+        self._queues[number] = queue_row
+        self._asked[number] = 0
+        self._asked[number, : len(asked)] = asked
+        self._protected[number] = 0
+        self._protected[number, : len(protected)] = protected
+
+    def _make_room(self, rows: int, columns: int) -> None:
+        if rows > len(self._keys):
+            self._keys.append(None)
+        if rows > len(self._queues):
+            self._queues = np.concatenate([self._queues, np.full_like(self._queues, layout.NOT_SET)])
+            self._asked = np.concatenate([self._asked, np.zeros_like(self._asked)])
+            self._protected = np.concatenate([self._protected, np.zeros_like(self._protected)])
+        if columns > self._asked.shape[1]:
+            self._asked = np.asarray(grown(self._asked, 1, columns, 0), np.int64)
+            self._protected = np.asarray(grown(self._protected, 1, columns, 0), np.int64)
+
+    def discard(self, key: Key) -> None:
+        """The line waits for quota no longer."""
+        number = self._number_by_key.pop(key, None)
+        if number is not None:
+            self._keys[number] = None
+            self._queues[number] = layout.NOT_SET
+            self._free.append(number)
+
+    def all_keys(self) -> list[Key]:
+        """Every line, in the order in which they came."""
+        return list(self._number_by_key)
+
+    def take_fitting(self, store: TableStore) -> list[Key]:
+        """The lines that may have what they need since usage fell; it has been looked at then."""
+        fell = store.tables.queues[layout.QUEUE_FELL]
+        if not fell.any():
+            return []
+        found = np.zeros(len(self._queues), np.int64)
+        count = 0
+        if self._number_by_key:
+            count = who_fits(store.tables, self._queues, self._asked, self._protected, found)
+        fell[:] = 0
+        return [key for number in found[:count].tolist() if (key := self._keys[number]) is not None]

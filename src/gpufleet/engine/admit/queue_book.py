@@ -1,0 +1,164 @@
+"""Which queue each pod is charged to, kept in step with what is said of queues, pods and devices.
+
+While no queue is described nothing is kept and nothing is charged. What is said of queues is
+settled at the beginning of a cycle: the tree anew, then all usage from the bookings, because usage
+is never carried over from sums of another tree. ``gate`` decides by it.
+"""
+
+from collections.abc import Callable
+
+from gpufleet.engine.admit.doors import Doors
+from gpufleet.engine.admit.resources import QuotaResources
+from gpufleet.engine.admit.tree import QueueTree
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.charge import charge, recount, writes_for_charge
+from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.state.fleet import Fleet
+from gpufleet.engine.state.pods import PodBook
+from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
+from gpufleet.model.queue import Queue, QueueState
+
+
+class QueueBook:
+    """The tree of queues, and the pods that are charged along it."""
+
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, pods: PodBook) -> None:
+        self.store = store
+        self.shapes = shapes
+        self.pods = pods
+        self.resources = QuotaResources(store, fleet, shapes)
+        self.tree = QueueTree(store, self.resources)
+        self.doors = Doors(self.tree)
+        self.is_active = False
+        self.changes = 0
+        self.drained_at: dict[QueueName, int] = {}
+        self._had_doors = False
+
+    def set(self, queue: Queue, last_sequence: int) -> None:
+        """Take over what somebody states of a queue. ``last_sequence``: who came later came after that.
+
+        Raises EventError, before anything is changed, for what makes no sense.
+        """
+        self.tree.set(queue)
+        if queue.state is not QueueState.DRAINING:
+            self.drained_at.pop(queue.name, None)
+        else:
+            self.drained_at.setdefault(queue.name, last_sequence)
+
+    def remove(self, name: QueueName) -> None:
+        """Nobody describes the queue any more."""
+        self.tree.remove(name)
+        self.drained_at.pop(name, None)
+
+    def queue_row(self, row: int) -> int:
+        """The row of the queue that a pod is charged to, NOT_SET while no queue is described."""
+        return int(self.store.tables.pods[layout.POD_QUEUE, row])
+
+    def assign(self, row: int, name: QueueName) -> None:
+        """A pod belongs to this queue; one that has a place is charged there from now on.
+
+        One that has a place stays where it is charged if it could not have started in the other queue: what
+        runs is charged somewhere, whatever its owner writes into it.
+        """
+        if not self.is_active:
+            return
+        name = self._admitting(row, name)
+        before = self.queue_row(row)
+        if before != layout.NOT_SET and self.tree.name_at(before) == name:
+            return
+        if before != layout.NOT_SET and self.pods.node_row(row) is not None and not self._may_move(row, name):
+            return
+        self._charge_if_placed(row, -1)
+        self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name)
+        self._charge_if_placed(row, 1)
+        if before != layout.NOT_SET:
+            self.tree.drop(before)
+
+    def _may_move(self, row: int, name: QueueName) -> bool:
+        """True if a placed pod may be charged to this queue from now on."""
+        if self.pods.pod_at(row).foreign:
+            return True
+        after = self.tree.row_by_name.get(name)
+        if after is None or not self.tree.is_described(after):
+            return False
+        return self.doors.refusal(after, self.pods.pod_at(row).namespace) is None
+
+    def _admitting(self, row: int, name: QueueName) -> QueueName:
+        """The queue that a pod names; the default one for what another scheduler placed in a queue that does
+        not admit its namespace: nobody asked that queue.
+        """
+        pod = self.pods.pod_at(row)
+        named = self.tree.row_by_name.get(name) if pod.foreign else None
+        if named is None or self.doors.refusal(named, pod.namespace) is None:
+            return name
+        return DEFAULT_QUEUE
+
+    def _charge_if_placed(self, row: int, sign: int) -> None:
+        if self.pods.node_row(row) is not None and self.queue_row(row) != layout.NOT_SET:
+            self.store.make_journal_room(self.store.writes_a_charge)
+            charge(self.store.tables, row, sign)
+            self.changes += 1
+
+    def forget(self, queue_row: int) -> None:
+        """A pod that was charged to this queue is gone."""
+        if queue_row != layout.NOT_SET:
+            self.tree.drop(queue_row)
+
+    def settle(self, name_of: Callable[[int], QueueName]) -> bool:
+        """Take over what was said since the last cycle; False if that changes nothing.
+
+        ``name_of`` tells the queue of the pod in a row.
+        """
+        if not self.tree.is_stale and not (self.is_active and self.resources.kinds_changed()):
+            return False
+        self.resources.kinds_changed()
+        self.tree.settle()
+        had_doors = self._had_doors
+        self._had_doors = self.tree.has_doors
+        if not self._switch(name_of) and (had_doors or self.tree.has_doors):
+            self._ask_doors_of_foreign(name_of)
+        self.resources.write_all()
+        columns = 1 + max(self.resources.column_by_name.values(), default=-1)
+        self.store.writes_a_charge = writes_for_charge(columns, self.tree.path_max) if self.is_active else 0
+        self._recount()
+        self.changes += 1
+        return True
+
+    def _switch(self, name_of: Callable[[int], QueueName]) -> bool:
+        """The first queue was described, or the last one is gone; False if neither."""
+        active = bool(self.tree.described)
+        if active == self.is_active:
+            return False
+        self.is_active = active
+        self.shapes.when_new = self.resources.write if active else None
+        for row, pod in enumerate(self.pods.pods):
+            if pod is None:
+                continue
+            if active:
+                named = self._admitting(row, name_of(row))
+                self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(named)
+            else:
+                self.tree.drop(self.queue_row(row))
+                self.store.tables.pods[layout.POD_QUEUE, row] = layout.NOT_SET
+        return True
+
+    def _ask_doors_of_foreign(self, name_of: Callable[[int], QueueName]) -> None:
+        """What other schedulers placed is charged where doors admit it now."""
+        for row, pod in enumerate(self.pods.pods):
+            if pod is None or not pod.foreign or not self.is_active:
+                continue
+            before, named = self.queue_row(row), self._admitting(row, name_of(row))
+            if before == layout.NOT_SET or self.tree.name_at(before) == named:
+                continue
+            self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(named)
+            self.tree.drop(before)
+
+    def _recount(self) -> None:
+        tables = self.store.tables
+        tables.queue_counted[:] = 0
+        tables.queue_total[:] = 0
+        tables.queue_protected[:] = 0
+        if self.is_active:
+            self.store.make_journal_room(self.store.writes_a_charge)
+            recount(self.store.tables)

@@ -1,0 +1,287 @@
+"""Whose turn it is: a tournament over the tree of queues, in which all work of all queues takes part.
+
+From the root of roots down, the child is taken that
+
+1. has a head that stays within what the child is owed, its subtree's nominal amounts; then
+2. has the higher priority; then
+3. has the smaller dominant share (``shares``), of the mean of past and present use where a half-life
+   is set (``past_use``); then
+4. has the older or more important head.
+
+The head of a queue is that of the line whose turn it is in it (``waiting``), the head of a queue with
+children that of the child that would be taken. A queue of weight 0 comes after all its siblings as soon as it
+would borrow. What a decision changes are the keys on one path. So each queue keeps its
+children in a heap, of which entries that are out of date are dropped when they come up: a decision
+costs (depth) x (one key and one entry of a heap), however many queues and pods there are.
+
+With no queue described, queues differ by nothing but their heads, and one flat heap of them is enough.
+"""
+
+import heapq
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from gpufleet.engine.admit.past_use import MEAN_SCALE, PastUse
+from gpufleet.engine.admit.shares import QueueShares, RawShare, dominant, is_within
+from gpufleet.engine.admit.tree import QueueTree
+from gpufleet.engine.admit.waiting import Head, Line, WaitingRoom
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.state.members import Members
+from gpufleet.model.identifiers import GangName, QueueName
+
+TOP = layout.NOT_SET
+"""Above all roots."""
+
+Ask = tuple[tuple[int, int], ...]
+"""What a workload will be charged at least: (column, amount) of each resource it needs."""
+
+Measured = tuple[list[int], tuple[bool, int]]
+"""The use by column that a queue had when its share was measured, and its share."""
+
+
+class Contestant(NamedTuple):
+    """The workload by which a queue takes part, its own or that of the best queue below it."""
+
+    head: Head
+    ask: Ask
+
+
+class Standing(NamedTuple):
+    """What a queue brings along whatever happens: good as long as the tree is the same."""
+
+    parent: int
+    is_described: bool
+    minus_priority: int
+    weight_milli: int
+    half_life_us: int
+    owed: list[int]
+    to_share: list[int]
+
+
+Key = tuple[int, int, bool, int, Head]
+"""The right of a queue to the next turn among its siblings; the smallest goes first: class of right, minus
+priority, whether its share is endless, its share, and its head.
+"""
+
+
+WITHIN_WHAT_IS_OWED = 0
+BEYOND_WHAT_IS_OWED = 1
+WITHOUT_WEIGHT = 2
+UNDESCRIBED = 3
+
+
+class Turns:
+    """Gives out the turns of one cycle."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        waiting: WaitingRoom,
+        members: Mapping[GangName, Members],
+        tree: QueueTree,
+        past_use: PastUse,
+    ) -> None:
+        self.store = store
+        self.waiting = waiting
+        self.members = members
+        self.tree = tree
+        self.past_use = past_use
+        self.shares = QueueShares(store, tree)
+        self._at_us = 0
+        self._is_flat = True
+        self._flat: list[tuple[Head, QueueName, Line]] = []
+        self._standings: dict[int, Standing] = {}
+        self._as_of = tree.changes
+        self._lines: dict[int, Line] = {}
+        self._contestants: dict[int, Contestant] = {}
+        self._keys: dict[int, Key] = {}
+        self._heaps: dict[int, list[tuple[Key, int]]] = {}
+        self._asks: dict[int, Ask] = {}
+        self._measured: dict[int, Measured] = {}
+        self._measured_now: dict[int, Measured] = {}
+
+    def begin(self, at_us: int) -> None:
+        """Every queue with work that is not parked takes part."""
+        self._at_us = at_us
+        self._is_flat = not self.tree.described
+        self._flat.clear()
+        if self._is_flat:
+            for name in self.waiting.queues_with_work():
+                self.offer(name)
+            return
+        self._regard_tree()
+        for known in (
+            self._lines,
+            self._contestants,
+            self._keys,
+            self._heaps,
+            self._asks,
+            self._measured_now,
+        ):
+            known.clear()
+        rows = {self._enter(name): None for name in self._queues_with_work()}
+        while rows:
+            above = {self._settle_alone(row): None for row in rows}
+            above.pop(TOP, None)
+            rows = above
+
+    def _queues_with_work(self) -> Iterator[QueueName]:
+        """Queues that may have work; one that nobody knows any more has left only entries to be dropped."""
+        for name in self.waiting.queues_with_work():
+            if name in self.tree.row_by_name:
+                yield name
+            else:
+                self.waiting.first(name)
+
+    def _regard_tree(self) -> None:
+        """Forget what holds for another tree."""
+        if self._as_of != self.tree.changes:
+            self._standings.clear()
+            self._measured.clear()
+            self._as_of = self.tree.changes
+
+    def offer(self, name: QueueName) -> None:
+        """A queue takes part with the line whose turn it is in it, or with none.
+
+        The line stays the first of its queue until it is served: what is done for other queues neither
+        adds to this one nor takes from it, unless somebody hoped for it.
+        """
+        if not self._is_flat:
+            self._settle(self._enter(name))
+        elif (line := self.waiting.first(name)) is not None:
+            heapq.heappush(self._flat, (line.offered or line.head(), name, line))
+
+    def _enter(self, name: QueueName) -> int:
+        """The row of a queue, with the line whose turn it is in it."""
+        row = self.tree.row_by_name[name]
+        line = self.waiting.first(name)
+        if line is None:
+            self._lines.pop(row, None)
+        else:
+            self._lines[row] = line
+            self._contestants[row] = Contestant(line.offered or line.head(), self._ask(line))
+        return row
+
+    def rest(self, name: QueueName) -> None:
+        """A queue that was served takes no further part: its head holds back all behind it."""
+        if not self._is_flat:
+            self._settle(self.tree.row_by_name[name])
+
+    def take(self) -> Line | None:
+        """The line whose turn it is, None if nobody takes part any more.
+
+        Its queue must ``offer`` or ``rest`` before the next is taken.
+        """
+        if self._is_flat:
+            return heapq.heappop(self._flat)[2] if self._flat else None
+        row = self._first_below(TOP)
+        while row is not None and row not in self._lines:
+            row = self._first_below(row)
+        if row is None:
+            return None
+        del self._contestants[row], self._keys[row]
+        return self._lines.pop(row)
+
+    def _first_below(self, row: int) -> int | None:
+        """The child with the best right, None if none takes part."""
+        heap = self._heaps.get(row, [])
+        while heap:
+            key, child = heap[0]
+            if self._keys.get(child) == key:
+                return child
+            heapq.heappop(heap)
+        return None
+
+    def _settle(self, row: int) -> None:
+        """The head of a queue or its use is another: so are the keys on its path."""
+        while row != TOP:
+            row = self._settle_alone(row)
+
+    def _settle_alone(self, row: int) -> int:
+        """The key of one queue, those below it being up to date; the queue above it."""
+        parent = self._standing(row).parent
+        if row in self._lines:
+            contestant = self._contestants[row]
+        else:
+            below = self._first_below(row)
+            if below is None:
+                self._contestants.pop(row, None)
+                self._keys.pop(row, None)
+                return parent
+            contestant = self._contestants[row] = self._contestants[below]
+        key = self._key(row, contestant)
+        if self._keys.get(row) != key:
+            self._keys[row] = key
+            heapq.heappush(self._heaps.setdefault(parent, []), (key, row))
+        return parent
+
+    def _standing(self, row: int) -> Standing:
+        known = self._standings.get(row)
+        if known is None:
+            queue = self.tree.queue_at(row)
+            known = self._standings[row] = Standing(
+                int(self.tree.parent[row]),
+                self.tree.is_described(row),
+                -queue.priority,
+                queue.weight_milli,
+                queue.half_life_us,
+                self.tree.subtree[row].tolist(),
+                self.shares.of_parent(row),
+            )
+        return known
+
+    def _key(self, row: int, contestant: Contestant) -> Key:
+        standing = self._standing(row)
+        if not standing.is_described:
+            return UNDESCRIBED, 0, False, 0, contestant.head
+        counted: list[int] = self.store.tables.queue_counted[row].tolist()
+        right = WITHIN_WHAT_IS_OWED
+        if not is_within(counted, standing.owed, contestant.ask):
+            right = BEYOND_WHAT_IS_OWED if standing.weight_milli else WITHOUT_WEIGHT
+        # A head that found no place leaves the use on its path as it was, and most heads find none. What
+        # counts the past holds for this moment only, the rest until use is another.
+        known = self._measured_now if standing.half_life_us else self._measured
+        measured = known.get(row)
+        if measured is None or measured[0] != counted:
+            measured = (counted, self._share(row, standing, counted, self._at_us).order_key)
+            known[row] = measured
+        endless, share = measured[1]
+        return right, standing.minus_priority, endless, share, contestant.head
+
+    def share(self, row: int, at_us: int) -> RawShare:
+        """The dominant share by which a queue is compared, with its past where it has a half-life."""
+        self._regard_tree()
+        counted: list[int] = self.store.tables.queue_counted[row].tolist()
+        return self._share(row, self._standing(row), counted, at_us)
+
+    def _share(self, row: int, standing: Standing, counted: list[int], at_us: int) -> RawShare:
+        owed, to_share, weight_milli = standing.owed, standing.to_share, standing.weight_milli
+        if not standing.half_life_us:
+            over = [used - amount for used, amount in zip(counted, owed, strict=True)]
+            return dominant(over, to_share, weight_milli)
+        weighed = self.past_use.weighed(row, at_us)
+        over = [used - amount * MEAN_SCALE for used, amount in zip(weighed, owed, strict=True)]
+        return dominant(over, to_share, weight_milli, MEAN_SCALE)
+
+    def _ask(self, line: Line) -> Ask:
+        """What the first workload of a line will be charged at least; of a gang, the members it cannot do
+        without.
+        """
+        if line.key.gang is None:
+            return self._ask_of_shape(line.key.shape_row)
+        members = self.members[line.key.gang]
+        asked: dict[int, int] = {}
+        for row in list(members.waiting)[: max(1, members.missing)]:
+            shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+            for column, amount in self._ask_of_shape(shape_row):
+                asked[column] = asked.get(column, 0) + amount
+        return tuple(asked.items())
+
+    def _ask_of_shape(self, shape_row: int) -> Ask:
+        known = self._asks.get(shape_row)
+        if known is None:
+            charges = self.store.tables.shape_charges[shape_row].tolist()
+            known = tuple((column, amount) for column, amount in enumerate(charges) if amount)
+            self._asks[shape_row] = known
+        return known

@@ -1,0 +1,321 @@
+"""Work that waits, in the order of its turn.
+
+A queue holds *lines*: pods of one priority and one shape, oldest first, or one gang. Pods of a
+line are interchangeable (but for their labels, see ``LineKey.apart``), so when the first cannot
+run the whole line is parked, and nothing in it is looked at until room was freed that its shape
+could use: a hundred thousand waiting pods cost what their few distinct shapes cost. ``cycle`` takes
+the heads; which queue goes first is decided by ``quota.turns``.
+
+Entries of heaps are dropped when they come up, not when their pod leaves. A heap that is mostly
+such entries is swept, so that work which comes and goes behind a blocked head costs no memory.
+"""
+
+import heapq
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from gpufleet.engine.admit.kept_out import KeptOut
+from gpufleet.model.identifiers import GangName, QueueName
+from gpufleet.model.pod import Pod
+from gpufleet.model.queue import Queue
+
+Group = TypeVar("Group")
+
+Looks = tuple[()] | tuple[str, tuple[tuple[str, str], ...]]
+"""What other pods' selectors see of a pod, or nothing where that does not matter."""
+
+CLASS_BITS = 5
+"""The leading bits of a run time that count."""
+
+SWEEP_FIRST = 64
+"""A heap of fewer entries is not worth sweeping."""
+
+
+class Head(NamedTuple):
+    """The turn of a workload inside its queue; smaller goes first."""
+
+    minus_priority: int
+    created_at_us: int
+    sequence: int
+
+
+class LineKey(NamedTuple):
+    """What the workloads of a line have in common.
+
+    ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
+    it does. ``late`` is set for pods that came when their queue was draining already, ``refused`` to the
+    namespace of pods whose queue did not admit it. ``preempts`` is False
+    for pods for whose sake nobody is evicted, ``protected`` set for those that are evicted for nobody's; the
+    members of a gang each say that themselves.
+    ``run_time_class`` tells pods apart that say how long they run, or that they may be interrupted: such ones
+    may run where others may not. So does ``template``, for pods whose run time is learned.
+    """
+
+    queue: QueueName
+    priority: int
+    shape_row: int
+    gang: GangName | None = None
+    apart: Looks = ()
+    late: bool = False
+    refused: str = ""
+    preempts: bool = True
+    protected: bool = False
+    run_time_class: int = 0
+    template: str = ""
+
+
+@dataclass(slots=True)
+class Line:
+    """Interchangeable workloads; ``waiting`` is a heap of (created, sequence, pod row).
+
+    ``untold`` are pods that have not heard yet why they wait. ``offered`` is the turn under which
+    the line stands in its queue, at the latest its head's. ``holds_back`` tells of a parked line
+    that nothing behind it in a strict queue may overtake it.
+    """
+
+    key: LineKey
+    waiting: list[tuple[int, int, int]] = field(default_factory=list)
+    parked: bool = False
+    holds_back: bool = False
+    untold: dict[tuple[int, int], None] = field(default_factory=dict)
+    offered: Head | None = None
+    sweep_at: int = SWEEP_FIRST
+
+    def head(self) -> Head:
+        """The turn of the first workload."""
+        created_at_us, sequence, _ = self.waiting[0]
+        return Head(-self.key.priority, created_at_us, sequence)
+
+
+class WaitingRoom:
+    """Every queue with its lines."""
+
+    def __init__(self) -> None:
+        self.queues: dict[QueueName, Queue] = {}
+        self.lines: dict[LineKey, Line] = {}
+        self.parked_by_shape: dict[int, dict[LineKey, None]] = {}
+        self.parked_gangs: dict[LineKey, None] = {}
+        self.kept_out: KeptOut[LineKey] = KeptOut()
+        self.reserved_heads: dict[QueueName, Head] = {}
+        self._parked_by_queue: dict[QueueName, dict[LineKey, None]] = {}
+        self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
+        self._place_by_row: dict[int, tuple[int, LineKey]] = {}
+        self._sequence = 0
+        self._parked = 0
+        self._untold: dict[LineKey, None] = {}
+
+    def queue(self, name: QueueName) -> Queue:
+        """The queue of that name; one that nobody described has priority 0."""
+        return self.queues.get(name) or Queue(name)
+
+    @property
+    def last_sequence(self) -> int:
+        """The number of the last arrival."""
+        return self._sequence
+
+    def next_sequence(self) -> int:
+        """The number of an arrival: what came first among equal times."""
+        self._sequence += 1
+        return self._sequence
+
+    def put(self, key: LineKey, pod_row: int, created_at_us: int, sequence: int) -> None:
+        """A pod takes its place in a line (a gang is put once, under any row of its own)."""
+        line = self.lines.get(key)
+        if line is None:
+            line = self.lines[key] = Line(key)
+        heapq.heappush(line.waiting, (created_at_us, sequence, pod_row))
+        line.untold[sequence, pod_row] = None
+        self._untold[key] = None
+        self._place_by_row[pod_row] = (sequence, line.key)
+        if len(line.waiting) > line.sweep_at or len(line.untold) > line.sweep_at:
+            self._sweep(line)
+        if not line.parked:
+            self._offer(line)
+
+    def _sweep(self, line: Line) -> None:
+        """Drop every entry that no longer stands for a waiting pod."""
+        line.waiting = [entry for entry in line.waiting if self.is_waiting(line, entry[1], entry[2])]
+        heapq.heapify(line.waiting)
+        line.untold = {entry: None for entry in line.untold if self.is_waiting(line, *entry)}
+        line.sweep_at = max(SWEEP_FIRST, 2 * len(line.waiting))
+
+    def take_out(self, pod_row: int) -> None:
+        """A pod no longer waits; its entry is dropped when it comes up."""
+        self._place_by_row.pop(pod_row, None)
+
+    def withdraw(self, pod_row: int) -> None:
+        """The same for one that leaves although it was not its turn: its line ends with its last pod."""
+        place = self._place_by_row.pop(pod_row, None)
+        if place is not None:
+            self.trim(self.lines[place[1]])
+
+    def is_waiting(self, line: Line, sequence: int, pod_row: int) -> bool:
+        """True if this entry of a line still stands for a waiting pod.
+
+        A pod that was described anew keeps its sequence and may wait in another line.
+        """
+        place = self._place_by_row.get(pod_row)
+        return place is not None and place[0] == sequence and place[1] == line.key
+
+    def trim(self, line: Line) -> bool:
+        """Drop pods from the front of a line that no longer wait; False if none is left."""
+        while line.waiting and not self.is_waiting(line, line.waiting[0][1], line.waiting[0][2]):
+            heapq.heappop(line.waiting)
+        if line.waiting:
+            return True
+        self._close(line)
+        return False
+
+    def _close(self, line: Line) -> None:
+        self.lines.pop(line.key, None)
+        if line.parked:
+            self._unpark(line)
+
+    def _unpark(self, line: Line) -> None:
+        if line.parked:
+            self._parked -= 1
+        line.parked = False
+        self.parked_gangs.pop(line.key, None)
+        self.kept_out.discard(line.key)
+        take_from(self.parked_by_shape, line.key.shape_row, line.key)
+        take_from(self._parked_by_queue, line.key.queue, line.key)
+
+    def _offer(self, line: Line) -> None:
+        """See to it that the line stands in its queue, at its head's turn or an earlier one."""
+        head = line.head()
+        if line.offered is not None and line.offered <= head:
+            return
+        line.offered = head
+        heads = self._heads.setdefault(line.key.queue, [])
+        heapq.heappush(heads, (head, line.key))
+        if len(heads) > SWEEP_FIRST + 2 * len(self.lines):
+            heads[:] = sorted({entry for entry in heads if self._offered_at(*entry) is not None})
+
+    def _offered_at(self, head: Head, key: LineKey) -> Line | None:
+        """The line that stands in its queue by this entry, None for an entry that is out of date."""
+        line = self.lines.get(key)
+        return line if line is not None and not line.parked and line.offered == head else None
+
+    def advance(self, line: Line) -> None:
+        """The first workload of the line was dealt with: the next one takes its place."""
+        heapq.heappop(line.waiting)
+        line.offered = None
+        if self.trim(line):
+            self._offer(line)
+
+    def others_wait(self, line: Line) -> bool:
+        """True if there may be work besides this line's that has not been refused yet."""
+        return len(self.lines) - self._parked > (not line.parked)
+
+    def retime(self, line: Line, created_at_us: int) -> None:
+        """The one workload of a line has its turn as if it had come at this time."""
+        _, sequence, row = line.waiting[0]
+        line.waiting[0] = (created_at_us, sequence, row)
+        line.offered = None
+        if not line.parked:
+            self._offer(line)
+
+    def move_first(self, line: Line, key: LineKey) -> None:
+        """The first workload of the line goes to the line of this key, and is told there if at all."""
+        created_at_us, sequence, pod_row = line.waiting[0]
+        was_told = (sequence, pod_row) not in line.untold
+        line.untold.pop((sequence, pod_row), None)
+        self.advance(line)
+        self.put(key, pod_row, created_at_us, sequence)
+        if was_told:
+            self.lines[key].untold.pop((sequence, pod_row), None)
+
+    def park(self, line: Line, *, holds_back: bool = True, lacks_room: bool = True) -> None:
+        """The line cannot run until room is freed.
+
+        ``holds_back`` False lets work behind it in a strict queue go on: what a gang that runs
+        would still like to have. ``lacks_room`` False: no room would help, it is somebody else who
+        wakes it.
+        """
+        self._parked += not line.parked
+        line.parked = True
+        line.holds_back = holds_back
+        line.offered = None
+        self._parked_by_queue.setdefault(line.key.queue, {})[line.key] = None
+        if not lacks_room:
+            return
+        if line.key.gang is not None:
+            self.parked_gangs[line.key] = None
+        else:
+            self.parked_by_shape.setdefault(line.key.shape_row, {})[line.key] = None
+
+    def waits_for_room(self, key: LineKey) -> bool:
+        """True if the line is parked until room is freed."""
+        return key in self.parked_gangs or key in self.parked_by_shape.get(key.shape_row, {})
+
+    def wake(self, key: LineKey) -> None:
+        """Room was freed that the line may use."""
+        line = self.lines[key]
+        self._unpark(line)
+        if self.trim(line):
+            self._offer(line)
+
+    def first(self, name: QueueName) -> Line | None:
+        """The line of a queue whose turn it is, None if nothing in the queue can run."""
+        heads = self._heads.get(name)
+        while heads:
+            head, key = heads[0]
+            line = self._offered_at(head, key)
+            if line is not None and self.trim(line):
+                created_at_us, sequence, _ = line.waiting[0]
+                if sequence == head.sequence and created_at_us == head.created_at_us:
+                    return None if self._is_held_back(line) else line
+                line.offered = None
+                self._offer(line)
+            heapq.heappop(heads)
+        self._heads.pop(name, None)
+        return None
+
+    def _is_held_back(self, line: Line) -> bool:
+        """True if an earlier workload of a strict queue waits for room."""
+        name = line.key.queue
+        queue = self.queues.get(name)
+        if queue is None or not queue.strict:
+            return False
+        # Who holds a reservation waits too, and stands in no line meanwhile.
+        reserved = self.reserved_heads.get(name)
+        if reserved is not None and reserved < line.head():
+            return True
+        if name not in self._parked_by_queue:
+            return False
+        parked = [self.lines[key] for key in self._parked_by_queue[name]]
+        return any(one.holds_back and self.trim(one) and one.head() < line.head() for one in parked)
+
+    def take_untold(self) -> list[LineKey]:
+        """Lines with pods that have not heard yet why they wait."""
+        keys = list(self._untold)
+        self._untold.clear()
+        return keys
+
+    def tell_later(self, key: LineKey) -> None:
+        """The line has pods to tell, but nobody knows yet what."""
+        self._untold[key] = None
+
+    def queues_with_work(self) -> list[QueueName]:
+        """Queues that may have a workload that is not parked."""
+        return list(self._heads)
+
+
+def run_time_class(pod: Pod) -> int:
+    """A number for pods whose run times differ by less than a sixteenth, so that there are few lines; it is
+    negative for those that may be interrupted.
+    """
+    said = [length_us for length_us in (pod.run_time_us, pod.run_time_max_us) if length_us is not None]
+    run_time_us = min(said, default=0)
+    length = run_time_us.bit_length()
+    found = length << CLASS_BITS | run_time_us >> max(0, length - CLASS_BITS)
+    return -1 - found if pod.interruptible else found
+
+
+def take_from(groups: dict[Group, dict[LineKey, None]], group: Group, key: LineKey) -> None:
+    """Take a line out of its group, and the group away with its last line."""
+    lines = groups.get(group)
+    if lines is not None:
+        lines.pop(key, None)
+        if not lines:
+            del groups[group]

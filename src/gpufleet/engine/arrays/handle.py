@@ -1,0 +1,156 @@
+"""Handing many arrays to a kernel at the price of one.
+
+Each array that Python passes to a compiled function costs about 0.2 microseconds, and the engine's tables
+are forty. So the hottest kernels take a *handle*: one small array with the address and the extents of every
+array of a named tuple, from which ``opened`` makes the tuple again inside the kernel.
+
+Both sides go by the fields of the named tuple, in whatever order they stand, and by what each field is
+declared as (``Line``, ``Grid``, ``Cube``, ``Flags``, or another such tuple). ``Handle.of`` refuses, by the
+name of its field, an array that is not what its field declares. A handle is only as good as the tuple that
+it was made of: ``Handle.of`` makes another one whenever the tuple is another, and keeps the tuple alive
+meanwhile.
+"""
+
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+from numba.core import cgutils, types
+from numba.core.types.containers import BaseTuple
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+from numba.np.numpy_support import from_dtype
+
+from gpufleet.engine.arrays.array_types import ArrayKind, Int64Array
+
+Opened = TypeVar("Opened")
+
+
+ADDRESS = 0
+EXTENT = 1
+HANDLE_COLUMNS = 4
+"""The address, and the extents of the three axes that a ``Cube`` has."""
+
+
+def fields_of(kind: type[Any]) -> dict[str, ArrayKind | type[Any]]:
+    """The fields of a named tuple in their order: the kind of each array, the class of each nested tuple.
+
+    Raises TypeError for a field that is declared as anything else.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    fields: dict[str, ArrayKind | type[Any]] = {}
+    for name in kind._fields:
+        declared = [one for one in get_args(hints[name]) if isinstance(one, ArrayKind)]
+        if declared:
+            fields[name] = declared[0]
+        elif isinstance(hints[name], type) and hasattr(hints[name], "_fields"):
+            fields[name] = hints[name]
+        else:
+            raise TypeError(f"{kind.__name__}.{name} is neither a Line, Grid, Cube, Flags nor such a tuple")
+    return fields
+
+
+def arrays_in(tables: NamedTuple) -> list[npt.NDArray[Any]]:
+    """The arrays of a named tuple in the order of its fields, those of nested tuples in their place.
+
+    Raises TypeError for an array that is not what its field declares.
+    """
+    found: list[npt.NDArray[Any]] = []
+    for name, declared in fields_of(type(tables)).items():
+        value = getattr(tables, name)
+        if not isinstance(declared, ArrayKind):
+            found += arrays_in(value)
+            continue
+        # A kernel takes cells, axes and order of cells for granted: anything else would be read as garbage.
+        if (value.dtype, value.ndim) != (declared.cells, declared.axes) or not value.flags.c_contiguous:
+            raise TypeError(
+                f"{type(tables).__name__}.{name} is an array of {value.ndim} axes of {value.dtype}, "
+                f"not one of {declared.axes} axes of {declared.cells.__name__} in C order"
+            )
+        found.append(value)
+    return found
+
+
+class Handle:
+    """Makes the handle of a named tuple and remembers it."""
+
+    def __init__(self) -> None:
+        self._tables: NamedTuple | None = None
+        self._rows: Int64Array = np.zeros((0, HANDLE_COLUMNS), np.int64)
+
+    def of(self, tables: NamedTuple) -> Int64Array:
+        """The handle of these arrays, row by row (address, extent of up to three axes)."""
+        if tables is not self._tables:
+            arrays = arrays_in(tables)
+            rows = np.zeros((len(arrays), HANDLE_COLUMNS), np.int64)
+            for row, array in enumerate(arrays):
+                rows[row, ADDRESS] = array.ctypes.data
+                rows[row, EXTENT : EXTENT + array.ndim] = array.shape
+            self._tables, self._rows = tables, rows
+        return self._rows
+
+
+def compiled_type(declared: ArrayKind | type[Any]) -> Any:
+    """The type that numba knows an array, or a named tuple of arrays, by."""
+    if isinstance(declared, ArrayKind):
+        return types.Array(from_dtype(np.dtype(declared.cells)), declared.axes, "C")
+    members = [compiled_type(one) for one in fields_of(declared).values()]
+    return BaseTuple.from_types(members, declared)
+
+
+class Reader:
+    """Writes the machine code that reads the rows of a handle, one after the other."""
+
+    def __init__(self, context: Any, builder: Any, cells: Any) -> None:
+        self.context = context
+        self.builder = builder
+        self.cells = cells
+        self.row = 0
+
+    def _cell(self, column: int) -> Any:
+        position = cgutils.intp_t(self.row * HANDLE_COLUMNS + column)
+        return self.builder.load(self.builder.gep(self.cells, [position]))
+
+    def read(self, declared: ArrayKind | type[Any]) -> Any:
+        """What stands in the next row, or in the next rows for a nested tuple."""
+        if isinstance(declared, ArrayKind):
+            return self._array(declared)
+        members = [self.read(one) for one in fields_of(declared).values()]
+        return self.context.make_tuple(self.builder, compiled_type(declared), members)
+
+    def _array(self, declared: ArrayKind) -> Any:
+        kind = compiled_type(declared)
+        array = make_array(kind)(self.context, self.builder)
+        extents = [self._cell(EXTENT + axis) for axis in range(declared.axes)]
+        size = cgutils.intp_t(np.dtype(declared.cells).itemsize)
+        strides = [size]
+        for extent in reversed(extents[1:]):
+            strides.insert(0, self.builder.mul(strides[0], extent))
+        cells = self.context.get_data_type(kind.dtype).as_pointer()
+        data = self.builder.inttoptr(self._cell(ADDRESS), cells)
+        # Without ``meminfo`` the memory belongs to nobody here: the tuple in ``Handle`` keeps it alive.
+        populate_array(array, data=data, shape=extents, strides=strides, itemsize=size, meminfo=None)
+        self.row += 1
+        return array._getvalue()  # noqa: SLF001 - how numba ends the making of an array
+
+
+class Opener(Protocol):
+    """What ``opened`` looks like to a type checker."""
+
+    def __call__(self, kind: type[Opened], handle: Int64Array) -> Opened:
+        """The named tuple that a handle was made of."""
+        ...
+
+
+def _open(_typing_context: Any, kind: Any, handle: Any) -> Any:
+    result = compiled_type(kind.instance_class)
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        cells = make_array(handle)(context, builder, value=arguments[1]).data
+        return Reader(context, builder, cells).read(kind.instance_class)
+
+    return result(kind, handle), generate
+
+
+opened = cast("Opener", intrinsic(_open))
+"""From a handle back to the named tuple, inside a kernel: ``opened(Tables, handle)``."""

@@ -1,0 +1,156 @@
+"""Putting a pod onto devices of a node and taking it away again, cell by cell through the journal.
+
+Nothing is decided here: ``choice`` and ``ranking`` say where, ``trial`` and the cycle say whether
+it stays.
+"""
+
+from gpufleet.engine.arrays import journal, layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.charge import charge
+from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.handle import opened
+from gpufleet.engine.arrays.request import is_whole, share_mib
+from gpufleet.engine.arrays.standing import LEAVING
+from gpufleet.engine.arrays.tables import (
+    Tables,
+)
+from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
+
+SERVES_WHOLE = int(Serves.WHOLE)
+
+
+@leaf
+def settle_device(tables: Tables, device: int) -> None:
+    """Work out what follows from a device's free part, health and users."""
+    devices = tables.devices
+    healthy = devices[layout.DEVICE_HEALTHY, device] == 1
+    free = devices[layout.DEVICE_FREE_MILLI, device]
+    idle = max(0, free) if healthy else 0
+    unused = devices[layout.DEVICE_USERS, device] == 0 and free == WHOLE_GPU_MILLI
+    serves = devices[layout.DEVICE_SERVES, device] & SERVES_WHOLE != 0
+    entirely = 1 if (healthy and unused and serves) else 0
+    journal.write(tables, layout.TABLE_DEVICES, device, layout.DEVICE_IDLE_MILLI, idle)
+    journal.write(tables, layout.TABLE_DEVICES, device, layout.DEVICE_WHOLE_FREE, entirely)
+
+
+@leaf
+def settle_node(tables: Tables, node: int) -> None:
+    """Sum up the node from its devices and tell everyone who caches that it changed."""
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    idle, entirely = 0, 0
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        idle += tables.devices[layout.DEVICE_IDLE_MILLI, device]
+        entirely += tables.devices[layout.DEVICE_WHOLE_FREE, device]
+    journal.write(tables, layout.TABLE_NODES, node, layout.NODE_FREE_GPU_MILLI, idle)
+    journal.write(tables, layout.TABLE_NODES, node, layout.NODE_FREE_WHOLE_GPUS, entirely)
+    journal.touch(tables, node)
+
+
+@leaf
+def book_host(tables: Tables, shape: int, node: int, sign: int) -> None:
+    """Take (sign -1) or give back (sign 1) the host resources of one pod."""
+    for column in range(tables.shape_resources.shape[1]):
+        asked = tables.shape_resources[shape, column]
+        if asked != 0:
+            left = tables.resources_free[node, column] + sign * asked
+            journal.write(tables, layout.TABLE_RESOURCES, node, column, left)
+    kind = tables.shapes[layout.SHAPE_KIND, shape]
+    if kind != layout.NOT_SET:
+        running = tables.kinds[node, kind] - sign
+        journal.write(tables, layout.TABLE_KINDS, node, kind, running)
+
+
+@leaf
+def book_device(tables: Tables, shape: int, device: int, sign: int) -> None:
+    """Take (sign -1) or give back (sign 1) one pod's part of a device."""
+    devices = tables.devices
+    if is_whole(tables, shape):
+        mib = max(0, devices[layout.DEVICE_TOTAL_MIB, device])
+    else:
+        mib = share_mib(tables, shape, device)
+    milli = devices[layout.DEVICE_FREE_MILLI, device]
+    milli += sign * tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+    free_mib = devices[layout.DEVICE_FREE_MIB, device] + sign * mib
+    users = devices[layout.DEVICE_USERS, device] - sign
+    journal.write(tables, layout.TABLE_DEVICES, device, layout.DEVICE_FREE_MILLI, milli)
+    journal.write(tables, layout.TABLE_DEVICES, device, layout.DEVICE_FREE_MIB, free_mib)
+    journal.write(tables, layout.TABLE_DEVICES, device, layout.DEVICE_USERS, users)
+    if tables.shapes[layout.SHAPE_GPU_MIB, shape] != layout.NOT_SET:
+        shares = devices[layout.DEVICE_MEMORY_SHARES, device] - sign
+        journal.write(tables, layout.TABLE_DEVICES, device, layout.DEVICE_MEMORY_SHARES, shares)
+    settle_device(tables, device)
+
+
+@kernel
+def place(tables: Tables, pod: int, node: int, chosen: Int64Array, state: int) -> None:
+    """Put a pod on a node and on the devices ``chosen`` (as many as its shape asks for)."""
+    shape = tables.pods[layout.POD_SHAPE, pod]
+    book_host(tables, shape, node, -1)
+    for index in range(tables.shapes[layout.SHAPE_GPU_COUNT, shape]):
+        device = chosen[index]
+        journal.write(tables, layout.TABLE_POD_DEVICES, pod, index, device)
+        if device != layout.NOT_SET:
+            book_device(tables, shape, device, -1)
+    journal.write(tables, layout.TABLE_PODS, pod, layout.POD_NODE, node)
+    journal.write(tables, layout.TABLE_PODS, pod, layout.POD_STATE, state)
+    if tables.counters[layout.COUNTER_QUEUES] != 0:
+        charge(tables, pod, 1)
+    settle_node(tables, node)
+
+
+@kernel
+def release(tables: Tables, pod: int, state: int) -> None:
+    """Take a pod off its node and devices and leave it in ``state``."""
+    shape = tables.pods[layout.POD_SHAPE, pod]
+    node = tables.pods[layout.POD_NODE, pod]
+    if tables.counters[layout.COUNTER_QUEUES] != 0:
+        charge(tables, pod, -1)
+    book_host(tables, shape, node, 1)
+    for index in range(tables.shapes[layout.SHAPE_GPU_COUNT, shape]):
+        device = tables.pod_devices[pod, index]
+        if device != layout.NOT_SET:
+            book_device(tables, shape, device, 1)
+        journal.write(tables, layout.TABLE_POD_DEVICES, pod, index, layout.NOT_SET)
+    journal.write(tables, layout.TABLE_PODS, pod, layout.POD_NODE, layout.NOT_SET)
+    journal.write(tables, layout.TABLE_PODS, pod, layout.POD_STATE, state)
+    settle_node(tables, node)
+
+
+@kernel
+def release_all(tables: Tables, pods: Int64Array, state: int, standing: Int64Array, uncharged: int) -> None:
+    """Take pods off their nodes, those that are on one.
+
+    ``uncharged`` is 1 where those that leave are not charged any more (``quota.future``).
+    """
+    for index in range(len(pods)):
+        pod = pods[index]
+        if tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
+            continue
+        if uncharged == 1 and standing[LEAVING, pod] == 1:
+            charge(tables, pod, 1)
+        release(tables, pod, state)
+
+
+def writes_for(resource_columns: int, devices: int) -> int:
+    """The most journal entries that one ``place`` or ``release`` makes, but for its charge."""
+    return resource_columns + 1 + devices * 7 + 4
+
+
+@kernel
+def place_by_handle(tables: Int64Array, pod: int, node: int, chosen: Int64Array, state: int) -> None:
+    """``place``, for Python: by handle (see ``handle``)."""
+    place(opened(Tables, tables), pod, node, chosen, state)
+
+
+@kernel
+def release_by_handle(tables: Int64Array, pod: int, state: int) -> None:
+    """``release``, for Python: by handle (see ``handle``)."""
+    release(opened(Tables, tables), pod, state)
+
+
+@kernel
+def release_all_by_handle(
+    tables: Int64Array, pods: Int64Array, state: int, standing: Int64Array, uncharged: int
+) -> None:
+    """``release_all``, for Python: by handle (see ``handle``)."""
+    release_all(opened(Tables, tables), pods, state, standing, uncharged)

@@ -1,0 +1,110 @@
+"""What decides whether a pod may be evicted, as columns by pod row: to find candidates in one compiled pass.
+
+No trial changes any of it: a pod's description, its times, and what ``departures`` notes of it.
+"""
+
+import numpy as np
+
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.layout import NOT_SET
+from gpufleet.engine.arrays.numbering import Numbering
+from gpufleet.model.identifiers import QueueName
+from gpufleet.model.pod import Pod
+
+QUEUE = 0  # the number of its queue
+PRIORITY = 1
+CREATED_AT_US = 2
+ALONE = 3  # 1 for pods of no gang that may be evicted for another's sake; gangs are looked at as a whole
+STARTED_AT_US = 4  # UNKNOWN for one that was not heard to run
+CHECKPOINTED_AT_US = 5  # UNKNOWN without a checkpoint
+LEAVING = 6  # 1 if it was told to end
+REFUSED = 7  # 1 if its eviction was refused a moment ago
+AWAITED_BY = 8  # the number of the first nomination that waits for it to go, or NOBODY
+NOMINATION = 9  # the number of its nomination, or NOBODY
+PLACED_IN_STEP = 10
+COLUMNS = 11
+
+UNKNOWN = -(1 << 62)
+NOBODY = 1 << 62
+PASSING = slice(STARTED_AT_US, COLUMNS)
+"""The columns that do not follow from a description."""
+UNHEARD = np.array([UNKNOWN, UNKNOWN, 0, 0, NOBODY, NOBODY, 0], np.int64)
+"""How it is in these with a pod of which nothing was heard."""
+
+
+class Standing:
+    """Cells by column and pod row; those of rows without a pod hold any value."""
+
+    def __init__(self) -> None:
+        self.cells: Int64Array = np.zeros((COLUMNS, 256), np.int64)
+        self._queues: Numbering[QueueName] = Numbering()
+
+    def begin(self, row: int, pod: Pod) -> None:
+        """A row stands for a pod that nobody knew."""
+        if row >= self.cells.shape[1]:
+            self.cells = np.concatenate([self.cells, np.zeros_like(self.cells)], axis=1)
+        self.cells[PASSING, row] = UNHEARD
+        self.put(row, pod)
+
+    def put(self, row: int, pod: Pod) -> None:
+        """The pod of a row is described like this from now on."""
+        cells = self.cells
+        cells[QUEUE, row] = self._queues.hold(pod.queue)
+        cells[PRIORITY, row] = pod.priority
+        cells[CREATED_AT_US, row] = pod.created_at_us
+        cells[ALONE, row] = int(pod.makes_room and pod.gang is None)
+
+    def drop(self, row: int) -> None:
+        """A row no longer stands for its pod, or not under this description."""
+        self._queues.drop(int(self.cells[QUEUE, row]))
+
+    def code(self, queue: QueueName) -> int:
+        """The number of a queue; one that no pod has for a queue without pods."""
+        return self._queues.number_by_value.get(queue, NOT_SET)
+
+    @property
+    def codes(self) -> int:
+        """Above every number of a queue."""
+        return self._queues.bound
+
+
+class Moments:
+    """One column of times, read and written like a mapping from rows."""
+
+    def __init__(self, standing: Standing, column: int) -> None:
+        self.standing = standing
+        self.column = column
+
+    def get(self, row: int, otherwise: int) -> int:
+        """The time of a row, or, where nobody knows it, ``otherwise``."""
+        at_us = int(self.standing.cells[self.column, row])
+        return otherwise if at_us == UNKNOWN else at_us
+
+    def __setitem__(self, row: int, at_us: int) -> None:
+        self.standing.cells[self.column, row] = at_us
+
+    def __contains__(self, row: int) -> bool:
+        return bool(self.standing.cells[self.column, row] != UNKNOWN)
+
+
+class Marks:
+    """The rows that have 1 in one column."""
+
+    def __init__(self, standing: Standing, column: int) -> None:
+        self.standing = standing
+        self.column = column
+        self._rows: list[int] = []
+
+    def add(self, row: int) -> None:
+        """Mark a row."""
+        self.standing.cells[self.column, row] = 1
+        self._rows.append(row)
+
+    def __contains__(self, row: int) -> bool:
+        return bool(self.standing.cells[self.column, row])
+
+    def clear(self) -> None:
+        """Mark nobody."""
+        if self._rows:
+            self.standing.cells[self.column, self._rows] = 0
+            self._rows.clear()

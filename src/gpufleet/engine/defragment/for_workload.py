@@ -1,0 +1,79 @@
+"""Moves that let one waiting workload start: whoever makes room for it has a place elsewhere.
+
+The search for victims, with another question about what is just: with the workload placed, everybody who
+left must fit somewhere too, at the same moment. Nobody is sent back to wait, so priorities do not matter.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.defragment.moves import Relocation, place_elsewhere
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.nominations import Placement, placement_of
+from gpufleet.engine.preempt.by_node import ByNode
+from gpufleet.engine.preempt.candidates import Singles, Unit
+from gpufleet.engine.preempt.leaving import Leaving
+from gpufleet.engine.preempt.over_fleet import OverFleet
+from gpufleet.engine.preempt.proof import Placements, Proof
+from gpufleet.engine.preempt.victims import Asking
+
+
+class MovesFor(NamedTuple):
+    """Who moves where, and where the workload goes then, once those who ``leave`` anyway have left too."""
+
+    relocations: tuple[Relocation, ...]
+    placements: Placements
+    leave: tuple[int, ...]
+
+
+class Elsewhere:
+    """Asks whether all who left fit somewhere, and remembers where."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        self.places: dict[int, Placement] = {}
+
+    def has_room(self, rows: list[int]) -> bool:
+        """True if these pods, which a trial released, have a place each in what that trial left free."""
+        with self.books.trial() as trial:
+            targets = place_elsewhere(self.books, trial, rows) or {}
+            self.places = {row: placement_of(self.books, row) for row in targets}
+        return len(self.places) == len(rows)
+
+
+def moves_for(asking: Asking, books: Books, units: list[Unit], moves_max: int) -> MovesFor | None:
+    """Few moves among these units that let the workload start; None if none are found.
+
+    No move of them can be left out. Changes nothing.
+    """
+    leaving, elsewhere = Leaving(books), Elsewhere(books)
+    proof = Proof(asking, books, leaving)
+    proof.is_just = elsewhere.has_room
+    rows: tuple[int, ...] | None = None
+    if asking.members is None and not proof.is_tied:
+        short = leaving.left.shortage(int(books.store.tables.pods[layout.POD_SHAPE, asking.row]))
+        on_one_node = ByNode(proof, books, leaving, short, singles(units)).find()
+        rows = None if on_one_node is None else on_one_node.rows
+    going = leaving.rows.tolist()
+    if rows is None:
+        over_fleet = OverFleet(proof, books, going).find(units)
+        rows = None if over_fleet is None else tuple(row for unit in over_fleet[0] for row in unit.rows)
+    if rows is None or len(rows) > moves_max:
+        return None
+    for leave in ((), tuple(going)) if going else ((),):
+        placements = proof.fits_without([*leave, *rows])
+        if placements:
+            lost = {unit.rows[0]: unit.lost for unit in units}
+            found = (Relocation(row, place, lost[row]) for row, place in elsewhere.places.items())
+            return MovesFor(tuple(found), placements, leave)
+    return None
+
+
+def singles(units: list[Unit]) -> Singles:
+    """The same as columns, none of them dearer than another by priority or right."""
+    rows = np.array([unit.rows[0] for unit in units], np.int64)
+    lost = np.array([unit.lost for unit in units], np.int64)
+    nothing = np.zeros_like(rows)
+    return Singles(rows, nothing, lost, nothing, nothing)

@@ -1,7 +1,0 @@
-"""Moving running pods so that what is free lies together.
-
-A move is the end of a pod whose controller makes another one, which then runs elsewhere. Every move is tried
-on the journal first: the pod is taken off its node and placed again, before anybody is told anything.
-``consolidation`` looks for moves that make larger gaps; ``for_workload`` for those that let one waiting
-workload start.
-"""

@@ -1,7 +1,0 @@
-"""Learning what work is typical, and what that makes of idle GPUs.
-
-``mix`` counts what arrives. ``study`` turns the mix and the state of the fleet into a
-``lesson.Lesson``: ``remainder_value`` says what a part of a GPU is worth, ``host_curve`` how much
-CPU and memory idle GPUs need, ``model_price`` what each model is worth, ``whole_slots`` where room
-for several GPUs becomes scarce. Floats are fine here: a lesson is rounded before it is used.
-"""

@@ -1,0 +1,356 @@
+"""Everything the engine knows, in one place that intake and cycle share.
+
+``intake`` changes it by events, ``cycle`` by decisions. The parts keep themselves consistent;
+what runs across several of them (a pod leaves its line, its gang and its node) is here.
+"""
+
+import heapq
+from collections.abc import Iterable
+
+from gpufleet.engine.admit.future import FutureQuota
+from gpufleet.engine.admit.gate import Gate
+from gpufleet.engine.admit.past_use import PastUse
+from gpufleet.engine.admit.queue_book import QueueBook
+from gpufleet.engine.admit.turns import Turns
+from gpufleet.engine.admit.waiting import Line, LineKey, WaitingRoom, run_time_class
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.arrays.standing import PLACED_IN_STEP, Marks
+from gpufleet.engine.arrays.tables import (
+    TableStore,
+)
+from gpufleet.engine.learn.run_times import LearnedRunTimes, stem
+from gpufleet.engine.lifecycle.budgets import Budgets
+from gpufleet.engine.lifecycle.departures import Departures
+from gpufleet.engine.lifecycle.eviction_lineage import Takings
+from gpufleet.engine.place.choose.policy_state import PolicyState
+from gpufleet.engine.place.choose.related_places import RelatedPlaces
+from gpufleet.engine.place.choose.trial import Trial
+from gpufleet.engine.place.gangs.gang_places import GangPlaces
+from gpufleet.engine.place.gangs.gangs import Gangs
+from gpufleet.engine.place.relations.neighbours import Neighbours
+from gpufleet.engine.policy import Policy
+from gpufleet.engine.state.domains import Domains
+from gpufleet.engine.state.fleet import Fleet
+from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.pods import PodBook
+from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import GangName, PodUid, QueueName
+
+BACKOFF_FIRST_US = 1_000_000
+BACKOFF_MOST_US = 60_000_000
+SURPLUS_FROM_US = 1 << 61
+"""Later than any engine time: work of one priority goes by age, and what gangs would like besides their
+minimum goes after all of it.
+"""
+
+
+class Books:
+    """The fleet, the pods, who waits, and the policy."""
+
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self.store = TableStore()
+        self.fleet = Fleet(self.store)
+        self.shapes = ShapeBook(self.store, self.fleet)
+        self.pods = PodBook(self.store, self.fleet, self.shapes)
+        self.queues = QueueBook(self.store, self.fleet, self.shapes, self.pods)
+        self.domains = Domains(self.fleet)
+        self.waiting = WaitingRoom()
+        self.policy = PolicyState(policy, seed, self.fleet)
+        self.neighbours = Neighbours(self.store, self.fleet, self.shapes, self.pods)
+        self.gate = Gate(self.store, self.fleet, self.shapes, self.queues)
+        self.gate.sequence_of = self.sequence_of
+        self.gate.created_of = self.created_of
+        self.gate.members_of = self.members_of
+        self.future_quota = FutureQuota(self.store, self.pods, self.gate)
+        self.related = RelatedPlaces(
+            self.store, self.shapes, self.pods, self.policy, self.neighbours, self.gate
+        )
+        places = GangPlaces(self.store, self.shapes, self.pods, self.domains, self.neighbours)
+        self.gangs = Gangs(places, self.gate)
+        self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
+        self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
+        self.departures = Departures(self.pods)
+        self.budgets = Budgets()
+        self.learned = LearnedRunTimes()
+        self.takings = Takings()
+        self.stand_ins: dict[int, None] = {}
+        self.room_freed = False
+        self.prospects = 0
+        self.steps = 0
+        self.placed_in_step = Marks(self.pods.standing, PLACED_IN_STEP)
+        self.sequence_by_row: dict[int, int] = {}
+        self._short_gangs: dict[GangName, None] = {}
+        self._unknown_gangs: dict[GangName, None] = {}
+        self._backoff: list[tuple[int, int, int]] = []
+        self._refusals_by_uid: dict[PodUid, int] = {}
+
+    def trial(self) -> Trial:
+        """A trial on the state as it is."""
+        return Trial(self.store, self.shapes, self.pods, self.policy, self.related)
+
+    def set_apart_late(self, line: Line) -> None:
+        """The first pod of a line came when its queue was draining, those behind it perhaps before."""
+        self.waiting.move_first(line, line.key._replace(late=True))
+
+    def set_apart_refused(self, line: Line) -> None:
+        """The namespace of the first pod of a line may not use its queue; those behind it perhaps may."""
+        namespace = self.pods.pod_at(line.waiting[0][2]).namespace
+        self.waiting.move_first(line, line.key._replace(refused=namespace))
+
+    def members_of(self, row: int) -> Iterable[int]:
+        """The pods that start together with one that waits, itself among them."""
+        gang = self.pods.pod_at(row).gang
+        members = None if gang is None else self.gangs.by_name.get(gang)
+        return (row,) if members is None else (row, *members.waiting)
+
+    def keep_out(self, line: Line, row: int, *, lacks_room: bool = False) -> None:
+        """A line of pods waits for quota, and, if it lacks that too, for room."""
+        # In a draining queue, who came late holds back nobody who was there before; and in no queue do those
+        # who may not use it hold back those who may.
+        holds_back = not (line.key.late or line.key.refused)
+        self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
+        asked = self.gate.asked(row)
+        protected = self.gate.protected_part(row, asked)
+        self.waiting.kept_out.put(line.key, self.queues.queue_row(row), asked, protected)
+
+    def keep_gang_out(self, line: Line, members: Members, *, lacks_room: bool) -> None:
+        """A gang waits for quota, and, if it may lack that too, for room."""
+        rows, asked, protected = self._asked_by_gang(members)
+        holds_back = members.missing > 0 and not self.gate.is_in_nobodys_way(rows[0])
+        self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
+        self.waiting.kept_out.put(line.key, self.queues.queue_row(rows[0]), asked, protected)
+
+    def gang_lacks_quota(self, members: Members) -> bool:
+        """True if its queue has less left than the members that a gang lacks need at least."""
+        rows, asked, protected = self._asked_by_gang(members)
+        return self.gate.is_short(self.queues.queue_row(rows[0]), asked, protected)
+
+    def _asked_by_gang(self, members: Members) -> tuple[list[int], Int64Array, Int64Array]:
+        """(The members that wait, the least that those it lacks are charged, and that for protected work)."""
+        rows, count = list(members.waiting), max(1, members.missing)
+        return rows, self.gate.asked_together(rows, count), self.gate.protected_together(rows, count)
+
+    def enqueue(self, row: int) -> None:
+        """A pod takes its turn, alone or with its gang."""
+        pod = self.pods.pod_at(row)
+        self.assign_queue(row)
+        if pod.gang is not None:
+            self.gangs.members(pod.gang).wait(row, pod.role)
+            self.regard_gang(pod.gang)
+            return
+        self.waiting.put(self.line_of(row), row, pod.created_at_us, self.sequence_by_row[row])
+
+    def queue_of(self, row: int) -> QueueName:
+        """The queue of a pod: where it is charged if it has a place, else the one that it names."""
+        charged = self.queues.queue_row(row)
+        if charged != layout.NOT_SET and self.pods.node_row(row) is not None:
+            return self.queues.tree.name_at(charged)
+        return self.named_queue(row)
+
+    def named_queue(self, row: int) -> QueueName:
+        """The queue that a pod names; that of its gang holds for its members."""
+        pod = self.pods.pod_at(row)
+        members = None if pod.gang is None else self.gangs.by_name.get(pod.gang)
+        return pod.queue if members is None or members.gang is None else members.gang.queue
+
+    def sequence_of(self, row: int) -> int:
+        """When a pod came, or its gang: the number of the arrival. What has started was there before."""
+        pod = self.pods.pod_at(row)
+        if pod.gang is None:
+            return self.sequence_by_row[row]
+        members = self.gangs.members(pod.gang)
+        return 0 if members.started else members.sequence or self.waiting.last_sequence + 1
+
+    def created_of(self, row: int) -> int:
+        """When a pod was made, or its gang. What has started was there before."""
+        pod = self.pods.pod_at(row)
+        members = None if pod.gang is None else self.gangs.members(pod.gang)
+        if members is None or members.gang is None:
+            return pod.created_at_us
+        return 0 if members.started else members.gang.created_at_us
+
+    def assign_queue(self, row: int) -> None:
+        """A pod is charged to its queue, if any queue is described."""
+        if self.queues.is_active:
+            self.queues.assign(row, self.named_queue(row))
+
+    def line_of(self, row: int) -> LineKey:
+        """The line in which a pod without a gang waits, or would wait.
+
+        That of its shape, or, where pods that look like it were set apart, theirs.
+        """
+        pod = self.pods.pod_at(row)
+        shape = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        key = LineKey(pod.queue, pod.priority, shape, preempts=pod.preempts, protected=not pod.preemptible)
+        if pod.run_time_us is not None or pod.run_time_max_us is not None or pod.interruptible:
+            key = key._replace(run_time_class=run_time_class(pod))
+        if self.learned.queues and self.learned.learns(pod.queue, pod):
+            key = key._replace(template=stem(pod.name or pod.uid))
+        if self.neighbours.is_active:
+            apart = key._replace(apart=self.neighbours.looks(row))
+            if apart in self.waiting.lines:
+                return apart
+        return key
+
+    def set_apart(self, line: Line) -> None:
+        """The first pod of a line is kept out by others' anti-affinity alone, which does not hold for
+        those behind it that look different: it waits in a line of its own kind.
+        """
+        looks = self.neighbours.looks(line.waiting[0][2])
+        self.waiting.move_first(line, line.key._replace(apart=looks))
+
+    def regard_gang(self, name: GangName) -> None:
+        """A gang's members changed: if enough of them wait it takes (or takes again) its turn."""
+        members = self.gangs.members(name)
+        gang = members.gang
+        if members.nominated:
+            if gang is not None:
+                self.withdraw_gang(gang)
+            return
+        if gang is None:
+            if members.waiting and not members.told_unknown:
+                self._unknown_gangs[name] = None
+            return
+        if not members.ready:
+            self.withdraw_gang(gang)
+            if members.waiting and not members.told_short:
+                self._short_gangs[name] = None
+            return
+        key = gang_key(gang)
+        if key in self.waiting.lines:
+            self.give_turn(members, self.waiting.lines[key])
+            self.waiting.wake(key)
+            return
+        if members.sequence == 0:
+            members.sequence = self.waiting.next_sequence()
+        self.waiting.put(key, -members.sequence, turn_us(members, gang), members.sequence)
+
+    def give_turn(self, members: Members, line: Line) -> None:
+        """A gang stands in its line by its age while it lacks members, and behind all that do after that."""
+        if members.gang is not None and self.waiting.trim(line):
+            self.waiting.retime(line, turn_us(members, members.gang))
+
+    def take_short_gangs(self) -> list[Members]:
+        """Gangs of which too few members have come and that have not been told so yet."""
+        if not self._short_gangs:
+            return []
+        short = [self.gangs.members(name) for name in self._short_gangs if name in self.gangs.by_name]
+        self._short_gangs.clear()
+        return [
+            members for members in short if members.waiting and not members.nominated and not members.ready
+        ]
+
+    def take_unknown_gangs(self) -> list[tuple[GangName, Members]]:
+        """Gangs that pods name and nobody has described, and of which that was not told yet."""
+        if not self._unknown_gangs:
+            return []
+        unknown = [
+            (name, self.gangs.by_name[name]) for name in self._unknown_gangs if name in self.gangs.by_name
+        ]
+        self._unknown_gangs.clear()
+        return [(name, members) for name, members in unknown if members.gang is None and members.waiting]
+
+    def withdraw_gang(self, gang: Gang) -> None:
+        """A gang leaves its line: it changed, ended, lacks members, or wants no more."""
+        members = self.gangs.members(gang.name)
+        if members.sequence == 0:
+            return
+        self.waiting.withdraw(-members.sequence)
+
+    def placed(self, row: int) -> None:
+        """A pod no longer waits: it has a place."""
+        pod = self.pods.pod_at(row)
+        self.assign_queue(row)
+        self.prospects += 1
+        if pod.leaving:
+            self.departures.is_told(pod.uid)
+        self.waiting.take_out(row)
+        if pod.gang is not None:
+            members = self.gangs.members(pod.gang)
+            members.place(row, pod.role)
+        self.neighbours.settled(row)
+
+    def nominated(self, row: int) -> None:
+        """A pod no longer waits for its turn: a place is kept for it."""
+        pod = self.pods.pod_at(row)
+        self.waiting.take_out(row)
+        if pod.gang is not None:
+            self.gangs.members(pod.gang).nominate(row)
+
+    def lost_nomination(self, row: int) -> None:
+        """No place is kept for a pod any more."""
+        if row in self.stand_ins:
+            return
+        gang = self.pods.pod_at(row).gang
+        if gang is not None:
+            self.gangs.members(gang).nominated.pop(row, None)
+        self.enqueue(row)
+
+    def unplaced(self, row: int) -> None:
+        """A pod lost its place, for its gang too."""
+        pod = self.pods.pod_at(row)
+        self.room_freed = True
+        if pod.gang is not None:
+            self.gangs.members(pod.gang).displace(row)
+            self.regard_gang(pod.gang)
+            self.gangs.drop_if_empty(pod.gang)
+
+    def leave(self, row: int) -> None:
+        """A pod goes for good: out of its line and its gang."""
+        pod = self.pods.pod_at(row)
+        if self.pods.node_row(row) is not None:
+            self.room_freed = True
+        elif self.neighbours.is_active and self.pods.is_on_lost_node(pod.uid):
+            # Nothing of the fleet, but perhaps a claim.
+            self.room_freed = True
+        self.withdraw(row)
+        self.sequence_by_row.pop(row, None)
+        self._refusals_by_uid.pop(pod.uid, None)
+
+    def withdraw(self, row: int) -> None:
+        """A pod leaves its line and its gang."""
+        pod = self.pods.pod_at(row)
+        self.waiting.withdraw(row)
+        if pod.gang is None:
+            return
+        members = self.gangs.members(pod.gang)
+        members.waiting.pop(row, None)
+        members.displace(row)
+        self.regard_gang(pod.gang)
+        self.gangs.drop_if_empty(pod.gang)
+
+    def back_off(self, row: int, at_us: int) -> int:
+        """A pod pauses, longer each time; when it may go on."""
+        uid = self.pods.pod_at(row).uid
+        refusals = self._refusals_by_uid.get(uid, 0)
+        self._refusals_by_uid[uid] = refusals + 1
+        due_us = at_us + min(BACKOFF_MOST_US, BACKOFF_FIRST_US << min(refusals, 10))
+        heapq.heappush(self._backoff, (due_us, self.sequence_by_row[row], row))
+        return due_us
+
+    def end_backoff(self, at_us: int) -> None:
+        """Pods whose pause is over wait again."""
+        while self._backoff and self._backoff[0][0] <= at_us:
+            _, sequence, row = heapq.heappop(self._backoff)
+            if self.sequence_by_row.get(row) != sequence:
+                continue
+            if self.pods.state(row) is PodState.BACKOFF:
+                self.pods.mark(row, PodState.WAITING)
+                self.enqueue(row)
+
+    def next_backoff_us(self) -> int | None:
+        """When the first pause ends."""
+        return self._backoff[0][0] if self._backoff else None
+
+
+def gang_key(gang: Gang) -> LineKey:
+    """The line in which a gang stands."""
+    return LineKey(gang.queue, gang.priority, layout.NOT_SET, gang.name)
+
+
+def turn_us(members: Members, gang: Gang) -> int:
+    """The age by which a gang takes its turn: its own; behind everybody's for members beyond its minimum."""
+    return gang.created_at_us if members.missing else SURPLUS_FROM_US + gang.created_at_us

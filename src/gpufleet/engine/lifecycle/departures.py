@@ -1,0 +1,188 @@
+"""Who is leaving, and who waits for whom.
+
+A pod that was told to end holds what it has until it is gone: its booking stays, whoever told it. Who
+needs its room is *nominated*: booked there in addition, so that the node counts as over-committed and
+nobody else is placed into that room. Nothing here touches a booking; ``nominations`` does. What kernels
+ask is noted by row too (``standing``).
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gpufleet.engine.arrays.standing import AWAITED_BY, LEAVING, NOBODY, NOMINATION, REFUSED
+from gpufleet.engine.state.pods import PodBook
+from gpufleet.model.identifiers import GangName, PodUid
+
+Key = TypeVar("Key")
+
+
+@dataclass(slots=True)
+class Nomination:
+    """A workload with places that others still leave.
+
+    ``rows`` are its pods, ``waits_for`` the departing pods without whom it fits. ``elsewhere`` are those
+    among them that hold nothing where it was placed, but something else that it needs, such as quota.
+    ``alike`` is what it shares with single pods of the same needs, None for a gang. ``reserved``: those it
+    waits for were not told to end (``reservations``).
+    """
+
+    number: int
+    rows: tuple[int, ...]
+    gang: GangName | None
+    alike: int | None
+    waits_for: dict[PodUid, None]
+    elsewhere: dict[PodUid, None]
+    reserved: bool = False
+
+
+class Departures:
+    """Pods that end, and the nominations that wait for them.
+
+    ``changes`` counts evictions, nominations, and whatever else happens to them: one each.
+    """
+
+    def __init__(self, pods: PodBook) -> None:
+        self.pods = pods
+        self.told: dict[PodUid, None] = {}
+        self.evicted: dict[PodUid, None] = {}
+        self.refused_until_us: dict[PodUid, int] = {}
+        self.nominations: dict[int, Nomination] = {}
+        self.by_row: dict[int, Nomination] = {}
+        self.by_needs: dict[int, dict[int, None]] = {}
+        self.unsettled: dict[int, None] = {}
+        self._by_departing: dict[PodUid, dict[int, None]] = {}
+        self._number = 0
+        self.changes = 0
+
+    def is_departing(self, uid: PodUid) -> bool:
+        """True if the pod was told to end, by us or by others."""
+        return uid in self.told or uid in self.evicted
+
+    def departing(self) -> list[PodUid]:
+        """Everybody who was told to end, in the order in which that was heard."""
+        return list(self.told | self.evicted)
+
+    def evict(self, uid: PodUid) -> None:
+        """We tell a pod to end."""
+        self.changes += 1
+        self.evicted[uid] = None
+        self._note(uid, LEAVING, 1)
+
+    def is_told(self, uid: PodUid) -> None:
+        """A pod ends: the shell says so."""
+        self.changes += 1
+        self.told[uid] = None
+        self.evicted.pop(uid, None)
+        self.refused_until_us.pop(uid, None)
+        self._note(uid, LEAVING, 1)
+        self._note(uid, REFUSED, 0)
+
+    def stays(self, uid: PodUid) -> None:
+        """A pod that was said to end does not."""
+        self.changes += 1
+        self.told.pop(uid, None)
+        self.evicted.pop(uid, None)
+        self._note(uid, LEAVING, 0)
+
+    def refuse(self, uid: PodUid, until_us: int) -> None:
+        """An eviction of ours was refused, and is not to be asked for again before ``until_us``."""
+        self.changes += 1
+        self.evicted.pop(uid, None)
+        self.refused_until_us[uid] = until_us
+        self._note(uid, LEAVING, int(uid in self.told))
+        self._note(uid, REFUSED, 1)
+
+    def end_refusals(self, at_us: int) -> bool:
+        """Forget refusals that no longer hold; True if there were any."""
+        if not self.refused_until_us:
+            return False
+        self.changes += 1
+        over = [uid for uid, until_us in self.refused_until_us.items() if until_us <= at_us]
+        for uid in over:
+            del self.refused_until_us[uid]
+            self._note(uid, REFUSED, 0)
+        return bool(over)
+
+    def nominate(
+        self,
+        rows: tuple[int, ...],
+        gang: GangName | None,
+        alike: int | None,
+        waits_for: tuple[PodUid, ...],
+        elsewhere: tuple[PodUid, ...],
+        *,
+        reserved: bool = False,
+    ) -> Nomination:
+        """A workload waits for these pods to go."""
+        self.changes += 1
+        self._number += 1
+        number = self._number
+        nomination = Nomination(
+            number, rows, gang, alike, dict.fromkeys(waits_for), dict.fromkeys(elsewhere), reserved
+        )
+        self.nominations[number] = nomination
+        self.by_row.update(dict.fromkeys(rows, nomination))
+        if alike is not None:
+            self.by_needs.setdefault(alike, {})[number] = None
+        for row in rows:
+            self.pods.standing.cells[NOMINATION, row] = number
+        for uid in waits_for:
+            self._by_departing.setdefault(uid, {})[number] = None
+            self._note_who_waits(uid)
+        return nomination
+
+    def end(self, nomination: Nomination) -> None:
+        """A workload is bound, or waits for nobody any more."""
+        self.changes += 1
+        del self.nominations[nomination.number]
+        self.unsettled.pop(nomination.number, None)
+        for row in nomination.rows:
+            del self.by_row[row]
+            self.pods.standing.cells[NOMINATION, row] = NOBODY
+        if nomination.alike is not None:
+            _take_out(self.by_needs, nomination.alike, nomination.number)
+        for uid in nomination.waits_for:
+            _take_out(self._by_departing, uid, nomination.number)
+            self._note_who_waits(uid)
+
+    def wait_also(self, nomination: Nomination, uid: PodUid) -> None:
+        """A nomination waits for one more pod."""
+        self.changes += 1
+        nomination.waits_for[uid] = None
+        self._by_departing.setdefault(uid, {})[nomination.number] = None
+        self._note_who_waits(uid)
+
+    def waiting_for(self, uid: PodUid) -> list[Nomination]:
+        """The nominations that wait for a pod."""
+        return [self.nominations[number] for number in self._by_departing.get(uid, ())]
+
+    def gone(self, uid: PodUid) -> None:
+        """A pod holds nothing any more, wherever it was."""
+        self.changes += 1
+        for nomination in self.waiting_for(uid):
+            del nomination.waits_for[uid]
+            nomination.elsewhere.pop(uid, None)
+            self.unsettled[nomination.number] = None
+        self._by_departing.pop(uid, None)
+        self.told.pop(uid, None)
+        self.evicted.pop(uid, None)
+        self.refused_until_us.pop(uid, None)
+        self._note_who_waits(uid)
+        self._note(uid, LEAVING, 0)
+        self._note(uid, REFUSED, 0)
+
+    def _note_who_waits(self, uid: PodUid) -> None:
+        """Numbers rise, and each stands in the order of its coming: the first one is the smallest."""
+        self._note(uid, AWAITED_BY, next(iter(self._by_departing.get(uid, ())), NOBODY))
+
+    def _note(self, uid: PodUid, column: int, value: int) -> None:
+        row = self.pods.row_by_uid.get(uid)
+        if row is not None:
+            self.pods.standing.cells[column, row] = value
+
+
+def _take_out(groups: dict[Key, dict[int, None]], key: Key, number: int) -> None:
+    """Take a number out of its group, and the group away with its last one."""
+    del groups[key][number]
+    if not groups[key]:
+        del groups[key]

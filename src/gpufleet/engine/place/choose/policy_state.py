@@ -1,0 +1,225 @@
+"""A policy in use: its arrays, kept in step with what it was told and what it learned.
+
+``books`` tells it what arrives and what changes; the arrays go to every scoring kernel.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.handle import Handle
+from gpufleet.engine.arrays.layout import DEVICES_A_NODE_MAX
+from gpufleet.engine.errors import EventError
+from gpufleet.engine.learn.lesson_change import says_something_new, with_marks_of
+from gpufleet.engine.learn.mix import Mix
+from gpufleet.engine.learn.study import LESSON_GAP_ARRIVALS, next_lesson_at, study
+from gpufleet.engine.lesson import (
+    CURVE_STEPS,
+    FULL_SHARE,
+    NEVER,
+    ONE_GPU,
+    ONE_PRICE,
+    PRICE_MOST,
+    SLOT_KINDS,
+    SLOT_LEVELS,
+    SPAN_MOST,
+    Lesson,
+)
+from gpufleet.engine.place.score import policy_tables
+from gpufleet.engine.place.score.fragmentation import grade_thresholds
+from gpufleet.engine.place.score.policy_tables import empty_policy_tables
+from gpufleet.engine.place.score.worth import lesson_is_due_by_handle
+from gpufleet.engine.place.score.worth_tables import (
+    WORTH_COLUMNS,
+    WORTH_FREE_HIGH,
+    WORTH_FREE_LOW,
+    WORTH_STALE,
+    WorthTables,
+    untaught,
+)
+from gpufleet.engine.policy import Policy
+from gpufleet.engine.state.fleet import Fleet
+from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.identifiers import GpuModelName
+from gpufleet.model.shape import Shape
+
+
+class PolicyState:
+    """Holds the arrays of one policy for one fleet."""
+
+    def __init__(self, policy: Policy, seed: int, fleet: Fleet) -> None:
+        self.policy = policy
+        self.fleet = fleet
+        self.mix = Mix()
+        self._handle = Handle()
+        self._lesson: Lesson | None = None
+        self.tables = empty_policy_tables()
+        self._next_lesson_at = next_lesson_at(0)
+        self._quiet_until = self._next_lesson_at
+        options = self.tables.options
+        options[policy_tables.OPTION_NODE_CHOICE] = int(policy.node_choice)
+        options[policy_tables.OPTION_SHARE_CHOICE] = int(policy.share_choice)
+        options[policy_tables.OPTION_WHOLE_CHOICE] = int(policy.whole_choice)
+        options[policy_tables.OPTION_SEED] = seed
+        for function, weight in policy.weights.items():
+            self.tables.weights[int(function)] = weight
+
+    @property
+    def handle(self) -> Int64Array:
+        """The policy as a kernel's argument."""
+        return self._handle.of(self.tables)
+
+    def set_target(self, entries: tuple[tuple[Shape, int], ...]) -> None:
+        """Measure fragmentation against these shapes, each with its count.
+
+        Those that want the same part of a GPU stand side by side (``scoring.fragmentation``).
+        """
+        entries = tuple(sorted(entries, key=lambda entry: entry[0].gpu.gpu_milli))
+        codes = [[self.fleet.model_code(model) for model in shape.gpu.models] for shape, _ in entries]
+        target = np.zeros((policy_tables.TARGET_COLUMNS, len(entries)), np.int64)
+        models = np.zeros((len(entries), max(8, len(self.fleet.model_codes))), np.bool_)
+        for entry, (shape, count) in enumerate(entries):
+            target[policy_tables.TARGET_CPU_MILLI, entry] = shape.resources.cpu_milli
+            target[policy_tables.TARGET_GPU_COUNT, entry] = shape.gpu.count
+            target[policy_tables.TARGET_GPU_MILLI, entry] = shape.gpu.gpu_milli
+            target[policy_tables.TARGET_WEIGHT, entry] = count
+            target[policy_tables.TARGET_ANY_MODEL, entry] = int(not codes[entry])
+            models[entry, codes[entry]] = True
+        total = int(target[policy_tables.TARGET_WEIGHT].sum())
+        self.tables = self.tables._replace(
+            target=target, target_models=models, grades=grade_thresholds(total)
+        )
+
+    def fleet_changed(self) -> None:
+        """Nodes came, went or changed: every table with a row a node or a model keeps up."""
+        worth = self.tables.worth
+        node_rows = len(self.fleet.store.tables.changed_at)
+        if worth.of_node.shape[1] < node_rows:
+            self._replace_worth(of_node=np.zeros((WORTH_COLUMNS, node_rows), np.int64))
+        models = len(self.fleet.model_codes)
+        if len(worth.price) < models:
+            known = len(worth.price)
+            price, free = self._by_model({}, ONE_PRICE), self._by_model({}, 0)
+            low = self._by_model({}, layout.NOT_SET)
+            price[:known], low[:known] = worth.price, worth.model_low
+            self._replace_worth(price=price, model_low=low, model_free=free)
+        if self.tables.target_models.shape[1] < models:
+            grown = np.zeros((len(self.tables.target_models), 2 * models), np.bool_)
+            grown[:, : self.tables.target_models.shape[1]] = self.tables.target_models
+            self.tables = self.tables._replace(target_models=grown)
+
+    def _replace_worth(self, **arrays: Int64Array) -> None:
+        worth = self.tables.worth._replace(**arrays)
+        worth.state[WORTH_STALE] = 1
+        self.tables = self.tables._replace(worth=worth)
+
+    def arrived(self, shape: Shape) -> None:
+        """A pod of this shape arrived."""
+        if self.policy.learns:
+            self.mix.arrived(shape)
+
+    def lesson_is_due(self) -> bool:
+        """True if enough arrived, or the fleet changed enough, since the last lesson."""
+        if not self.policy.learns or not self.mix.arrivals:
+            return False
+        if self.mix.arrivals >= self._next_lesson_at:
+            return True
+        if self.mix.arrivals < self._quiet_until:
+            return False
+        return lesson_is_due_by_handle(self.fleet.store.handle, self.handle)
+
+    def study(self) -> Lesson | None:
+        """A lesson from the mix so far and the fleet as it is."""
+        return study(self.mix, self.fleet)
+
+    def take_lesson(self, lesson: Lesson | None) -> bool:
+        """Value nodes by this lesson from now on; None teaches nothing. False if no score changes."""
+        if lesson is not None:
+            check(lesson)
+        self._next_lesson_at = next_lesson_at(self.mix.arrivals)
+        self._quiet_until = self.mix.arrivals + LESSON_GAP_ARRIVALS
+        if lesson is None:
+            return False
+        known, new = self._lesson, True
+        if known is not None:
+            new = says_something_new(known, lesson)
+            lesson = lesson if new else with_marks_of(known, lesson)
+        self._lesson = lesson
+        worth = untaught()._replace(of_node=self.tables.worth.of_node)
+        worth.value[:] = lesson.value_by_milli
+        for row, curve in enumerate((lesson.cpu, lesson.memory)):
+            worth.spans[row] = curve.span
+            worth.curves[row] = curve.shares
+        worth.state[WORTH_FREE_LOW] = lesson.free_low_milli
+        worth.state[WORTH_FREE_HIGH] = lesson.free_high_milli
+        write_slots(worth, lesson)
+        worth = worth._replace(
+            price=self._by_model(lesson.price_by_model, ONE_PRICE),
+            model_low=self._by_model(lesson.model_low_milli, layout.NOT_SET),
+            model_free=self._by_model({}, 0),
+        )
+        self.tables = self.tables._replace(worth=worth)
+        return new
+
+    def _by_model(self, amounts: dict[GpuModelName, int], otherwise: int) -> Int64Array:
+        """Amounts as an array by model code."""
+        column = np.full(max(8, 2 * len(self.fleet.model_codes)), otherwise, np.int64)
+        for model, amount in amounts.items():
+            if model in self.fleet.model_codes:
+                column[self.fleet.model_codes[model]] = amount
+        return column
+
+
+def write_slots(worth: WorthTables, lesson: Lesson) -> None:
+    """The slots of a lesson as arrays: a bonus counts from the level on that it belongs to."""
+    for kind, slot in enumerate(lesson.slots):
+        worth.slot_gpus[kind] = slot.gpus
+        for level, need in enumerate(slot.levels):
+            worth.slot_needs[kind, level] = (need.cpu_milli, need.memory_mib)
+            worth.slot_bonus[kind, level + 1 :] = need.bonus
+            worth.slots_low[kind, level] = need.low
+
+
+def check(lesson: Lesson) -> None:
+    """Refuse a lesson whose tables have not the size that the kernels read, or whose numbers they
+    could not multiply in 64 bits.
+    """
+    sizes = {
+        "value_by_milli": (len(lesson.value_by_milli), WHOLE_GPU_MILLI + 1),
+        "cpu.shares": (len(lesson.cpu.shares), CURVE_STEPS + 1),
+        "memory.shares": (len(lesson.memory.shares), CURVE_STEPS + 1),
+    }
+    for field, (found, wanted) in sizes.items():
+        if found != wanted:
+            raise EventError("a table of the wrong length", field=field, value=found, expected=str(wanted))
+    levels = max((len(slot.levels) for slot in lesson.slots), default=0)
+    if len(lesson.slots) > SLOT_KINDS or levels > SLOT_LEVELS:
+        raise EventError(
+            "too many kinds or levels of slots",
+            field="slots",
+            value=levels,
+            expected=f"at most {SLOT_KINDS} kinds of {SLOT_LEVELS} levels",
+        )
+    slot_levels = [(slot, level) for slot in lesson.slots for level in slot.levels]
+    amounts: list[tuple[str, Iterable[int], int, int]] = [
+        ("value_by_milli", lesson.value_by_milli, 0, ONE_GPU),
+        ("cpu.span", [lesson.cpu.span], 1, SPAN_MOST),
+        ("cpu.shares", lesson.cpu.shares, 0, FULL_SHARE),
+        ("memory.span", [lesson.memory.span], 1, SPAN_MOST),
+        ("memory.shares", lesson.memory.shares, 0, FULL_SHARE),
+        ("price_by_model", lesson.price_by_model.values(), 0, PRICE_MOST),
+        ("slots.gpus", [slot.gpus for slot in lesson.slots], 1, DEVICES_A_NODE_MAX),
+        ("slots.levels.cpu_milli", [level.cpu_milli for _, level in slot_levels], 0, NEVER),
+        ("slots.levels.memory_mib", [level.memory_mib for _, level in slot_levels], 0, NEVER),
+        ("slots.levels.bonus", [level.bonus for _, level in slot_levels], 0, DEVICES_A_NODE_MAX * ONE_GPU),
+        ("slots.levels.low", [level.low for _, level in slot_levels], layout.NOT_SET, NEVER),
+        ("model_low_milli", lesson.model_low_milli.values(), layout.NOT_SET, NEVER),
+        ("free_low_milli", [lesson.free_low_milli], layout.NOT_SET, NEVER),
+        ("free_high_milli", [lesson.free_high_milli], 0, NEVER),
+    ]
+    for field, numbers, least, most in amounts:
+        for number in numbers:
+            if not least <= number <= most:
+                raise EventError("out of range", field=field, value=number, expected=f"{least} to {most}")

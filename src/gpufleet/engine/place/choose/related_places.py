@@ -1,0 +1,90 @@
+"""A place for a pod that other pods, volumes or its own preferences tie down.
+
+``relations.neighbours`` says which nodes are ruled out and how much the pod prefers the others; the
+ordinary kernels choose among the nodes it prefers most. Costs one pass over the nodes a pod.
+"""
+
+import numpy as np
+
+from gpufleet.engine.admit.gate import Gate, Narrowed
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.tables import (
+    TableStore,
+)
+from gpufleet.engine.place.choose.policy_state import PolicyState
+from gpufleet.engine.place.choose.ranking import best_node_by_handle
+from gpufleet.engine.place.choose.search import NO_NODES, place_pod_by_handle
+from gpufleet.engine.place.relations.neighbours import Neighbours
+from gpufleet.engine.state.model_order import Models
+from gpufleet.engine.state.pods import PodBook
+from gpufleet.engine.state.shapes import ShapeBook
+
+
+class RelatedPlaces:
+    """Finds places that agree with the neighbours, and keeps the neighbours informed."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        shapes: ShapeBook,
+        pods: PodBook,
+        policy: PolicyState,
+        neighbours: Neighbours,
+        gate: Gate,
+    ) -> None:
+        self.store = store
+        self.shapes = shapes
+        self.pods = pods
+        self.policy = policy
+        self.neighbours = neighbours
+        self.gate = gate
+
+    def feasible(self, row: int, within: Int64Array = NO_NODES, *, others: bool = True) -> Int64Array:
+        """The nodes that would take the pod now, ascending, among those of ``within`` if any are given.
+
+        ``others`` False leaves out the anti-affinity of pods already placed.
+        """
+        slot = self.shapes.slot(int(self.store.tables.pods[layout.POD_SHAPE, row]))
+        # Also brings the scores up to date.
+        best = best_node_by_handle(self.store.handle, self.shapes.rankings_handle, self.policy.handle, slot)
+        if best == layout.NOT_SET:
+            return NO_NODES
+        reasons = self.neighbours.reasons(row, others=others)
+        welcome = self.shapes.rankings.scores[slot, : len(reasons)] != layout.INFEASIBLE
+        welcome &= reasons == 0
+        if len(within):
+            return within[welcome[within]]
+        return np.flatnonzero(welcome).astype(np.int64)
+
+    def place(self, row: int, within: Int64Array = NO_NODES, only_models: Models = ()) -> bool:
+        """Book the pod on the best of the nodes it prefers most; False if none would take it."""
+        places = self.gate.in_order(row, within, only_models)
+        return any(self._place_where(row, narrowed) for narrowed in places)
+
+    def _place_where(self, row: int, narrowed: Narrowed) -> bool:
+        nodes = self.feasible(row, narrowed.nodes)
+        if not len(nodes):
+            return False
+        self.pods.make_journal_room(1, self.pods.pod_at(row).shape.gpu.count)
+        for candidates in self._by_preference(row, nodes):
+            node = place_pod_by_handle(
+                self.store.handle,
+                self.shapes.rankings_handle,
+                self.policy.handle,
+                narrowed.slot,
+                row,
+                candidates,
+            )
+            if node != layout.NOT_SET:
+                self.neighbours.choose_volumes(row, node)
+                self.neighbours.follow(row)
+                return True
+        return False
+
+    def _by_preference(self, row: int, nodes: Int64Array) -> list[Int64Array]:
+        """The nodes in groups that the pod prefers equally, the best group first."""
+        if not self.neighbours.prefers(row):
+            return [nodes]
+        liking = self.neighbours.preference(row, nodes)
+        return [nodes[liking == value] for value in np.unique(liking)[::-1]]

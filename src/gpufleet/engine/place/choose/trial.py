@@ -1,0 +1,167 @@
+"""Trying something on the real state, and taking it back unless it is kept.
+
+Gangs use it to place all members or none, victim searches to prove that an eviction helps. Every
+write goes through the journal, so leaving the ``with`` block without ``keep`` restores the state
+whatever was done inside. What neighbours count follows the places, there and back.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.journal import undo_by_handle
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.arrays.placing import release_all_by_handle
+from gpufleet.engine.arrays.tables import (
+    TableStore,
+)
+from gpufleet.engine.place.choose.policy_state import PolicyState
+from gpufleet.engine.place.choose.related_places import RelatedPlaces
+from gpufleet.engine.place.choose.search import NO_NODES, place_members_by_handle
+from gpufleet.engine.place.relations.unbound_claims import Choice
+from gpufleet.engine.state.model_order import Models
+from gpufleet.engine.state.pods import PodBook
+from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.model.identifiers import PodUid
+
+WAITING = int(PodState.WAITING)
+
+
+class Trial:
+    """A span of writes that is undone at its end unless ``keep`` was called.
+
+    Where ``only_models`` are set, pods that ask for GPUs get those of no other models.
+    """
+
+    def __init__(
+        self,
+        store: TableStore,
+        shapes: ShapeBook,
+        pods: PodBook,
+        policy: PolicyState,
+        related: RelatedPlaces,
+    ) -> None:
+        self.store = store
+        self.shapes = shapes
+        self.pods = pods
+        self.policy = policy
+        self.related = related
+        self.mark = 0
+        self.kept = False
+        self.only_models: Models = ()
+        self._moved: dict[int, Choice | None] = {}
+
+    def __enter__(self) -> Self:
+        self.mark = self.store.mark()
+        self.kept = False
+        self._moved.clear()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self.kept:
+            self.undo()
+
+    def keep(self) -> None:
+        """What was done stays."""
+        self.kept = True
+
+    def keep_within(self, outer: "Trial") -> None:
+        """What was done stays for as long as the trial around this one does."""
+        self.kept = True
+        outer.adopt(self._moved)
+
+    def adopt(self, moved: dict[int, Choice | None]) -> None:
+        """A trial within this one was kept: these pods moved, from where these volumes were chosen."""
+        for row, choice in moved.items():
+            self._moved.setdefault(row, choice)
+
+    def undo(self) -> None:
+        """Back to the beginning of the trial, to try something else."""
+        undo_by_handle(self.store.handle, self.mark)
+        for row, choice in self._moved.items():
+            self.related.neighbours.follow(row)
+            self.related.neighbours.choose_again(row, choice)
+        self._moved.clear()
+
+    def _follow(self, rows: Sequence[int]) -> None:
+        """The places of these pods may have changed."""
+        neighbours = self.related.neighbours
+        if neighbours.is_active:
+            for row in rows:
+                self._moved.setdefault(row, neighbours.choice_of(row))
+                neighbours.follow(row)
+
+    def release(self, uid: PodUid) -> None:
+        """See the fleet without this pod; one that holds nothing of the fleet changes nothing."""
+        self.release_all([self.pods.row_by_uid[uid]])
+
+    def release_all(self, rows: Sequence[int], *, uncharged: bool = False) -> None:
+        """The same for the pods of these rows; ``uncharged``: those that leave are charged no more."""
+        if not rows:
+            return
+        self.pods.make_journal_room(2 * len(rows), self.store.tables.pod_devices.shape[1])
+        release_all_by_handle(
+            self.store.handle,
+            np.array(rows, np.int64),
+            WAITING,
+            self.pods.standing.cells,
+            int(uncharged),
+        )
+        self._follow(rows)
+
+    def place(self, shape_row: int, rows: list[int], nodes: Int64Array = NO_NODES) -> int:
+        """Place waiting pods of one shape, on these nodes only if any are given; how many fit."""
+        count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape_row])
+        self.pods.make_journal_room(len(rows), count)
+        placed = more = self._place_next(rows, nodes)
+        if self.related.gate.is_choosy or self.shapes.shape_at(shape_row).gpu.model_order:
+            while more and placed < len(rows):
+                more = self._place_next(rows[placed:], nodes)
+                placed += more
+        self._follow(rows[:placed])
+        return placed
+
+    def _place_next(self, rows: list[int], nodes: Int64Array) -> int:
+        """Place as many as fit on the models whose turn it is, 0 if there are none left.
+
+        Who is placed may use up the quota for some devices, and the next one looks at others.
+        """
+        for narrowed in self.related.gate.in_order(rows[0], nodes, self.only_models):
+            placed = place_members_by_handle(
+                self.store.handle,
+                self.shapes.rankings_handle,
+                self.policy.handle,
+                narrowed.slot,
+                np.array(rows, np.int64),
+                narrowed.nodes,
+            )
+            if placed:
+                return placed
+        return 0
+
+    def place_related(self, row: int, nodes: Int64Array = NO_NODES) -> bool:
+        """Place one waiting pod where its neighbours allow it; False if there is no such place."""
+        placed = self.related.place(row, nodes, self.only_models)
+        if placed:
+            self._moved.setdefault(row, None)
+        return placed
+
+    def place_pod(self, uid: PodUid) -> bool:
+        """Place one waiting pod; False if it fits nowhere, or has a place already."""
+        row = self.pods.row_by_uid[uid]
+        if self.pods.node_row(row) is not None:
+            return False
+        neighbours = self.related.neighbours
+        if neighbours.is_watchful and neighbours.concerns(row):
+            return self.place_related(row)
+        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        return self.place(shape_row, [row]) == 1

@@ -1,0 +1,238 @@
+"""Gangs: starting a minimum of the members together or none (``members`` says how many that is).
+
+A gang is tried on the journal: members are placed shape by shape, the largest first, those of roles
+that are short before all others, and unless enough of them fit everything is taken back. Where they may
+go, and how they are divided among domains, is planned in ``gang_places``.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from gpufleet.engine.admit.gate import Gate
+from gpufleet.engine.admit.waiting import Looks
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.instruction import Verdict
+from gpufleet.engine.place.choose.trial import Trial
+from gpufleet.engine.place.gangs.gang_places import GangPlaces, Plan
+from gpufleet.engine.place.refusal.judging import Judging
+from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.model_order import ALL_AT_ONCE, Models, groups_of
+from gpufleet.model.identifiers import GangName
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What came of trying a gang: the rows placed, or why not.
+
+    ``placeable`` counts the members, running ones included, that could be placed at once; ``role``
+    names the role that is short of room, "" where there is none.
+    """
+
+    placed: list[int]
+    placeable: int
+    verdict: Verdict | None = None
+    role: str = ""
+
+
+@dataclass(slots=True)
+class OpenPart:
+    """A part of a plan, and how many members it may still take."""
+
+    nodes: Int64Array
+    left: int
+
+
+class Gangs:
+    """Every gang, and the trial of one."""
+
+    def __init__(
+        self,
+        places: GangPlaces,
+        gate: Gate,
+    ) -> None:
+        self.places = places
+        self.pods = places.pods
+        self.neighbours = places.neighbours
+        self.judging = Judging(places.store, places.shapes, places.neighbours, gate)
+        self.by_name: dict[GangName, Members] = {}
+
+    def members(self, name: GangName) -> Members:
+        """The members of a gang, known or not."""
+        return self.by_name.setdefault(name, Members())
+
+    def drop_if_empty(self, name: GangName) -> None:
+        """Forget a gang that is neither described nor has pods."""
+        members = self.by_name.get(name)
+        if members and members.gang is None and not members.arrived:
+            del self.by_name[name]
+
+    def attempt(
+        self, members: Members, trial: Trial, *, asked: bool = False, surplus: bool = True
+    ) -> Attempt:
+        """Place as many waiting members as fit, if with them the gang has its minimum.
+
+        Without ``surplus`` only those are placed who are missing. ``asked`` wants to know why not, also of
+        a gang that was told before.
+        """
+        by_shape = self.places.by_shape(list(members.waiting))
+        with trial:
+            best = Attempt([], len(members.placed))
+            for models in self.places.models_to_try(members):
+                trial.only_models = models
+                for plan in self.places.to_try(members, by_shape, max(1, members.missing), models):
+                    attempt = self._place_all(members, plan, trial, surplus=surplus)
+                    if attempt.placed:
+                        trial.keep()
+                        return attempt
+                    best = fuller(best, attempt)
+                    trial.undo()
+            if asked or not members.told:
+                best = self._with_reason(best, members, by_shape, trial)
+        if best.verdict is None:
+            best.verdict = self._verdict(next(iter(by_shape.values()))[0], ())
+        return best
+
+    def _with_reason(
+        self, best: Attempt, members: Members, by_shape: dict[int, list[int]], trial: Trial
+    ) -> Attempt:
+        """The attempt with a reason to tell, and of a gang that wants one model with what came of each."""
+        models_to_try = self.places.models_to_try(members)
+        if best.verdict is not None and models_to_try == ALL_AT_ONCE:
+            return best
+        by_models = {
+            models: self._as_many_as_fit(members, by_shape, trial, models) for models in models_to_try
+        }
+        if best.verdict is None:
+            for attempt in by_models.values():
+                best = fuller(best, attempt)
+        if models_to_try == ALL_AT_ONCE:
+            return best
+        row = next(iter(by_shape.values()))[0]
+        tried = [
+            msgspec.structs.replace(one, placeable=by_models[one.models].placeable)
+            for one in self.judging.tried(row, models_to_try)
+        ]
+        verdict = best.verdict or self._verdict(row, ())
+        best.verdict = msgspec.structs.replace(verdict, models_tried=tuple(tried))
+        return best
+
+    def place(self, members: Members, trial: Trial, *, surplus: bool) -> list[int]:
+        """The same inside a trial that goes on; the rows placed, none if everything was taken back.
+
+        Without ``surplus`` only those are placed who are missing. Nobody wants to know why not.
+        """
+        by_shape = self.places.by_shape(list(members.waiting))
+        for models in self.places.models_to_try(members):
+            trial.only_models = models
+            for plan in self.places.to_try(members, by_shape, max(1, members.missing), models):
+                attempt = self._place_all(members, plan, trial, surplus=surplus, judged=False)
+                if attempt.placed:
+                    return attempt.placed
+                trial.undo()
+        return []
+
+    def _as_many_as_fit(
+        self, members: Members, by_shape: dict[int, list[int]], trial: Trial, models: Models
+    ) -> Attempt:
+        """Why a gang cannot start for which no place has room by count: how many would fit, and why not
+        one more. Only done to tell its owner, because it places in vain.
+        """
+        best = Attempt([], len(members.placed))
+        trial.only_models = models
+        for plan in self.places.to_try(members, by_shape, 1, models):
+            best = fuller(best, self._place_all(members, plan, trial))
+            trial.undo()
+        best.placed = []
+        return best
+
+    def _place_all(
+        self, members: Members, plan: Plan, trial: Trial, *, surplus: bool = True, judged: bool = True
+    ) -> Attempt:
+        """Place what must be placed of each role, then as many of the rest as fit."""
+        placed: dict[int, None] = {}
+        parts = [OpenPart(nodes, most) for nodes, most in plan]
+        role_short, verdict = "", None
+        for role, count in members.missing_by_role.items():
+            rows = [row for row, of_role in members.waiting.items() if of_role == role]
+            done, refused = self._place_rows(rows, count, parts, trial, judged=judged)
+            placed.update(dict.fromkeys(done))
+            if len(done) < count:
+                role_short, verdict = role, refused
+                break
+        if not role_short:
+            rest = [row for row in members.waiting if row not in placed]
+            most = len(rest) if surplus else members.missing - len(placed)
+            done, verdict = self._place_rows(rest, most, parts, trial, judged=judged)
+            placed.update(dict.fromkeys(done))
+        placeable = len(members.placed) + len(placed)
+        if role_short or not placed or len(placed) < members.missing:
+            return Attempt([], placeable, verdict, role_short)
+        if not self.places.keeps_slices(members, placed):
+            return Attempt([], len(members.placed), verdict)
+        return Attempt(list(placed), placeable, verdict)
+
+    def _place_rows(
+        self, rows: list[int], most: int, parts: list[OpenPart], trial: Trial, *, judged: bool
+    ) -> tuple[list[int], Verdict | None]:
+        """Place up to ``most`` of these members; those that were, and why the first other one was not.
+
+        Members may wait for each other's labels, so those that did not fit are tried again as long as
+        that places more.
+        """
+        placed: list[int] = []
+        verdict: Verdict | None = None
+        by_shape = self.places.by_shape(rows)
+        while True:
+            before, verdict, refused = len(placed), None, False
+            for shape, waiting in by_shape.items():
+                fitting = self._place_alike(shape, waiting[: most - len(placed)], parts, trial)
+                placed.extend(fitting)
+                left = [row for row in waiting if row not in fitting]
+                if left and len(placed) < most and not refused:
+                    refused = True
+                    verdict = self._verdict(left[0], trial.only_models) if judged else None
+                by_shape[shape] = left
+            if not refused or len(placed) == before or not self.neighbours.is_active:
+                return placed, verdict
+
+    def _place_alike(
+        self, shape: int, rows: list[int], parts: list[OpenPart], trial: Trial
+    ) -> dict[int, None]:
+        """Place members of one shape, part by part; those that were."""
+        placed: dict[int, None] = {}
+        for part in parts:
+            waiting = [row for row in rows if row not in placed][: part.left]
+            if waiting:
+                fitting = self._place_on(shape, waiting, part.nodes, trial)
+                part.left -= len(fitting)
+                placed.update(fitting)
+        return placed
+
+    def _place_on(self, shape: int, rows: list[int], nodes: Int64Array, trial: Trial) -> dict[int, None]:
+        """Place members of one shape on these nodes; those that were."""
+        if not (self.neighbours.is_watchful and any(map(self.neighbours.concerns, rows))):
+            return dict.fromkeys(rows[: trial.place(shape, rows, nodes)])
+        placed: dict[int, None] = {}
+        refused: dict[Looks, None] = {}
+        for row in rows:
+            looks = self.neighbours.looks(row)
+            if looks not in refused:
+                if trial.place_related(row, nodes):
+                    placed[row] = None
+                else:
+                    refused[looks] = None
+        return placed
+
+    def _verdict(self, row: int, models: Models) -> Verdict:
+        return self.judging.verdict(row, self._accepted(row, models))
+
+    def _accepted(self, row: int, models: Models) -> Models:
+        """Those of the models that a member accepts, none where that does not matter for it."""
+        groups = groups_of(self.pods.pod_at(row).shape.gpu, models) if models else ()
+        return groups[0] if groups else ()
+
+
+def fuller(one: Attempt, other: Attempt) -> Attempt:
+    """The attempt that could place more, the first of equals; one without a verdict tells nothing."""
+    return other if other.placeable > one.placeable or one.verdict is None else one

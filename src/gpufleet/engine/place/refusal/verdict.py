@@ -1,0 +1,123 @@
+"""Why a shape fits nowhere: every node asked once, counted by reason, and the nearest way out.
+
+The asking is ``survey``'s, and only done after a refusal. What stands in the way (the ``hurdle``) is
+judged in ``hurdles``, the words for people are made by ``explanation``.
+"""
+
+import numpy as np
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.tables import (
+    TableStore,
+)
+from gpufleet.engine.instruction import Nearest, Verdict
+from gpufleet.engine.place.refusal.hurdles import NAMES, REASONS, bits_of, lowest
+from gpufleet.engine.place.refusal.survey import (
+    BY_NEIGHBOURS,
+    NEAREST_COLUMNS,
+    NEAREST_EQUALS,
+    NEAREST_MISSING_GPUS,
+    NEAREST_NODE,
+    SET_COLUMNS,
+    reasons_by_row,
+    survey_by_handle,
+)
+from gpufleet.engine.state.fleet import Fleet
+from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.identifiers import NodeName
+
+COLUMN_NAMES = {
+    layout.RESOURCE_CPU_MILLI: "cpu_milli",
+    layout.RESOURCE_MEMORY_BYTES: "memory_bytes",
+    layout.RESOURCE_PODS: "pods",
+    layout.RESOURCE_EPHEMERAL_STORAGE_BYTES: "ephemeral_storage_bytes",
+}
+
+
+def by_first_reason(sets: dict[int, int]) -> dict[str, int]:
+    """Nodes by the name of their lowest reason, each node once."""
+    counts = [0] * REASONS
+    for found, nodes in sets.items():
+        counts[bits_of(found)[0]] += nodes
+    return named(counts)
+
+
+def by_every_reason(sets: dict[int, int]) -> dict[str, int]:
+    """Nodes by the names of all their reasons."""
+    counts = [0] * REASONS
+    for found, nodes in sets.items():
+        for bit in bits_of(found):
+            counts[bit] += nodes
+    return named(counts)
+
+
+def named(counts: list[int]) -> dict[str, int]:
+    """Counts by bit as counts by name, without those that are 0."""
+    return {NAMES[bit]: count for bit, count in enumerate(counts) if count}
+
+
+def shortage(store: TableStore, fleet: Fleet, shape: int, node: int, missing_gpus: int) -> dict[str, int]:
+    """What is missing on one node, by name."""
+    tables = store.tables
+    short: dict[str, int] = {}
+    if missing_gpus:
+        whole = int(tables.shapes[layout.SHAPE_GPU_MILLI, shape]) == WHOLE_GPU_MILLI
+        short["gpus" if whole else "gpu_shares"] = missing_gpus
+    asked = tables.shape_resources[shape].tolist()
+    free = tables.resources_free[node].tolist()
+    names = COLUMN_NAMES | {column: name for name, column in fleet.resource_columns.items()}
+    for column, name in names.items():
+        if asked[column] > max(0, free[column]):
+            short[name] = asked[column] - free[column]
+    return short
+
+
+def barred_by(found: int) -> tuple[str, ...]:
+    """The names of what other pods have against the pod."""
+    return names_of(found & BY_NEIGHBOURS)
+
+
+def judge(store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Array) -> Verdict:
+    """Why the slot's shape fits on no node now; ``beyond_room`` has the reasons of neighbours by node
+    row, or is empty where there are none.
+    """
+    fleet = shapes.fleet
+    rows = fleet.row_count
+    found_sets = np.zeros((SET_COLUMNS, rows), np.int64)
+    near = np.zeros(NEAREST_COLUMNS, np.int64)
+    handles = (store.handle, shapes.rankings_handle)
+    known = survey_by_handle(*handles, slot, rows, beyond_room, found_sets, near)
+    sets = dict(zip(*found_sets[:, :known].tolist(), strict=True))
+    sets.pop(0, None)
+    nearest = None
+    node = int(near[NEAREST_NODE])
+    if node != layout.NOT_SET:
+        shape = int(shapes.rankings.state[slot, layout.RANKING_SHAPE])
+        nearest = Nearest(
+            node=fleet.node_at(node).name,
+            short=shortage(store, fleet, shape, node, int(near[NEAREST_MISSING_GPUS])),
+            equals=int(near[NEAREST_EQUALS]),
+            barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
+        )
+    return Verdict(
+        len(fleet.row_by_name), by_first_reason(sets), by_every_reason(sets), nearest, lowest(sets)
+    )
+
+
+def judge_each(
+    store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Array
+) -> dict[NodeName, tuple[str, ...]]:
+    """For each node the names of all reasons against it, none for a node that would take the shape now."""
+    fleet = shapes.fleet
+    found = np.zeros(fleet.row_count, np.int64)
+    reasons_by_row(store.tables, shapes.rankings, slot, beyond_room, found)
+    by_row = found.tolist()
+    names = {bits: names_of(bits) for bits in dict.fromkeys(by_row)}
+    return {name: names[by_row[row]] for name, row in fleet.row_by_name.items()}
+
+
+def names_of(found: int) -> tuple[str, ...]:
+    """The names of reasons, the first to be told first."""
+    return tuple(NAMES[bit] for bit in bits_of(found))

@@ -1,0 +1,62 @@
+"""Required affinity to other pods, and anti-affinity both ways (kube-scheduler: InterPodAffinity).
+
+Of pods for which a place is only kept nobody knows whether they will come: they keep others off like those
+that are there, and nobody's affinity is met by them.
+"""
+
+import numpy as np
+
+from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
+from gpufleet.engine.place.relations.asks import AffinityAsk, Asks
+from gpufleet.engine.place.relations.census import CountByNode, Guise
+from gpufleet.engine.place.relations.label_domains import LabelDomains
+from gpufleet.engine.reason import Reason
+from gpufleet.engine.state.fleet import Fleet
+
+
+def affinity_reasons(ask: AffinityAsk, fleet: Fleet, *, selects_itself: bool) -> Int64Array:
+    """Nodes outside of the domains where pods run that every affinity term selects.
+
+    All terms are met by the same pods. While no such pod is in any domain, a pod that its own terms
+    select may be the first of its group; the node must still have every topology key. Where a place is
+    kept for one of its group it is not the first, and not near anybody yet: both must leave it the node.
+    """
+    selection = ask.selection
+    accepted = accepting(ask, selection.pods_by_node, fleet, selects_itself=selects_itself)
+    if selection.kept_by_node:
+        accepted &= accepting(ask, selection.there_by_node(), fleet, selects_itself=selects_itself)
+    return np.where(accepted, 0, int(Reason.POD_AFFINITY))
+
+
+def accepting(
+    ask: AffinityAsk, pods_by_node: CountByNode, fleet: Fleet, *, selects_itself: bool
+) -> BoolArray:
+    """Nodes in the domains of these pods, or all that have the topology keys if there is none of them."""
+    near = np.ones(fleet.row_count, np.bool_)
+    labelled = np.ones(fleet.row_count, np.bool_)
+    alone = True
+    for key in ask.topology_keys:
+        domains = LabelDomains(fleet, key)
+        sums = domains.sums(pods_by_node)
+        alone = alone and not sums.any()
+        near &= sums[domains.codes] > 0
+        labelled &= domains.labelled
+    return labelled if alone and selects_itself else near
+
+
+def anti_affinity_reasons(asks: Asks, fleet: Fleet) -> Int64Array:
+    """Nodes in domains where pods run that one of the anti-affinity terms selects."""
+    barred = np.zeros(fleet.row_count, np.bool_)
+    for selection, key in asks.anti_affinity:
+        if selection.pods_by_node:
+            barred |= LabelDomains(fleet, key).of_nodes(selection.pods_by_node)
+    return np.where(barred, int(Reason.POD_ANTI_AFFINITY), 0)
+
+
+def others_reasons(guise: Guise, fleet: Fleet) -> Int64Array:
+    """Nodes in domains of placed pods whose own anti-affinity selects this guise."""
+    barred = np.zeros(fleet.row_count, np.bool_)
+    for selection in guise.selections:
+        for key, holders in selection.barriers.items():
+            barred |= LabelDomains(fleet, key).of_nodes(holders)
+    return np.where(barred, int(Reason.OTHERS_ANTI_AFFINITY), 0)

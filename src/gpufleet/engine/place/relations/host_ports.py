@@ -1,0 +1,40 @@
+"""Ports of nodes that pods take for themselves (kube-scheduler: NodePorts)."""
+
+import numpy as np
+
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.reason import Reason
+from gpufleet.model.host_port import HostPort
+
+Door = tuple[int, str]
+"""Port and protocol: ports of different doors never conflict."""
+
+
+class HostPorts:
+    """Who holds which port: by door, by node, how many pods hold it with which address."""
+
+    def __init__(self) -> None:
+        self._holders: dict[Door, dict[int, dict[HostPort, int]]] = {}
+
+    def count(self, ports: tuple[HostPort, ...], node: int, pods: int) -> None:
+        """So many more (or fewer) pods on the node hold these ports."""
+        for port in ports:
+            door = (port.port, port.protocol)
+            by_node = self._holders.setdefault(door, {})
+            held = by_node.setdefault(node, {})
+            held[port] = held.get(port, 0) + pods
+            if not held[port]:
+                del held[port]
+            if not held:
+                del by_node[node]
+            if not by_node:
+                del self._holders[door]
+
+    def reasons(self, ports: tuple[HostPort, ...], rows: int) -> Int64Array:
+        """Nodes on which one of the ports is taken."""
+        found = np.zeros(rows, np.int64)
+        for port in ports:
+            for node, held in self._holders.get((port.port, port.protocol), {}).items():
+                if any(port.conflicts(other) for other in held):
+                    found[node] = int(Reason.PORTS)
+        return found

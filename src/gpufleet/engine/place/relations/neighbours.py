@@ -1,0 +1,343 @@
+"""All that pods ask of each other, kept in step with the pods' places.
+
+The truth about a place is the pod table, which trials write and undo. After any change of a place
+``follow`` brings the counts in step with it, so that there is nothing to be undone here. Pods that ask
+for nothing cost one look at ``is_watchful``, as long as nobody asks anything of anybody.
+
+A pod that comes may open a place for others (affinity, spread): ``take_stirred`` names the shapes
+that should be looked at again.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.arrays.tables import (
+    TableStore,
+)
+from gpufleet.engine.place.relations.affinity import affinity_reasons, anti_affinity_reasons, others_reasons
+from gpufleet.engine.place.relations.asks import Asks
+from gpufleet.engine.place.relations.attachments import Attachments
+from gpufleet.engine.place.relations.census import Census, Guise, Labels
+from gpufleet.engine.place.relations.exclusive_claims import ExclusiveClaims
+from gpufleet.engine.place.relations.host_ports import HostPorts
+from gpufleet.engine.place.relations.preference import avoided_taints, preference
+from gpufleet.engine.place.relations.spread import spread_reasons
+from gpufleet.engine.place.relations.unbound_claims import Choice, UnboundClaims, Volumes
+from gpufleet.engine.reason import Reason
+from gpufleet.engine.state.fleet import Fleet
+from gpufleet.engine.state.pods import PodBook
+from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.model.identifiers import NodeName, PodUid
+
+NO_REASONS: Int64Array = np.zeros(0, np.int64)
+
+
+class Counted(NamedTuple):
+    """Under what a pod was counted, so that exactly this can be taken back; ``kept``: it is not there yet."""
+
+    node: int
+    kept: bool
+    guise: Guise
+    asks: Asks | None
+
+
+class Held(NamedTuple):
+    """The exclusive claims a pod holds, wherever its place is."""
+
+    uid: PodUid
+    claims: tuple[str, ...]
+
+
+class Neighbours:
+    """Counts, choices, and the reasons that follow from them."""
+
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, pods: PodBook) -> None:
+        self.store = store
+        self.fleet = fleet
+        self.shapes = shapes
+        self.pods = pods
+        self.census = Census()
+        self.ports = HostPorts()
+        self.attachments = Attachments()
+        self.attachments_there = Attachments()
+        self.exclusive = ExclusiveClaims()
+        self.claims = UnboundClaims(fleet)
+        self.claims.is_nominated = lambda row: pods.state(row) is PodState.NOMINATED
+        self.is_active = False
+        self.changes = 0
+        self._asks_by_shape: dict[int, Asks] = {}
+        self._counted: dict[int, Counted] = {}
+        self._held: dict[int, Held] = {}
+        self.stirred: dict[int, None] = {}
+
+    @property
+    def is_watchful(self) -> bool:
+        """True if the place of any pod may depend on more than room and labels."""
+        return self.is_active or bool(self.fleet.soft_taint_sets)
+
+    def add(self, row: int) -> None:
+        """A pod is known from now on."""
+        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        if not self.shapes.asks_anything(shape_row):
+            return
+        asks = self._asks_by_shape.get(shape_row)
+        if asks is None:
+            asks = Asks(self.shapes.shape_at(shape_row), shape_row, self.census)
+            self._asks_by_shape[shape_row] = asks
+        asks.pods += 1
+        if not self.is_active:
+            self._begin()
+
+    def forget(self, row: int) -> None:
+        """A pod is not known any more, or is about to be described anew."""
+        self._uncount(row)
+        self._let_go(row)
+        self.claims.drop(row)
+        self._drop_asks(row)
+
+    def _drop_asks(self, row: int) -> None:
+        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        asks = self._asks_by_shape.get(shape_row)
+        if asks is None:
+            return
+        asks.pods -= 1
+        if asks.pods == 0:
+            asks.release()
+            del self._asks_by_shape[shape_row]
+            if not self._asks_by_shape:
+                self._end()
+
+    def redescribe(self, row: int) -> None:
+        """A pod is about to be described anew; ``add`` and ``follow`` come next. Its volumes stay its."""
+        self._uncount(row)
+        self._let_go(row)
+        self._drop_asks(row)
+
+    def _begin(self) -> None:
+        """Somebody asks: count everybody who has a place."""
+        self.is_active = True
+        self.pods.notes_moves = True
+        for row, pod in enumerate(self.pods.pods):
+            if pod is not None:
+                self.follow(row)
+
+    def _end(self) -> None:
+        """Nobody asks any more."""
+        self.is_active = False
+        self.pods.notes_moves = False
+        self.pods.moved.clear()
+        self._counted.clear()
+        self.stirred.clear()
+        self.census.forget_pods()
+
+    def follow_moves(self) -> None:
+        """Bring the counts in step with every place that changed."""
+        if self.pods.moved:
+            moved = dict.fromkeys(self.pods.moved)
+            self.pods.moved.clear()
+            for row in moved:
+                self.follow(row)
+
+    def follow(self, row: int) -> None:
+        """Bring the counts in step with a pod's place."""
+        pod = self.pods.pods[row]
+        if not self.is_active or pod is None:
+            return
+        node = int(self.store.tables.pods[layout.POD_NODE, row])
+        kept = self.pods.state(row) is PodState.NOMINATED
+        counted = self._counted.get(row)
+        if (None if counted is None else counted[:2]) != (None if node == layout.NOT_SET else (node, kept)):
+            self._uncount(row)
+            if node != layout.NOT_SET:
+                self._count(row, node, kept=kept)
+        place = self.pods.lost_node_of(pod.uid) if node == layout.NOT_SET else self.fleet.node_at(node).name
+        asks = self._asks(row)
+        holds = place is not None and asks is not None and bool(asks.volumes.exclusive)
+        if holds != (row in self._held):
+            self._take_hold(row) if holds else self._let_go(row)
+        self._check_choice(row, place)
+
+    def _guise(self, row: int) -> Guise:
+        pod = self.pods.pod_at(row)
+        return self.census.guise(pod.namespace, pod.labels, leaving=pod.leaving)
+
+    def _asks(self, row: int) -> Asks | None:
+        return self._asks_by_shape.get(int(self.store.tables.pods[layout.POD_SHAPE, row]))
+
+    def _count(self, row: int, node: int, *, kept: bool) -> None:
+        counted = Counted(node, kept, self._guise(row), self._asks(row))
+        self._counted[row] = counted
+        self._add(counted, 1)
+
+    def _uncount(self, row: int) -> None:
+        counted = self._counted.pop(row, None)
+        if counted is not None:
+            self._add(counted, -1)
+
+    def _add(self, counted: Counted, pods: int) -> None:
+        self.changes += 1
+        node, kept, guise, asks = counted
+        self.census.count(guise, node, pods, kept=kept)
+        if asks is None:
+            return
+        for selection, key in asks.anti_affinity:
+            self.census.raise_barrier(selection, key, node, pods)
+        self.ports.count(asks.ports, node, pods)
+        self.attachments.count(asks.volumes.attachments, node, pods)
+        if not kept:
+            self.attachments_there.count(asks.volumes.attachments, node, pods)
+
+    def _take_hold(self, row: int) -> None:
+        self.changes += 1
+        asks = self._asks(row)
+        held = Held(self.pods.pod_at(row).uid, () if asks is None else asks.volumes.exclusive)
+        self._held[row] = held
+        self.exclusive.take(held.claims, held.uid)
+
+    def _let_go(self, row: int) -> None:
+        held = self._held.pop(row, None)
+        if held is not None:
+            self.changes += 1
+            self.exclusive.give_back(held.claims, held.uid)
+
+    def _check_choice(self, row: int, place: NodeName | None) -> None:
+        """What was chosen with a place goes with that place, also to a node that is not known."""
+        choice = self.claims.choice_by_row.get(row)
+        if choice is not None and choice.node != place:
+            self.changes += 1
+            self.claims.drop(row)
+
+    def settled(self, row: int) -> None:
+        """A pod has its place for good: those who hoped for such a pod are to be looked at again."""
+        if not self.is_active:
+            return
+        self.follow(row)
+        counted = self._counted.get(row)
+        if counted is not None:
+            for selection in counted.guise.selections:
+                self.stirred.update(dict.fromkeys(selection.hopefuls))
+
+    def take_stirred(self) -> list[int]:
+        """The shapes for which a place may have opened since this was last asked."""
+        stirred = list(self.stirred)
+        self.stirred.clear()
+        return stirred
+
+    def near_keys(self, row: int) -> tuple[str, ...]:
+        """The topology keys in whose domains the pod must be near others."""
+        asks = self._asks(row)
+        return () if asks is None or asks.affinity is None else asks.affinity.topology_keys
+
+    def hopes(self, row: int) -> bool:
+        """True if a pod that comes may open a place for this one."""
+        asks = self._asks(row)
+        return asks is not None and bool(asks.affinity or asks.spread)
+
+    def set_namespace(self, name: str, labels: dict[str, str]) -> None:
+        """A namespace has these labels now, none if it is gone."""
+        self.census.set_namespace(name, labels)
+        self.changes += 1
+
+    def concerns(self, row: int) -> bool:
+        """True if the place of this pod depends on more than room and labels."""
+        asks = self._asks(row)
+        if asks is not None or self.is_barred_somewhere(row):
+            return True
+        return bool(self.fleet.soft_taint_sets) and self._avoids_any(row)
+
+    def is_barred_somewhere(self, row: int) -> bool:
+        """True if the anti-affinity of some placed pod selects this one."""
+        return self.census.barrier_count > 0 and self._guise(row).is_barred_somewhere
+
+    def looks(self, row: int) -> tuple[str, Labels]:
+        """What selectors see of a pod."""
+        pod = self.pods.pod_at(row)
+        return pod.namespace, pod.labels
+
+    def _avoids_any(self, row: int) -> bool:
+        tolerations = self.pods.pod_at(row).shape.tolerations
+        return any(avoided_taints(taints, tolerations) for taints in self.fleet.soft_taint_sets)
+
+    def reasons(self, row: int, *, others: bool = True) -> Int64Array:
+        """For each node row, what other pods and volumes have against the pod, as bits of ``Reason``.
+
+        ``others`` False leaves out the anti-affinity of pods already placed.
+        """
+        rows = self.fleet.row_count
+        found = np.zeros(rows, np.int64)
+        asks = self._asks(row)
+        if others and self.is_barred_somewhere(row):
+            found |= others_reasons(self._guise(row), self.fleet)
+        if asks is None:
+            return found
+        if asks.ports:
+            found |= self.ports.reasons(asks.ports, rows)
+        if asks.affinity is not None:
+            itself = asks.affinity_selects_itself()
+            found |= affinity_reasons(asks.affinity, self.fleet, selects_itself=itself)
+        if asks.anti_affinity:
+            found |= anti_affinity_reasons(asks, self.fleet)
+        if asks.spread:
+            found |= spread_reasons(asks, self.fleet)
+        return found | self._volume_reasons(asks)
+
+    def reasons_beyond_room(self, row: int) -> Int64Array:
+        """``reasons`` if there may be any, else an array of none."""
+        if self.is_watchful and self.concerns(row):
+            return self.reasons(row)
+        return NO_REASONS
+
+    def _volume_reasons(self, asks: Asks) -> Int64Array:
+        volumes = asks.volumes
+        found = np.zeros(self.fleet.row_count, np.int64)
+        if volumes.attachments:
+            found |= self.attachments.reasons(volumes.attachments, self.fleet)
+            # A volume that only comes with a pod that may not come is new all the same.
+            found |= self.attachments_there.reasons(volumes.attachments, self.fleet)
+        if volumes.exclusive and self.exclusive.are_in_use(volumes.exclusive):
+            found |= int(Reason.VOLUME_IN_USE)
+        if volumes.unbound:
+            found |= self.claims.reasons(volumes.unbound)
+        return found
+
+    def prefers(self, row: int) -> bool:
+        """True if some nodes are better than others for the pod, by its own word or a node's."""
+        asks = self._asks(row)
+        if asks is not None and asks.prefers:
+            return True
+        return bool(self.fleet.soft_taint_sets)
+
+    def preference(self, row: int, nodes: Int64Array) -> Int64Array:
+        """For each of the nodes, how much the pod prefers it."""
+        tolerations = self.pods.pod_at(row).shape.tolerations
+        return preference(self._asks(row), tolerations, self.fleet, nodes)
+
+    def choose_volumes(self, row: int, node: int) -> None:
+        """Choose volumes for the claims of a pod that was just put on a node."""
+        asks = self._asks(row)
+        if asks is not None and asks.volumes.unbound:
+            volumes = self.claims.choose(asks.volumes.unbound, node)
+            self.claims.keep(row, Choice(self.fleet.node_at(node).name, volumes))
+            self.changes += 1
+
+    def choice_of(self, row: int) -> Choice | None:
+        """The volumes chosen for a pod and the node they were chosen for."""
+        return self.claims.choice_by_row.get(row)
+
+    def choose_again(self, row: int, choice: Choice | None) -> None:
+        """A pod is back where it was: exactly what was chosen with that place holds again."""
+        if choice == self.choice_of(row):
+            return
+        self.changes += 1
+        self.claims.drop(row)
+        if choice is not None:
+            self.claims.keep(row, choice)
+
+    def volumes_of(self, row: int) -> Volumes:
+        """The volumes chosen for a pod."""
+        choice = self.claims.choice_by_row.get(row)
+        return () if choice is None else choice.volumes

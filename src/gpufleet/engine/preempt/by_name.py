@@ -1,0 +1,28 @@
+"""The ways to look for victims, by the name under which an event log says which one a run had.
+
+A log must decide the same when it is run again, so the search is part of its first line.
+"""
+
+from collections.abc import Callable
+
+from gpufleet.engine.preempt.search import PreemptionSearch
+from gpufleet.engine.preempt.victims import NoVictims, VictimSearch
+from gpufleet.model.errors import InputError
+
+NOBODY = "nobody"
+"""Nobody is evicted; also what a log means that does not say it, because it is older than the others."""
+
+BY_QUEUES = "by-queues"
+"""As the policies of the queues say."""
+
+SEARCHES: dict[str, Callable[[], VictimSearch]] = {NOBODY: NoVictims, BY_QUEUES: PreemptionSearch}
+
+
+def find_search(name: str) -> VictimSearch:
+    """A new search of this name; InputError with the names there are."""
+    search = SEARCHES.get(name)
+    if search is None:
+        raise InputError(
+            "no such search for victims", field="victims", value=name, expected=", ".join(sorted(SEARCHES))
+        )
+    return search()

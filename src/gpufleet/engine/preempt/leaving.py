@@ -1,0 +1,192 @@
+"""What pods that end anyway leave behind: the room of every node, and of the queues, as it will be.
+
+A node that is being left is over-committed as soon as somebody is nominated there. So the devices are
+looked at one by one: how many will be free when those who leave them are gone. All of it is added up in
+one compiled pass and changes nothing.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.placing import SERVES_WHOLE
+from gpufleet.engine.arrays.standing import LEAVING
+from gpufleet.engine.arrays.tables import (
+    Tables,
+)
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.place.score import locality
+from gpufleet.model.device import WHOLE_GPU_MILLI
+
+GPU = 0
+"""The first thing that a shape may lack; behind it come the host resources in the order of their columns."""
+NOTHING_SHORT = -(1 << 61)
+FAR_TOO_MUCH = 1 << 61
+
+
+class Leaving:
+    """The pods that end anyway, as of now, and what they hold."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        cells, count = books.pods.standing.cells, len(books.pods.pods)
+        pods = books.store.tables.pods
+        told = np.flatnonzero(cells[LEAVING, :count])
+        self.rows: Int64Array = told[pods[layout.POD_NODE, told] != layout.NOT_SET]
+        self.nodes: Int64Array = pods[layout.POD_NODE, self.rows]
+
+    def on(self, node: int) -> list[int]:
+        """Those on one node."""
+        rows: list[int] = self.rows[self.nodes == node].tolist()
+        return rows
+
+    def on_any(self, nodes: Int64Array) -> list[int]:
+        """Those on one of these nodes."""
+        wanted = np.zeros(self.books.fleet.row_count, np.bool_)
+        wanted[nodes] = True
+        rows: list[int] = self.rows[wanted[self.nodes]].tolist()
+        return rows
+
+    @cached_property
+    def left(self) -> "Left":
+        """What they leave behind."""
+        left = Left(self.books)
+        left.add(self.rows)
+        return left
+
+
+class Left:
+    """What pods that end anyway leave behind, and what is short then."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        tables, nodes = books.store.tables, books.fleet.row_count
+        self._held = np.zeros((2, tables.devices.shape[1]), np.int64)
+        self._freed = np.zeros((nodes, 1 + tables.shape_resources.shape[1]), np.int64)
+
+    def add(self, rows: Int64Array) -> None:
+        """These pods leave what they hold."""
+        give_back(self.books.store.tables, rows, self._held, self._freed)
+
+    def shortage(self, shape: int) -> Int64Array:
+        """By node row and thing that a shape asks for, how much is short when they are gone.
+
+        Nothing or less: there is enough. ``GPU`` is in whole devices, or in milli for a share. Nodes that
+        do not suit the shape lack far too much of it.
+        """
+        short = np.full(self._freed.shape, NOTHING_SHORT, np.int64)
+        self.renew(shape, np.arange(len(short)), short)
+        return short
+
+    def renew(self, shape: int, nodes: Int64Array, short: Int64Array) -> None:
+        """The same worked out again for some nodes."""
+        shapes = self.books.shapes
+        slot = shapes.slot(shape)  # First, as it may make the rankings larger.
+        refused = shapes.rankings.refused[slot]
+        lacking(self.books.store.tables, shape, refused, nodes, self._held, self._freed, short)
+
+
+@kernel
+def lacking(
+    tables: Tables,
+    shape: int,
+    refused: Int64Array,
+    nodes: Int64Array,
+    held: Int64Array,
+    freed: Int64Array,
+    short: Int64Array,
+) -> None:
+    """Fill ``short`` for some nodes; see ``give_back`` for ``held`` and ``freed``."""
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    milli = tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+    for number in range(len(nodes)):
+        node = nodes[number]
+        if tables.nodes[layout.NODE_PRESENT, node] == 0 or refused[node] != 0:
+            short[node, GPU] = FAR_TOO_MUCH
+            continue
+        if count > 0 and milli == WHOLE_GPU_MILLI:
+            free = tables.nodes[layout.NODE_FREE_WHOLE_GPUS, node]
+            if locality.must_be_near(tables, shape):
+                free = near_after(tables, shape, node, held)
+            elif freed[node, 0] > 0:
+                free = whole_after(tables, node, held)
+            short[node, GPU] = count - free
+        elif count > 0:
+            free = tables.nodes[layout.NODE_FREE_GPU_MILLI, node]
+            if freed[node, 0] > 0:
+                free = milli_after(tables, node, held)
+            short[node, GPU] = count * milli - free
+        for column in range(tables.shape_resources.shape[1]):
+            asked = tables.shape_resources[shape, column]
+            if asked > 0:
+                free = tables.resources_free[node, column] + freed[node, 1 + column]
+                short[node, 1 + column] = asked - free
+
+
+@kernel
+def give_back(tables: Tables, leaving: Int64Array, held: Int64Array, freed: Int64Array) -> None:
+    """Add up what pods leave: users and milli of each device in ``held``, host resources in ``freed``.
+
+    ``freed[node, 0]`` counts the pods.
+    """
+    for number in range(len(leaving)):
+        pod = leaving[number]
+        node, shape = tables.pods[layout.POD_NODE, pod], tables.pods[layout.POD_SHAPE, pod]
+        freed[node, 0] += 1
+        for column in range(tables.shape_resources.shape[1]):
+            freed[node, 1 + column] += tables.shape_resources[shape, column]
+        for index in range(tables.shapes[layout.SHAPE_GPU_COUNT, shape]):
+            device = tables.pod_devices[pod, index]
+            if device != layout.NOT_SET:
+                held[0, device] += 1
+                held[1, device] += tables.shapes[layout.SHAPE_GPU_MILLI, shape]
+
+
+@kernel
+def whole_after(tables: Tables, node: int, held: Int64Array) -> int:
+    """How many devices of a node will serve a whole request, with nobody on them."""
+    free = 0
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        free += is_whole_after(tables, device, held)
+    return free
+
+
+@kernel
+def near_after(tables: Tables, shape: int, node: int, held: Int64Array) -> int:
+    """The most such devices that are as near each other as the shape asks for."""
+    column = locality.column_of(tables.shapes[layout.SHAPE_WITHIN, shape])
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    most = 0
+    for leader in range(first, last):
+        together = 0
+        for device in range(leader, last):
+            if tables.devices[column, device] == tables.devices[column, leader]:
+                together += is_whole_after(tables, device, held)
+        most = max(most, together)
+    return int(most)
+
+
+@leaf
+def is_whole_after(tables: Tables, device: int, held: Int64Array) -> bool:
+    """True if a device will serve a whole request, with nobody on it."""
+    healthy = tables.devices[layout.DEVICE_HEALTHY, device] == 1
+    serves = tables.devices[layout.DEVICE_SERVES, device] & SERVES_WHOLE != 0
+    unused = tables.devices[layout.DEVICE_USERS, device] == held[0, device]
+    milli = tables.devices[layout.DEVICE_FREE_MILLI, device] + held[1, device]
+    return bool(healthy and serves and unused and milli == WHOLE_GPU_MILLI)
+
+
+@kernel
+def milli_after(tables: Tables, node: int, held: Int64Array) -> int:
+    """How much of the healthy devices of a node will be free."""
+    free = 0
+    first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
+    for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
+        if tables.devices[layout.DEVICE_HEALTHY, device] == 1:
+            free += max(0, tables.devices[layout.DEVICE_FREE_MILLI, device] + held[1, device])
+    return int(free)

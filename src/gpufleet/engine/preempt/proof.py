@@ -1,0 +1,120 @@
+"""Trying whether a workload fits once some pods are gone, without a trace.
+
+Victims are sought in the future, in which what leaves anyway is not charged any more (``in_future``). For
+whom it has to wait is asked of the present: nobody has gone yet but those who are named, and what is
+promised to others is kept (``quota.future``).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from gpufleet.engine.admit.future import Charges
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.standing import LEAVING
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.nominations import Placement, placement_of
+from gpufleet.engine.place.choose.search import NO_NODES
+from gpufleet.engine.place.choose.trial import Trial
+from gpufleet.engine.preempt.leaving import Leaving
+from gpufleet.engine.preempt.victims import Asking
+
+Placements = tuple[Placement, ...]
+
+
+class Proof:
+    """Proofs for one workload. ``tries`` counts them.
+
+    About all but those who leave anyway ``is_just``, if it is set, is asked with them gone and the
+    workload placed.
+    """
+
+    def __init__(self, asking: Asking, books: Books, leaving: Leaving) -> None:
+        self.asking = asking
+        self.books = books
+        self.leaving = leaving
+        self.is_just: Callable[[list[int]], bool] | None = None
+        self.tries = 0
+        self._in_future = False
+        self.charges: Charges | None = None
+
+    @property
+    def is_tied(self) -> bool:
+        """True if more than room decides where the workload fits."""
+        neighbours, members = self.books.neighbours, self.asking.members
+        rows = [self.asking.row] if members is None else members.waiting
+        return neighbours.is_watchful and any(map(neighbours.concerns, rows))
+
+    @contextmanager
+    def in_future(self) -> Iterator[None]:
+        """Meanwhile nobody who leaves is charged."""
+        if not len(self.leaving.rows):
+            yield
+            return
+        future = self.books.future_quota
+        with self.books.trial():
+            self.charges = future.charges()
+            future.change(self.charges.leaving, -1)
+            self._in_future = True
+            try:
+                yield
+            finally:
+                self._in_future = False
+
+    def fits_without(
+        self, rows: Sequence[int], nodes: Int64Array = NO_NODES, *, judged: bool = True
+    ) -> Placements:
+        """Where the workload goes if these pods are gone, on these nodes only if any are given.
+
+        Nothing if it does not fit even then, or, where that is ``judged``, it would not be just.
+        """
+        self.tries += 1
+        with self.books.trial() as without:
+            without.release_all(rows, uncharged=self._in_future)
+            with self.books.trial() as trial:
+                placed = self._place(trial, nodes)
+                if placed and judged and not self._spares_the_just(rows):
+                    return ()
+                return tuple(placement_of(self.books, row) for row in placed)
+
+    def fits_at_once_without(self, rows: Sequence[int], nodes: Int64Array) -> Placements:
+        """The same as of now: as soon as these are gone, whoever else is still there."""
+        books, future = self.books, self.books.future_quota
+        if not books.departures.by_row:
+            return self.fits_without(rows, nodes)
+        self.tries += 1
+        with books.trial() as without:
+            without.release_all(rows)
+            charges = self._charges_without(rows)
+            future.change(charges.nominated, -1)
+            with books.trial() as trial:
+                placed = self._place(trial, nodes)
+                future.change(charges.nominated, 1)
+                future.change(charges.awaited, -1)
+                if not all(map(books.gate.keeps_quota, placed)):
+                    return ()
+                if placed and not self._spares_the_just(rows):
+                    return ()
+                return tuple(placement_of(books, row) for row in placed)
+
+    def _charges_without(self, rows: Sequence[int]) -> Charges:
+        """``FutureQuota.charges`` with these released: those of before where none of them leaves."""
+        told = self.books.pods.standing.cells[LEAVING]
+        if self.charges is None or any(told[row] for row in rows):
+            return self.books.future_quota.charges()
+        return self.charges
+
+    def _spares_the_just(self, rows: Sequence[int]) -> bool:
+        """True if nobody goes who has a right to stay."""
+        told = self.books.pods.standing.cells[LEAVING]
+        return self.is_just is None or self.is_just([row for row in rows if not told[row]])
+
+    def _place(self, trial: Trial, nodes: Int64Array) -> list[int]:
+        """Place the workload; the rows that were."""
+        row, members = self.asking.row, self.asking.members
+        if members is not None:
+            return self.books.gangs.place(members, trial, surplus=False)
+        if self.is_tied:
+            return [row] if trial.place_related(row, nodes) else []
+        shape = int(self.books.store.tables.pods[layout.POD_SHAPE, row])
+        return [row] if trial.place(shape, [row], nodes) else []

@@ -1,0 +1,239 @@
+"""Work of other queues that borrow: who may be evicted so that a queue gets what it is owed.
+
+Queues of one tree are compared right below the lowest queue above both. What is taken must have been
+borrowed there: before the last victim goes, the victim's side is beyond its nominal amount of something
+that the beneficiary needs. And the beneficiary's side must end within its nominal amounts, or, where its
+policy lets it evict while it borrows, with a dominant share not above the one that the victim's side
+keeps. So every reclaim strictly lowers the larger of two shares, and no two queues can answer each other
+in kind. What is left over goes by the queues' priority first (``quota.water_filling``): while it borrows,
+a side takes from one of lower priority whatever their shares, and never from one of higher priority.
+
+Much of that holds for whole queues, whoever of them goes. It is asked before any pod is looked at: who could
+not be evicted justly in any company is no candidate.
+
+Work of a queue that nobody described is owed nothing: it goes first, whoever is within its quota.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpufleet.engine.admit.shares import QueueShares, is_within
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.preempt.candidates import Candidates, Gathering, gangs_that_run
+from gpufleet.engine.preempt.reach import Rank, Reach, reach
+from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
+from gpufleet.model.queue import Prey, Queue
+
+Right = tuple[bool, bool, int, int]
+
+
+class Lender(NamedTuple):
+    """A queue with work that may have to go: what its side has a right to, how long work must have run, and
+    whom of it the policies reach.
+    """
+
+    right: Right
+    least_run_us: int
+    reaches: tuple[Reach, ...]
+
+
+def ranked(lenders: Mapping[QueueName, Lender]) -> dict[QueueName, int]:
+    """The place of each lender when their rights are put in order; who has the least comes first."""
+    known = sorted({lender.right for lender in lenders.values()})
+    order = {right: number for number, right in enumerate(known)}
+    return {name: order[lender.right] for name, lender in lenders.items()}
+
+
+class Reclaim:
+    """Candidates in other queues for one workload, and whether a set of them is just.
+
+    ``needed`` is what the workload is charged by column, ``least`` what it is charged at least if it starts.
+    ``lenders`` are those of whom candidates were asked for last.
+    """
+
+    def __init__(
+        self, books: Books, rank: Rank, queue: Queue, needed: Sequence[int], least: Sequence[int]
+    ) -> None:
+        self.books = books
+        self.rank = rank
+        self.policy = queue.preemption
+        self.tree = books.queues.tree
+        self.row = self.tree.row_by_name[rank.queue]
+        self.shares: QueueShares = books.turns.shares
+        self.least = least
+        self.columns = [column for column, amount in enumerate(needed) if amount]
+        self.within = reach(self.policy.reclaim, rank)
+        self.borrowing = reach(self.policy.borrowing, rank, self.policy.borrowing_priority_max)
+        self.lenders: dict[QueueName, Lender] = {}
+
+    def candidates(self, at_us: int) -> Candidates:
+        """Whom the workload may evict in other queues as things are, those who are owed the least first."""
+        never = self.policy.reclaim is Prey.NEVER and self.policy.borrowing is Prey.NEVER
+        lenders = self.lenders = {} if never else self._lenders()
+        gathering = Gathering(self.books, at_us, ranked(lenders), self.rank)
+        if lenders:
+            held = self._held()
+            for reaches in dict.fromkeys(lender.reaches for lender in lenders.values()):
+                alike = {name: one.least_run_us for name, one in lenders.items() if one.reaches == reaches}
+                gathering.add_single(alike, reaches, held)
+            for members in gangs_that_run(self.books):
+                gang = members.gang
+                if gang is not None and gang.queue in lenders and held.isdisjoint(members.placed):
+                    lender = lenders[gang.queue]
+                    if any(one.holds(gang.priority, gang.created_at_us) for one in lender.reaches):
+                        gathering.add_gang(members, lender.least_run_us)
+        return gathering.candidates()
+
+    def _held(self) -> frozenset[int]:
+        """The rows of pods that came to their places at this queue's cost."""
+        held = self.books.takings.held_from(self.rank.queue)
+        return frozenset(map(self.books.pods.row_by_uid.__getitem__, held))
+
+    def _lenders(self) -> dict[QueueName, Lender]:
+        """Other queues with work that may have to go.
+
+        The least right is none at all; then those go first whose side has the lowest priority, and of equal
+        ones the largest share.
+        """
+        with self.books.trial():
+            self.books.future_quota.change(self.least_charged(), 1)
+            return self.lenders_when_placed()
+
+    def least_charged(self) -> Int64Array:
+        """The least that the workload is charged if it starts, by queue and resource column (``Charges``)."""
+        sums = np.zeros((1, *self.books.store.tables.queue_counted.shape), np.int64)
+        sums[0, self.row, : len(self.least)] = self.least
+        return sums
+
+    def lenders_when_placed(self) -> dict[QueueName, Lender]:
+        """The same, asked with the least charged that the workload needs."""
+        found: dict[QueueName, Lender] = {}
+        default = self.tree.row_by_name.get(DEFAULT_QUEUE)
+        if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
+            if self._is_within(self.row) or self.policy.borrowing is not Prey.NEVER:
+                found[DEFAULT_QUEUE] = Lender((False, False, 0, 0), 0, (self.within, self.borrowing))
+        sides = self.shares.sides(self.row)
+        rows = np.flatnonzero((sides != layout.NOT_SET) & self._borrows()[sides])
+        sides_of_rows: list[int] = sides[rows].tolist()
+        reaches = self._reaches_by_side(list(dict.fromkeys(sides_of_rows)))
+        for row, theirs in zip(rows.tolist(), sides_of_rows, strict=True):
+            if reaches[theirs]:
+                endless, share = self.shares.order_key(theirs)
+                queue, priority = self.tree.queue_at(row), self.tree.queue_at(theirs).priority
+                right = (True, not endless, priority, -share)
+                found[queue.name] = Lender(right, queue.preemption.reclaim_after_us, reaches[theirs])
+        return found
+
+    def _borrows(self) -> BoolArray:
+        """By queue row, whether it has more than its nominal amount of anything that the workload needs."""
+        counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
+        found = np.zeros(len(counted), np.bool_)
+        for column in self.columns:
+            found |= counted[:, column] > subtree[:, column]
+        return found
+
+    def _reaches_by_side(self, sides: list[int]) -> dict[int, tuple[Reach, ...]]:
+        """Whom the policies reach on each of these sides, from the nearest to the farthest.
+
+        What is taken from near queues comes off what all of the beneficiary's side has; so once there is
+        somebody near, nothing is known of those farther away.
+        """
+        level = {above: number for number, above in enumerate(self.tree.path(self.row))}
+        farness = {theirs: level[int(self.tree.parent[theirs])] for theirs in sides}
+        nearest, found = len(level), {}
+        for theirs in sorted(sides, key=farness.__getitem__):
+            is_near = farness[theirs] <= nearest
+            found[theirs] = self._reaches(theirs) if is_near else (self.within, self.borrowing)
+            if found[theirs] and is_near:
+                nearest = farness[theirs]
+        return found
+
+    def _reaches(self, theirs: int) -> tuple[Reach, ...]:
+        """Whom the policies reach on another side, whoever is to go; nobody if that could never be just.
+
+        What devices cost beyond the least that is charged now can only take the beneficiary's side further,
+        and victims only lower the share of theirs.
+        """
+        above = int(self.tree.parent[theirs])
+        mine = next(row for row in self.tree.path(self.row) if int(self.tree.parent[row]) == above)
+        if self._is_within(mine):
+            return (self.within, self.borrowing)
+        if self.policy.borrowing is Prey.NEVER:
+            return ()
+        if not self._goes_before(mine, theirs):
+            return ()
+        return (self.borrowing,)
+
+    def _queue_row(self, row: int) -> int:
+        return self.tree.row_by_name[self.books.queue_of(row)]
+
+    def is_just(self, victims: Sequence[int]) -> bool:
+        """True if these may be evicted, asked within a trial in which they are gone and the workload is
+        placed.
+        """
+        by_queue: dict[int, list[int]] = {}
+        for row in victims:
+            by_queue.setdefault(self._queue_row(row), []).append(row)
+        by_side: dict[tuple[int, int], list[int]] = {}
+        for queue_row, rows in by_queue.items():
+            if queue_row == self.row:
+                continue
+            siblings = self.shares.siblings(self.row, queue_row)
+            if siblings is None:
+                if not self._is_within(self.row) and self.policy.borrowing is Prey.NEVER:
+                    return False
+                continue
+            by_side.setdefault(siblings, []).extend(rows)
+        for (mine, theirs), rows in by_side.items():
+            if not self._give_what_is_borrowed(theirs, rows):
+                return False
+            if self._is_within(mine):
+                if not self._all_are_in(self.within, rows):
+                    return False
+                continue
+            if not self._all_are_in(self.borrowing, rows):
+                return False
+            if not self._goes_before(mine, theirs):
+                return False
+        return True
+
+    def _goes_before(self, mine: int, theirs: int) -> bool:
+        """True if what is left over is owed to one side rather than to the other."""
+        first, second = self._turn(mine), self._turn(theirs)
+        if first != second:
+            return first < second
+        return self.shares.by_resource(mine) <= self.shares.by_resource(theirs)
+
+    def _turn(self, row: int) -> tuple[bool, int]:
+        """When a queue gets of what is left over; smaller goes first."""
+        queue = self.tree.queue_at(row)
+        return queue.weight_milli == 0, -queue.priority
+
+    def _give_what_is_borrowed(self, theirs: int, rows: list[int]) -> bool:
+        """True if a side gives something of which it has more than its own until the last of these goes."""
+        tables = self.books.store.tables
+        counted, subtree = tables.queue_counted[theirs], self.tree.subtree[theirs]
+        charges = tables.shape_charges[tables.pods[layout.POD_SHAPE, rows]].max(axis=0)
+        return any(
+            charges[column] > 0 and counted[column] + charges[column] > subtree[column]
+            for column in self.columns
+        )
+
+    def _is_within(self, row: int) -> bool:
+        """True if a queue has no more than its nominal amounts of what the workload needs."""
+        used = self.books.store.tables.queue_counted[row].tolist()
+        return is_within(used, self.tree.subtree[row].tolist(), [(column, 0) for column in self.columns])
+
+    def _all_are_in(self, reached: Reach, rows: Sequence[int]) -> bool:
+        """True if a policy reaches all of these pods; a gang's priority and age are those of its members."""
+        for row in rows:
+            pod = self.books.pods.pod_at(row)
+            gang = None if pod.gang is None else self.books.gangs.members(pod.gang).gang
+            ranked = pod if gang is None else gang
+            if not reached.holds(ranked.priority, ranked.created_at_us):
+                return False
+        return True

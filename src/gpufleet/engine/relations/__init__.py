@@ -1,8 +1,0 @@
-"""What other pods decide about a pod's place, with the meaning kube-scheduler gives it.
-
-Read in this order: ``census`` counts who is where, seen through everyone's selectors; ``asks`` is what
-the pods of one shape ask of others; one module a concept (``host_ports``, ``affinity``, ``spread``,
-``attachments``, ``exclusive_claims``, ``unbound_claims``) turns both into reasons by node row;
-``neighbours`` keeps all of it in step with the pods' places, and ``preference`` ranks what is left.
-``engine.related_places`` then chooses the place.
-"""

@@ -1,0 +1,52 @@
+"""When lines of waiting work are to be looked at again: then their first workload may hold a reservation."""
+
+import heapq
+
+from gpufleet.engine.admit.waiting import LineKey, WaitingRoom
+
+SWEEP_FIRST = 64
+"""So many more than there are lines are not worth sweeping."""
+
+
+class Dues:
+    """A moment for each line that has one."""
+
+    def __init__(self, waiting: WaitingRoom) -> None:
+        self.waiting = waiting
+        self._heap: list[tuple[int, int, LineKey]] = []
+        self._due_us_by_key: dict[LineKey, int] = {}
+        self._number = 0
+
+    def __bool__(self) -> bool:
+        """True if anything is due at some time."""
+        return bool(self._heap)
+
+    def note(self, key: LineKey, due_us: int) -> None:
+        """A line is to be looked at again then, and not at the moment that was noted before."""
+        if self._due_us_by_key.get(key) == due_us:
+            return
+        self._number += 1
+        self._due_us_by_key[key] = due_us
+        heapq.heappush(self._heap, (due_us, self._number, key))
+        if len(self._heap) > SWEEP_FIRST + 2 * len(self.waiting.lines):
+            self._sweep()
+
+    def wake(self, at_us: int) -> None:
+        """Lines that are due wake."""
+        while self._heap and self._heap[0][0] <= at_us:
+            due_us, _, key = heapq.heappop(self._heap)
+            if self._due_us_by_key.get(key) == due_us:
+                del self._due_us_by_key[key]
+                line = self.waiting.lines.get(key)
+                if line is not None and line.parked:
+                    self.waiting.wake(key)
+
+    def first_us(self) -> int | None:
+        """When the next line is due."""
+        return self._heap[0][0] if self._heap else None
+
+    def _sweep(self) -> None:
+        """Forget lines that are gone, and moments that were noted anew."""
+        lines, due_us = self.waiting.lines, self._due_us_by_key
+        self._due_us_by_key = {key: at_us for key, at_us in due_us.items() if key in lines}
+        self._heap = sorted(entry for entry in self._heap if self._due_us_by_key.get(entry[2]) == entry[0])

@@ -1,0 +1,48 @@
+"""A reservation that was put aside, or that a scheduler made which ended since: ``book`` takes it again.
+
+What an earlier scheduler wrote down may be old, cut short, or not its own words: only what a reservation
+could be is taken up, each pod once, with as many devices as it asks for, all of them on its node. Whether
+the pods still wait and the place still falls free for them is looked at when its holder's turn comes.
+"""
+
+from dataclasses import dataclass
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.instruction import Reservation, ReservedPlace
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.nominations import Placement
+
+
+@dataclass(slots=True)
+class Former:
+    """A reservation that was put aside: it is taken again if nothing speaks against it."""
+
+    since_us: int
+    placements: tuple[Placement, ...]
+    waits_for: tuple[int, ...]
+
+
+def recalled(books: Books, told: Reservation) -> Former | None:
+    """What was reserved before a restart, by rows; None where it cannot be any more."""
+    placements = [_placement(books, place) for place in told.places]
+    known = tuple(one for one in placements if one is not None)
+    if not known or len({one.row for one in known}) < len(placements):
+        return None
+    row_by_uid = books.pods.row_by_uid
+    waits_for = dict.fromkeys(row_by_uid[uid] for uid in told.waits_for if uid in row_by_uid)
+    return Former(told.since_us, known, tuple(waits_for))
+
+
+def _placement(books: Books, place: ReservedPlace) -> Placement | None:
+    tables, fleet = books.store.tables, books.fleet
+    row, node = books.pods.row_by_uid.get(place.uid), fleet.row_by_name.get(place.node)
+    if row is None or node is None:
+        return None
+    found = (fleet.device_row_by_id.get(one) for one in place.devices if one is not None)
+    devices = tuple(dict.fromkeys(one for one in found if one is not None))
+    count = int(tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]])
+    if len(devices) != count or len(place.devices) != count:
+        return None
+    if any(int(tables.devices[layout.DEVICE_NODE, one]) != node for one in devices):
+        return None
+    return Placement(row, node, devices, None)

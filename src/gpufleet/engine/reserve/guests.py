@@ -1,0 +1,256 @@
+"""Work that may be interrupted runs on reserved nodes as a guest, and ends when the holder can start.
+
+A guest says that its end costs nothing. So it may come to what is reserved without a known end, and no
+holder counts on its end either: as soon as everything else that the holder waits for is gone, or leaves, as
+many of its guests are evicted for it as must go. Nobody is let in whom a disruption budget would keep then,
+nor for the sake of a holder for whom nobody is to be evicted; a budget that comes later keeps no guest. A
+guest is one of those holders behind whom it came, and of no other. Work of which it is only learned how long
+it runs (``learned``) is a guest too, so that no holder depends on that.
+
+A guest has a seat (``model.seat``), which its grant remembers: nothing that is said of it later takes the
+seat's duty from it. Work that was let in because it said how long it runs has one too, and is a guest from
+the moment on at which it said that it has ended. ``backfill`` lets guests in, ``cycle`` asks for the ``plan``
+when it is the holder's turn.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.instruction import WhyEvicted
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.departures import Nomination
+from gpufleet.engine.lifecycle.nominations import Placement
+from gpufleet.engine.preempt.leaving import Leaving
+from gpufleet.engine.preempt.victims import Asking, Plan
+from gpufleet.engine.reserve.former import Former
+from gpufleet.engine.reserve.planning import Planner, rows_of
+from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.pod import Pod
+from gpufleet.model.seat import Seat
+
+Holder = PodUid | GangName
+Placements = tuple[Placement, ...]
+
+REPRIEVES_MAX = 64
+"""Of so many guests, or gangs of them, it is looked whether they can stay after all."""
+WAITING = frozenset({PodState.WAITING, PodState.BACKOFF, PodState.NOMINATED})
+
+
+class Unit(NamedTuple):
+    """Pods that end together or not at all; those that leave anyway need not be evicted."""
+
+    rows: tuple[int, ...]
+    leaves: bool
+
+
+class Guests:
+    """Who is a guest of which holder."""
+
+    def __init__(self, books: Books, planner: Planner, *, evicts: bool) -> None:
+        self.books = books
+        self.planner = planner
+        self.evicts = evicts
+        self._seats: dict[Holder, dict[PodUid, Seat]] = {}
+
+    # Who comes.
+
+    def may_come(self, asking: Asking, holder: Holder, nomination: Nomination) -> bool:
+        """True if a workload may run where this holder will start, whenever it would end by itself."""
+        if not self.evicts or not all(map(self._may_be_interrupted, rows_of(asking))):
+            return False
+        members = asking.members
+        if members is not None and members.placed and members.missing:
+            return False  # With it those would have to end whom it joins.
+        if not self.end_for(nomination):
+            return False
+        if not self.books.budgets.any_is_known:
+            return True
+        together = dict.fromkeys([*self.rows_of(holder, asking.at_us), *rows_of(asking)])
+        return self.books.budgets.allow(map(self.books.pods.pod_at, together))
+
+    def end_for(self, nomination: Nomination) -> bool:
+        """True for a holder for whom others may be evicted."""
+        pod_at = self.books.pods.pod_at
+        return self.evicts and all(pod_at(row).preempts for row in nomination.rows)
+
+    def _may_be_interrupted(self, row: int) -> bool:
+        pod = self.books.pods.pod_at(row)
+        if not pod.makes_room:
+            return False
+        return pod.interruptible or self.books.learned.learns(self.books.queue_of(row), pod)
+
+    def let_in(self, holder: Holder, uids: Iterable[PodUid], within_us: int | None = None) -> None:
+        """These pods are guests of this holder from now on, or once they have run for ``within_us``."""
+        kept = {one: seats for one, seats in self._seats.items() if self._waits(one)}
+        kept.setdefault(holder, {}).update(dict.fromkeys(uids, Seat(holder, within_us)))
+        self._seats = kept
+
+    def seated(self, pod: Pod) -> None:
+        """A pod runs of which its grant says behind whom it was let in."""
+        for seat in pod.seats or ():
+            holder = cast("Holder", seat.holder)
+            self._seats.setdefault(holder, {}).setdefault(pod.uid, seat)
+
+    def seats_of(self, uid: PodUid) -> tuple[Seat, ...]:
+        """The seats that a pod has."""
+        return tuple(seats[uid] for seats in self._seats.values() if uid in seats)
+
+    def leave(self, uid: PodUid) -> None:
+        """A pod is gone, or did not come after all."""
+        for seats in self._seats.values():
+            seats.pop(uid, None)
+
+    def recall(self, holder: Holder, former: Former) -> None:
+        """After a restart: guests are who has a seat.
+
+        Of work whose grant says nothing of seats it is who may be interrupted and came after the reservation,
+        among those that the holder waits for or, as some may have come since that was written, on its nodes.
+        """
+        pods, since_us = self.books.pods, former.since_us
+        nodes = dict.fromkeys(place.node for place in former.placements)
+        near = [row for node in nodes for row in pods.on_node.get(node, ())]
+        known = dict.fromkeys([*former.waits_for, *(row for row in near if pods.pod_at(row).interruptible)])
+        unsaid = [row for row in known if pods.pod_at(row).seats is None]
+        came = [row for row in unsaid if pods.started_at_us.get(row, since_us - 1) >= since_us]
+        guests = [row for row in came if self._may_be_interrupted(row)]
+        if guests:
+            self.let_in(holder, (pods.pod_at(row).uid for row in guests))
+        seated = (pods.row_by_uid.get(uid) for uid in self._seats.get(holder, ()))
+        with_seats = [row for row in seated if row is not None]
+        former.waits_for = tuple(dict.fromkeys([*former.waits_for, *with_seats]))
+
+    def _waits(self, holder: Holder) -> bool:
+        """True for one that has not started yet."""
+        members = self.books.gangs.by_name.get(GangName(holder))
+        if members is not None and members.arrived:
+            return members.missing > 0
+        row = self.books.pods.row_by_uid.get(PodUid(holder))
+        return row is not None and self.books.pods.state(row) in WAITING
+
+    # Who is there.
+
+    def rows_of(self, holder: Holder, at_us: int) -> list[int]:
+        """The guests of a holder that are still there."""
+        row_by_uid = self.books.pods.row_by_uid
+        uids = [uid for uid in self._seats.get(holder, ()) if self.are_of(holder, uid, at_us)]
+        rows = (row_by_uid.get(uid) for uid in uids)
+        return [row for row in rows if row is not None]
+
+    def are_of(self, holder: Holder, uid: PodUid, at_us: int) -> bool:
+        """True if a pod is a guest of this holder by now."""
+        seat = self._seats.get(holder, {}).get(uid)
+        if seat is None or seat.within_us is None:
+            return seat is not None
+        return self._promised_us(uid, seat.within_us, at_us) <= at_us
+
+    def is_overdue(self, holder: Holder, uid: PodUid) -> bool:
+        """True for a guest that is one because it has run for longer than it said."""
+        seat = self._seats.get(holder, {}).get(uid)
+        return seat is not None and seat.within_us is not None
+
+    def next_us(self, holder: Holder, at_us: int) -> int | None:
+        """When the next one of those let in becomes a guest of this holder."""
+        seats = self._seats.get(holder, {}).items()
+        ends_us = (
+            self._promised_us(uid, seat.within_us, at_us) for uid, seat in seats if seat.within_us is not None
+        )
+        return min((end_us for end_us in ends_us if end_us > at_us), default=None)
+
+    def _promised_us(self, uid: PodUid, within_us: int, at_us: int) -> int:
+        """When a pod said that it has ended."""
+        pods = self.books.pods
+        row = pods.row_by_uid.get(uid)
+        if row is None:
+            return at_us
+        return pods.started_at_us.get(row, pods.assumed_at_us.get(row, at_us)) + within_us
+
+    # Who goes.
+
+    def plan(self, asking: Asking) -> Plan | None:
+        """Which of its guests end so that a holder can start now; None where that is not what it lacks."""
+        holder = holder_of(self.books, asking)
+        rows = self.rows_of(holder, asking.at_us) if self._seats else []
+        if not rows:
+            return None
+        units = self._units(holder, rows)
+        if all(unit.leaves for unit in units):
+            return None  # Who leaves anyway is no guest's matter.
+        placements = self._without(asking, units)
+        if not placements:
+            units += self._others_who_leave(rows)
+            placements = self._without(asking, units)
+        if not placements:
+            return None
+        units, placements = self._fewer(asking, units, placements)
+        pod_at = self.books.pods.pod_at
+        victims = [row for unit in units if not unit.leaves for row in unit.rows]
+        awaited = tuple(pod_at(row).uid for unit in units for row in unit.rows)
+        uids = tuple(pod_at(row).uid for row in victims)
+        return Plan(placements, uids, awaited, WhyEvicted.INTERRUPTED)
+
+    def _units(self, holder: Holder, rows: Sequence[int]) -> list[Unit]:
+        """The guests that can end now, each with those with whom it must end."""
+        departures, pods = self.books.departures, self.books.pods
+        leaving = [row for row in rows if departures.is_departing(pods.pod_at(row).uid)]
+        together: dict[GangName | PodUid, list[int]] = {}
+        for row in (row for row in rows if row not in leaving):
+            pod = pods.pod_at(row)
+            together.setdefault(pod.gang or pod.uid, []).append(row)
+        units = [Unit((row,), True) for row in leaving]
+        units += (Unit(self._with_gang(name, some), False) for name, some in together.items())
+        return [unit for unit in units if unit.leaves or self._may_end(holder, unit)]
+
+    def _others_who_leave(self, guests: Sequence[int]) -> list[Unit]:
+        """Who was told to end, whoever said so: guests may end beside them and need not end after them."""
+        rows: list[int] = Leaving(self.books).rows.tolist()
+        return [Unit((row,), True) for row in rows if row not in guests]
+
+    def _with_gang(self, name: GangName | PodUid, guests: list[int]) -> tuple[int, ...]:
+        """These guests, and all of their gang if it would be left with less than its minimum."""
+        members, pods = self.books.gangs.by_name.get(GangName(name)), self.books.pods
+        if members is None or members.gang is None:
+            return tuple(guests)
+        if len(members.placed) - len(guests) >= members.gang.min_members:
+            return tuple(guests)
+        told = self.books.departures.is_departing
+        return tuple(row for row in members.placed if not told(pods.pod_at(row).uid))
+
+    def _may_end(self, holder: Holder, unit: Unit) -> bool:
+        """True if these pods can be told to end now; who is overdue takes all of its gang along."""
+        books, seats = self.books, self._seats.get(holder, {})
+        uids = {row: books.pods.pod_at(row).uid for row in unit.rows}
+        if any(uid in books.departures.refused_until_us for uid in uids.values()):
+            return False
+        if any(row in books.placed_in_step for row in unit.rows):
+            return False
+        if any(self.is_overdue(holder, uid) for uid in uids.values()):
+            return True
+        return all(uid in seats or self._may_be_interrupted(row) for row, uid in uids.items())
+
+    def _without(self, asking: Asking, units: Sequence[Unit]) -> Placements:
+        return self.planner.place_without(asking, [row for unit in units for row in unit.rows])
+
+    def _fewer(
+        self, asking: Asking, units: list[Unit], placements: Placements
+    ) -> tuple[list[Unit], Placements]:
+        """No more of them than must go: those elsewhere stay, and then those who came first."""
+        nodes = {one.node for one in placements}
+        node_row = self.books.pods.node_row
+        near = [unit for unit in units if any(node_row(row) in nodes for row in unit.rows)]
+        if len(near) < len(units):
+            placed = self._without(asking, near)
+            if placed:
+                units, placements = near, placed
+        for unit in units[:REPRIEVES_MAX]:
+            others = [one for one in units if one is not unit]
+            placed = self._without(asking, others)
+            if placed:
+                units, placements = others, placed
+        return units, placements
+
+
+def holder_of(books: Books, asking: Asking) -> Holder:
+    """By what a workload that waits is known."""
+    pod = books.pods.pod_at(asking.row)
+    return pod.uid if pod.gang is None else pod.gang

@@ -1,0 +1,135 @@
+"""Which nodes a shape accepts and which accept it: selectors, affinity, taints, cordons, features, reports.
+
+The answer is a set of reasons a node, worked out for all nodes at once when a shape is first seen
+(``labels_by_column``) and for one node when that node's labels or taints change. Amounts are
+``fit``'s business, what other pods decide is that of ``relations``.
+"""
+
+import operator
+from functools import partial
+
+import numpy as np
+
+from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
+from gpufleet.engine.reason import Reason
+from gpufleet.engine.state.fleet import Fleet
+from gpufleet.model.identifiers import NodeName
+from gpufleet.model.labels import NodeAffinity, NodeTerm, Operator
+from gpufleet.model.node import Node
+from gpufleet.model.resource_names import is_mig_instance
+from gpufleet.model.shape import Shape
+from gpufleet.model.taint import CORDON, Taint, untolerated
+
+
+def node_reasons(shape: Shape, node: Node) -> int:
+    """The reasons of labels, taints and cordon against one node, as bits of ``Reason``."""
+    found = Reason(0)
+    if node.unschedulable and untolerated((CORDON,), shape.tolerations) is not None:
+        found |= Reason.CORDONED
+    if untolerated(node.taints_beside_cordon, shape.tolerations) is not None:
+        found |= Reason.TAINT
+    selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
+    if not (selected and shape.affinity.accepts(node.labels, node.name)):
+        found |= Reason.SELECTOR
+    if not all(one.accepts(node.labels, node.name) for one in shape.volume_affinities):
+        found |= Reason.VOLUME_AFFINITY
+    if not declares(node, shape.features):
+        found |= Reason.FEATURE
+    if not counts_gpus_as(node, shape.gpu_resource):
+        found |= Reason.GPU_MODEL
+    if node.unreported and asks_for_gpus(shape):
+        found |= Reason.GPU_UNREPORTED
+    return int(found)
+
+
+def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
+    """The same for every node row at once; rows without a node hold any value."""
+    reasons = np.zeros(fleet.row_count, np.int64)
+    reasons[~selected_nodes(shape, fleet)] |= int(Reason.SELECTOR)
+    for affinity in shape.volume_affinities:
+        reasons[~nodes_of_affinity(affinity, fleet)] |= int(Reason.VOLUME_AFFINITY)
+    if shape.features:
+        reasons[~declaring_nodes(shape.features, fleet)] |= int(Reason.FEATURE)
+    if shape.gpu_resource:
+        reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= int(Reason.GPU_MODEL)
+    verdict_by_taints: dict[tuple[Taint, ...], int] = {}
+    cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else int(Reason.CORDONED)
+    unreported = int(Reason.GPU_UNREPORTED) if asks_for_gpus(shape) else 0
+    for row, node in enumerate(fleet.nodes):
+        if node is None or not (node.taints or node.unschedulable or node.unreported):
+            continue
+        if node.unreported:
+            reasons[row] |= unreported
+        taints = node.taints_beside_cordon
+        if taints not in verdict_by_taints:
+            bad = untolerated(taints, shape.tolerations) is not None
+            verdict_by_taints[taints] = int(Reason.TAINT) if bad else 0
+        reasons[row] |= verdict_by_taints[taints]
+        if node.unschedulable:
+            reasons[row] |= cordon
+    return reasons
+
+
+def asks_for_gpus(shape: Shape) -> bool:
+    """True if the shape asks for GPUs, shares of them, or MIG instances by their own names."""
+    return shape.gpu.count > 0 or any(is_mig_instance(name) for name, _ in shape.resources.other)
+
+
+def selected_nodes(shape: Shape, fleet: Fleet) -> BoolArray:
+    """For each node row, whether node selector and affinity accept it."""
+    rows = fleet.row_count
+    selected = np.ones(rows, np.bool_)
+    for key, wanted in shape.node_selector:
+        selected &= fleet.labels.where(key, partial(operator.eq, wanted), rows)
+    if shape.affinity.terms is not None:
+        selected &= nodes_of_affinity(shape.affinity, fleet)
+    return selected
+
+
+def nodes_of_affinity(affinity: NodeAffinity, fleet: Fleet) -> BoolArray:
+    """For each node row, whether one of the affinity's terms accepts it; without terms, all are accepted."""
+    if affinity.terms is None:
+        return np.ones(fleet.row_count, np.bool_)
+    any_term = np.zeros(fleet.row_count, np.bool_)
+    for term in affinity.terms:
+        any_term |= nodes_of_term(term, fleet)
+    return any_term
+
+
+def declares(node: Node, features: tuple[str, ...]) -> bool:
+    """True if the node declares every one of the features."""
+    return not features or set(features) <= set(node.features)
+
+
+def counts_gpus_as(node: Node, gpu_resource: str) -> bool:
+    """True if the node's GPUs, as far as is known, are counted under this name; "" stands for any."""
+    return not gpu_resource or not node.gpu_resources or gpu_resource in node.gpu_resources
+
+
+def nodes_of_vendor(gpu_resource: str, fleet: Fleet) -> BoolArray:
+    """For each node row, whether it may have GPUs of this name."""
+    verdicts = (node is not None and counts_gpus_as(node, gpu_resource) for node in fleet.nodes)
+    return np.fromiter(verdicts, np.bool_, fleet.row_count)
+
+
+def declaring_nodes(features: tuple[str, ...], fleet: Fleet) -> BoolArray:
+    """For each node row, whether it declares every one of the features."""
+    verdicts = (node is not None and declares(node, features) for node in fleet.nodes)
+    return np.fromiter(verdicts, np.bool_, fleet.row_count)
+
+
+def nodes_of_term(term: NodeTerm, fleet: Fleet) -> BoolArray:
+    """For each node row, whether it meets every requirement of the term; without any, none does."""
+    rows = fleet.row_count
+    if not term.expressions and not term.fields:
+        return np.zeros(rows, np.bool_)
+    selected = np.ones(rows, np.bool_)
+    for requirement in term.expressions:
+        selected &= fleet.labels.where(requirement.key, requirement.accepts_value, rows)
+    for field in term.fields:
+        named = np.zeros(rows, np.bool_)
+        row = fleet.row_by_name.get(NodeName(field.name))
+        if row is not None:
+            named[row] = True
+        selected &= named if field.operator is Operator.IN else ~named
+    return selected

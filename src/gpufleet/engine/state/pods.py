@@ -1,0 +1,322 @@
+"""Pods and where they are booked: rows of the pod table, and which pods sit on which node.
+
+A booking follows facts: a pod that runs somewhere is booked there even where that over-commits
+the node, and it stays booked to a node that vanished until it is removed itself, so that a node
+that comes back is not given away twice. A pod that is only on its way to a node holds as much of
+it, in free devices that stand in, where the node does not show those that were decided. ``placing``
+does the arithmetic.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from gpufleet.engine.arrays import journal, layout
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.arrays.placing import place, release_by_handle, writes_for
+from gpufleet.engine.arrays.standing import CHECKPOINTED_AT_US, STARTED_AT_US, Moments, Standing
+from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.errors import EventError
+from gpufleet.engine.state.fleet import Fleet
+from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName, PodUid
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+
+
+class PodBook:
+    """Interns pods and books them onto nodes."""
+
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook) -> None:
+        self.store = store
+        self.fleet = fleet
+        self.shapes = shapes
+        self.pods: list[Pod | None] = []
+        self.row_by_uid: dict[PodUid, int] = {}
+        self.on_node: dict[int, dict[int, None]] = {}
+        self.on_lost_node: dict[NodeName, dict[PodUid, tuple[DeviceId | None, ...]]] = {}
+        self._lost_node_by_uid: dict[PodUid, NodeName] = {}
+        self._stated_ids: dict[int, tuple[DeviceId | None, ...]] = {}
+        self.standing = Standing()
+        self.started_at_us = Moments(self.standing, STARTED_AT_US)
+        self.assumed_at_us: dict[int, int] = {}
+        self.checkpointed_at_us = Moments(self.standing, CHECKPOINTED_AT_US)
+        self.left_nodes: dict[int, None] = {}
+        self.notes_moves = False
+        self.moved: list[int] = []
+        self._free_rows: list[int] = []
+        self._pods_by_priority: dict[int, int] = {}
+        self._protected = 0
+
+    @property
+    def least_priority(self) -> int:
+        """The lowest priority of any known pod, 0 where there is none."""
+        return min(self._pods_by_priority, default=0)
+
+    @property
+    def any_is_protected(self) -> bool:
+        """True if there is a pod that nobody may evict for another's sake."""
+        return self._protected > 0
+
+    def _count(self, pod: Pod, more: int) -> None:
+        """A pod more, or, with -1, one less."""
+        count = self._pods_by_priority.get(pod.priority, 0) + more
+        if count:
+            self._pods_by_priority[pod.priority] = count
+        else:
+            del self._pods_by_priority[pod.priority]
+        self._protected += 0 if pod.preemptible else more
+
+    def pod_at(self, row: int) -> Pod:
+        """The pod of a row in use."""
+        pod = self.pods[row]
+        if pod is None:
+            raise KeyError(row)
+        return pod
+
+    def state(self, row: int) -> PodState:
+        """Where the pod stands."""
+        return PodState(int(self.store.tables.pods[layout.POD_STATE, row]))
+
+    def add(self, pod: Pod) -> int:
+        """A row for a new pod, waiting."""
+        shape = self.shapes.hold(pod.shape)
+        if self._free_rows:
+            row = self._free_rows.pop()
+            self.pods[row] = pod
+        else:
+            row = len(self.pods)
+            self.pods.append(pod)
+            if row >= self.store.tables.pods.shape[1]:
+                self.store.make_room("pods", row + 1)
+                self.store.make_room("pod_devices", row + 1)
+        self.row_by_uid[pod.uid] = row
+        self.standing.begin(row, pod)
+        self._count(pod, 1)
+        cells = self.store.tables.pods
+        cells[layout.POD_STATE, row] = PodState.WAITING
+        cells[layout.POD_SHAPE, row] = shape
+        cells[layout.POD_NODE, row] = layout.NOT_SET
+        cells[layout.POD_QUEUE, row] = layout.NOT_SET
+        cells[layout.POD_PROTECTED, row] = int(not pod.preemptible)
+        return row
+
+    def remove(self, uid: PodUid) -> int | None:
+        """Forget a pod and free what it holds; its former row, None if it was unknown."""
+        row = self.row_by_uid.pop(uid, None)
+        if row is None:
+            return None
+        if self.node_row(row) is not None:
+            self.unbook(row, PodState.ABSENT)
+        self.leave_lost_node(uid)
+        self._count(self.pod_at(row), -1)
+        self.standing.drop(row)
+        self.assumed_at_us.pop(row, None)
+        tables = self.store.tables
+        tables.pods[layout.POD_STATE, row] = PodState.ABSENT
+        self.shapes.drop(int(tables.pods[layout.POD_SHAPE, row]))
+        self.pods[row] = None
+        self._free_rows.append(row)
+        return row
+
+    def describe(self, row: int, pod: Pod) -> None:
+        """Take over another description of a known pod; one that has a place is booked there anew."""
+        before = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        shape = self.shapes.hold(pod.shape)
+        node, state = self.node_row(row), self.state(row)
+        ids = self.device_ids(row)
+        if node is not None:
+            self.unbook(row, state)
+        self._count(self.pod_at(row), -1)
+        self._count(pod, 1)
+        self.pods[row] = pod
+        self.standing.drop(row)
+        self.standing.put(row, pod)
+        self.store.make_journal_room(2)
+        protected = int(not pod.preemptible)
+        journal.write(self.store.tables, layout.TABLE_PODS, row, layout.POD_SHAPE, shape)
+        journal.write(self.store.tables, layout.TABLE_PODS, row, layout.POD_PROTECTED, protected)
+        if node is not None:
+            self.book(row, node, ids, state)
+        self.shapes.drop(before)
+
+    def node_row(self, row: int) -> int | None:
+        """The row of the node a pod is booked on."""
+        node = int(self.store.tables.pods[layout.POD_NODE, row])
+        return None if node == layout.NOT_SET else node
+
+    def device_ids(self, row: int) -> tuple[DeviceId | None, ...]:
+        """The devices a booked pod holds, those among them that its node does not show (any more)."""
+        if row in self._stated_ids:
+            return self._stated_ids[row]
+        tables, ids = self.store.tables, self.fleet.device_ids
+        count = tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]]
+        rows = tables.pod_devices[row, :count].tolist()
+        return tuple([None if device == layout.NOT_SET else ids[device] for device in rows])
+
+    def gpu_model(self, row: int) -> GpuModelName | None:
+        """The model of the GPUs that a booked pod holds, None where it holds none that its node shows."""
+        tables = self.store.tables
+        count = tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]]
+        for device in tables.pod_devices[row, :count].tolist():
+            if device != layout.NOT_SET:
+                return self.fleet.model_name(int(tables.devices[layout.DEVICE_MODEL, device]))
+        return None
+
+    def make_journal_room(self, pods: int, devices_a_pod: int) -> None:
+        """Room in the journal for placing or releasing that many pods."""
+        columns = self.store.tables.resources_free.shape[1]
+        writes = writes_for(columns, devices_a_pod) + self.store.writes_a_charge
+        self.store.make_journal_room(pods * writes)
+
+    def booked(self, row: int) -> None:
+        """Note that a pod now sits on its node (its place was written by a kernel)."""
+        node = int(self.store.tables.pods[layout.POD_NODE, row])
+        self.on_node.setdefault(node, {})[row] = None
+        self._note_move(row)
+
+    def _note_move(self, row: int) -> None:
+        """The pod's place changed: where ``notes_moves`` is set, somebody follows that."""
+        if self.notes_moves:
+            self.moved.append(row)
+
+    def book(
+        self,
+        row: int,
+        node: int,
+        ids: tuple[DeviceId | None, ...],
+        state: PodState,
+        spoken_for: frozenset[int] = frozenset(),
+    ) -> None:
+        """Book a pod on a node and devices that somebody else decided.
+
+        ``spoken_for`` are rows of devices that others will be booked on by name.
+        """
+        count = self.pod_at(row).shape.gpu.count
+        chosen = np.full(max(count, 1), layout.NOT_SET, np.int64)
+        # Those that are named first, so that none of them stands in for another.
+        for index, device_id in enumerate(ids[:count]):
+            if device_id is not None:
+                chosen[index] = self._device_on_node(device_id, node, chosen)
+        for index in range(count):
+            is_named = index < len(ids) and ids[index] is not None
+            if not is_named or (state is PodState.ASSUMED and chosen[index] == layout.NOT_SET):
+                chosen[index] = self._stand_in(node, spoken_for.union(chosen.tolist()))
+        self.make_journal_room(1, count)
+        place(self.store.tables, row, node, chosen, int(state))
+        self.booked(row)
+        named = self._named(ids, chosen[:count])
+        if any(one is not None and one != self._id_at(chosen[index]) for index, one in enumerate(named)):
+            self._stated_ids[row] = named
+
+    def stands_elsewhere(self, row: int) -> bool:
+        """True if a pod is on its way to devices that its node does not show, and holds others instead."""
+        return row in self._stated_ids and self.state(row) is PodState.ASSUMED
+
+    def _named(
+        self, ids: tuple[DeviceId | None, ...], chosen: npt.NDArray[np.int64]
+    ) -> tuple[DeviceId | None, ...]:
+        """What a pod holds by name, also where its node does not have all of it.
+
+        It must not be forgotten: when the device is seen again it is not free.
+        """
+        stated = (*ids[: len(chosen)], *[None] * (len(chosen) - len(ids)))
+        pairs = zip(stated, chosen, strict=True)
+        return tuple([self._id_at(device) if one is None else one for one, device in pairs])
+
+    def _id_at(self, device: int) -> DeviceId | None:
+        return None if device == layout.NOT_SET else self.fleet.device_ids[device]
+
+    def _device_on_node(self, device_id: DeviceId, node: int, taken: npt.NDArray[np.int64]) -> int:
+        """The row of a device, NOT_SET if the node does not show it or the pod has it already."""
+        device = self.fleet.device_row_by_id.get(device_id, layout.NOT_SET)
+        here = device != layout.NOT_SET and self.store.tables.devices[layout.DEVICE_NODE, device] == node
+        return device if here and device not in taken else layout.NOT_SET
+
+    def _stand_in(self, node: int, taken: frozenset[int]) -> int:
+        """A free device that stands for one whose id nobody knows."""
+        devices = self.store.tables.devices
+        first = int(self.store.tables.nodes[layout.NODE_FIRST_DEVICE, node])
+        for device in range(first, first + int(self.store.tables.nodes[layout.NODE_DEVICE_COUNT, node])):
+            if devices[layout.DEVICE_WHOLE_FREE, device] == 1 and device not in taken:
+                return device
+        return layout.NOT_SET
+
+    def unbook(self, row: int, state: PodState) -> None:
+        """Take a pod off its node."""
+        node = self.node_row(row)
+        if node is None:
+            raise EventError("the pod is not on a node", field="uid", value=self.pod_at(row).uid)
+        self.make_journal_room(1, self.store.tables.pod_devices.shape[1])
+        release_by_handle(self.store.handle, row, int(state))
+        self._stated_ids.pop(row, None)
+        del self.on_node[node][row]
+        self.left_nodes[node] = None
+        self._note_move(row)
+
+    def mark(self, row: int, state: PodState) -> None:
+        """Set a pod's state without moving it."""
+        self.store.make_journal_room(1)
+        journal.write(self.store.tables, layout.TABLE_PODS, row, layout.POD_STATE, int(state))
+
+    def lose_node(self, name: NodeName) -> None:
+        """A node vanished: its pods stay booked to its name."""
+        node = self.fleet.row_by_name[name]
+        for row in list(self.on_node.get(node, ())):
+            ids, state = self.device_ids(row), self.state(row)
+            self.unbook(row, state)
+            self.book_on_lost_node(row, name, ids)
+        self.on_node.pop(node, None)
+        self.fleet.remove(node)
+
+    def book_on_lost_node(self, row: int, name: NodeName, ids: tuple[DeviceId | None, ...]) -> None:
+        """Book a pod on a node that is not known (yet, or any more)."""
+        uid = self.pod_at(row).uid
+        self.on_lost_node.setdefault(name, {})[uid] = ids
+        self._lost_node_by_uid[uid] = name
+        self._note_move(row)
+
+    def ids_on_lost_node(self, uid: PodUid, name: NodeName) -> tuple[DeviceId | None, ...]:
+        """The devices that a pod holds on this lost node; none if it is not booked there."""
+        return self.on_lost_node.get(name, {}).get(uid, ())
+
+    def leave_lost_node(self, uid: PodUid) -> None:
+        """The pod is not, or no longer, booked on a node that is not known."""
+        name = self._lost_node_by_uid.pop(uid, None)
+        if name is not None:
+            del self.on_lost_node[name][uid]
+            if not self.on_lost_node[name]:
+                del self.on_lost_node[name]
+            if uid in self.row_by_uid:
+                self._note_move(self.row_by_uid[uid])
+
+    def put_node(self, node: Node) -> int:
+        """Write a new or changed node and book again what runs on it."""
+        known = self.fleet.row_by_name.get(node.name)
+        held: list[tuple[int, tuple[DeviceId | None, ...], PodState]] = []
+        if known is not None:
+            for row in list(self.on_node.get(known, ())):
+                held.append((row, self.device_ids(row), self.state(row)))
+                self.unbook(row, PodState.BOUND)
+        node_row = self.fleet.put(node)
+        for uid, ids in self.on_lost_node.pop(node.name, {}).items():
+            row = self.row_by_uid[uid]
+            held.append((row, ids, self.state(row)))
+            del self._lost_node_by_uid[uid]
+        # What somebody has by name stands in for nobody else's.
+        spoken_for = frozenset(
+            self.fleet.device_row_by_id[one]
+            for row, ids, _ in held
+            for one in ids[: self.pod_at(row).shape.gpu.count]
+            if one in self.fleet.device_row_by_id
+        )
+        for row, ids, state in held:
+            self.book(row, node_row, ids, state, spoken_for)
+        return node_row
+
+    def is_on_lost_node(self, uid: PodUid) -> bool:
+        """True if the pod is booked on a node that is not known."""
+        return uid in self._lost_node_by_uid
+
+    def lost_node_of(self, uid: PodUid) -> NodeName | None:
+        """The node that is not known on which the pod is booked, if it is on one."""
+        return self._lost_node_by_uid.get(uid)

@@ -1,0 +1,130 @@
+"""Which queues go before a queue, and by which right: what people ask who wait for their turn.
+
+The same order as in ``turns``, over everybody who waits and not only over those who may run now. Costs a look
+at every queue with work, so no decision asks for it.
+"""
+
+from typing import NamedTuple
+
+from gpufleet.engine.admit.turns import (
+    BEYOND_WHAT_IS_OWED,
+    TOP,
+    UNDESCRIBED,
+    WITHIN_WHAT_IS_OWED,
+    WITHOUT_WEIGHT,
+)
+from gpufleet.engine.admit.waiting import Head
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.tell.line_up import Queued
+from gpufleet.engine.tell.queue_report import NOMINATED, RESERVED
+from gpufleet.model.identifiers import QueueName
+
+HAVE_PLACES = (NOMINATED, RESERVED)
+
+
+class Contestant(NamedTuple):
+    """The next workload of a queue: its turn and what it will be charged at least."""
+
+    head: Head
+    asked: Int64Array
+
+
+class Right(NamedTuple):
+    """By which a queue stands among its siblings; the smallest goes first."""
+
+    class_of_right: int
+    minus_priority: int
+    endless: bool
+    share_key: int
+    head: Head
+
+
+class Rival(NamedTuple):
+    """A queue with work and its right. ``share_milli`` None: it comes after all others that borrow."""
+
+    queue: QueueName
+    right: Right
+    share_milli: int | None
+
+    @property
+    def is_within(self) -> bool:
+        """True if its next workload stays within what the queue is owed."""
+        return self.right.class_of_right == WITHIN_WHAT_IS_OWED
+
+
+def precedence(books: Books, line: tuple[Queued, ...], name: QueueName, at_us: int) -> list[list[Rival]]:
+    """From the queue up to its root: on each level all queues with work, the first to go first."""
+    tree = books.queues.tree
+    contestants = _first_of_each(books, line)
+    best: dict[int, tuple[Right, Contestant]] = {}
+    for row in _bottom_up(books, list(contestants)):
+        below = [best[child] for child in tree.children(row) if child in best]
+        contestant = contestants.get(row)
+        if contestant is None and below:
+            contestant = min(below, key=lambda one: one[0])[1]
+        if contestant is not None:
+            best[row] = _right(books, row, contestant, at_us), contestant
+    found: list[list[Rival]] = []
+    row = tree.row_by_name[name]
+    while row != TOP:
+        parent = int(tree.parent[row])
+        siblings = [one for one in best if int(tree.parent[one]) == parent]
+        siblings.sort(key=lambda one: best[one][0])
+        found.append([_rival(books, one, best[one][0], at_us) for one in siblings])
+        row = parent
+    return found
+
+
+def _first_of_each(books: Books, line: tuple[Queued, ...]) -> dict[int, Contestant]:
+    """By row of the queue; whoever has a place already takes no turn."""
+    found: dict[int, Contestant] = {}
+    for queued in line:
+        row = books.queues.tree.row_by_name.get(queued.queue)
+        if row is None or row in found or queued.position is None or queued.reason in HAVE_PLACES:
+            continue
+        pod_row = books.pods.row_by_uid[queued.uid]
+        pod = books.pods.pod_at(pod_row)
+        head = Head(-queued.priority, pod.created_at_us, books.sequence_by_row[pod_row])
+        if queued.gang is None:
+            found[row] = Contestant(head, books.gate.asked(pod_row))
+        else:
+            members = books.gangs.members(queued.gang)
+            rows = list(members.waiting)
+            found[row] = Contestant(head, books.gate.asked_together(rows, max(1, members.missing)))
+    return found
+
+
+def _bottom_up(books: Books, rows: list[int]) -> list[int]:
+    """These queues and all above them, children before their parents."""
+    tree = books.queues.tree
+    depth: dict[int, int] = {}
+    for row in rows:
+        path = list(tree.path(row))
+        for above, one in enumerate(path):
+            depth[one] = len(path) - above
+    return sorted(depth, key=lambda row: -depth[row])
+
+
+def _right(books: Books, row: int, contestant: Contestant, at_us: int) -> Right:
+    tree = books.queues.tree
+    if not tree.is_described(row):
+        return Right(UNDESCRIBED, 0, False, 0, contestant.head)
+    queue, asked = tree.queue_at(row), contestant.asked
+    counted = books.store.tables.queue_counted[row]
+    beyond = bool(((counted + asked > tree.subtree[row]) & (asked > 0)).any())
+    right = WITHIN_WHAT_IS_OWED
+    if beyond:
+        right = BEYOND_WHAT_IS_OWED if queue.weight_milli else WITHOUT_WEIGHT
+    endless, key = books.turns.share(row, at_us).order_key
+    return Right(right, -queue.priority, endless, key, contestant.head)
+
+
+def _rival(books: Books, row: int, right: Right, at_us: int) -> Rival:
+    tree = books.queues.tree
+    share = books.turns.share(row, at_us) if tree.is_described(row) else None
+    milli = None
+    if share is not None and not share.endless and share.denominator != layout.NOT_SET:
+        milli = share.numerator * 1000 // share.denominator
+    return Rival(tree.name_at(row), right, milli)

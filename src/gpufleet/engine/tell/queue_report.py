@@ -1,0 +1,232 @@
+"""What there is to say of each queue at any time: its limits, what it uses, and why its work waits."""
+
+from collections import Counter, defaultdict
+
+import msgspec
+import numpy as np
+
+from gpufleet.engine.admit.available import binding_limit
+from gpufleet.engine.admit.waiting import Line
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.instruction import QueueBar
+from gpufleet.engine.lifecycle.books import Books, gang_key
+from gpufleet.engine.lifecycle.departures import Nomination
+from gpufleet.model.identifiers import QueueName, QuotaResource
+
+BACKOFF = "backoff"
+NOMINATED = "nominated"
+RESERVED = "reserved"
+INCOMPLETE = "incomplete-gang"
+QUOTA = "quota"
+NODES = "nodes"
+TURN = "turn"
+"""Why pods wait: a pause after a refused bind, pods that end first where a place is kept, work that is to end
+some day where one is reserved, members that have not come, quota, no node with room, or work before them in
+a strict queue. Besides, each ``WhyBarred``.
+"""
+
+
+class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One resource of one queue, in the resource's own unit.
+
+    ``used`` is what pods of everything below the queue hold; a place that is kept for one is not used yet.
+    ``borrowed`` is what it has of others' quota, ``lent`` what others have of its own: where several lend,
+    each in proportion to what it has idle. ``available`` is what one workload could still be charged beside
+    all that is used or kept, None where nothing limits it. ``protected`` is what work that nobody may evict
+    has of ``nominal``, which is all that such work may have of it.
+    """
+
+    resource: QuotaResource
+    nominal: int
+    used: int
+    borrowed: int
+    lent: int
+    available: int | None
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+    hard_limit: int | None = None
+    protected: int = 0
+
+
+class QueueUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One queue. ``pending`` counts waiting pods by reason, those of queues below it left out."""
+
+    queue: QueueName
+    parent: QueueName | None
+    bar: QueueBar | None
+    resources: tuple[ResourceUse, ...]
+    pending: dict[str, int]
+    is_described: bool = True
+
+
+def queue_report(books: Books) -> tuple[QueueUse, ...]:
+    """Every queue that is described or has pods, parents before children, siblings by name."""
+    if not books.queues.is_active:
+        return ()
+    pending, left = _pending(books), _left_amounts(books)
+    with books.trial():
+        books.future_quota.change(books.future_quota.charges().nominated, -1)
+        return _uses(books, pending, left)
+
+
+def _uses(
+    books: Books, pending: dict[QueueName, Counter[str]], left: dict[tuple[int, int], int]
+) -> tuple[QueueUse, ...]:
+    tree, lent = books.queues.tree, lent_amounts(books)
+    level = sorted(
+        (row for row in tree.row_by_name.values() if tree.parent[row] == layout.NOT_SET), key=tree.name_at
+    )
+    found: list[QueueUse] = []
+    while level:
+        row = level.pop(0)
+        found.append(_use(books, row, dict(sorted(pending[tree.name_at(row)].items())), left, lent))
+        level = sorted(tree.children(row), key=tree.name_at) + level
+    return tuple(found)
+
+
+def _use(
+    books: Books,
+    row: int,
+    pending: dict[str, int],
+    left: dict[tuple[int, int], int],
+    lent: dict[tuple[int, int], int],
+) -> QueueUse:
+    tree = books.queues.tree
+    columns = sorted(tree.resources.column_by_name.items())
+    uses = tuple(
+        _resource_use(books, row, resource, column, left[row, column], lent.get((row, column), 0))
+        for resource, column in columns
+        if books.store.tables.queue_limits[layout.LIMIT_POOLED, row, column]
+        or books.store.tables.queue_total[row, column]
+    )
+    bar = tree.bar(row)
+    return QueueUse(tree.name_at(row), tree.queue_at(row).parent, bar, uses, pending, tree.is_described(row))
+
+
+def _left_amounts(books: Books) -> dict[tuple[int, int], int]:
+    """What one workload could still be charged, by row and column."""
+    tables, tree = books.store.tables, books.queues.tree
+    columns = list(tree.resources.column_by_name.values())
+    return {
+        (row, column): int(binding_limit(tables, row, column)[0])
+        for row in tree.row_by_name.values()
+        for column in columns
+    }
+
+
+def _resource_use(
+    books: Books, row: int, resource: QuotaResource, column: int, left: int, lent: int
+) -> ResourceUse:
+    tables = books.store.tables
+    limits = tables.queue_limits[:, row, column].tolist()
+
+    def stated(kind: int) -> int | None:
+        return None if limits[kind] == layout.NO_LIMIT else int(limits[kind])
+
+    return ResourceUse(
+        resource,
+        limits[layout.LIMIT_NOMINAL],
+        int(tables.queue_total[row, column]),
+        _borrowed(books, row, column),
+        lent,
+        None if left == layout.NO_LIMIT else max(0, left),
+        stated(layout.LIMIT_BORROWING),
+        stated(layout.LIMIT_LENDING),
+        stated(layout.LIMIT_HARD),
+        int(tables.queue_protected[row, column]),
+    )
+
+
+def lent_amounts(books: Books) -> dict[tuple[int, int], int]:
+    """What others have of each queue's own, by row and column; queues that lend nothing are left out.
+
+    Of what the children of a queue have borrowed, its own nominal amount comes first; the rest is lent by
+    those children that have idle quota to lend.
+    """
+    tables, tree = books.store.tables, books.queues.tree
+    rows = np.array(sorted(tree.row_by_name.values()), np.int64)
+    found: dict[tuple[int, int], int] = {}
+    for column in tree.resources.column_by_name.values():
+        counted, subtree = tables.queue_counted[:, column], tree.subtree[:, column]
+        borrowed = np.where(tree.named[:, column] & (tree.parent != layout.NOT_SET), counted - subtree, 0)
+        for parent in np.unique(tree.parent[rows[borrowed[rows] > 0]]).tolist():
+            children = tree.children(parent)
+            beyond = int(np.maximum(0, borrowed[children]).sum()) - int(tree.nominal[parent, column])
+            for child, part in _parts(books, children, column, beyond).items():
+                found[child, column] = part
+    return found
+
+
+def _parts(books: Books, children: list[int], column: int, taken: int) -> dict[int, int]:
+    """What was taken, in proportion to what each has idle; the last makes up for rounding down."""
+    idle = {child: amount for child in children if (amount := _idle(books, child, column))}
+    taken = min(taken, sum(idle.values()))
+    if taken <= 0:
+        return {}
+    parts = {child: taken * amount // sum(idle.values()) for child, amount in idle.items()}
+    parts[next(reversed(idle))] += taken - sum(parts.values())
+    return parts
+
+
+def _idle(books: Books, row: int, column: int) -> int:
+    """What a queue lends and does not use itself."""
+    tables, tree = books.store.tables, books.queues.tree
+    if not tables.queue_limits[layout.LIMIT_POOLED, row, column]:
+        return 0
+    kept = max(int(tree.guaranteed[row, column]), int(tables.queue_counted[row, column]))
+    return max(0, int(tree.subtree[row, column]) - kept)
+
+
+def _borrowed(books: Books, row: int, column: int) -> int:
+    tables, tree = books.store.tables, books.queues.tree
+    if not tree.named[row, column] or tree.parent[row] == layout.NOT_SET:
+        return 0
+    return max(0, int(tables.queue_counted[row, column] - tree.subtree[row, column]))
+
+
+def _pending(books: Books) -> dict[QueueName, Counter[str]]:
+    """Waiting pods by queue and reason; costs one look at each, and one question a line."""
+    counts: dict[QueueName, Counter[str]] = defaultdict(Counter)
+    for line in books.waiting.lines.values():
+        rows = rows_of(books, line)
+        if rows:
+            counts[line.key.queue][reason_of(books, line, rows[0])] += len(rows)
+    for members in books.gangs.by_name.values():
+        if members.gang is None or gang_key(members.gang) not in books.waiting.lines:
+            for row in members.waiting:
+                counts[books.queue_of(row)][INCOMPLETE] += 1
+    states = books.store.tables.pods[layout.POD_STATE, : len(books.pods.pods)]
+    for row in np.flatnonzero(states == PodState.BACKOFF).tolist():
+        counts[books.queue_of(row)][BACKOFF] += 1
+    for nomination in books.departures.nominations.values():
+        for row in nomination.rows if nomination.rows[0] not in books.stand_ins else ():
+            counts[books.queue_of(row)][kept_for(nomination)] += 1
+    return counts
+
+
+def kept_for(nomination: Nomination) -> str:
+    """Why those wait for whom a place is kept."""
+    return RESERVED if nomination.reserved else NOMINATED
+
+
+def rows_of(books: Books, line: Line) -> list[int]:
+    """The pods that wait in a line."""
+    if line.key.gang is not None:
+        return list(books.gangs.members(line.key.gang).waiting)
+    waiting = (row for _, sequence, row in line.waiting if books.waiting.is_waiting(line, sequence, row))
+    # A pod that was described anew may have come back into its line.
+    return list(dict.fromkeys(waiting))
+
+
+def reason_of(books: Books, line: Line, row: int) -> str:
+    """Why the pods of a line wait, of which this is one."""
+    bar = books.gate.bar(row)
+    if bar is not None:
+        return bar.why
+    if not line.parked:
+        return TURN
+    if line.key not in books.waiting.kept_out:
+        return NODES
+    lacks_room = books.waiting.waits_for_room(line.key)
+    return NODES if lacks_room and books.gate.shortage(row) is None else QUOTA

@@ -1,0 +1,92 @@
+"""Who is told what of reservations: the shell when they change, and those who wait when they ask."""
+
+import msgspec
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.instruction import (
+    Reservation,
+    ReservationEnded,
+    ReservationHint,
+    Reserved,
+    Verdict,
+)
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.place.choose.ranking import best_node_by_handle
+from gpufleet.engine.reserve.book import Held, Reservations
+from gpufleet.engine.reserve.guests import Holder
+from gpufleet.engine.state.members import Members
+
+
+class ReservationTelling:
+    """Remembers what was told."""
+
+    def __init__(self, books: Books, reservations: Reservations) -> None:
+        self.books = books
+        self.reservations = reservations
+        self._told: dict[Holder, Reservation] = {}
+        self._kept_off: dict[tuple[int, int], ReservationHint | None] = {}
+        self._kept_off_as_of = (-1, -1)
+
+    def news(self, at_us: int) -> list[Reserved | ReservationEnded]:
+        """What changed since this was last asked."""
+        held = self.reservations.held()
+        if not held and not self._told:
+            return []
+        now = {one.holder: self.reservations.value(one, at_us) for one in held}
+        ended = [ReservationEnded(holder) for holder in self._told if holder not in now]
+        made = [Reserved(value) for holder, value in now.items() if self._is_news(holder, value)]
+        self._told = now
+        return [*ended, *made]
+
+    def _is_news(self, holder: Holder, value: Reservation) -> bool:
+        """True unless all that changed is for whose end it waits."""
+        told = self._told.get(holder)
+        return told is None or msgspec.structs.replace(told, waits_for=value.waits_for) != value
+
+    def complete(self, verdict: Verdict, row: int, at_us: int) -> Verdict:
+        """The verdict about a waiting pod with what reservations have to do with it."""
+        held = self.reservations.held()
+        if not held:
+            return verdict
+        own = self.reservations.of_row(row)
+        if own is not None:
+            return msgspec.structs.replace(verdict, reserved=self.reservations.hint(own, at_us))
+        found = self._keeping_off(held, row, at_us)
+        return verdict if found is None else msgspec.structs.replace(verdict, kept_off_by=found)
+
+    def _keeping_off(self, held: list[Held], row: int, at_us: int) -> ReservationHint | None:
+        """The first reservation without which a pod would have a place, None if none of them matters."""
+        as_of = (self.reservations.version, at_us)
+        if as_of != self._kept_off_as_of:
+            self._kept_off.clear()
+            self._kept_off_as_of = as_of
+        pods = self.books.store.tables.pods
+        key = (int(pods[layout.POD_SHAPE, row]), int(pods[layout.POD_QUEUE, row]))
+        if key not in self._kept_off:
+            found = next((one for one in held if self._fits_without(one, row)), None)
+            self._kept_off[key] = None if found is None else self.reservations.hint(found, at_us)
+        return self._kept_off[key]
+
+    def _fits_without(self, one: Held, row: int) -> bool:
+        books = self.books
+        with books.trial() as trial:
+            trial.release_all(list(one.nomination.rows))
+            if books.gate.is_active and books.gate.keeps_out(row):
+                return False
+            slot = books.shapes.slot(int(books.store.tables.pods[layout.POD_SHAPE, row]))
+            handles = (books.store.handle, books.shapes.rankings_handle, books.policy.handle)
+            return best_node_by_handle(*handles, slot) != layout.NOT_SET
+
+    def complete_gang(self, verdict: Verdict | None, members: Members, at_us: int) -> Verdict | None:
+        """The same about a gang, which is tried as a whole; None of one whose members have not come."""
+        if verdict is None:
+            return None
+        for one in self.reservations.held():
+            books = self.books
+            with books.trial() as without:
+                without.release_all(list(one.nomination.rows))
+                with books.trial() as trial:
+                    fits = bool(books.gangs.place(members, trial, surplus=False))
+            if fits:
+                return msgspec.structs.replace(verdict, kept_off_by=self.reservations.hint(one, at_us))
+        return verdict

@@ -1,0 +1,112 @@
+"""Without hope there is nobody to evict; in a fleet that is shared as owed, nobody has any."""
+
+import random
+
+import pytest
+
+from gpufleet.engine import event
+from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.preempt.quick_reject import Hope
+from gpufleet.engine.preempt.search import PreemptionSearch, Quest, rank_of
+from gpufleet.engine.preempt.victims import Asking, NoPlan, Plan
+from gpufleet.model.identifiers import QueueName
+from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from tests.engine.fleet_builder import Story, node, pod, shape
+from tests.engine.preempt.arena import random_tree
+
+ROOT = QueueName("all")
+
+
+class Doubting(PreemptionSearch):
+    """Looks all the same where there is no hope."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hopeful = 0
+        self.hopeless = 0
+
+    def find(self, asking: Asking, books: Books) -> Plan | NoPlan | None:
+        """What is found, and nothing where nothing was hoped for."""
+        rank = rank_of(asking, books)
+        queue = books.waiting.queues.get(rank.queue)
+        if queue is not None and not Hope(books).is_there(rank.priority, queue):
+            self.hopeless += 1
+            assert Quest(asking, books).find(rank, queue) == NoPlan()
+        elif queue is not None:
+            self.hopeful += 1
+        return super().find(asking, books)
+
+
+def test_who_has_no_hope_finds_nobody() -> None:
+    doubting = Doubting()
+    for seed in range(60):
+        chance = random.Random(seed)
+        story = Story(victims=doubting)
+        queues = random_tree(chance, 8)
+        story.happen(*(event.QueueSet(queue) for queue in queues))
+        story.nodes(node("a", 4), node("b", 4))
+        names = [queue.name for queue in queues] + ["default"] * (seed % 3 == 0)
+        running: list[str] = []
+        for number in range(25):
+            story.at_us += 1
+            priority = chance.choice((0, 0, 0, 1)) if seed % 2 else 0
+            story.arrive(
+                pod(f"p{number}", shape(chance.randint(1, 3)), queue=chance.choice(names), priority=priority)
+            )
+            running.append(f"p{number}")
+            if chance.random() < 0.3:
+                story.depart(running.pop(chance.randrange(len(running))))
+    assert doubting.hopeless > 50
+    assert doubting.hopeful > 50
+
+
+def fleet(*, a_gpus: int, b_gpus: int, policy: PreemptionPolicy | None = None) -> Story:
+    """Two queues that own 2 of 5 GPUs each, and as many running pods of one GPU in each."""
+    story = Story()
+    story.nodes(node("n", 5))
+    story.happen(event.QueueSet(Queue(ROOT)), *(owner(name, 2000, policy) for name in ("a", "b")))
+    story.arrive(*(pod(f"a{number}", shape(1), queue="a", priority=5) for number in range(a_gpus)))
+    story.arrive(*(pod(f"b{number}", shape(1), queue="b", priority=5) for number in range(b_gpus)))
+    return story
+
+
+def owner(name: str, gpu_milli: int, policy: PreemptionPolicy | None = None) -> event.QueueSet:
+    """A queue that owns so much, and may evict whom it may."""
+    quota = (Quota(GPU, gpu_milli),)
+    told = Queue(QueueName(name), parent=ROOT, quotas=quota, preemption=policy or PreemptionPolicy())
+    return event.QueueSet(told)
+
+
+def has_hope(hope: Hope, priority: int = 5) -> bool:
+    """Whether work of queue a has hope."""
+    return hope.is_there(priority, hope.books.waiting.queues[QueueName("a")])
+
+
+def test_where_nobody_borrows_nobody_can_be_reclaimed_from() -> None:
+    assert not has_hope(Hope(fleet(a_gpus=2, b_gpus=2).engine.books))
+
+
+def test_where_somebody_borrows_they_may_be() -> None:
+    assert has_hope(Hope(fleet(a_gpus=1, b_gpus=3).engine.books))
+
+
+def test_hope_comes_with_a_place_with_a_queue_and_with_work_that_owns_nothing() -> None:
+    placed, cut, owning_nothing = (fleet(a_gpus=2, b_gpus=2) for _ in range(3))
+    hopes = [Hope(story.engine.books) for story in (placed, cut, owning_nothing)]
+    assert not any(map(has_hope, hopes))
+    # a has 2 of its 2, so b may borrow what a third queue owns.
+    placed.happen(owner("idle", 1000))
+    placed.arrive(pod("more", shape(1), queue="b", priority=5))
+    cut.happen(owner("b", 1000))
+    owning_nothing.arrive(pod("stray", shape(1), priority=5))
+    assert all(map(has_hope, hopes))
+
+
+def test_lower_priority_anywhere_is_hope() -> None:
+    assert has_hope(Hope(fleet(a_gpus=2, b_gpus=2).engine.books), priority=6)
+
+
+@pytest.mark.parametrize("priority", [5, 6])
+def test_who_may_evict_nobody_has_none(priority: int) -> None:
+    never = PreemptionPolicy(within_queue=Prey.NEVER, reclaim=Prey.NEVER)
+    assert not has_hope(Hope(fleet(a_gpus=1, b_gpus=3, policy=never).engine.books), priority)

@@ -1,0 +1,29 @@
+"""Words for tests of reservations."""
+
+import msgspec
+
+from gpufleet.model.pod import Pod
+from gpufleet.model.queue import Queue
+from gpufleet.model.shape import Shape
+from tests.engine.admit.queue_builder import queue
+from tests.engine.fleet_builder import SECOND_US, Story, pod
+
+
+def team(name: str = "team", *, reserve_after_s: int | None = 0) -> Queue:
+    """A queue without limits whose work reserves at once, unless told otherwise."""
+    return queue(name, reserve_after_s=reserve_after_s)
+
+
+def running(uid: str, needs: Shape, *, for_s: int, queue: str = "team") -> Pod:
+    """A pod that says how long it runs."""
+    return msgspec.structs.replace(pod(uid, needs, queue=queue), run_time_us=for_s * SECOND_US)
+
+
+def holders(story: Story) -> list[str]:
+    """Who holds a reservation."""
+    return [one.holder for one in story.engine.reservations()]
+
+
+def guest(uid: str, needs: Shape, *, queue: str = "team") -> Pod:
+    """A pod that says that it may be interrupted, and nothing of its run time."""
+    return msgspec.structs.replace(pod(uid, needs, queue=queue), interruptible=True)
