@@ -51,6 +51,7 @@ class Ledger:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.ends = engine.books.departures.is_departing
         self.at_us = 0
         self.nodes: dict[NodeName, Node] = {}
         self.pods: dict[PodUid, Pod] = {}
@@ -374,7 +375,7 @@ class Ledger:
         others = {
             self._domain(gang, place)
             for uid, (place, _) in self.place.items()
-            if self.pods[uid].gang == pod.gang
+            if self.pods[uid].gang == pod.gang and not self.ends(uid)
         }
         assert not others or domain in others, f"{pod.uid} is bound away from its gang"
 
@@ -405,7 +406,7 @@ class Ledger:
         neighbours = self.neighbours()
         for name, gang in self.gangs.items():
             members = [pod for pod in self.pods.values() if pod.gang == name]
-            running = [pod for pod in members if pod.uid in self.place]
+            running = [pod for pod in members if pod.uid in self.place and not self.ends(pod.uid)]
             waiting = [pod for pod in self.waiting() if pod.gang == name]
             just_bound = [pod for pod in bound if pod.gang == name]
             if len(running) == len(just_bound):
@@ -420,8 +421,6 @@ class Ledger:
                 assert enough, f"{name} runs with {len(running)} members and lacks {lacking}"
             if lacking == 0:
                 self.started.add(name)
-            if not running:
-                self.started.discard(name)
             nominated = [pod for pod in members if pod.uid in self.nominated or pod.uid in self.reserved]
             if just_bound or gang.role_minimums or nominated:
                 continue

@@ -93,6 +93,25 @@ def test_a_half_bound_gang_says_until_when_it_must_be_whole() -> None:
     in_world(story)
 
 
+def test_members_that_end_do_not_count_as_come_for_those_who_start_anew() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        for name in ("p", "q"):
+            world.pod(name, annotations=GANG)
+        await world.settle()
+        for name in ("p", "q"):
+            path = f"/api/v1/namespaces/default/pods/{name}"
+            assert world.request("DELETE", path, {"gracePeriodSeconds": 300}) == 200
+        world.pod("r", annotations=GANG)
+        await world.settle()
+        answer = await answer_in(world, "r")
+        assert answer.cause == "gang-short"
+        assert "needs 2 members at once and 1 have come: 1 member is missing" in answer.why
+        assert world.why("r") == "gang gang/default/train needs 2 members at once: 1 have arrived"
+
+    in_world(story)
+
+
 def test_a_mistyped_name_is_told_what_was_meant() -> None:
     async def story(world: World) -> None:
         world.pod("trainer-0")

@@ -216,6 +216,13 @@ class EngineEvents:
         """Gangs of which some members, but fewer than needed, have a node."""
         return self.gangs.half_bound()
 
+    def begin_anew(self, gangs: list[GangName]) -> None:
+        """These gangs are taken back: in the next round the engine hears of each as of one that is new."""
+        for name in gangs:
+            self.gangs.begin_anew(name)
+        if gangs:
+            self.desk.ring()
+
     def next_due_s(self) -> float | None:
         """When a round is wanted although nothing is seen."""
         dues = (self.nodes.trust.next_regained_s(), self.refusals.next_lapse_s())

@@ -195,6 +195,10 @@ class Cycle:
         turns.begin(at_us)
         while (line := turns.take()) is not None:
             name = line.key.queue
+            if waiting.lines.get(line.key) is not line or not waiting.trim(line):
+                # The line of a gang whose members were told to end in this step.
+                turns.offer(name)
+                continue
             served = self._serve_gang(line) if line.key.gang is not None else self._serve_pod(line)
             if stirred and self._wake_who_hoped():
                 turns.begin(at_us)
@@ -351,6 +355,8 @@ class Cycle:
         """Tell a pod to end."""
         pod = self.books.pods.pod_at(row)
         self.books.departures.evict(pod.uid)
+        if self.books.regard_end(row):
+            self.nominations.cancel_of_gang(row)
         self.books.budgets.spend(pod)
         self.instructions.append(Evict(pod.uid, beneficiary, why.value, limit))
 

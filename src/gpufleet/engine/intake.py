@@ -191,6 +191,8 @@ class Intake:
         elif pod.uid in departures.told:
             self.nominations.cancel_waiting_for(pod.uid)
             departures.stays(pod.uid)
+        if self.books.regard_end(row) and departures.is_departing(pod.uid):
+            self._end_nomination_of_gang(row)
 
     def _pod_bound(self, happened: event.PodBound) -> None:
         books, pod = self.books, happened.pod
@@ -268,6 +270,9 @@ class Intake:
             self.books.departures.refuse(happened.uid, happened.until_us)
             self.books.takings.stays(happened.uid)
             row = self.books.pods.row_by_uid[happened.uid]
+            gang = self.books.pods.pod_at(row).gang
+            if self.books.regard_end(row) and gang is not None:
+                self.books.regard_gang(gang)
             self.books.budgets.refund(self.books.pods.pod_at(row))
             self.overtime.regard(row)
 
@@ -335,7 +340,7 @@ class Intake:
 
     def _assign_queues(self, members: Members) -> None:
         """The queue of a gang may be another one, and holds for its pods."""
-        for row in (*members.waiting, *members.placed):
+        for row in (*members.waiting, *members.with_places):
             self.books.assign_queue(row)
             self.overtime.regard(row)
 

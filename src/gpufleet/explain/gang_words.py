@@ -53,12 +53,13 @@ def _end(pod: Pod) -> str:
 
 
 def gang_row(facts: Facts, name: GangName) -> GangRow:
-    """A gang with all its members."""
+    """A gang with all its members; those that were told to end do not count as come, as for the engine."""
     record = facts.gangs.records.get(name)
     members = tuple(member_row(facts, pod) for pod in sorted(facts.members(name), key=_order))
     told = None if record is None else record.told
     half = next((one for one in facts.gangs.half_bound() if one.gang == name), None)
-    arrived = [] if record is None else list(record.pods.values())
+    here = [] if record is None else record.pods.values()
+    arrived = [entry for entry in here if entry.object.metadata.deletion_timestamp is None]
     return GangRow(
         name=name,
         min_members=0 if told is None else told.min_members,

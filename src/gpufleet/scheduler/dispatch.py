@@ -113,7 +113,7 @@ class Dispatch:
                 self.reporter.waits(entry.name, entry.held.reason, entry.held.message)
         for entry in self.translation.pods.take_newly_ignored():
             self.reporter.warns(entry.name, "EditIgnored", ignored_note(entry.ignored))
-        self.deadlines.regard(self.translation.half_bound())
+        self.translation.begin_anew(self.deadlines.regard(self.translation.half_bound()))
         self.conflicts.regard(self.translation.pods.holdings.overlaps())
         self.offenders.regard(self.translation.pods.holdings.offences())
         self.eviction_planner.regard()

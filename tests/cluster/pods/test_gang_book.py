@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gpufleet.simulation.admission import SCHEDULER_USER
+from tests.scheduler.test_eviction_planner import budget, is_leaving, runs
 from tests.scheduler.world import World, in_world
 
 CONTROLLED = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}]
@@ -117,6 +118,39 @@ def test_a_new_leader_completes_a_half_bound_gang_before_anything_else() -> None
         world.start()
         await world.settle(40.0)
         assert bound(world, "w1", "other") == ["w1"]
+
+    in_world(story)
+
+
+def test_a_gang_that_a_new_leader_completes_past_its_deadline_is_left_alone() -> None:
+    async def story(world: World) -> None:
+        await world.stop()
+        world.node("a", gpus=2, devices=False)
+        member(world, "w0", 2, ownerReferences=CONTROLLED)
+        member(world, "w1", 2, ownerReferences=CONTROLLED)
+        bind_by_an_older_leader(world, "w0", "a")
+        await world.clock.sleep(700.0)
+        world.start()
+        await world.settle(100.0)
+        assert bound(world, "w0", "w1") == ["w0", "w1"]
+        assert world.evicted() == []
+
+    in_world(story)
+
+
+def test_past_its_deadline_a_gang_that_a_node_refuses_to_complete_is_taken_back() -> None:
+    async def story(world: World) -> None:
+        await world.stop()
+        world.node("a", gpus=2, devices=False)
+        member(world, "w0", 2, ownerReferences=CONTROLLED)
+        member(world, "w1", 2, ownerReferences=CONTROLLED)
+        bind_by_an_older_leader(world, "w0", "a")
+        await world.clock.sleep(700.0)
+        world.loses("POST", "/w1/binding", times=1000)
+        world.start()
+        await world.settle(100.0)
+        assert bound(world, "w0", "w1") == ["w0"]
+        assert world.evicted() == ["w0"]
 
     in_world(story)
 
@@ -299,6 +333,61 @@ def test_where_the_grace_period_is_switched_off_gangs_that_ran_go_on() -> None:
         assert world.evicted() == []
 
     in_world(story, stale_gang_s=-1.0)
+
+
+def test_a_gang_that_is_taken_back_gives_no_member_the_place_of_another_that_ends() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=3)
+        for number in range(3):
+            member(world, f"w{number}", 3, ownerReferences=CONTROLLED)
+        await world.settle()
+        world.delete("w0")
+        world.pod("other", priority=1000)
+        await world.settle(3.0)
+        member(world, "w3", 3, ownerReferences=CONTROLLED)
+        await world.settle(80.0)
+        assert world.evicted() == ["w1", "w2"]
+        world.delete("w1")
+        await world.settle(3.0)
+        member(world, "w4", 3, ownerReferences=CONTROLLED)
+        await world.settle(3.0)
+        world.delete("w2")
+        member(world, "w5", 3, ownerReferences=CONTROLLED)
+        await world.settle(200.0)
+        assert bound(world, "w3", "w4", "w5") == []
+        world.delete("other")
+        await world.settle()
+        assert bound(world, "w3", "w4", "w5") == ["w3", "w4", "w5"]
+        assert world.evicted() == ["w1", "w2"]
+
+    in_world(story)
+
+
+def test_a_gang_that_a_budget_keeps_from_being_taken_back_is_joined_only_when_it_becomes_whole() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=3)
+        for number in range(3):
+            labels = {"app": f"w{number}"}
+            member(world, f"w{number}", 3, labels=labels, ownerReferences=CONTROLLED)
+        budget(world, "keeps", 0, app="w1")
+        await world.settle()
+        runs(world, "w1")
+        world.delete("w0")
+        world.pod("other", priority=1000)
+        await world.settle(3.0)
+        member(world, "w3", 3, ownerReferences=CONTROLLED)
+        await world.settle(80.0)
+        assert is_leaving(world, "w2")
+        assert not is_leaving(world, "w1")
+        world.delete("w2")
+        await world.settle(100.0)
+        assert bound(world, "w3") == []
+        world.delete("other")
+        member(world, "w4", 3, ownerReferences=CONTROLLED)
+        await world.settle()
+        assert bound(world, "w1", "w3", "w4") == ["w1", "w3", "w4"]
+
+    in_world(story)
 
 
 def test_a_minimum_that_is_raised_takes_nothing_from_those_who_run() -> None:

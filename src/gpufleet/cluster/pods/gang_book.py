@@ -37,8 +37,9 @@ LATEST_US = 250_000_000_000_000_000
 class HalfBound(msgspec.Struct, frozen=True):
     """A gang of which some members have a node, but fewer than it needs.
 
-    ``since`` is as early as the API lets us say; the gang may have been whole in between. None where the
-    API says nothing that makes sense: then for now.
+    ``members`` are those that stay; ``ending`` more were told to end and are not gone, ``coming`` more are
+    on their way to a node. ``since`` is as early as the API lets us say; the gang may have been whole in
+    between. None where the API says nothing that makes sense: then for now.
     """
 
     gang: GangName
@@ -46,6 +47,13 @@ class HalfBound(msgspec.Struct, frozen=True):
     members: tuple[PlacedPod, ...]
     since: dt.datetime | None
     deadline_s: float
+    ending: int = 0
+    coming: int = 0
+
+    @property
+    def is_completed(self) -> bool:
+        """True if the gang has all it needs once those arrive that are on their way."""
+        return len(self.members) + self.ending + self.coming >= self.min_members
 
 
 class GangRecord(msgspec.Struct):
@@ -186,8 +194,19 @@ class GangBook:
         return 0 if record is None else len(record.pods)
 
     def half_bound(self) -> list[HalfBound]:
-        """Gangs of which some members, but fewer than needed, have a node."""
-        return list(self._half.values())
+        """Gangs of which some members that stay, but fewer than needed, have a node."""
+        return [msgspec.structs.replace(half, coming=self._coming(name)) for name, half in self._half.items()]
+
+    def _coming(self, name: GangName) -> int:
+        """How many of the gang are on their way to a node."""
+        return sum(entry.intent is not None for entry in self.waiting(name))
+
+    def begin_anew(self, name: GangName) -> None:
+        """The engine is told of a gang as if it were new: who comes waits until all it lacks can start."""
+        record = self.records.get(name)
+        if record is not None:
+            record.told = None
+            self._touched[name] = None
 
     def levels(self) -> frozenset[TopologyLevelName]:
         """The topology levels that gangs ask for; each is named as the node label of its domains."""
@@ -270,9 +289,13 @@ class GangBook:
         return gang
 
     def _regard_half(self, name: GangName, record: GangRecord, gang: Gang | None) -> None:
-        """Note whether too few members run: fewer than are asked for now, and than it ran with before."""
+        """Note whether too few members run: fewer than are asked for now, and than it ran with before.
+
+        Those that were told to end count until they are gone; where no others run the gang begins anew.
+        """
         placed = [entry for entry in record.pods.values() if entry.place is Place.PLACED]
-        if gang is None or not placed:
+        staying = [entry for entry in placed if entry.object.metadata.deletion_timestamp is None]
+        if gang is None or not staying:
             record.ran_with = 0
             self._half.pop(name, None)
             return
@@ -286,8 +309,10 @@ class GangBook:
         if deadline_s is None:
             self._half.pop(name, None)
             return
-        members = tuple(bound_member(entry) for entry in placed)
-        self._half[name] = HalfBound(name, needed, members, short_since(record), deadline_s)
+        members = tuple(bound_member(entry) for entry in staying)
+        self._half[name] = HalfBound(
+            name, needed, members, short_since(record), deadline_s, ending=len(placed) - len(staying)
+        )
 
     def _deadline_s(self, record: GangRecord) -> float | None:
         """How long the gang may be short of members; None for any time.

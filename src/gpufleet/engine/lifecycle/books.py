@@ -270,7 +270,7 @@ class Books:
         self.waiting.take_out(row)
         if pod.gang is not None:
             members = self.gangs.members(pod.gang)
-            members.place(row, pod.role)
+            members.place(row, pod.role, ends=self.departures.is_departing(pod.uid))
         self.neighbours.settled(row)
 
     def nominated(self, row: int) -> None:
@@ -288,6 +288,20 @@ class Books:
         if gang is not None:
             self.gangs.members(gang).nominated.pop(row, None)
         self.enqueue(row)
+
+    def regard_end(self, row: int) -> bool:
+        """A member of a gang was told to end, or does not end after all; False where that is no news.
+
+        A gang without it may lack others before it can start again.
+        """
+        pod = self.pods.pod_at(row)
+        members = None if pod.gang is None else self.gangs.by_name.get(pod.gang)
+        ends = self.departures.is_departing(pod.uid)
+        if members is None or not members.regard_end(row, ends=ends):
+            return False
+        if members.gang is not None and not members.ready:
+            self.withdraw_gang(members.gang)
+        return True
 
     def unplaced(self, row: int) -> None:
         """A pod lost its place, for its gang too."""

@@ -125,6 +125,19 @@ class Nominations:
         if nomination is not None:
             self.cancel(nomination)
 
+    def cancel_of_gang(self, row: int) -> None:
+        """The gang of a pod loses it: places kept for others may not make its minimum any more.
+
+        What is reserved is looked at anew in every step.
+        """
+        gang = self.books.pods.pod_at(row).gang
+        if gang is None or gang not in self.books.gangs.by_name:
+            return
+        for other in list(self.books.gangs.members(gang).nominated):
+            nomination = self.departures.by_row.get(other)
+            if nomination is not None and not nomination.reserved:
+                self.cancel(nomination)
+
     def cancel_on(self, node: int | None) -> None:
         """Something changed on a node by somebody else's hand."""
         if not self.departures.by_row or node is None:

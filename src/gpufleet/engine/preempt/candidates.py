@@ -165,8 +165,8 @@ class Gathering:
         books = self.books
         if members.gang is None:
             return
-        pods, departures = books.pods, books.departures
-        staying = [row for row in members.placed if not departures.is_departing(pods.pod_at(row).uid)]
+        pods = books.pods
+        staying = list(members.placed)
         on_nodes = [row for row in staying if pods.node_row(row) is not None]
         may_end = [row for row in on_nodes if self._may_end(row, least_run_us)]
         priority, right = members.gang.priority, self.rights.get(members.gang.queue, 0)

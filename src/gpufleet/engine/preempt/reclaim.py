@@ -82,7 +82,7 @@ class Reclaim:
                 gathering.add_single(alike, reaches, held)
             for members in gangs_that_run(self.books):
                 gang = members.gang
-                if gang is not None and gang.queue in lenders and held.isdisjoint(members.placed):
+                if gang is not None and gang.queue in lenders and held.isdisjoint(members.with_places):
                     lender = lenders[gang.queue]
                     if any(one.holds(gang.priority, gang.created_at_us) for one in lender.reaches):
                         gathering.add_gang(members, lender.least_run_us)

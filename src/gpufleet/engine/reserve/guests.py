@@ -208,13 +208,12 @@ class Guests:
 
     def _with_gang(self, name: GangName | PodUid, guests: list[int]) -> tuple[int, ...]:
         """These guests, and all of their gang if it would be left with less than its minimum."""
-        members, pods = self.books.gangs.by_name.get(GangName(name)), self.books.pods
+        members = self.books.gangs.by_name.get(GangName(name))
         if members is None or members.gang is None:
             return tuple(guests)
         if len(members.placed) - len(guests) >= members.gang.min_members:
             return tuple(guests)
-        told = self.books.departures.is_departing
-        return tuple(row for row in members.placed if not told(pods.pod_at(row).uid))
+        return tuple(members.placed)
 
     def _may_end(self, holder: Holder, unit: Unit) -> bool:
         """True if these pods can be told to end now; who is overdue takes all of its gang along."""

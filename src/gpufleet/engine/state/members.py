@@ -3,8 +3,9 @@
 A gang starts when its minimum, and that of every role, can be placed at once. Once it has started,
 its minimum binds only as far as there are members: members that are left over when others have ended
 need not wait for a minimum that can no longer come together, and members that come again after a
-failure join those that run. A gang of which nobody runs any more begins anew. ``gangs`` tries to place
-the members.
+failure join those that run. A member that was told to end counts no more, though it is not gone yet: a gang
+of which no other runs begins anew, and its members wait until they can start together. ``gangs`` tries to
+place them.
 """
 
 from dataclasses import dataclass, field
@@ -18,12 +19,14 @@ class Members:
 
     ``gang`` is None while pods name a gang that nobody has described. ``nominated`` members have places
     that others still leave; until these are bound no other member is tried, so that the gang starts
-    with its minimum or not at all.
+    with its minimum or not at all. ``placed`` members stay where they are, those in ``ending`` were told to
+    end and hold their places until they are gone.
     """
 
     gang: Gang | None = None
     waiting: dict[int, str] = field(default_factory=dict)
     placed: dict[int, str] = field(default_factory=dict)
+    ending: dict[int, str] = field(default_factory=dict)
     nominated: dict[int, str] = field(default_factory=dict)
     sequence: int = 0
     started: bool = False
@@ -35,18 +38,34 @@ class Members:
         """The gang is this from now on; None: nobody describes it any more."""
         self.gang = gang
         self.told_unknown = False
-        self.started = self.is_whole
+        self._note_start(started=self.is_whole)
 
     def wait(self, row: int, role: str) -> None:
         """A member waits."""
         self.waiting[row] = role
 
-    def place(self, row: int, role: str) -> None:
-        """A member has its place."""
+    def place(self, row: int, role: str, *, ends: bool) -> None:
+        """A member has its place; with ``ends`` it was told to end."""
         self.waiting.pop(row, None)
         self.nominated.pop(row, None)
-        self.placed[row] = role
-        self.started = self.started or self.is_whole
+        (self.ending if ends else self.placed)[row] = role
+        (self.placed if ends else self.ending).pop(row, None)
+        self._note_start(started=self.started or self.is_whole)
+
+    def regard_end(self, row: int, *, ends: bool) -> bool:
+        """A member was told to end, or does not end after all; False where that was known."""
+        role = (self.placed if ends else self.ending).get(row)
+        if role is None:
+            return False
+        self.place(row, role, ends=ends)
+        return True
+
+    def _note_start(self, *, started: bool) -> None:
+        """A gang that has started was whole, and a member of it stays; one that begins anew is told anew."""
+        started = started and bool(self.placed)
+        if self.started and not started:
+            self.told = self.told_short = False
+        self.started = started
 
     def nominate(self, row: int) -> None:
         """A waiting member has a place that others still leave."""
@@ -55,7 +74,13 @@ class Members:
     def displace(self, row: int) -> None:
         """A member has no place any more, if it had one."""
         self.placed.pop(row, None)
-        self.started = self.started and bool(self.placed)
+        self.ending.pop(row, None)
+        self._note_start(started=self.started)
+
+    @property
+    def with_places(self) -> dict[int, str]:
+        """The members that hold a place, those among them that end too."""
+        return self.placed | self.ending
 
     def lacking_by_role(self) -> dict[str, int]:
         """How many members of each role are short of its minimum; roles that have it are left out."""
@@ -108,7 +133,7 @@ class Members:
 
     @property
     def arrived(self) -> int:
-        """How many members there are."""
+        """How many members there are, without those that end."""
         return len(self.waiting) + len(self.nominated) + len(self.placed)
 
     @property

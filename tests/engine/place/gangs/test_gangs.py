@@ -182,6 +182,49 @@ def test_a_gang_that_waits_for_members_takes_nobody_else_out_of_line() -> None:
     assert placed(told.nodes(node("n", 1))) == ["first"]
 
 
+def that_all_end() -> Story:
+    """A gang of three that ran on three GPUs, and that was told to end."""
+    told = Story()
+    told.nodes(node("n", 3))
+    told.gangs(gang("g", 3))
+    told.arrive(*members("g", 3, shape(1)))
+    told.told_to_end("g-0", "g-1", "g-2")
+    return told
+
+
+def test_a_gang_of_which_every_member_ends_begins_anew_before_they_are_gone() -> None:
+    told = that_all_end()
+    told.arrive(pod("again-0", shape(1), gang="g"), pod("again-1", shape(1), gang="g"))
+    assert placed(told.depart("g-0")) == []
+    assert placed(told.depart("g-1")) == []
+    said = told.arrive(pod("again-2", shape(1), gang="g"))
+    assert (placed(said), refused(said)) == ([], ["g"])
+    assert placed(told.depart("g-2")) == ["again-0", "again-1", "again-2"]
+
+
+def test_the_places_of_a_gang_that_ends_go_to_work_that_can_run() -> None:
+    told = that_all_end()
+    told.arrive(pod("again", shape(1), gang="g"), pod("late", shape(1), created_at_us=5))
+    assert placed(told.depart("g-0")) == ["late"]
+
+
+def test_a_gang_whose_members_do_not_end_after_all_is_joined_as_before() -> None:
+    told = that_all_end()
+    told.arrive(pod("again", shape(1), gang="g"))
+    told.happen(*(PodAdded(one) for one in members("g", 3, shape(1))))
+    assert placed(told.depart("g-0", "g-1")) == ["again"]
+
+
+def test_a_member_that_ends_is_replaced_before_later_work_gets_its_room() -> None:
+    told = Story()
+    told.nodes(node("n", 2))
+    told.gangs(gang("g", 2))
+    told.arrive(*members("g", 2, shape(1)))
+    told.told_to_end("g-0")
+    told.arrive(pod("late", shape(1), created_at_us=5), pod("again", shape(1), gang="g"))
+    assert placed(told.depart("g-0")) == ["again"]
+
+
 def test_a_gang_that_nobody_described_waits_until_somebody_does() -> None:
     told = Story()
     told.nodes(node("n", 8))

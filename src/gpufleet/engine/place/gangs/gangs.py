@@ -64,7 +64,7 @@ class Gangs:
     def drop_if_empty(self, name: GangName) -> None:
         """Forget a gang that is neither described nor has pods."""
         members = self.by_name.get(name)
-        if members and members.gang is None and not members.arrived:
+        if members and members.gang is None and not (members.arrived or members.ending):
             del self.by_name[name]
 
     def attempt(
