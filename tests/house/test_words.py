@@ -84,3 +84,44 @@ def test_the_head_of_a_package_names_only_what_exists(path: Path) -> None:
     head = ast.get_docstring(tree(path)) or ""
     missing = [named for named in NAMED.findall(head) if not exists(named, path.parent)]
     assert not missing, f"{name(path)} names {missing}, which is not there"
+
+
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+HOP = re.compile(r"^(?P<number>\d+)\. `(?P<path>[^`]+)` `(?P<name>[^`]+)`: \S", re.MULTILINE)
+WALKS = ARCHITECTURE.read_text(encoding="utf-8").split("\n## ")[1:-1]
+HOPS = [hop for walk in WALKS for hop in HOP.finditer(walk)]
+HOPS_MAX = 12
+"""A walk with more hops is no longer one that a newcomer keeps in mind."""
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.partition("\n")[0])
+def test_a_walk_has_at_most_a_dozen_hops_and_each_names_a_place(walk: str) -> None:
+    hops = HOP.findall(walk)
+    assert len(hops) == len(re.findall(r"^\d+\. ", walk, flags=re.MULTILINE))
+    assert [int(number) for number, _, _ in hops] == list(range(1, len(hops) + 1))
+    assert 1 < len(hops) <= HOPS_MAX
+
+
+@pytest.mark.parametrize("hop", HOPS, ids=lambda hop: f"{hop['path']} {hop['name']}")
+def test_a_hop_of_a_walk_is_where_the_page_says(hop: re.Match[str]) -> None:
+    path = SOURCE / hop["path"]
+    assert path.is_file(), f"{hop['path']} is not there"
+    definitions = tree(path).body
+    for part in hop["name"].split("."):
+        kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        found = [node for node in definitions if isinstance(node, kinds) and node.name == part]
+        assert found, f"{hop['path']} has no {hop['name']}"
+        definitions = found[0].body
+
+
+def test_the_page_of_rooms_names_each_package_once() -> None:
+    table = ARCHITECTURE.read_text(encoding="utf-8").partition("\n## ")[0]
+    first_cells = re.findall(r"^\| (`[^|]+) \|", table, flags=re.MULTILINE)
+    named = [room for cell in first_cells for room in re.findall(r"`(\w+)`", cell)]
+    packages = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
+    assert sorted(named) == sorted(packages)
+
+
+def test_every_path_on_the_page_exists() -> None:
+    for path in re.findall(r"`((?:\w+/)+\w+(?:\.py)?)`", ARCHITECTURE.read_text(encoding="utf-8")):
+        assert (SOURCE / path).exists(), path
