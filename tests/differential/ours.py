@@ -94,10 +94,10 @@ def _read(picture: Picture, client: Client) -> tuple[list[Event], PodBook]:
     dependencies, gangs = Dependencies(), GangBook(DEADLINE_S)
     pods = PodBook(ASKS, PodReader(picture, dependencies, gangs), gangs)
     nodes = NodeBook(picture)
-    translation = EngineEvents(
+    engine_events = EngineEvents(
         picture, ChangeQueue(), dependencies, nodes, pods, gangs, client.clock, Metrics()
     )
-    events = translation.take(picture.seen())
+    events = engine_events.take(picture.seen())
     assert not nodes.problems, nodes.problems
     assert not picture.unreadable, picture.unreadable
     return events, pods

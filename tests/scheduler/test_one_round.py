@@ -47,7 +47,7 @@ class Books:
         self.picture = Picture()
         dependencies, gangs = Dependencies(), GangBook(60.0)
         self.pods = PodBook("gpufleet", PodReader(self.picture, dependencies, gangs), gangs)
-        self.translation = EngineEvents(
+        self.engine_events = EngineEvents(
             self.picture,
             ChangeQueue(),
             dependencies,
@@ -77,9 +77,9 @@ class Books:
     def round(self) -> None:
         """One round takes in what lies there."""
         seen, self.pile = self.pile, []
-        for event in self.translation.take(seen):
+        for event in self.engine_events.take(seen):
             self._hear(event)
-        for wave in self.translation.waves():
+        for wave in self.engine_events.waves():
             for event in wave:
                 self._hear(event)
 

@@ -93,7 +93,7 @@ class EngineEvents:
     def __init__(
         self,
         cluster: Lookup,
-        desk: ChangeQueue,
+        change_queue: ChangeQueue,
         dependencies: Dependencies,
         nodes: NodeBook,
         pods: PodBook,
@@ -102,7 +102,7 @@ class EngineEvents:
         observer: Observer,
     ) -> None:
         self.cluster = cluster
-        self.desk = desk
+        self.change_queue = change_queue
         self.dependencies = dependencies
         self.nodes = nodes
         self.nodes.pods = pods
@@ -125,12 +125,12 @@ class EngineEvents:
     def result(self, result: BindEnded) -> None:
         """What came of a bind; taken in with the next round."""
         self._results.append(result)
-        self.desk.ring()
+        self.change_queue.ring()
 
     def refused(self, refusal: EvictionRefused) -> None:
         """An eviction did not happen; taken in with the next round."""
         self._refusals.append(refusal)
-        self.desk.ring()
+        self.change_queue.ring()
 
     def take(self, seen: list[Seen]) -> list[Event]:
         """The events for the next step."""
@@ -221,7 +221,7 @@ class EngineEvents:
         for name in gangs:
             self.gangs.begin_anew(name)
         if gangs:
-            self.desk.ring()
+            self.change_queue.ring()
 
     def next_due_s(self) -> float | None:
         """When a round is wanted although nothing is seen."""

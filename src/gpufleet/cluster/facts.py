@@ -1,6 +1,6 @@
 """A picture of the cluster, read with the scheduler's own books.
 
-Every object goes through the same codecs and the same translation as in the live scheduler, so what
+Every object goes through the same codecs and the same engine_events as in the live scheduler, so what
 is held back there is held back here, for the same reason. The engine is not needed for that;
 ``judgement`` hands it the events.
 """
@@ -40,11 +40,11 @@ class Facts:
         reader = PodReader(picture, dependencies, self.gangs)
         self.pods = PodBook(settings.scheduler_name, reader, self.gangs)
         self.nodes = NodeBook(picture)
-        translation = EngineEvents(
+        engine_events = EngineEvents(
             picture, ChangeQueue(), dependencies, self.nodes, self.pods, self.gangs, clock, Unobserved()
         )
-        first = translation.take(picture.seen())
-        self.waves: list[list[Event]] = [first, *translation.waves()]
+        first = engine_events.take(picture.seen())
+        self.waves: list[list[Event]] = [first, *engine_events.waves()]
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """A pod as it was listed."""

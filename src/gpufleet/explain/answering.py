@@ -52,7 +52,7 @@ class Answering:
         self.leading = leading
 
     @cached_property
-    def court(self) -> "EngineRun":
+    def engine_run(self) -> "EngineRun":
         """The engine, which takes a second to load."""
         from gpufleet.explain.engine_run import EngineRun
 
@@ -118,7 +118,7 @@ class Answering:
         entry = self.facts.entry(pod)
         if entry is None or entry.meaning is None or not may_have_to_end(self.facts, entry.meaning):
             return []
-        engine = self.court.engine
+        engine = self.engine_run.engine
         outlook = engine.outlook(entry.meaning.uid)
         return [] if outlook is None else end_notes(outlook, engine.at_us)
 
@@ -142,7 +142,7 @@ class Answering:
         self, entry: Entry, meaning: model.Pod, asked: Asked, needs: str, row: GangRow | None
     ) -> Answer:
         gang = self._told(meaning)
-        said = self.court.judge(meaning, gang)
+        said = self.engine_run.judge(meaning, gang)
         if said.node is not None:
             return self._answer(asked, State.WAITS, needs, self._room(said), row)
         if said.kept is not None:
@@ -168,8 +168,8 @@ class Answering:
         """How it stands among the queues; None where no queue is described."""
         from gpufleet.explain.queue_position import QueuePosition
 
-        described = self.court.engine.books.queues.is_active
-        return QueuePosition(self.court.engine, meaning) if described else None
+        described = self.engine_run.engine.books.queues.is_active
+        return QueuePosition(self.engine_run.engine, meaning) if described else None
 
     def _cause(self, case: Case, queues: "QueuePosition | None") -> Finding:
         """What its queue has against it, and besides that what all nodes have."""
@@ -265,7 +265,7 @@ class Answering:
         return [f"{counted(len(ahead), 'waiting pod')} would be looked at first: {_names(ahead)}"]
 
     def _waits_for_room(self, entry: Entry) -> bool:
-        verdict = None if entry.meaning is None else self.court.engine.explain(entry.meaning.uid)
+        verdict = None if entry.meaning is None else self.engine_run.engine.explain(entry.meaning.uid)
         if verdict is None or verdict.nearest is None:
             return False
         # A node that would take it: then it waits for its gang, not for room.

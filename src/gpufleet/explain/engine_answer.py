@@ -1,4 +1,4 @@
-"""What the engine says of one pod, as a value; ``court`` asks the engine.
+"""What the engine says of one pod, as a value; ``engine_run`` asks the engine.
 
 Apart from the engine, which takes a second to load and is not needed for pods that run.
 """

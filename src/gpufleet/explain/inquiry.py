@@ -129,7 +129,7 @@ class Inquiry:
         alive.sort(key=lambda pod: (FIRST_TO_TELL.index(state_of(self.facts, pod)), pod.metadata.name))
         answer = self.answering.about_pod(alive[0], Asked("pod", namespace, alive[0].metadata.name))
         rows = tuple(member_row(self.facts, pod) for pod in alive)
-        summary = f"{asked} has {counted(len(alive), 'pod')}, {_census(rows)}"
+        summary = f"{asked} has {counted(len(alive), 'pod')}, {_states_in_words(rows)}"
         missing = owned.owner.wanted - len(alive)
         notes = answer.notes
         if missing > 0 and short.cause not in {"", "no-pods"}:
@@ -201,7 +201,7 @@ def _owned_by(pod: Pod, uids: frozenset[str]) -> bool:
     return any(owner.uid in uids for owner in pod.metadata.owner_references)
 
 
-def _census(rows: Iterable[MemberRow]) -> str:
+def _states_in_words(rows: Iterable[MemberRow]) -> str:
     states = [row.state for row in rows]
     words = {State.RUNS: "running", State.WAITS: "waiting", State.FOREIGN: "of another scheduler"}
     counts = [(states.count(state), words.get(state, state.value)) for state in FIRST_TO_TELL]

@@ -36,7 +36,7 @@ class QueueCounts(msgspec.Struct, frozen=True):
     engine: Engine
 
 
-def take_census(facts: Facts) -> QueueCounts:
+def count_queues(facts: Facts) -> QueueCounts:
     """Ask a new engine, which is told what a scheduler would be told after a restart."""
     engine = Engine(find_policy(facts.settings.policy), victims=find_search(BY_QUEUES))
     at_us = EngineTime(facts.clock).now_us()

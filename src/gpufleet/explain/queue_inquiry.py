@@ -71,10 +71,10 @@ def _any_queue(picture: Picture) -> bool:
 
 def _by_engine(facts: Facts) -> list[QueueRow]:
     """Loads the engine, which takes a second."""
-    from gpufleet.explain.queue_figures import take_census
+    from gpufleet.explain.queue_figures import count_queues
     from gpufleet.explain.queue_rows import rows_by_engine
 
-    return rows_by_engine(facts, take_census(facts))
+    return rows_by_engine(facts, count_queues(facts))
 
 
 def only(answer: QueuesAnswer, name: str) -> QueuesAnswer:

@@ -32,16 +32,16 @@ NOT_DESCRIBED = "NotDescribed"
 LISTED_TWICE = "ListedTwice"
 
 
-def rows_by_engine(facts: Facts, census: QueueCounts) -> list[QueueRow]:
+def rows_by_engine(facts: Facts, counts: QueueCounts) -> list[QueueRow]:
     """What the engine says, and the queues that it was never told of because nobody can read them."""
     entries = facts.pods.entries
-    reserved = {one.queue: row_of(one) for one in census.engine.reservations()}
+    reserved = {one.queue: row_of(one) for one in counts.engine.reservations()}
     found = []
-    for name, use in census.uses.items():
-        share = census.shares.get(name)
+    for name, use in counts.uses.items():
+        share = counts.shares.get(name)
         owed = {} if share is None else {one.resource: one.owed for one in share.amounts}
-        waiting = _all_waiting(census, census.waiting.get(name, []), entries)
-        waiting += [_starting(entries[uid]) for uid in census.starting.get(name, []) if uid in entries]
+        waiting = _all_waiting(counts, counts.waiting.get(name, []), entries)
+        waiting += [_starting(entries[uid]) for uid in counts.starting.get(name, []) if uid in entries]
         problems = _problems(facts, use)
         found.append(
             QueueRow(
@@ -53,13 +53,13 @@ def rows_by_engine(facts: Facts, census: QueueCounts) -> list[QueueRow]:
                 share=None if share is None else _milli(share.share_milli),
                 dominant_resource=None if share is None else share.dominant,
                 resources=tuple(_resource(one, owed.get(one.resource)) for one in use.resources),
-                pending=pending_rows(census.pending[name]),
+                pending=pending_rows(counts.pending[name]),
                 waiting=tuple(waiting),
                 reservation=reserved.get(name),
             )
         )
     unread = facts.pods.reader.queues.problems
-    for name in sorted(set(unread) - set(census.uses)):
+    for name in sorted(set(unread) - set(counts.uses)):
         queue = facts.picture.find(resources.FLEET_QUEUES, name)
         found.append(unread_row(name, unread[name], queue))
     return found
@@ -108,9 +108,9 @@ def _resource(use: ResourceUse, owed: int | None) -> ResourceRow:
     )
 
 
-def _all_waiting(census: QueueCounts, line: list[Queued], entries: dict[PodUid, Entry]) -> list[WaitingRow]:
+def _all_waiting(counts: QueueCounts, line: list[Queued], entries: dict[PodUid, Entry]) -> list[WaitingRow]:
     """All of a queue; of the first of them whose reservation keeps them off."""
-    engine = census.engine
+    engine = counts.engine
     spoken = line[:WORDS_MAX] if engine.reservations() else []
     why = [why_kept_off(engine, one) for one in spoken] + [""] * (len(line) - len(spoken))
     return [_waiting(one, entries.get(one.uid), words) for one, words in zip(line, why, strict=True)]

@@ -3,7 +3,7 @@
 Binds go to ``binder``, evictions and places that are kept to ``eviction_planner``, words to people to
 ``reporting``, half-bound gangs to ``gang_deadlines``, and what nodes report against grants to
 ``device_conflicts`` and ``memory_offenders``. Nothing here waits; what comes of a bind comes back through
-``translation`` as an event.
+``cluster.engine_events`` as an event.
 """
 
 import logging
@@ -50,7 +50,7 @@ class Dispatch:
 
     def __init__(
         self,
-        translation: EngineEvents,
+        engine_events: EngineEvents,
         delivery: Delivery,
         binder: Binder,
         reporter: Reporter,
@@ -61,7 +61,7 @@ class Dispatch:
         clock: Clock,
         epoch: int,
     ) -> None:
-        self.translation = translation
+        self.engine_events = engine_events
         self.delivery = delivery
         self.binder = binder
         self.reporter = reporter
@@ -78,7 +78,7 @@ class Dispatch:
             case Bind():
                 self._bind(instruction)
             case Unschedulable(uid, verdict):
-                entry = self.translation.pods.waiting(uid)
+                entry = self.engine_events.pods.waiting(uid)
                 if entry is not None and entry.meaning is not None:
                     message = words_for_pod(verdict, entry.meaning.shape)
                     self.reporter.waits(entry.name, UNSCHEDULABLE, message)
@@ -86,7 +86,7 @@ class Dispatch:
                 self._tell_gang(instruction.gang, lambda entry: _gang_words(instruction, entry))
             case GangUnknown(gang):
                 unknown = f"gang {gang} is not described: nothing says how many members it needs"
-                problem = self.translation.gangs.problem(gang)
+                problem = self.engine_events.gangs.problem(gang)
                 self._tell_gang(gang, lambda _: problem or unknown)
             case Rejected(subject, problem):
                 LOG.warning("the engine refused an event", extra={"subject": subject, "problem": problem})
@@ -108,28 +108,28 @@ class Dispatch:
 
     def after_round(self) -> None:
         """Look after what depends on the state as a whole, and tell those whom the engine never saw."""
-        for entry in self.translation.pods.take_newly_held():
+        for entry in self.engine_events.pods.take_newly_held():
             if entry.held is not None:
                 self.reporter.waits(entry.name, entry.held.reason, entry.held.message)
-        for entry in self.translation.pods.take_newly_ignored():
+        for entry in self.engine_events.pods.take_newly_ignored():
             self.reporter.warns(entry.name, "EditIgnored", ignored_note(entry.ignored))
-        self.translation.begin_anew(self.deadlines.regard(self.translation.half_bound()))
-        self.conflicts.regard(self.translation.pods.holdings.overlaps())
-        self.offenders.regard(self.translation.pods.holdings.offences())
+        self.engine_events.begin_anew(self.deadlines.regard(self.engine_events.half_bound()))
+        self.conflicts.regard(self.engine_events.pods.holdings.overlaps())
+        self.offenders.regard(self.engine_events.pods.holdings.offences())
         self.eviction_planner.regard()
 
     def next_due_s(self) -> float | None:
         """When a round is wanted even if nothing happens."""
-        watching = (self.deadlines, self.conflicts, self.offenders, self.eviction_planner, self.translation)
+        watching = (self.deadlines, self.conflicts, self.offenders, self.eviction_planner, self.engine_events)
         dues = [one.next_due_s() for one in watching]
         return min((due for due in dues if due is not None), default=None)
 
     def _bind(self, bind: Bind) -> None:
-        entry = self.translation.pods.waiting(bind.uid)
+        entry = self.engine_events.pods.waiting(bind.uid)
         if entry is None or entry.meaning is None:
             raise InternalError(f"the engine bound pod {bind.uid}, which does not wait")
-        devices = self.translation.nodes.devices(bind.node, bind.devices)
-        gang = self.translation.gangs.bound_with(bind.uid, entry)
+        devices = self.engine_events.nodes.devices(bind.node, bind.devices)
+        gang = self.engine_events.gangs.bound_with(bind.uid, entry)
         terms = terms_of(entry.object, entry.meaning, gang, bind, self.eviction_planner.time.now_us())
         request = entry.meaning.shape.gpu
         annotations = self.delivery.annotations(entry.object, request, devices, self.epoch, terms)
@@ -141,7 +141,7 @@ class Dispatch:
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
 
     def _tell_gang(self, gang: GangName, words: Callable[[Entry], str]) -> None:
-        for entry in self.translation.waiting_members(gang):
+        for entry in self.engine_events.waiting_members(gang):
             self.reporter.waits(entry.name, UNSCHEDULABLE, words(entry))
 
 

@@ -43,16 +43,16 @@ class EvictionPlanner:
 
     def __init__(
         self,
-        translation: EngineEvents,
+        engine_events: EngineEvents,
         evictions: Evictions,
         reporter: Reporter,
         time: EngineTime,
         metrics: Metrics,
     ) -> None:
-        self.translation = translation
-        self.pods: PodBook = translation.pods
-        self.gangs: GangBook = translation.gangs
-        self.budgets: BudgetBook = translation.budgets
+        self.engine_events = engine_events
+        self.pods: PodBook = engine_events.pods
+        self.gangs: GangBook = engine_events.gangs
+        self.budgets: BudgetBook = engine_events.budgets
         self.evictions = evictions
         self.reporter = reporter
         self.time = time
@@ -182,7 +182,7 @@ class EvictionPlanner:
         self._queue.pop(victim.pod.uid, None)
         beneficiary = self._for_whom.pop(victim.pod.uid, None)
         until_us = self.time.after_us(refusal.for_s)
-        self.translation.refused(EvictionRefused(victim.pod.uid, until_us))
+        self.engine_events.refused(EvictionRefused(victim.pod.uid, until_us))
         if beneficiary is None or refusal.cause is Cause.IN_VAIN:
             return
         note = f"pod {victim.pod}, which was to make room for it, stays: {refusal.words}"

@@ -1,7 +1,7 @@
 """Decision rounds: what was seen goes to the engine, what it says is carried out.
 
-A round takes everything that lies on the ``desk`` and every result of earlier instructions, turns it
-into events (``translation``), takes one step of the engine and hands its instructions on
+A round takes everything that lies on the ``change_queue`` and every result of earlier instructions, turns it
+into events (``cluster.engine_events``), takes one step of the engine and hands its instructions on
 (``dispatch``). It runs when something happened or when somebody asked to be woken, never in parallel
 with itself, and never waits for the network.
 """
@@ -32,16 +32,16 @@ class Rounds:
     def __init__(
         self,
         engine: Engine,
-        desk: ChangeQueue,
-        translation: EngineEvents,
+        change_queue: ChangeQueue,
+        engine_events: EngineEvents,
         dispatch: Dispatch,
         time: EngineTime,
         metrics: Metrics,
         record: Record | None = None,
     ) -> None:
         self.engine = engine
-        self.desk = desk
-        self.translation = translation
+        self.change_queue = change_queue
+        self.engine_events = engine_events
         self.dispatch = dispatch
         self.time = time
         self.clock: Clock = time.clock
@@ -53,15 +53,15 @@ class Rounds:
     async def run(self) -> None:
         """Take rounds until cancelled."""
         while True:
-            await self.desk.wait(self._pause_s())
+            await self.change_queue.wait(self._pause_s())
             self.turn()
 
     def turn(self) -> None:
         """One round, now."""
         began_s = self.clock.monotonic_s()
         self._due_us = None
-        self._step(self.translation.take(self.desk.take()))
-        for wave in self.translation.waves():
+        self._step(self.engine_events.take(self.change_queue.take()))
+        for wave in self.engine_events.waves():
             self._step(wave)
         self.dispatch.after_round()
         self.turned_at_s = self.clock.monotonic_s()

@@ -161,11 +161,11 @@ class Service:
     async def _lead(self, epoch: int) -> None:
         if self.settings.require_fence:
             await wait_for_fence(self.client, self.settings.lease_namespace, epoch)
-        desk = ChangeQueue()
+        change_queue = ChangeQueue()
         pace = Pace(
             silence_limit_s=self.settings.silent_watch_s, pauses=PAUSES, absent_pause_s=ABSENT_PAUSE_S
         )
-        cluster = Cluster(self.client, desk, WATCHED, pace)
+        cluster = Cluster(self.client, change_queue, WATCHED, pace)
         self.status.listing(cluster)
         async with asyncio.TaskGroup() as group:
             group.create_task(cluster.run())
@@ -173,27 +173,29 @@ class Service:
             used = newest_epoch(cluster.all(resources.PODS), self.newest_counted)
             if used >= epoch:
                 raise EpochUsedError(used)
-            rounds, workers = self._assemble(cluster, desk, epoch)
-            self.status.deciding(rounds.translation)
+            rounds, workers = self._assemble(cluster, change_queue, epoch)
+            self.status.deciding(rounds.engine_events)
             for worker in workers:
                 group.create_task(worker)
-            desk.ring()
+            change_queue.ring()
             await rounds.run()
 
-    def _assemble(self, cluster: Cluster, desk: ChangeQueue, epoch: int) -> tuple[Rounds, list[Worker]]:
+    def _assemble(
+        self, cluster: Cluster, change_queue: ChangeQueue, epoch: int
+    ) -> tuple[Rounds, list[Worker]]:
         clock, metrics, settings = self.client.clock, self.metrics, self.settings
         dependencies = Dependencies()
         gangs = GangBook(settings.gang_deadline_s, settings.stale_gang_s)
         reader = PodReader(cluster, dependencies, gangs)
         pods = PodBook(settings.scheduler_name, reader, gangs)
         nodes = NodeBook(cluster)
-        translation = EngineEvents(cluster, desk, dependencies, nodes, pods, gangs, clock, metrics)
-        translation.defragmentation = settings.defragmentation
+        engine_events = EngineEvents(cluster, change_queue, dependencies, nodes, pods, gangs, clock, metrics)
+        engine_events.defragmentation = settings.defragmentation
 
         def tell(result: BindResult) -> None:
             if result.outcome is Outcome.BOUND:
                 reporter.bound(result.task.pod, scheduled_note(result.task.pod, result.task.node))
-            translation.result(result.ended())
+            engine_events.result(result.ended())
 
         volumes = VolumeBinder(
             self.client,
@@ -222,17 +224,17 @@ class Service:
         deadlines = GangDeadlines(evictions, reporter, clock)
         conflicts = DeviceConflicts(evictions, reporter, clock)
         offenders = MemoryOffenders(evictions, reporter, clock, evicts=settings.evict_memory_offenders)
-        eviction_planner = EvictionPlanner(translation, evictions, reporter, time, metrics)
+        eviction_planner = EvictionPlanner(engine_events, evictions, reporter, time, metrics)
         delivery = PluginDelivery()
         regarded = (deadlines, conflicts, offenders)
         dispatch = Dispatch(
-            translation, delivery, binder, reporter, *regarded, eviction_planner, clock, epoch
+            engine_events, delivery, binder, reporter, *regarded, eviction_planner, clock, epoch
         )
         engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
-        rounds = Rounds(engine, desk, translation, dispatch, time, metrics, self.record)
+        rounds = Rounds(engine, change_queue, engine_events, dispatch, time, metrics, self.record)
 
         def busy() -> bool:
-            return binder.backlog > 0 or reporter.backlog > 0 or desk.has_changes
+            return binder.backlog > 0 or reporter.backlog > 0 or change_queue.has_changes
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
         telling = QueueStatusWriter(

@@ -26,23 +26,23 @@ class Status:
     def __init__(self, *, silent_after_s: float = 120.0) -> None:
         self.silent_after_s = silent_after_s
         self._cluster: Cluster | None = None
-        self._translation: EngineEvents | None = None
+        self._engine_events: EngineEvents | None = None
         self._ready = STANDS_BY
         self._beat_at_s = time.monotonic()
         self._told: dict[str, str] = {}
 
     def listing(self, cluster: Cluster) -> None:
         """We lead, and these mirrors are being filled."""
-        self._cluster, self._translation = cluster, None
+        self._cluster, self._engine_events = cluster, None
         self._ready = Health(well=False, reasons=("the cluster is still being listed",))
 
-    def deciding(self, translation: EngineEvents) -> None:
+    def deciding(self, engine_events: EngineEvents) -> None:
         """Everything was listed once; decisions begin."""
-        self._translation = translation
+        self._engine_events = engine_events
 
     def standing_by(self) -> None:
         """We do not lead."""
-        self._cluster = self._translation = None
+        self._cluster = self._engine_events = None
         self._ready = STANDS_BY
 
     def alive(self) -> Health:
@@ -62,18 +62,18 @@ class Status:
             self._beat_at_s = time.monotonic()
             if self._cluster is not None:
                 self._look(self._cluster, metrics)
-            if self._translation is not None:
-                for place, count in self._translation.pods.counts().items():
+            if self._engine_events is not None:
+                for place, count in self._engine_events.pods.counts().items():
                     metrics.pods.labels(place.value).set(count)
-                foreign = tuple(self._translation.pods.holdings.foreign())
+                foreign = tuple(self._engine_events.pods.holdings.foreign())
                 for holder, is_pod in (("pod", True), ("unknown", False)):
                     count = sum(one.gpus for one in foreign if one.is_pod is is_pod)
                     metrics.foreign_gpus.labels(holder).set(count)
-                metrics.unreported_nodes.set(self._translation.nodes.unreported_count)
+                metrics.unreported_nodes.set(self._engine_events.nodes.unreported_count)
             await clock.sleep(BEAT_S)
 
     def _look(self, cluster: Cluster, metrics: Metrics) -> None:
-        reasons = [] if self._translation is not None else ["the cluster is still being listed"]
+        reasons = [] if self._engine_events is not None else ["the cluster is still being listed"]
         for kind, health in cluster.health().items():
             name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
             metrics.unreadable.labels(name).set(health.unreadable)

@@ -1,6 +1,6 @@
 """What the engine decides on a snapshot: the first round of a scheduler that is started on that cluster.
 
-The same translation and the same engine as in the live scheduler, at the moment of the snapshot. They stand
+The same engine_events and the same engine as in the live scheduler, at the moment of the snapshot. They stand
 in the file, so that anybody can find out whether another version decides otherwise.
 """
 

@@ -1,4 +1,4 @@
-"""The desk: where changes of the cluster lie, in order, until a decision round takes them.
+"""The change queue: where changes of the cluster lie, in order, until a decision round takes them.
 
 Mirrors put changes down from within their own tasks and never wait; ``rounds`` takes all of them at
 once. Nothing is decided here.

@@ -1,6 +1,6 @@
 """Our view of the cluster: one mirror for each kind that a decision may depend on.
 
-Mirrors put their changes on the ``desk``; whoever reads an object looks others up here and always
+Mirrors put their changes on the ``change_queue``; whoever reads an object looks others up here and always
 finds the newest. Kinds that a cluster may not have installed are optional: they are empty then.
 """
 
@@ -85,17 +85,21 @@ WATCHED = (
 class Cluster:
     """The mirrors by kind."""
 
-    def __init__(self, client: Client, desk: ChangeQueue, watched: Iterable[Watched], pace: Pace) -> None:
+    def __init__(
+        self, client: Client, change_queue: ChangeQueue, watched: Iterable[Watched], pace: Pace
+    ) -> None:
         watched = tuple(watched)
         self.lasting = {
-            one.kind: RetainedKind(client, one.kind, desk.sink(one.kind)) for one in watched if one.lasts
+            one.kind: RetainedKind(client, one.kind, change_queue.sink(one.kind))
+            for one in watched
+            if one.lasts
         }
         self.mirrors: dict[Kind, Mirror[Any]] = {
             one.kind: Mirror(
                 client,
                 one.kind,
                 msgspec.json.Decoder(one.type),
-                self.lasting[one.kind].hear if one.lasts else desk.sink(one.kind),
+                self.lasting[one.kind].hear if one.lasts else change_queue.sink(one.kind),
                 optional=one.optional,
                 pace=pace,
             )
