@@ -199,20 +199,29 @@ class ByNode:
     def _taken_off(self, bound: Bound, among: list[Unit]) -> Victims | None:
         """The same by taking the dearest off as long as the pod still fits: a minimal set.
 
-        As many at once as will do: whoever can be spared together could be spared one by one.
+        If it is not just to evict these, they are looked for among those who may justly go together.
         """
         chosen: list[Unit] = []
         for unit in among:
             if self._allowed([*chosen, unit]):
                 chosen.append(unit)
-        if not self._proven(bound.node, chosen, judged=False):
+        parts = self.proof.just_parts(among)
+        just = (self._minimal(bound, part, judged=True) for part in parts)
+        return self._minimal(bound, chosen) or next(filter(None, just), None)
+
+    def _minimal(self, bound: Bound, units: list[Unit], *, judged: bool = False) -> Victims | None:
+        """As many at once as will do: whoever can be spared together could be spared one by one.
+
+        ``judged``: only what it is just to evict is preferred to more.
+        """
+        if not (units and self._proven(bound.node, units, judged=False)):
             return None
         needed: list[Unit] = []
-        rest = sorted(chosen, key=lambda one: one.cost, reverse=True)
+        rest = sorted(units, key=lambda one: one.cost, reverse=True)
         size = max(1, len(rest) - bound.pods)
         while rest:
             fewer = [*needed, *rest[size:]]
-            if self._may_do(bound.node, fewer) and self._proven(bound.node, fewer, judged=False):
+            if self._may_do(bound.node, fewer) and self._proven(bound.node, fewer, judged=judged):
                 rest = rest[size:]
                 size = max(1, min(2 * size, len(rest)))
             elif size == 1:

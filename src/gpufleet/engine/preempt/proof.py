@@ -5,7 +5,7 @@ whom it has to wait is asked of the present: nobody has gone yet but those who a
 promised to others is kept (``quota.future``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from gpufleet.engine.admit.future import Charges
@@ -16,6 +16,7 @@ from gpufleet.engine.lifecycle.books import Books
 from gpufleet.engine.lifecycle.nominations import Placement, placement_of
 from gpufleet.engine.place.choose.search import NO_NODES
 from gpufleet.engine.place.choose.trial import Trial
+from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.victims import Asking
 
@@ -26,7 +27,7 @@ class Proof:
     """Proofs for one workload. ``tries`` counts them.
 
     About all but those who leave anyway ``is_just``, if it is set, is asked with them gone and the
-    workload placed.
+    workload placed. ``just_parts`` says which of several may justly go together, if that is known.
     """
 
     def __init__(self, asking: Asking, books: Books, leaving: Leaving) -> None:
@@ -34,6 +35,7 @@ class Proof:
         self.books = books
         self.leaving = leaving
         self.is_just: Callable[[list[int]], bool] | None = None
+        self.just_parts: Callable[[Sequence[Unit]], Iterable[list[Unit]]] = lambda _units: ()
         self.tries = 0
         self._in_future = False
         self.charges: Charges | None = None

@@ -4,7 +4,7 @@ Only work of described queues asks, because the queue says whom its work may evi
 leave anyway are kept for it too.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gpufleet.engine.preempt.by_node import ByNode
 from gpufleet.engine.preempt.candidates import Candidates, within_queue
 from gpufleet.engine.preempt.capacity_bound import may_suffice
 from gpufleet.engine.preempt.heir import Will
+from gpufleet.engine.preempt.just_part import just_parts
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
 from gpufleet.engine.preempt.proof import Placements, Proof
@@ -104,6 +105,7 @@ class Quest:
             return found
         reclaim = self._reclaim = Reclaim(self.books, rank, queue, self._needed(), self._least())
         self.proof.is_just = reclaim.is_just
+        self.proof.just_parts = partial(just_parts, self.books, reclaim)
         others = reclaim.candidates(self.asking.at_us)
         self._note_when_more(others)
         found = self._seek(others, anywhere=True)
