@@ -1,4 +1,4 @@
-"""How a server is reached and who we are to it: the seam between settings and ``http_transport``.
+"""How a server is reached and with which credentials: the seam between settings and ``http_transport``.
 
 ``kubeconfig`` and ``in_cluster`` make these; a test may make one by hand with ``PlainAccess``.
 """
@@ -33,7 +33,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class Access(Protocol):
-    """A server and the ways to prove who we are; may read files and run programs to do so."""
+    """A server and the credentials for it; an implementation may read files and run programs to get them."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -45,7 +45,7 @@ class Access(Protocol):
         ...
 
     async def tls_context(self) -> ssl.SSLContext:
-        """For the next connection: whom we trust, and our certificate if we have one."""
+        """The TLS context of the next connection: trusted authorities, our certificate if there is one."""
         ...
 
     async def refused(self) -> bool:
@@ -53,7 +53,9 @@ class Access(Protocol):
         ...
 
     def expiries(self) -> tuple[Expiry, ...]:
-        """When what we show and trust ends, as far as that can be seen and nobody renews it by himself."""
+        """When credentials and trusted certificates end; those that renew themselves or tell no end are left
+        out.
+        """
         ...
 
 
@@ -82,7 +84,7 @@ class PlainAccess:
         return False
 
     def expiries(self) -> tuple[Expiry, ...]:
-        """Whoever made it knows."""
+        """None: the maker of a fixed access keeps track of its credentials."""
         return ()
 
 

@@ -43,8 +43,8 @@ class Backoff:
     def next_s(self, retry_after_s: float | None = None) -> float:
         """Count a failure; the pause until the next try, in seconds.
 
-        Between half the full pause and all of it. Where the server said how long, at least so
-        long and up to half as much again, so that those who were told together spread.
+        Between half the full pause and all of it. A pause that the server asked for is kept and lengthened by
+        up to a half, so that clients that were told at one moment spread.
         """
         full_s = min(self._patience.longest_s, self._patience.first_s * FACTOR ** min(self._failures, 60))
         self._failures += 1

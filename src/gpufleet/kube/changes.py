@@ -51,7 +51,7 @@ class Appeared(msgspec.Struct, Generic[Object], frozen=True):
 
 
 class Changed(msgspec.Struct, Generic[Object], frozen=True):
-    """The same object (the same uid), newer."""
+    """A newer version of a known object: ``before`` and ``after`` have one uid."""
 
     before: Object
     after: Object
@@ -70,9 +70,9 @@ class Listed(msgspec.Struct, frozen=True):
 class Unreadable(msgspec.Struct, frozen=True):
     """A version of an object cannot be read.
 
-    If an earlier version of the same uid could, that one stays: what it holds is not given away.
-    It is readable again with the next Appeared or Changed of this uid. ``raw`` is the object as it
-    came, for whoever can read a part of it.
+    A readable earlier version of that uid stays: what it holds is not given away. It is readable again with
+    the next Appeared or Changed of this uid. ``raw`` is the object as it came, for readers that can use a
+    part of it.
     """
 
     namespace: str

@@ -145,8 +145,8 @@ class Client:
     ) -> Watch:
         """The changes after a resourceVersion, with bookmarks, until the server ends it.
 
-        Tried once: who watches has a row of failures of its own. Raises Gone where that version
-        is forgotten.
+        Tried once: the watching mirror counts failures and pauses itself. Raises Gone where that version is
+        forgotten.
         """
         query = {
             "watch": "true",
@@ -403,7 +403,7 @@ def _write_may_be_repeated(error: KubeError) -> bool:
 
 
 async def _refusal(stream: ResponseStream) -> bytes:
-    """Why a server refuses to stream, as far as anyone reads."""
+    """The body of a refusal to stream; empty where it is longer than ``REFUSAL_MAX_BYTES``."""
     body = b""
     async for chunk in stream.chunks():
         body += chunk

@@ -86,7 +86,7 @@ class ConfiguredAccess:
         try:
             context = self._make_context(self._read_material())
         except SettingsError as problem:
-            # Somebody may be in the middle of replacing a certificate and its key.
+            # The pair may not fit at this moment: a certificate and its key are replaced one after the other.
             if self._context is None:
                 raise
             if str(problem) != self._tls_problem:
@@ -175,7 +175,7 @@ class ConfiguredAccess:
             )
         if user.token:
             self._checked_token(user.token, "token")
-        # As for kubectl, what stands in the file goes before what a program says.
+        # What stands in the file goes before what a program says, as in kubectl.
         if user.exec is None or user.token or user.token_file or user.username:
             return None
         return ExecPlugin(user.exec, self._chosen.user_file, self._cluster_info())

@@ -14,8 +14,8 @@ from itertools import chain, zip_longest
 
 # What an attempt has for itself before the next address is tried beside it.
 NEXT_AFTER_S = 0.25
-# A server whose machine lost its power closes nothing: the system asks whether it is still there, and ends
-# the connection within half a minute if not.
+# A machine that lost its power closes no connection: the system probes the server, and ends the connection
+# within half a minute if it is gone.
 PROBED_AFTER_S = 10
 PROBED_EVERY_S = 5
 PROBES = 3

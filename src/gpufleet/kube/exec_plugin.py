@@ -1,8 +1,8 @@
 """Credentials from a program: client.authentication.k8s.io/v1 and v1beta1.
 
-As kubectl does it, the program gets our environment, what the kubeconfig adds, and
-KUBERNETES_EXEC_INFO; it never gets our standard input unless a person sits there. What it answers
-is kept until it expires or the server refuses it, and is never shown.
+The program gets, as from kubectl, our environment, what the kubeconfig adds, and KUBERNETES_EXEC_INFO; it
+gets our standard input only if that is a terminal. What it answers is kept until it expires or the server
+refuses it, and is never shown.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""When what proves somebody ends: certificates and tokens, read without trusting or checking them.
+"""When credentials end: certificates and tokens, read without trusting or checking them.
 
-Only their dates are looked at, so that ``expiry_watch`` can say in time what nobody has renewed.
-A certificate is walked by hand as far as its dates (X.509, RFC 5280 section 4.1); a token of a service
-account is a JSON Web Token, whose claims ``exp`` and ``iat`` count seconds since 1970 (RFC 7519 section 4.1).
+Only their dates are looked at, so that ``expiry_watch`` can say in time what has not been renewed. A
+certificate is walked by hand as far as its dates (X.509, RFC 5280 section 4.1); a token of a service account
+is a JSON Web Token with claims ``exp`` and ``iat`` that count seconds since 1970 (RFC 7519 section 4.1).
 """
 
 import base64
@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 import msgspec
 
 ALARM_S = 7 * 86_400.0
-"""So long before the end it is told."""
+"""A warning is given so long before the end."""
 
 LAST_PART = 0.1
-"""What lives short is renewed late: of it, the last tenth counts. A kubelet renews tokens at four fifths."""
+"""A credential that lives short is renewed late: only the last tenth of its life is near its end. A kubelet
+renews tokens at four fifths.
+"""
 
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _SEQUENCE, _EXPLICIT_VERSION, _UTC_TIME = 0x30, 0xA0, 0x17
@@ -31,7 +33,7 @@ class Expiry(msgspec.Struct, frozen=True):
     begins_s: float | None = None
 
     def is_near(self, now_s: float) -> bool:
-        """Whether somebody should have renewed it by now."""
+        """Whether it should have been renewed by now."""
         lasts_s = None if self.begins_s is None else self.ends_s - self.begins_s
         before_s = ALARM_S if lasts_s is None else min(ALARM_S, lasts_s * LAST_PART)
         return self.ends_s - now_s <= before_s

@@ -1,4 +1,4 @@
-"""Tells in time that a certificate or a token ends and nobody has renewed it.
+"""Tells in time that a certificate or a token ends and has not been renewed.
 
 A warning in the log once a day, and whatever ``on_near`` makes of it. What is known is also shown as
 metrics, so that an alert can be written (docs/faults-agent.md).
@@ -23,7 +23,7 @@ class ExpiryWatch:
         self._clock = clock
         self._said_at_s: dict[str, float] = {}
         self.known: tuple[Expiry, ...] = ()
-        """As it was at the last look."""
+        """The health of the credentials at the last look."""
         self.on_look: Callable[[tuple[Expiry, ...]], None] = lambda _: None
         self.on_near: Callable[[str], None] = lambda _: None
         """Gets the sentence that is said."""

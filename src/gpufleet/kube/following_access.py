@@ -1,8 +1,8 @@
 """An access that follows its kubeconfig: what is replaced there counts from the next request on.
 
-Files that a kubeconfig names are followed by ``configured_access`` itself. The context stays the one that
-was chosen first, and the server the same: a person who turns to another cluster takes nobody along. An edit
-that cannot be used leaves what counted before.
+Files that a kubeconfig names are followed by ``configured_access`` itself. The context and the server stay
+those that were chosen first: a person may switch to another cluster, and running programs do not follow. An
+edit that cannot be used leaves what counted before.
 
 ``find_access`` is what commands call: flags, KUBECONFIG, ``~/.kube/config``, or the service account of the
 pod that we run in.
@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 
 class FollowingAccess:
-    """As Access, from kubeconfig files of which the first to say something counts."""
+    """An Access from kubeconfig files; where several say something of one field, the first counts."""
 
     def __init__(self, files: Sequence[Path], overrides: Overrides = NO_OVERRIDES) -> None:
         """Raises SettingsError."""
@@ -44,19 +44,19 @@ class FollowingAccess:
 
     @property
     def namespace(self) -> str:
-        """The namespace of those who name none."""
+        """The namespace for requests that name none."""
         return self._access.namespace
 
     async def authorization(self) -> str:
-        """As Access."""
+        """The Authorization header of the next request, from the newest usable kubeconfig."""
         return await self._newest().authorization()
 
     async def tls_context(self) -> ssl.SSLContext:
-        """As Access."""
+        """The TLS context of the next connection, from the newest usable kubeconfig."""
         return await self._newest().tls_context()
 
     async def refused(self) -> bool:
-        """As Access."""
+        """The server said 401: true if the kubeconfig changed since, or new credentials can be had."""
         before = self._access
         return self._newest() is not before or await before.refused()
 

@@ -11,7 +11,7 @@ from gpufleet.kube.errors import TransportError
 from gpufleet.kube.http_parser import GarbageError, ResponseParser
 from gpufleet.kube.transport import LARGEST_BODY_BYTES, Response
 
-# A watch whose reader is slow holds so much; then the server is left to wait.
+# A watch with a slow reader holds so much; then the server is left to wait.
 STREAM_HOLDS_BYTES = 1024 * 1024
 
 
@@ -89,7 +89,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             await waiter
         except BaseException:
-            # Nobody would take the answer that may still come.
+            # The answer may still come, and no caller would take it: the connection is closed.
             transport.abort()
             raise
         finally:

@@ -176,7 +176,7 @@ class HttpTransport:
             raise
 
     def _pass_on(self, turn: asyncio.Future[HttpConnection | None]) -> None:
-        """Nobody waits for this turn any more; if it came in the same moment, the next one has it."""
+        """The caller gave up its turn; a turn that came at that moment goes to the next caller."""
         if turn.done() and not turn.cancelled() and turn.exception() is None:
             self._give_turn(turn.result())
 

@@ -105,7 +105,7 @@ def _forged() -> Mapping[str, object]:
 
 
 async def _leader(client: Client, namespace: str) -> Finding:
-    """A leader renews its Lease every few seconds; by whose clock does not matter."""
+    """A leader renews its Lease every few seconds; only a change of the time counts: clocks may differ."""
     first = await _lease(client, namespace)
     if first is None or not first.spec.holder_identity:
         sentence = f"no scheduler leads: the Lease {SCHEDULER_LEASE} in {namespace} has no holder"

@@ -1,13 +1,13 @@
 """Labels, annotations and resources that people and other projects write and we read.
 
-One name, one constant: the documents (``docs/pod-inputs.md``) list the same table, and a test holds
-the two together. What each means is said by the module of ``codec`` that reads it. Our own keys
-exist only where nobody had one.
+One name, one constant: the documents (``docs/pod-inputs.md``) list the same table, and a test holds the two
+together. What each means is said by the module of ``codec`` that reads it. Our own keys exist only where no
+other project had one.
 """
 
 SCHEDULER_NAME = "gpufleet"
 
-# Written by our scheduler alone; an admission policy keeps everybody else away.
+# Written by our scheduler alone; an admission policy refuses all other writers.
 GRANT = "gpufleet.io/grant"
 
 # What a placed pod stands in for that was moved. Written by our scheduler with the grant, guarded as it is.
@@ -196,4 +196,4 @@ POD_ANNOTATIONS = frozenset(
         *TOPOLOGY_KEYS,
     }
 )
-"""All annotations of pods that anybody here reads; the others are not kept in memory."""
+"""All annotations of pods that our code reads; the others are not kept in memory."""

@@ -47,7 +47,7 @@ class ExecVariable(msgspec.Struct, frozen=True):
 
 
 class ExecSettings(msgspec.Struct, frozen=True, rename="camel"):
-    """A program that says who we are."""
+    """A program that prints credentials."""
 
     command: str
     api_version: str = ""
@@ -59,7 +59,7 @@ class ExecSettings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class User(msgspec.Struct, frozen=True, rename="kebab"):
-    """Who we are."""
+    """The credentials of one user."""
 
     client_certificate: str | None = None
     client_certificate_data: str | None = None

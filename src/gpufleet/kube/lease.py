@@ -1,4 +1,4 @@
-"""Who leads: one holder of a Lease at a time, as client-go's leader election agrees on it.
+"""Leader election: a Lease has one holder at a time, by the rules of client-go.
 
 Whether another's Lease has run out is judged by our own monotonic clock: how long we have seen it
 unchanged. The times written in it are for people and may be wrong by hours. Every hold has an
@@ -58,8 +58,8 @@ class LeaseObject(msgspec.Struct, frozen=True, omit_defaults=True):
 class Terms(msgspec.Struct, frozen=True):
     """The times of a Lease; the defaults are those of Kubernetes' own components.
 
-    Others wait ``duration_s`` after our last renewal before they take over; we stop after
-    ``renew_limit_s`` without one, so that there are seconds in which nobody leads rather than two.
+    Others wait ``duration_s`` after our last renewal before they take over; we stop after ``renew_limit_s``
+    without one, so that there are rather seconds without a leader than with two.
     """
 
     duration_s: int = 15
@@ -121,8 +121,8 @@ class Lease:
     async def acquire(self, *, least_epoch: int = 1) -> int:
         """Wait until the Lease is ours; the epoch, at least ``least_epoch``.
 
-        A Lease that was deleted begins to count anew, so who knows of an epoch already in use
-        says so. Failures of the world are waited out.
+        A Lease that was deleted begins to count anew; ``least_epoch`` keeps it above epochs already in use.
+        Failures of the world are waited out.
         """
         while True:
             try:
@@ -147,7 +147,7 @@ class Lease:
         except NotFound:
             return await self._create(asked_at_s, least_epoch)
         if seen.spec.holder_identity == self._identity and seen.spec.lease_transitions is not None:
-            # Written by us in a try whose outcome we did not hear.
+            # Our own write, in a try without a heard outcome.
             wanted = LeaseSpec(renew_time=self._now())
         elif self._has_run_out(seen):
             known = seen.spec.lease_transitions or 0
@@ -163,8 +163,8 @@ class Lease:
     async def keep(self) -> None:
         """Renew until cancelled.
 
-        Raises LeadershipLost when the hold is over: at the latest ``renew_limit_s`` after the last
-        renewal, and so before anybody else can have it.
+        Raises LeadershipLost when the hold is over: at the latest ``renew_limit_s`` after the last renewal,
+        and so before another process can have it.
         """
         while True:
             await self._clock.sleep(self._terms.retry_s)
@@ -198,11 +198,12 @@ class Lease:
 
     async def _renew(self) -> None:
         asked_at_s = self._clock.monotonic_s()
-        assert self._seen is not None  # noqa: S101  (who holds has seen it)
+        assert self._seen is not None  # noqa: S101  (a holder has seen it)
         try:
             written = await self._patch(LeaseSpec(renew_time=self._now()), self._seen)
         except (Conflict, OutcomeUnknown):
-            # Perhaps our own renewal that we did not hear of, or somebody put a label on it.
+            # The conflict may be with our own renewal, if its answer was lost, or with a new label on the
+            # Lease.
             seen = await self._read()
             self._check_still_ours(seen)
             written = await self._patch(LeaseSpec(renew_time=self._now()), seen)

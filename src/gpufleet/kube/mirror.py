@@ -37,10 +37,10 @@ PAGE_PATIENCE = Patience(attempts=3, budget_s=10.0)
 class Pace(msgspec.Struct, frozen=True):
     """How a mirror follows.
 
-    A server sends a bookmark about once a minute, so ``silence_limit_s`` without a byte means that
-    nobody is there any more. ``relist_spread_s`` keeps many mirrors from listing at one moment.
-    A list that is older than what we know is refused until ``restored_after_s``; from then on the
-    server is believed to have been restored from a backup.
+    A server sends a bookmark about once a minute, so after ``silence_limit_s`` without a byte the server is
+    taken for gone. ``relist_spread_s`` keeps many mirrors from listing at one moment. A list that is older
+    than what we know is refused until ``restored_after_s``; from then on the server is believed to have been
+    restored from a backup.
     """
 
     page_size: int = PAGE_SIZE
@@ -83,10 +83,10 @@ class Mirror(Generic[Object]):
     - Changes of one object come in the order of their resourceVersions; an older version never
       replaces a newer one of the same uid, whatever a lagging server sends.
     - A list that breaks off between its pages changes nothing.
-    - A name whose uid changed is told as Vanished and then Appeared, even if the deletion was missed.
+    - A name that has a new uid is told as Vanished and then Appeared, even if the deletion was missed.
     - Listed is told once, after the first whole list.
-    - An object that cannot be read is told as Unreadable and harms no other; its last readable
-      version of the same uid stays. It ends with Appeared or Changed of its uid, or UnreadableGone.
+    - An object that cannot be read is told as Unreadable and harms no other; the last readable version of its
+      uid stays. It ends with Appeared or Changed of its uid, or UnreadableGone.
     - The one exception to "never older": a server that was restored from a backup (its lists stay
       older than what we know for ``Pace.restored_after_s``) is believed again.
 
@@ -134,7 +134,7 @@ class Mirror(Generic[Object]):
 
     @property
     def unreadable(self) -> Mapping[Key, Identity]:
-        """The objects whose newest version cannot be read."""
+        """The objects with a newest version that cannot be read."""
         return self._replica.unreadable
 
     def get(self, name: str, namespace: str = "") -> Object | None:
@@ -274,7 +274,7 @@ class Mirror(Generic[Object]):
     def _count_refusal(self, error: KubeError) -> None:
         """A server that goes on refusing our version is asked for a list instead.
 
-        Being down or busy is no refusal: who comes back from that resumes where it was.
+        Being down or busy is no refusal: after that the watch resumes where it was.
         """
         if isinstance(error, StatusError) and not isinstance(error, TooManyRequests | Unavailable):
             self._refusals += 1

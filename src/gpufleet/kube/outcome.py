@@ -1,4 +1,4 @@
-"""A write whose outcome nobody knows, and how to find out.
+"""A write of unknown outcome, and how to find it out.
 
 A timeout, a broken connection or a 5xx says nothing about whether the server acted. Repeating the
 write blindly could bind a pod twice or undo what another did in between, so ``client`` raises
@@ -38,7 +38,7 @@ class Asked(msgspec.Struct, frozen=True):
 class OutcomeUnknown(KubeError):
     """The write may have happened or not: read back before asking again.
 
-    ``cause`` says why nobody knows; ``retry_after_s`` is when the server wants to be asked again,
+    ``cause`` says why the outcome is unknown; ``retry_after_s`` is when the server wants to be asked again,
     None if it did not say.
     """
 

@@ -88,7 +88,7 @@ class Replica(Generic[Object]):
 
     @property
     def unreadable(self) -> Mapping[Key, Identity]:
-        """The versions that nobody could read."""
+        """The versions that could not be read."""
         return self._bad
 
     def read(self, raw: msgspec.Raw) -> Object | Bad:
@@ -198,7 +198,7 @@ def _key(found: Object | Bad) -> Key:
 
 
 def _identity(raw: msgspec.Raw) -> Identity:
-    """As much as can be read of an object's metadata; empty where even that is bad."""
+    """The metadata of an object, as far as it can be read; empty where even that is bad."""
     try:
         return _IDENTITY.decode(raw).metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,6 +1,6 @@
 """The kinds of the Kubernetes API that we speak of, and the paths under which they are served.
 
-A kind of somebody else's (a CRD that may not be installed) is a value like any other:
+A kind of another project (a CRD that may not be installed) is a value like any other:
 ``client.Client.serves`` says whether the server knows it.
 """
 
@@ -25,7 +25,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        """As objects carry it: "v1", "apps/v1"."""
+        """The version as objects carry it: "v1", "apps/v1"."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -102,7 +102,7 @@ VOLCANO_POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodG
 HYPER_NODES = Kind("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
 KAI_POD_GROUPS = Kind("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup")
 
-# Owners whose pods belong together.
+# Owners of pods that belong together.
 JOB_SETS = Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 LEADER_WORKER_SETS = Kind("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 PYTORCH_JOBS = Kind("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")

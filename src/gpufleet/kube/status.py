@@ -67,7 +67,7 @@ class BadRequest(StatusError):
 
 
 class Unauthorized(StatusError):
-    """401: the server does not know who we are."""
+    """401: the server does not accept our credentials."""
 
 
 class Forbidden(StatusError):
@@ -154,7 +154,7 @@ def read_status(body: bytes | msgspec.Raw) -> Status | None:
 def retry_after_s(header: str, now: datetime) -> float | None:
     """Seconds that a Retry-After header asks for: a number or an HTTP date (RFC 9110, 10.2.3).
 
-    None where there is none or nobody can read it.
+    None where there is none or it cannot be read.
     """
     if not header:
         return None

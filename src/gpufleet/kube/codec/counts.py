@@ -1,4 +1,4 @@
-"""Whole numbers in annotations and labels, where nobody checked them before."""
+"""Whole numbers in annotations and labels, which the API server does not check."""
 
 from gpufleet.model.errors import InputError
 

@@ -1,9 +1,9 @@
 """Which CUDA a pod needs, and which CUDA a node's driver surely does not run.
 
-Both are told to the engine as a feature of nodes for each major version of CUDA, because within one a
-driver runs what it runs by its floor. A node lacks a feature only where its driver is known and the
-table of ``model.cuda_compatibility`` says a sure no; all other nodes, those without GPUs among them, have
-all of them. The same rule at a pod: what is not known asks for nothing.
+Both are told to the engine as a feature of nodes for each major version of CUDA, because within one a driver
+runs what it runs by its floor. A node lacks a feature only where its driver is known and the table of
+``model.cuda_compatibility`` says a sure no; all other nodes, those without GPUs among them, have all of them.
+At a pod, an unknown requirement likewise asks for nothing.
 """
 
 import functools

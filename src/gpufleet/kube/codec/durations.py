@@ -36,7 +36,7 @@ def read_duration(text: str, field: str, *, fractions: bool = False) -> int:
 
 
 def written_duration(length_us: int) -> str:
-    """The same length in the largest units that need no fraction; at least whole milliseconds."""
+    """The length in the largest units that need no fraction, at the smallest milliseconds: "1h30m"."""
     parts, rest = [], length_us
     for unit in ("d", "h", "m", "s", "ms"):
         number, rest = divmod(rest, _US[unit])

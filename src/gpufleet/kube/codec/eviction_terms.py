@@ -1,8 +1,8 @@
-"""Whom a pod may have evicted, whether it may be evicted itself, and when it last saved its work.
+"""Whether a pod may have others evicted, whether it may be evicted itself, and when it last saved its work.
 
-Whether a pod may be evicted is said by its PriorityClass and not by the pod: who may write pods would
-otherwise be safe from everybody by one word. That it may be ended at any time is its own word: who says so
-gives a right away.
+Whether a pod may be evicted is said by its PriorityClass and not by the pod: otherwise one word in a pod
+would protect it from every eviction. That a pod may be ended at any time is its own word: such a pod gives a
+right away.
 """
 
 import logging
@@ -19,12 +19,12 @@ NEVER = "Never"
 
 
 def preempts(spec: PodSpec) -> bool:
-    """False for a pod for whose sake nobody is evicted; the API server copies that from its class."""
+    """False for a pod with preemptionPolicy Never; the API server copies that from its PriorityClass."""
     return spec.preemption_policy != NEVER
 
 
 def is_preemptible(found: PriorityClass) -> bool:
-    """False for a class whose pods are never evicted for others' sake.
+    """False for a class that protects its pods from eviction in favour of other pods.
 
     Raises ObjectError for any word but "true" and "false".
     """

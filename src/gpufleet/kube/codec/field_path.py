@@ -1,4 +1,4 @@
-"""Where in an object something is wrong, for the person who wrote it.
+"""Where in an object something is wrong, for its author.
 
 Inner values complain of their own fields ("values"); each level on the way out puts its own path in
 front, until the message reads "spec.affinity.nodeAffinity.required[0].values".

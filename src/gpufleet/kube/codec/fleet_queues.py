@@ -1,7 +1,7 @@
 """What a FleetQueue means: a queue of the model, and which namespaces' work waits in it.
 
-Whether its parent is there, and whether the tree is one, nobody can see from one object: the engine looks
-at all of them.
+One object does not show whether its parent exists and whether all queues form a tree: the engine looks at all
+of them.
 """
 
 import re
@@ -50,8 +50,9 @@ Meaning = TypeVar("Meaning")
 class QueueTerms(msgspec.Struct, frozen=True):
     """A FleetQueue as it is understood.
 
-    ``prices`` by model in thousandths, on roots. ``namespaces`` and ``selector`` say whose work waits here
-    when it names no queue; ``local_names`` are further names of the queue, as (namespace, name).
+    ``prices`` by model in thousandths, on roots. ``namespaces`` and ``selector`` choose namespaces: their
+    work waits here when it names no queue; ``local_names`` are further names of the queue, as (namespace,
+    name).
     """
 
     queue: Queue

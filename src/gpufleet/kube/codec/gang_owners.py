@@ -1,4 +1,4 @@
-"""Controllers whose pods start together or not at all, in one table.
+"""Controllers that need their pods to start together or not at all, in one table.
 
 A row says by which label a pod names its owner, which kind the owner is, and what the owner's
 own fields say about the members: how many must run at once, of which role. A controller that makes

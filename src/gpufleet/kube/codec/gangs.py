@@ -1,9 +1,9 @@
 """Which pods belong together, and what their gang asks for.
 
-A pod may say it itself in six ways (``CLAIMS``); whoever says it in two ways is refused, because
-two groups cannot both be right. A pod that says nothing may have an owner whose pods belong together
-(``gang_owners``). Each member is read on its own; ``make_gang`` then puts the members' words
-together, and where they differ the whole gang is refused, with the reason.
+A pod may say it itself in six ways (``CLAIMS``); a pod that says it in two ways is refused, because two
+groups cannot both be right. A pod that says nothing may have an owner that keeps its pods together
+(``gang_owners``). Each member is read on its own; ``make_gang`` then puts the members' words together, and
+where they differ the whole gang is refused, with the reason.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,7 @@ from gpufleet.model.label_syntax import is_subdomain
 Read = Membership | Wait | None
 
 ROLES_MAX = 1000
-"""As many as a grant can name (``bound_terms``)."""
+"""A gang has at most so many roles, because a grant can name no more (``bound_terms``)."""
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -1,10 +1,10 @@
 """Which models of GPU a pod accepts, from our annotation and HAMi's, and in which order they are tried.
 
 ``gpufleet.io/gpu-models: H100,A100`` lists models or families in the order in which they are wanted.
-``nvidia.com/use-gputype: A100,H100`` lists them without an order, ``nvidia.com/nouse-gputype`` those to
-keep off; both may narrow our list. As there, a name stands for every model whose name contains it. A name
-of no known model is taken for a model that only the fleet knows, because refusing it would refuse new
-hardware. Selection by node labels is node affinity and stays that.
+``nvidia.com/use-gputype: A100,H100`` lists them without an order, ``nvidia.com/nouse-gputype`` those to keep
+off; both may narrow our list. As in HAMi, a name stands for every model with that name in its own: ``A100``
+for A100-40GB and A100-80GB. A name of no known model is taken for a model that only the fleet knows, because
+refusing it would refuse new hardware. Selection by node labels is node affinity and stays that.
 """
 
 import functools

@@ -1,11 +1,10 @@
 """The grant as text of the annotation ``gpufleet.io/grant``, and back.
 
-The text is JSON: ``{"v": 2, "epoch": 7, "terms": {"queue": "vision", "atUs": ...}, "containers":
-{"train": [{"id": "GPU-...", "kind": "whole", "gpuMilli": 1000, "memoryMiB": 80384}]}}``. Readers accept the
-version they write and the one before, which has no terms (``bound_terms``), and refuse every other: a grant
-that is guessed is a device given twice.
-Only the scheduler can write the annotation, but it is read as if anybody could: its size is bounded
-before it is parsed, keys may not repeat, and no number is taken for what it is not.
+The text is JSON: ``{"v": 2, "epoch": 7, "terms": {"queue": "vision", "atUs": ...}, "containers": {"train":
+[{"id": "GPU-...", "kind": "whole", "gpuMilli": 1000, "memoryMiB": 80384}]}}``. Readers accept the version
+they write and the one before, which has no terms (``bound_terms``), and refuse every other: a grant that is
+guessed is a device given twice. Only the scheduler can write the annotation, but it is read as untrusted
+text: its size is bounded before it is parsed, keys may not repeat, and no number is taken for what it is not.
 """
 
 import json
@@ -131,7 +130,9 @@ def make_grant(
 def _dealt(
     containers: Iterable[GpuContainer], granted: tuple[GrantedDevice, ...]
 ) -> Iterable[ContainerGrant]:
-    """As the kubelet's device manager does: first what init containers left, then new ones."""
+    """Each container's devices, dealt as the kubelet's device manager does: first those that init containers
+    left, then new ones.
+    """
     fresh = list(granted)
     left: list[GrantedDevice] = []
     for container in containers:
@@ -244,7 +245,7 @@ def _check_depth(text: str) -> None:
 
 
 def _check_keys(text: str) -> None:
-    """The decoder would let the last of two equal keys win, and somebody else may take the first."""
+    """Refuse equal keys: our decoder would take the last of them, and another reader may take the first."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)

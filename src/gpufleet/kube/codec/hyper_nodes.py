@@ -2,7 +2,7 @@
 
 Our levels are labels of nodes. Volcano's are HyperNodes, objects that name their members. Where Volcano made
 them of node labels itself, or their members are selected by one label, the tier is that label; where they
-list nodes by name or pattern there is none, and whoever insists on such a tier is told so. ``pod_groups``
+list nodes by name or pattern there is none, and a gang that requires such a tier is told so. ``pod_groups``
 asks for each group.
 """
 

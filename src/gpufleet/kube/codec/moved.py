@@ -16,7 +16,9 @@ GPU_S_MAX = 10**12
 
 
 class Moved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A pod ("namespace/name") left ``node`` at that time (microseconds), for ``beneficiary`` or nobody."""
+    """A pod ("namespace/name") left ``node`` at ``at_us``, for ``beneficiary``, or "" for no pod in
+    particular.
+    """
 
     pod: str
     node: str

@@ -1,7 +1,7 @@
 """What a pod asks of its neighbours: ports, affinity, anti-affinity and spread.
 
-The constraints that kube-scheduler adds to pods that ask for no spread (soft ones over hosts and
-zones) are not added: a fleet of GPUs is packed, and who wants spread says so.
+The constraints that kube-scheduler adds to pods that ask for no spread (soft ones over hosts and zones) are
+not added: a fleet of GPUs is packed, and a pod that wants spread says so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -123,7 +123,7 @@ class _Reader:
         if len(term.namespaces) > MAXIMUM_NAMESPACES:
             problem = f"{len(term.namespaces)} namespaces"
             raise InputError(problem, field=f"{field}.namespaces", expected=f"at most {MAXIMUM_NAMESPACES}")
-        # Who names no namespace at all means its own.
+        # A term without namespaces and without a selector of namespaces means the pod's own.
         own = (self._namespace,) if not term.namespaces and term.namespace_selector is None else ()
         scope = NamespaceScope(
             tuple(sorted({*term.namespaces, *own})),

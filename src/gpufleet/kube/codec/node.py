@@ -96,7 +96,7 @@ def read_devices(devices: report.NodeDevices) -> tuple[Device, ...]:
             problem = f"{len(reported)} devices"
             raise ObjectError(problem, field="spec.devices", expected=f"at most {MAXIMUM_DEVICES}")
         _check_once(device.id for device in reported)
-        # Nobody of ours frees these: nothing is placed beside a holder of whom nothing is known.
+        # A process of no known pod ends at no known time: nothing is placed on the device that it holds.
         foreign = {holder.device for holder in devices.spec.holders if not holder.pod_uid}
         found = []
         for position, device in enumerate(reported):
@@ -106,7 +106,7 @@ def read_devices(devices: report.NodeDevices) -> tuple[Device, ...]:
 
 
 def is_anonymous(device: DeviceId) -> bool:
-    """True for a device that is only counted, because nobody told its id."""
+    """True for a device that is only counted: no report tells its id."""
     return device.startswith(ANONYMOUS)
 
 
@@ -251,7 +251,7 @@ def _features(node: wire.Node, devices: report.NodeDevices | None, csi: CsiNode 
     """What the kubelet declares, the drivers of volumes, and the versions of CUDA that are not ruled out."""
     cuda = offered_features(node, devices)
     others = {*node.status.declared_features, *_drivers(csi)}
-    # The same tuple for most nodes of a fleet.
+    # Without further features the tuple is shared by most nodes of a fleet.
     return tuple(sorted({*others, *cuda})) if others else cuda
 
 

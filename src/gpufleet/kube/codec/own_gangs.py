@@ -1,9 +1,9 @@
-"""Gangs that pods ask for where nobody else's words exist: ours, and a minimum among an owner's pods.
+"""Gangs that pods ask for without a group object: by our annotation, or by a minimum among an owner's pods.
 
-``gpufleet.io/gang: NAME`` gathers the pods of a namespace that carry the same name. The size is
-``gpufleet.io/gang-min-members``; without it, a Job's or a StatefulSet's own number of pods. Volcano
-and KAI also write a bare minimum on the pods of one controller, Kueue on a Job that may start with fewer
-pods than it would like.
+``gpufleet.io/gang: NAME`` gathers the pods of a namespace that carry this name. The size is
+``gpufleet.io/gang-min-members``; without it, a Job's or a StatefulSet's own number of pods. Volcano and KAI
+also write a bare minimum on the pods of one controller, Kueue on a Job that may start with fewer pods than it
+would like.
 """
 
 from gpufleet.kube import keys, resources

@@ -101,7 +101,7 @@ def read_placed_pod(
     queues: NamespaceQueues = NO_QUEUES,
     preemptible: bool = True,
 ) -> Pod:
-    """A pod that has a node already, by whoever placed it: what it takes must be counted.
+    """A pod that has a node already, placed by any scheduler: what it takes must be counted.
 
     Its own words about shares that we do not understand are left out, and its GPUs counted whole.
     Raises ObjectError only where even the amounts that it takes cannot be read.
@@ -195,7 +195,7 @@ def _pod(pod: WirePod, shape: Shape, gang: GangPart | None, queue: Any, *, preem
 
 
 def _is_replaceable(controller: OwnerReference | None) -> bool:
-    """True if somebody makes another pod, on whatever node; a static pod's owner is its own node."""
+    """True if a controller makes another pod, on whatever node; a static pod's owner is its own node."""
     return controller is not None and controller.kind != "Node"
 
 

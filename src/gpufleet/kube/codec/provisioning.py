@@ -29,14 +29,14 @@ EVERYWHERE: Terms = [()]
 
 
 def provisions(storage_class: StorageClass) -> bool:
-    """True if somebody makes volumes of this class on demand."""
+    """True if a provisioner makes volumes of this class on demand."""
     return storage_class.provisioner not in {"", NO_PROVISIONER}
 
 
 def provision_reach(
     claim: PersistentVolumeClaim, storage_class: StorageClass, selected_node: str | None, lookup: Lookup
 ) -> tuple[NodeAffinity, ...] | None:
-    """Where a volume can be made; None if nobody makes any, () if there is room nowhere."""
+    """Where a volume can be made; None without a provisioner, () if there is room nowhere."""
     if not provisions(storage_class):
         return None
     with of_object("storage class", storage_class.metadata.name):
@@ -101,7 +101,7 @@ def _merged(capacities: Iterable[CsiStorageCapacity]) -> Terms:
         try:
             selector = selectors.label_selector(capacity.node_topology, "nodeTopology")
         except ObjectError:
-            continue  # A capacity that cannot be read is room that nobody knows of.
+            continue  # A capacity that cannot be read counts as no room.
         if selector is None:
             continue
         only = selector.requirements[0] if len(selector.requirements) == 1 else None

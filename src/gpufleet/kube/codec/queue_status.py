@@ -189,7 +189,7 @@ _ENCODER = msgspec.json.Encoder()
 def status_patch(status: FleetQueueStatus, resource_version: str) -> bytes:
     """A merge patch of the status on this version of the object, and no other.
 
-    What is absent is taken away, so that nobody else's word stays among ours.
+    What is absent is taken away, so that no other writer's words stay among ours.
     """
     written = msgspec.to_builtins(status)
     absent = dict.fromkeys(field.encode_name for field in msgspec.structs.fields(status))

@@ -1,7 +1,7 @@
 """For how long a pod may run, by its own word: our annotation, or Kueue's label in seconds.
 
-Of both the shorter one counts. Whoever runs longer is evicted by the scheduler (``engine.overtime``), unlike
-with ``activeDeadlineSeconds``, after which the kubelet ends a pod by itself.
+Of both the shorter one counts. A pod that runs longer is evicted by the scheduler (``engine.overtime``),
+unlike with ``activeDeadlineSeconds``, after which the kubelet ends a pod by itself.
 """
 
 from gpufleet.kube import keys
@@ -12,7 +12,7 @@ from gpufleet.model.errors import InputError
 
 SECOND_US = 1_000_000
 MOST_S = 2**31 - 1
-"""As Kueue has it: 68 years."""
+"""The longest limit is Kueue's: 68 years."""
 
 
 def read_run_time_max_us(pod: WirePod) -> int | None:

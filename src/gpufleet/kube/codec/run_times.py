@@ -1,6 +1,6 @@
 """How long a pod says that it runs at most.
 
-``gpufleet.io/run-time`` is a promise that nobody enforces; with ``spec.activeDeadlineSeconds`` the kubelet
+``gpufleet.io/run-time`` is a promise and is not enforced; with ``spec.activeDeadlineSeconds`` the kubelet
 ends the pod then. Where both are said, the shorter counts.
 """
 
@@ -13,7 +13,7 @@ SECOND_US = 1_000_000
 
 
 def read_run_time_us(pod: WirePod) -> int | None:
-    """Microseconds, None where nobody said. Raises InputError for what is no length of time."""
+    """Microseconds, None where the pod says nothing. Raises InputError for what is no length of time."""
     written = pod.metadata.annotations.get(keys.RUN_TIME)
     field = f"metadata.annotations[{keys.RUN_TIME}]"
     said = [] if written is None else [read_duration(written, field)]

@@ -1,7 +1,7 @@
 """What can be read of a pod that cannot be read as a whole.
 
-A field that is not as it should be is left out, and all others are read: enough to know whose pod it
-is, whether it has a node, and what it was granted there. It is never enough to place it.
+A field that is not as it should be is left out, and all others are read: enough to know the pod's owner,
+whether it has a node, and what it was granted there. It is never enough to place it.
 """
 
 from typing import Any, TypeVar

@@ -80,7 +80,7 @@ def requirement(expression: written.SelectorRequirement) -> Requirement:
 
 
 def distinct(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """The requirements in an order of their own, once each: who writes the same means the same."""
+    """The requirements sorted, once each: selectors that differ only in order or repeats become equal."""
     once = dict.fromkeys(requirements)
     return tuple(sorted(once, key=lambda item: (item.key, item.operator.value, item.values)))
 

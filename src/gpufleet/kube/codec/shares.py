@@ -1,9 +1,9 @@
-"""The part of a GPU that a pod asks for, in each of the ways in which people write it.
+"""The part of a GPU that a pod asks for, in each of the notations in use.
 
-Our annotations and KAI's speak of the pod; HAMi's and Volcano's are resources of a container. All
-of them end in one ``GpuShare``, the same for each of the pod's devices, and in the number of
-devices, which must be the number of slots (``gpufleet.io/gpu-share``) in the container's limits:
-the kubelet counts nothing else. Who writes in two ways must say the same in both.
+Our annotations and KAI's speak of the pod; HAMi's and Volcano's are resources of a container. All of them end
+in one ``GpuShare``, the same for each of the pod's devices, and in the number of devices, which must be the
+number of slots (``gpufleet.io/gpu-share``) in the container's limits: the kubelet counts nothing else. A pod
+that uses two notations must say the same in both.
 """
 
 from collections.abc import Iterator, Mapping
@@ -127,7 +127,7 @@ def _asked_of_containers(spec: PodSpec) -> Iterator[Asked]:
     for field, container in places(spec):
         amounts = {**container.resources.requests, **container.resources.limits}
         if keys.HAMI_PRIORITY in amounts:
-            # Who goes first on a shared card is decided on the node; here it only must be a number.
+            # HAMi's priority of tasks on a shared card acts on the node; here it only must be a number.
             _whole_amount(amounts, keys.HAMI_PRIORITY, field)
         if any(key in amounts for key in (keys.HAMI_MEMORY, keys.HAMI_MEMORY_PERCENT, keys.HAMI_CORES)):
             share = _described(amounts, field, keys.HAMI_MEMORY, keys.HAMI_MEMORY_PERCENT, keys.HAMI_CORES)
@@ -146,8 +146,8 @@ def _asked_of_containers(spec: PodSpec) -> Iterator[Asked]:
 def _described(amounts: Mapping[str, str], field: str, memory: str, percent: str, cores: str) -> GpuShare:
     """A share by memory in MiB or percent, and by percent of the processors.
 
-    Whoever leaves memory out means all of it. Memory in percent and processors are one fraction to
-    us, so the larger of the two is taken for both.
+    Without a word on memory, all of it is meant. Memory in percent and processors are one fraction to us, so
+    the larger of the two is taken for both.
     """
     memory_mib = _whole_amount(amounts, memory, field)
     memory_percent = _percentage(amounts, percent, field)

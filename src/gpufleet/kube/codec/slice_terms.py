@@ -15,7 +15,7 @@ from gpufleet.model.identifiers import TopologyLevelName
 from gpufleet.model.label_syntax import check_label_key
 
 LAYERS_MAX = 3
-"""As many as Kueue takes."""
+"""A pod names at most so many levels of slices: Kueue takes no more."""
 
 LEVEL_KEYS = (keys.KUEUE_TOPOLOGY_SLICE, keys.KAI_TOPOLOGY_SEGMENT, keys.KAI_TOPOLOGY_SEGMENT_PREFERRED)
 SIZE_KEYS = (keys.KUEUE_TOPOLOGY_SLICE_SIZE, keys.KAI_TOPOLOGY_SEGMENT_SIZE)

@@ -89,7 +89,7 @@ def _candidate(volume: PersistentVolume) -> VolumeCandidate:
 
 
 def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """True if the volume is of the claim's kind, and nobody else's."""
+    """True if the volume is of the claim's kind and reserved for no other claim."""
     reference = volume.spec.claim_ref
     if reference is not None:
         mine = (reference.namespace, reference.name) == (claim.metadata.namespace, claim.metadata.name)
@@ -114,7 +114,7 @@ def _may_be_taken(
 
 
 def _capacity(volume: PersistentVolume) -> Quantity | None:
-    """None where it cannot be read: such a volume serves nobody, and harms nobody."""
+    """None where it cannot be read: such a volume serves no claim, and spoils none of the other volumes."""
     try:
         return parse_quantity(volume.spec.capacity.get(STORAGE, "0"))
     except ValueError:

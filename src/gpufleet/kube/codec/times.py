@@ -1,7 +1,7 @@
 """Times of the API as integer microseconds since 1970, UTC.
 
-They decide turns, so any time that somebody managed to store must become some number: a leap second
-is the second after it, a missing zone is UTC, and what lies before 1970 counts as 1970.
+They decide turns, so any time that the API server stored must become some number: a leap second is the second
+after it, a missing zone is UTC, and what lies before 1970 counts as 1970.
 """
 
 import datetime as dt

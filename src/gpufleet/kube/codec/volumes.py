@@ -1,9 +1,9 @@
 """What a pod's volumes ask of its place, with the meaning kube-scheduler gives them.
 
-A claim that is bound says where its volume can be used. A claim that waits for its first consumer is
-decided together with the place: ``static_volumes`` finds volumes that are there already,
-``provisioning`` says where one can be made. Everything else is a reason to wait, told to the pod's
-owner: the claim is missing, lost, on its way out, somebody else's, or should be bound already.
+A claim that is bound says where its volume can be used. A claim that waits for its first consumer is decided
+together with the place: ``static_volumes`` finds volumes that are there already, ``provisioning`` says where
+one can be made. Everything else is a reason to wait, told to the pod's owner: the claim is missing, lost, on
+its way out, another pod's, or should be bound already.
 """
 
 from collections.abc import Iterator

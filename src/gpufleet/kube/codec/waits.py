@@ -1,6 +1,6 @@
 """Why a pod is not handed to the engine yet, though nothing is wrong with it.
 
-Gates are lifted by whoever set them; claims of devices by dynamic resource allocation are not
+Gates are lifted by the controllers that set them; claims of devices by dynamic resource allocation are not
 allocated by this scheduler; claims for storage may not be there yet (``volumes``).
 """
 

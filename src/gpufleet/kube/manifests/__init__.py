@@ -23,7 +23,7 @@ _MUTATING = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBindin
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who the scheduler is: a service account, and the Lease by which it leads, in one namespace."""
+    """The scheduler's identity: a service account, and the Lease by which it leads, in one namespace."""
 
     namespace: str = "gpufleet-system"
     account: str = "gpufleet-scheduler"
@@ -73,7 +73,9 @@ def _documents(identity: Identity) -> Iterator[dict[str, Any]]:
 
 
 def _of_account(document: dict[str, Any], identity: Identity) -> dict[str, Any]:
-    """The scheduler's own name, where it stands alone: the account, and those who are given rights."""
+    """The document with the account of ``identity`` in place of the default one: as an account, and as a
+    subject of rights.
+    """
     own = DEFAULT_IDENTITY.account
     if document["kind"] == "ServiceAccount" and document["metadata"]["name"] == own:
         document["metadata"]["name"] = identity.account

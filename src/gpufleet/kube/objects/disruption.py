@@ -17,15 +17,15 @@ class PriorityClass(Structure, frozen=True):
 
 
 class PodDisruptionBudgetSpec(Structure, frozen=True):
-    """Whose pods are protected."""
+    """The selector of the pods that a budget protects."""
 
     selector: LabelSelector | None = None
 
 
 class PodDisruptionBudgetStatus(Structure, frozen=True):
-    """How many of them may go now, as of the spec of ``observed_generation``.
+    """How many of the protected pods may go now, counted with the spec of ``observed_generation``.
 
-    ``disrupted_pods`` are the names of pods whose eviction is counted already, with the time of it.
+    ``disrupted_pods`` are the names of pods with an eviction that is counted already, and its time.
     """
 
     observed_generation: int = 0

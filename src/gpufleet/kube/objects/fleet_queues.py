@@ -38,7 +38,7 @@ class PriceSpec(Structure, frozen=True):
 
 
 class PreemptionSpec(Structure, frozen=True):
-    """Whom the work of a queue may evict, and how long its own is left alone."""
+    """Which work a queue may have evicted, and for how long its own is left alone."""
 
     within_queue: str = "LowerPriority"
     reclaim: str = "Any"
@@ -146,7 +146,7 @@ class PendingStatus(Structure, frozen=True, omit_defaults=False):
 
 
 class FleetQueueStatus(Structure, frozen=True):
-    """What the leading scheduler told last; anybody else's words in it are overwritten."""
+    """What the leading scheduler told last; words of other writers in it are overwritten."""
 
     observed_generation: int | None = None
     conditions: tuple[Condition, ...] = ()
@@ -161,7 +161,7 @@ class FleetQueueStatus(Structure, frozen=True):
 
 
 class FleetQueue(Structure, frozen=True):
-    """A queue. Its status is kept as it came: what is wrong in it harms nobody."""
+    """A queue. Its status is kept as it came: what is wrong in it does not make the queue unreadable."""
 
     metadata: Metadata
     spec: FleetQueueSpec
@@ -172,7 +172,7 @@ _STATUS = msgspec.json.Decoder(FleetQueueStatus)
 
 
 def status_of(queue: FleetQueue) -> FleetQueueStatus:
-    """The status as it stands; an empty one where somebody else wrote what cannot be read."""
+    """The status as it stands; an empty one where it cannot be read, because another writer changed it."""
     try:
         return _STATUS.decode(queue.status)
     except (msgspec.DecodeError, UnicodeDecodeError):

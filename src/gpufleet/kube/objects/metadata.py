@@ -51,7 +51,7 @@ class Metadata(Structure, frozen=True):
 
 
 class PodMetadata(Metadata, frozen=True):
-    """A pod's metadata, with those annotations alone that somebody here reads.
+    """A pod's metadata, with only those annotations that our code reads.
 
     Annotations may be 256 KiB on every pod, and most of them are no business of a scheduler.
     """

@@ -1,4 +1,4 @@
-"""NodeDevices: what GPUs a node really has, and who really holds them.
+"""NodeDevices: the GPUs that a node really has, and the pods and processes that really hold them.
 
 Written by the node's agent alone (by ``gpufleet up`` for simulated nodes), cluster-scoped, named as
 the node. ``manifests`` holds the definition that the API server checks; a field of ``spec``, as
@@ -58,8 +58,8 @@ class DeviceTaint(Structure, frozen=True):
 class ReportedDevice(Structure, frozen=True):
     """One GPU, or a part of one that is asked for as a GPU (``model.device_id`` has the ids).
 
-    ``usable_memory_mib`` is the total minus what is reserved. ``health`` unknown means that nobody can tell:
-    nothing new is placed there.
+    ``usable_memory_mib`` is the total minus what is reserved. ``health`` unknown means that the agent cannot
+    tell: nothing new is placed there.
     """
 
     id: str
@@ -77,7 +77,7 @@ class ReportedDevice(Structure, frozen=True):
 
 
 class Holder(Structure, frozen=True):
-    """Who holds a device or a part of it. Without ``pod_uid`` it is somebody foreign.
+    """One holder of a device or of a part of it. Without ``pod_uid`` it is a process of no known pod.
 
     ``used_memory_mib`` is told where its processes use more than ``memory_mib``, its share. ``units`` are the
     kubelet's ids of a part that ``device`` and its place do not name; ``unknown_to_kubelet`` says that the
@@ -113,7 +113,7 @@ class NodeDevicesSpec(Structure, frozen=True):
 
 
 class NodeDevices(Structure, frozen=True):
-    """A node's GPUs and who holds them."""
+    """A node's GPUs and their holders."""
 
     metadata: Metadata
     spec: NodeDevicesSpec

@@ -1,4 +1,4 @@
-"""Controllers whose pods belong together, as far as it takes to count those pods."""
+"""Controllers of pods that belong together, as far as it takes to count those pods."""
 
 import msgspec
 

@@ -1,7 +1,7 @@
 """A pod as far as scheduling reads it.
 
-Pods are the hot path: a fleet lists tens of thousands. While one is decoded, what nobody reads is
-dropped and what many pods have alike (containers, tolerations, affinity) is kept once.
+Pods are the hot path: a fleet lists tens of thousands. While a pod is decoded, fields that no code reads are
+dropped, and what many pods have alike (containers, tolerations, affinity) is kept once.
 """
 
 import msgspec
@@ -110,7 +110,7 @@ class NodeAffinity(Structure, frozen=True):
 
 
 class PodAffinityTerm(Structure, frozen=True):
-    """Pods in whose domain this one wants, or does not want, to be."""
+    """Other pods, and the domain (node, rack, zone) to share, or not to share, with them."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -370,7 +370,7 @@ class Pod(Structure, frozen=True):
 
     @property
     def gated(self) -> bool:
-        """True while somebody else has not yet said that it may be scheduled."""
+        """True while a controller has not yet lifted its scheduling gate."""
         return bool(self.spec.scheduling_gates)
 
     def condition(self, kind: str) -> PodCondition | None:

@@ -90,7 +90,7 @@ class VolumeNodeAffinity(Structure, frozen=True):
 
 
 class PersistentVolumeSpec(Structure, frozen=True):
-    """A volume: how large, of what kind, whose, and where it can be used."""
+    """A volume: its size, its kind, its claim, and where it can be used."""
 
     capacity: dict[str, str] = msgspec.field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class TopologySelectorTerm(Structure, frozen=True):
 
 
 class StorageClass(Structure, frozen=True):
-    """A class of storage: who makes volumes, when, and where."""
+    """A class of storage: its provisioner, and when and where volumes are made."""
 
     metadata: Metadata
     provisioner: str = ""
