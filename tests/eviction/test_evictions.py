@@ -13,49 +13,16 @@ from gpufleet.eviction.evictions import BEGINS_WITHIN_S, GIVE_UP_S, Evictions
 from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.lease import LeadershipLost
-from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
+from gpufleet.kube.transport import Request, Response
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
+from tests.simulation.spoilt_way import Lost, SpoiltWay, too_many
 
 ADMIN = "system:masters"
 CONTROLLER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
-
-
-class Spoilt:
-    """A way to the server on which answers are replaced, or lost, before the request arrives."""
-
-    def __init__(self, inner: Transport, case: "Case") -> None:
-        self.inner = inner
-        self.case = case
-
-    async def call(self, request: Request, *, timeout_s: float) -> Response:
-        """The next spoilt answer to an eviction, else the server's."""
-        if request.target.partition("?")[0].endswith("/eviction"):
-            self.case.asked.append((self.case.clock.monotonic_s(), request.target))
-            if self.case.spoilt:
-                answer = self.case.spoilt.pop(0)
-                if answer is None:
-                    raise TransportError("connection reset by peer", reached=True)
-                return answer
-        return await self.inner.call(request, timeout_s=timeout_s)
-
-    async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
-        """As it is."""
-        return await self.inner.open(request, timeout_s=timeout_s)
-
-    async def close(self) -> None:
-        """As it is."""
-        await self.inner.close()
-
-
-def too_many(retry_after_s: int, *causes: str) -> Response:
-    """A 429 with a Retry-After, by the causes that are named."""
-    details = {"retryAfterSeconds": retry_after_s, "causes": [{"reason": one} for one in causes]}
-    status = {"kind": "Status", "status": "Failure", "code": 429, "message": "later", "details": details}
-    return Response(429, {"retry-after": str(retry_after_s)}, msgspec.json.encode(status))
 
 
 class Case:
@@ -64,14 +31,12 @@ class Case:
     def __init__(self, loop: VirtualLoop) -> None:
         self.clock = VirtualClock(loop)
         self.server = ApiServer(self.clock, Random(1))
-        self.asked: list[tuple[float, str]] = []
-        self.spoilt: list[Response | None] = []
         self.ended: list[PodName] = []
         self.refusals: list[Refusal] = []
         self.leads = True
-        transport = Spoilt(SimulatedTransport(self.server, ADMIN, Random(2)), self)
+        self.way = SpoiltWay(SimulatedTransport(self.server, ADMIN, Random(2)), self.clock, "/eviction")
         self.evictions = Evictions(
-            Client(transport, self.clock, Random(3)),
+            Client(self.way, self.clock, Random(3)),
             self,
             epoch=None,
             at_once=4,
@@ -192,7 +157,7 @@ def test_a_pod_is_evicted_once_however_often_that_is_asked_for() -> None:
         await case.wait()
         assert case.leaving(victim)
         assert [str(pod) for pod in case.ended] == ["default/p"]
-        assert len(case.asked) == 1
+        assert len(case.way.asked) == 1
 
     in_case(story)
 
@@ -223,7 +188,7 @@ def test_two_budgets_on_one_pod_are_named_and_asked_about_once() -> None:
         await case.wait(GIVE_UP_S + 5)
         assert case.names() == [("p", Cause.SEVERAL_BUDGETS)]
         assert "(by-app, by-tier)" in case.refusals[0].words
-        assert len(case.asked) == 1
+        assert len(case.way.asked) == 1
 
     in_case(story)
 
@@ -248,11 +213,11 @@ def test_what_was_let_in_to_be_ended_is_deleted_where_a_budget_refuses() -> None
 def test_a_server_under_load_is_asked_again_after_the_time_that_it_names(retry_after_s: int) -> None:
     async def story(case: Case) -> None:
         victim = case.pod("p")
-        case.spoilt = [too_many(retry_after_s)]
+        case.way.spoilt = [too_many(retry_after_s)]
         case.submit(victim)
         await case.wait(retry_after_s + 5)
         assert case.leaving(victim)
-        first_s, second_s = (at_s for at_s, _ in case.asked)
+        first_s, second_s = (at_s for at_s, _ in case.way.asked)
         assert second_s - first_s >= retry_after_s
 
     in_case(story)
@@ -261,12 +226,12 @@ def test_a_server_under_load_is_asked_again_after_the_time_that_it_names(retry_a
 def test_an_answer_that_is_lost_is_asked_for_again_and_the_end_told_once() -> None:
     async def story(case: Case) -> None:
         victim = case.pod("p")
-        case.spoilt = [None, None]
+        case.way.spoilt = [Lost.REQUEST, Lost.ANSWER]
         case.submit(victim)
         await case.wait()
         assert case.leaving(victim)
         assert len(case.ended) == 1
-        assert len(case.asked) == 3
+        assert len(case.way.asked) == 3
 
     in_case(story)
 
@@ -274,11 +239,11 @@ def test_an_answer_that_is_lost_is_asked_for_again_and_the_end_told_once() -> No
 def test_a_server_that_never_answers_is_given_up_and_may_be_asked_anew() -> None:
     async def story(case: Case) -> None:
         victim = case.pod("p")
-        case.spoilt = [None] * 1000
+        case.way.spoilt = [Lost.REQUEST] * 1000
         case.submit(victim)
         await case.wait(GIVE_UP_S + 5)
         assert case.names() == [("p", Cause.NO_ANSWER)]
-        case.spoilt = []
+        case.way.spoilt = []
         case.submit(victim)
         await case.wait()
         assert case.leaving(victim)
@@ -334,7 +299,7 @@ def test_a_pod_whose_owner_asked_for_its_deletion_is_deleted() -> None:
         case.submit(victim)
         await case.wait()
         assert case.leaving(victim)
-        assert not case.asked
+        assert not case.way.asked
 
     in_case(story)
 
@@ -342,7 +307,7 @@ def test_a_pod_whose_owner_asked_for_its_deletion_is_deleted() -> None:
 def test_a_granted_eviction_after_which_the_pod_stays_is_refused_in_the_end() -> None:
     async def story(case: Case) -> None:
         victim = case.pod("p")
-        case.spoilt = [Response(201, {}, b"{}")]
+        case.way.spoilt = [Response(201, {}, b"{}")]
         case.submit(victim)
         await case.wait(BEGINS_WITHIN_S + 1)
         assert case.names() == [("p", Cause.NOT_BEGUN)]
@@ -356,6 +321,6 @@ def test_no_pod_is_evicted_once_the_right_to_write_is_lost() -> None:
         case.leads = False
         with pytest.raises(LeadershipLost):
             await case.evictions.evict(victim)
-        assert not case.asked
+        assert not case.way.asked
 
     in_case(story)
