@@ -1,8 +1,8 @@
 """The one interface to a vendor's GPUs.
 
-Whoever stands behind it may block, hang or fail in any call; ``threaded_backend`` is what the agent uses
-instead, which does neither for long. Calls about different GPUs may be made from different threads
-at once; calls about one GPU are not.
+A backend may block, hang or fail in any call. The agent calls it through ``threaded_backend``, which answers
+or fails within a limit. Calls about different GPUs may be made from different threads at once; calls about
+one GPU are not.
 """
 
 from typing import Protocol
@@ -53,7 +53,7 @@ class Backend(Protocol):
         """Readings of a MIG instance now; raises as ``sample``."""
 
     def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """Who is on a GPU now; None where the driver does not tell. Raises as ``sample``."""
+        """The processes on a GPU now; None where the driver does not tell. Raises as ``sample``."""
 
     def wait_event(self, limit_s: float) -> Event | None:
         """The next event; None if there was none within the limit. Raises DriverError."""

@@ -1,7 +1,7 @@
 """The GPUs that the kernel's graphics layer shows, and how they reach one another over PCI.
 
-Every GPU driver registers a ``cardN``, and mostly a ``renderDN``, below /sys/class/drm. A virtual
-function (SR-IOV) whose physical function is on this machine too is a part of that card, not a card.
+Every GPU driver registers a ``cardN``, and mostly a ``renderDN``, below /sys/class/drm. A virtual function
+(SR-IOV) is a part of a card, not a card, where its physical function is on this machine too.
 """
 
 import re
@@ -50,7 +50,7 @@ class DrmCard(msgspec.Struct, frozen=True):
 
 
 class CardListing:
-    """Which cards there are, and whether others than whoever asked was last told of."""
+    """Which cards there are, and whether they differ from those that the last ``tell`` gave."""
 
     def __init__(self, roots: Roots, drivers: Collection[str]) -> None:
         self.roots = roots

@@ -106,8 +106,8 @@ class GpuFacts(msgspec.Struct, frozen=True):
 class Fleet(msgspec.Struct, frozen=True):
     """All GPUs of one vendor on this node.
 
-    ``links`` has the best way between each two of them, by UUID, the smaller one first; pairs that
-    nobody knows are left out.
+    ``links`` has the best way between each two of them, by UUID, the smaller one first; pairs with an unknown
+    link are left out.
     """
 
     driver: Driver

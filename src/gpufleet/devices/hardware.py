@@ -1,9 +1,9 @@
-"""Whose GPUs are in this machine, told without any vendor's library.
+"""The vendors of this machine's GPUs, told without any vendor's library.
 
-A library that is loaded in vain costs memory, and its complaint would be no news on a machine that has
-none of its cards. So a backend is used only where its hardware is: a display controller or accelerator
-on the PCI bus, or a device node that only that vendor's driver makes (for virtual machines whose PCI bus
-cannot be seen).
+A library that is loaded in vain costs memory, and its complaint would be no news on a machine that has none
+of its cards. So a backend is used only where its hardware is: a display controller or accelerator on the PCI
+bus, or a device node that only that vendor's driver makes (for virtual machines whose PCI bus cannot be
+seen).
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ DISPLAY, ACCELERATOR = 0x03, 0x12
 """Base classes of PCI devices (PCI Code and ID Assignment Specification)."""
 
 INTEGRATED = "0000:00:02.0"
-"""Where Intel's processors have their own graphics, for which alone nobody runs an agent."""
+"""The PCI address of the graphics inside Intel's processors, which alone are no reason to load a backend."""
 
 NODES = {"nvidiactl": Vendor.NVIDIA, "kfd": Vendor.AMD}
 

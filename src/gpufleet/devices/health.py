@@ -1,9 +1,9 @@
 """The health of one GPU: a pure function of what was seen of it, over time.
 
-A card leaves service at the first evidence against it and comes back on evidence for it: the driver
-asks for no recovery any more, readings are answered, and it has been quiet for a while. Each time it
-comes and goes that while doubles, so that a card that flaps stays out. What nobody can tell is
-``UNKNOWN``, which is neither healthy nor sick; absent readings prove nothing in either direction.
+A card leaves service at the first evidence against it and comes back on evidence for it: the driver asks for
+no recovery any more, readings are answered, and it has been quiet for a while. Each time it comes and goes
+that while doubles, so that a card that flaps stays out. A card without readings is ``UNKNOWN``, which is
+neither healthy nor sick; absent readings prove nothing in either direction.
 
 Times are seconds of a clock that never jumps, handed in by the caller.
 """

@@ -47,7 +47,7 @@ def table(path: Path) -> dict[str, int]:
 
 
 def entries(folder: Path, pattern: str) -> list[Path]:
-    """The entries of a folder whose whole name matches, by the numbers in their names."""
+    """The entries of a folder with names that match as a whole, by the numbers in them."""
     try:
         found = [path for path in folder.iterdir() if re.fullmatch(pattern, path.name)]
     except OSError:

@@ -81,7 +81,7 @@ class CallThread:
         try:
             loop.call_soon_threadsafe(self._back, answer, result, problem)
         except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+            return  # the loop is closed: no task waits for the answer any more
 
     def _back(self, answer: "asyncio.Future[Value]", result: Value, problem: BaseException | None) -> None:
         self._under_way -= 1
@@ -93,7 +93,7 @@ class CallThread:
             answer.set_result(result)
         else:
             answer.set_exception(problem)
-            # Whoever asked may have given up: then nobody is left to be told.
+            # The caller may have given up; asyncio then would complain of an error that was never read.
             answer.exception()
 
 
@@ -114,11 +114,11 @@ class ThreadedBackend:
         self._gpus: dict[DeviceId, CallThread] = {}
 
     async def open(self) -> None:
-        """As ``Backend.open``."""
+        """Load the library. Raises DriverError with what is wrong, or where the call takes too long."""
         await self._library.ask("opening the library", self._backend.open, self._limit_s)
 
     async def close(self) -> None:
-        """As ``Backend.close``; it may be opened again, and what hangs still holds up its lane then."""
+        """Let the library go. It may be opened again; a call that hangs still holds up its thread then."""
         await self._library.ask("closing the library", self._backend.close, self._limit_s)
 
     def leave(self) -> None:
@@ -127,25 +127,27 @@ class ThreadedBackend:
             lane.close()
 
     async def fleet(self) -> Fleet:
-        """As ``Backend.fleet``."""
+        """The GPUs that the driver lists now. Raises DriverError."""
         return await self._library.ask("the list of GPUs", self._backend.fleet, self._limit_s)
 
     async def sample(self, uuid: DeviceId) -> Sample:
-        """As ``Backend.sample``."""
+        """Readings of a GPU now. Raises GpuLostError or DriverError."""
         return await self._lane(uuid).ask("a sample", lambda: self._backend.sample(uuid), self._limit_s)
 
     async def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """As ``Backend.sample_instance``."""
+        """Readings of a MIG instance now. Raises GpuLostError or DriverError."""
         call = lambda: self._backend.sample_instance(uuid, mig_uuid)  # noqa: E731
         return await self._lane(uuid).ask("a sample of an instance", call, self._limit_s)
 
     async def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """As ``Backend.processes``."""
+        """The processes on a GPU now; None where the driver does not tell. Raises GpuLostError or
+        DriverError.
+        """
         call = lambda: self._backend.processes(uuid)  # noqa: E731
         return await self._lane(uuid).ask("the list of processes", call, self._limit_s)
 
     async def wait_event(self, limit_s: float) -> Event | None:
-        """As ``Backend.wait_event``."""
+        """The next event; None if there was none within the limit. Raises DriverError."""
         call = lambda: self._backend.wait_event(limit_s)  # noqa: E731
         return await self._events.ask("waiting for events", call, limit_s + EVENT_SPARE_S)
 

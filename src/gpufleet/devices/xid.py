@@ -1,10 +1,10 @@
-"""What an Xid, a driver's error report, means for whoever schedules onto the card.
+"""What an Xid, a driver's error report, means for scheduling onto the card.
 
-The codes and the maker's resolution for each are those of NVIDIA's Xid catalogue (Ampere and newer,
-read 2026-11); their words are ours. Here they are folded into four actions, because a scheduler can do
-no more: nothing, blame the pod, take the card out until it has been reset, take it out for good. A
-code that the catalogue does not explain takes the card out until it has been quiet for a while: pods
-that run stay, new ones go elsewhere.
+The codes and the maker's resolution for each are those of NVIDIA's Xid catalogue (Ampere and newer, read
+2026-11); their words are ours. Here they are folded into four actions, because a scheduler can do no more:
+nothing, blame the pod, take the card out until it has been reset, take it out for good. A code that the
+catalogue does not explain takes the card out until it has been quiet for a while: pods that run stay, new
+ones go elsewhere.
 """
 
 import enum

@@ -1,10 +1,10 @@
 """YAML from people, read strictly and in bounded time and memory.
 
-PyYAML, which every other loader of this house stands on, takes the last of two equal keys, lets nine
-lines of aliases grow to gigabytes, and reads ``no`` as false and ``010`` as eight. Such a file says
-something else than its writer meant, and nobody is told. So values are built here from the parser's
-events, and refused are: a key written twice, what is larger or deeper than any person writes, tags, and
-every plain word that YAML 1.1 and 1.2 read differently. ``documents`` makes typed values of it.
+PyYAML, which every other loader of this house stands on, takes the last of two equal keys, lets nine lines of
+aliases grow to gigabytes, and reads ``no`` as false and ``010`` as eight. Such a file says something else
+than its writer meant, and no error says so. So values are built here from the parser's events, and refused
+are: a key written twice, what is larger or deeper than any person writes, tags, and every plain word that
+YAML 1.1 and 1.2 read differently. ``documents`` makes typed values of it.
 """
 
 import re
@@ -40,7 +40,7 @@ def read_yaml(text: str | bytes, where: str, refusal: type[InputError]) -> objec
     except UnicodeEncodeError as error:
         raise refusal("not text", where=where, expected="UTF-8") from error
     if len(data) > SIZE_MAX_BYTES:
-        # Whoever read it may have stopped there, so its whole length is not known.
+        # The reader of the file may have stopped at the limit, so the whole length is not known.
         problem = f"longer than {SIZE_MAX_BYTES} bytes"
         raise refusal(problem, expected="a text of that length", where=where)
     try:

@@ -1,8 +1,7 @@
 """What let a pod in: the words that counted when it was bound.
 
-The scheduler writes them into the grant, where nobody else can change them. What the pod, its gang, its
-namespace or its priority class say later may only shorten or weaken what it holds; the rest counts when it is
-placed anew.
+The scheduler writes them into the grant, which only it can change. What the pod, its gang, its namespace or
+its priority class say later may only shorten or weaken what it holds; the rest counts when it is placed anew.
 """
 
 import msgspec

@@ -191,9 +191,9 @@ def _within_the_family(toolkit: Toolkit, floor: DriverVersion, *, listed: bool) 
 
 
 def _packaged(toolkit: Toolkit) -> DriverVersion | None:
-    """The driver that surely has all that a toolkit needs; None where nobody wrote it down.
+    """The driver that surely has all that a toolkit needs; None where the table lacks the toolkit.
 
-    For an update that is not listed that is the driver of the next toolkit.
+    An update that is not listed gets the driver of the next toolkit.
     """
     drivers = PACKAGED.get((toolkit.major, toolkit.minor))
     if drivers is None:

@@ -15,7 +15,7 @@ MAXIMUM_LENGTH = 1024
 _OWN_TAG = re.compile(r"([0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,2})?)(?:-.*)?")
 _NAMED = re.compile(r"(?<![a-z0-9])cuda[-_]?([0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,2})?)(?![0-9.]*[0-9])")
 _WHEEL = re.compile(r"(?<![a-z0-9])cu([0-9]{2})([0-9])(?![a-z0-9])")
-"""As the wheels of PyTorch are called: cu124 is CUDA 12.4."""
+"""The name of PyTorch's wheels: cu124 is CUDA 12.4."""
 
 
 @functools.lru_cache(maxsize=4096)

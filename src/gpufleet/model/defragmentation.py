@@ -1,4 +1,4 @@
-"""When running pods are moved without anybody asking, and how many at most."""
+"""When running pods are moved unasked, and how many at most."""
 
 import msgspec
 
@@ -34,7 +34,7 @@ class DefragmentationRules(msgspec.Struct, frozen=True, omit_defaults=True):
     """When pods are moved, and the budget that all moves share.
 
     ``start_after_us``: work that has waited for so long may be started by moves; None: never. ``every_us``:
-    how often room is put together for nobody in particular, in the ``window`` if there is one; None: never.
+    how often free GPUs are put together though no work waits, in the ``window`` if there is one; None: never.
     At most ``moves_a_run`` pods are moved at once, ``moves_a_day`` within any 24 hours, and the work that
     ends with these is at most ``lost_a_day`` (GPU-milliseconds; None: any). Where ``queues`` are named, only
     their work is started by moves, and only their work is moved.

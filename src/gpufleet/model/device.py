@@ -25,9 +25,8 @@ class Serves(enum.IntFlag):
 class Device(msgspec.Struct, frozen=True):
     """A physical GPU.
 
-    ``memory_mib`` is the usable memory, None where nobody said how much there is.
-    Devices of one ``link_group`` reach each other over the fast link of the node.
-    ``numa_node`` is None where the machine does not tell.
+    ``memory_mib`` is the usable memory, None where it is not known. Devices of one ``link_group`` reach each
+    other over the fast link of the node. ``numa_node`` is None where the machine does not tell.
     """
 
     id: DeviceId

@@ -1,9 +1,9 @@
 """How a device is called that is a part of a card: a replica, a MIG instance offered as a GPU, or both.
 
 A card that several pods take turns on, or that is cut into instances which go by the name of whole GPUs, is
-several devices to whoever places pods. Their ids say what they are and outlive a reboot, as MIG's own
-UUIDs do not: ``GPU-5b7c::3`` is the fourth replica of a card, ``GPU-5b7c::1g.10gb@4`` the instance that
-begins at its fifth memory slice, ``GPU-5b7c::1g.10gb@4::0`` a replica of that. ``node`` has the devices.
+several devices to the scheduler. Their ids say what they are and outlive a reboot, as MIG's own UUIDs do not:
+``GPU-5b7c::3`` is the fourth replica of a card, ``GPU-5b7c::1g.10gb@4`` the instance that begins at its fifth
+memory slice, ``GPU-5b7c::1g.10gb@4::0`` a replica of that. ``node`` has the devices.
 """
 
 import re
@@ -39,7 +39,7 @@ class DeviceName(msgspec.Struct, frozen=True):
 
 
 def hardware_of(device: DeviceId) -> DeviceId:
-    """The same for all replicas of one card or instance, which together are no more than that."""
+    """The id of the card or the instance of which a device is a replica; any other device's own id."""
     if SEPARATOR not in device:
         return device
     return msgspec.structs.replace(device_name(device), replica=None).id

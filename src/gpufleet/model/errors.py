@@ -1,6 +1,6 @@
 """The three kinds of error, from which every package grows its own small tree.
 
-``InputError``: what somebody gave us is bad; it is shown to its owner and harms nobody else.
+``InputError``: a user's input is bad; its owner is told, and nothing else suffers.
 ``WorldError``: something outside fails (a disk, a server); it may be tried again.
 ``InternalError``: we are wrong; the program stops and tells the whole story.
 """

@@ -20,7 +20,7 @@ MIB_PER_GIB = 1024
 
 
 class Vendor(enum.Enum):
-    """Who makes the GPU."""
+    """The maker of a GPU."""
 
     NVIDIA = "NVIDIA"
     AMD = "AMD"

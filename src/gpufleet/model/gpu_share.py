@@ -1,8 +1,8 @@
 """A part of a GPU, as people write it: a fraction, a percentage, or an amount of its memory.
 
-Such numbers come from annotations and labels, where nobody checked them before; what Python's
-own ``int`` and ``float`` would let through (underscores, spaces, other scripts' digits, NaN)
-is refused. ``requests`` combines a share with the number of GPUs.
+Such numbers come from annotations and labels, which the API server does not check; what Python's own ``int``
+and ``float`` would let through (underscores, spaces, other scripts' digits, NaN) is refused. ``requests``
+combines a share with the number of GPUs.
 """
 
 import re
@@ -50,7 +50,7 @@ def parse_fraction_milli(text: str, *, field: str = "") -> int:
 def parse_memory_mib(text: str, *, field: str = "") -> int:
     """MiB of GPU memory from a plain number of MiB ("4096") or an amount with a unit ("4Gi").
 
-    Parts of a MiB round up, as the server rounds: who asks for memory gets at least that.
+    Parts of a MiB round up, as the server rounds: a request for memory gets at least that much.
     """
     expected = f"MiB as a whole number from 1 to {MAXIMUM_MEMORY_MIB}, or an amount such as 4Gi"
     if _PLAIN.fullmatch(text):

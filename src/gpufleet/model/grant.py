@@ -26,9 +26,9 @@ class GrantKind(enum.Enum):
 class GrantedDevice(msgspec.Struct, frozen=True):
     """A device or a part of it.
 
-    ``id`` is the GPU's UUID, that of the parent for MIG; of a replica ``UUID::n``.
-    ``memory_mib`` is None where nobody knows the card's memory. A MIG instance is named by
-    profile and first slice, because its own id changes whenever it is made anew.
+    ``id`` is the GPU's UUID, that of the parent for MIG; of a replica ``UUID::n``. ``memory_mib`` is None
+    where the card's memory is not known. A MIG instance is named by profile and first slice, because its own
+    id changes whenever it is made anew.
     """
 
     id: DeviceId

@@ -1,8 +1,8 @@
-"""What to tell somebody whose label requirements match no node.
+"""What to tell the user whose label requirements match no node.
 
-Most selectors that match nothing are misspelt. Given the labels that the fleet has, this names
-each requirement that no node can satisfy and the closest key or value that exists. It is pure
-text work without a score of its own; the explanation of a waiting pod uses it.
+Most selectors that match nothing are misspelt. Given the labels that the fleet has, this names each
+requirement that no node can satisfy and the closest key or value that exists. It is pure text work without a
+score of its own; the explanation of a waiting pod uses it.
 """
 
 import difflib

@@ -1,14 +1,13 @@
 """Sets of label values, closed under intersection and complement, with an exact emptiness test.
 
-A requirement on a label ("gpu.memory Gt 40000") allows a set of values, among which "the label
-is absent" counts as one. Two selectors can hold together exactly if the intersection of their
-sets is not empty; that is asked when a pod waits for a node that nobody has, and when a scaler
-looks for a node pool that could have it. ``labels`` makes these sets from requirements.
+A requirement on a label ("gpu.memory Gt 40000") allows a set of values, among which "the label is absent"
+counts as one. Two selectors can hold together exactly if the intersection of their sets is not empty. That is
+asked when a pod waits for a node that the cluster lacks, and when a scaler looks for a node pool that could
+have it. ``labels`` makes these sets from requirements.
 
-A set is kept as a rule with exceptions: is absence allowed, are texts that are no integer
-allowed, which integers are allowed (as ranges), and single texts for which the opposite of the
-rule holds. This form is closed under every operation, also with Gt and Lt, which a plain list of
-allowed or forbidden values is not.
+A set is kept as a rule with exceptions: is absence allowed, are texts that are no integer allowed, which
+integers are allowed (as ranges), and single texts for which the opposite of the rule holds. This form is
+closed under every operation, also with Gt and Lt, which a plain list of allowed or forbidden values is not.
 """
 
 import bisect
@@ -39,8 +38,8 @@ def integer_in(value: str) -> int | None:
 class LabelValues(msgspec.Struct, frozen=True, cache_hash=True):
     """A set of label values.
 
-    ``ranges`` are the allowed integers, inclusive, ascending, with gaps between them;
-    ``exceptions`` are sorted texts whose membership is the opposite of what the rest says.
+    ``ranges`` are the allowed integers, inclusive, ascending, with gaps between them; ``exceptions`` are
+    sorted texts: each is in the set exactly if the rest says that it is not.
     """
 
     absent: bool

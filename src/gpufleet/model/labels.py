@@ -1,10 +1,9 @@
 """Label requirements, label selectors and node affinity, with the meaning Kubernetes gives them.
 
-What is malformed cannot be made: the constructors check what the API server and the scheduler
-check, and raise InputError. A requirement can be asked value by value (``accepts_value``), so
-that the engine judges each distinct value of a label once and not each node; what two
-requirements allow together is ``label_values``' business, and what to tell a user whose selector
-matches nothing is ``label_advice``'s.
+What is malformed cannot be made: the constructors check what the API server and the scheduler check, and
+raise InputError. A requirement can be asked value by value (``accepts_value``), so that the engine judges
+each distinct value of a label once and not each node; what two requirements allow together is
+``label_values``' business, and the advice for a selector that matches nothing is ``label_advice``'s.
 """
 
 import bisect

@@ -27,7 +27,8 @@ _SEVEN_MEDIA = {0: 20}
 # 1g, 2g, 4g.
 _FOUR = ((14, 1, 1, (0, 1, 2, 3)), (5, 2, 2, (0, 2)), (0, 4, 4, (0,)))
 _FOUR_MEDIA = {0: 21, 1: 6}
-# The same without numbers, which nobody has published, and with media extensions only where known.
+# Boards of four slices without the profiles' numbers, which are not published, and with media extensions only
+# where they are known.
 _FOUR_UNNUMBERED = tuple((None, *row[1:]) for row in _FOUR)
 _FOUR_UNNUMBERED_MEDIA = {0: None}
 

@@ -22,7 +22,7 @@ def compute_part(product: str, profile: str) -> Fraction | None:
 
 
 def part_milli(part: Fraction | None, sharers: int = 1) -> int:
-    """In milli of a whole GPU, shared equally by so many; all of it where nobody knows the part."""
+    """A part in milli of a whole GPU, divided by ``sharers``; an unknown part counts as the whole GPU."""
     return WHOLE_GPU_MILLI // sharers if part is None else int(WHOLE_GPU_MILLI * part / sharers)
 
 

@@ -10,19 +10,17 @@ from gpufleet.model.shape import Shape
 class Pod(msgspec.Struct, frozen=True, gc=False):
     """A pod: its identity, its shape, and what decides its turn.
 
-    Higher ``priority`` goes first; equal priorities go by ``created_at_us``.
-    ``name`` is for people ("namespace/name"), and tells which pods were made alike; ``uid`` is what decisions
-    are keyed by.
-    ``namespace`` and ``labels`` (sorted) are what other pods' affinity and spread look at.
-    ``role`` is the pod's part in its gang, "" where the gang knows no roles. ``leaving`` is a pod that
-    was told to end: it holds what it has until it is gone, but topology spread no longer counts it.
-    A pod that is not ``preemptible`` is never evicted for another's sake; one that is ``replaceable`` is made
-    anew by a controller when it ends, so it may be moved. ``run_time_us`` is how long it says that it runs at
-    most, None where nobody said. ``interruptible``: it says that it may be ended at any time, without loss.
-    One that has run for ``run_time_max_us`` is ended;
-    None: unless its queue says so. A ``foreign`` one was placed by another scheduler: no limit of ours on how
-    long work runs is its limit. ``preempts`` is False for a pod for whose sake nobody is evicted, and nobody
-    for that of its gang. ``seats`` are the reservations behind which it was let in,
+    Higher ``priority`` goes first; equal priorities go by ``created_at_us``. ``name`` is for people
+    ("namespace/name"), and tells which pods were made alike; ``uid`` is what decisions are keyed by.
+    ``namespace`` and ``labels`` (sorted) are what other pods' affinity and spread look at. ``role`` is the
+    pod's part in its gang, "" where the gang knows no roles. ``leaving`` is a pod that was told to end: it
+    holds what it has until it is gone, but topology spread no longer counts it. A pod that is not
+    ``preemptible`` is never evicted for another's sake; one that is ``replaceable`` is made anew by a
+    controller when it ends, so it may be moved. ``run_time_us`` is how long it says that it runs at most,
+    None where it does not say. ``interruptible``: it says that it may be ended at any time, without loss. A
+    pod that has run for ``run_time_max_us`` is ended; None leaves that limit to its queue. A ``foreign`` pod
+    was placed by another scheduler: no limit of ours on run times applies to it. Where ``preempts`` is False,
+    no pod is evicted for this pod or its gang. ``seats`` are the reservations behind which it was let in,
     None where its grant does not say.
     """
 

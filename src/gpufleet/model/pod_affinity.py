@@ -12,10 +12,10 @@ from gpufleet.model.labels import MAXIMUM_WEIGHT, LabelSelector
 
 
 class NamespaceScope(msgspec.Struct, frozen=True, cache_hash=True):
-    """The namespaces in which a term looks: those named, and those whose labels are selected.
+    """The namespaces in which a term looks: those named, and those with labels that are selected.
 
-    The codec writes the pod's own namespace into ``names`` where the pod says nothing.
-    ``selector`` None selects none; an empty selector selects all.
+    The codec writes the pod's own namespace into ``names`` where the pod says nothing. ``selector`` None
+    selects none; an empty selector selects all.
     """
 
     names: tuple[str, ...] = ()

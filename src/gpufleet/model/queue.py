@@ -1,7 +1,7 @@
 """A queue: the line in which work of one team waits, what that team is owed, and what it may take.
 
-Queues form trees; work waits in the leaves. What the amounts mean together is written in
-``engine.quota``; this is what somebody states.
+Queues form trees; work waits in the leaves. What the amounts mean together is written in ``engine.quota``;
+these are the amounts that an administrator states.
 """
 
 import enum
@@ -28,7 +28,7 @@ GPU_MODEL_PREFIX = "gpu/"
 
 WEIGHT_ONE_MILLI = 1000
 RESERVE_AFTER_US = 300_000_000
-"""Five minutes: what starts by itself in less keeps nobody off."""
+"""Five minutes: work that starts sooner by itself does not hold resources back from others."""
 
 
 class QueueState(enum.StrEnum):
@@ -45,7 +45,7 @@ class QueueState(enum.StrEnum):
 
 
 class Prey(enum.StrEnum):
-    """Whom a workload may evict, as far as priority and age go."""
+    """Which workloads another may evict, as far as priority and age go."""
 
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
@@ -69,13 +69,12 @@ class Quota(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whom the work of a queue may evict, and how long its own is left alone.
+    """Which work a queue's work may evict, and for how long its own is left alone.
 
-    ``within_queue`` is about work of the same queue; ``reclaim`` about work of other queues that
-    borrow, for a workload that stays within the nominal quota; ``borrowing`` about the same for a workload
-    that would borrow itself, and then only victims up to ``borrowing_priority_max``. Work of this
-    queue is not preempted before ``preempt_after_us`` of running, nor reclaimed before
-    ``reclaim_after_us``.
+    ``within_queue`` is about work of the same queue; ``reclaim`` about work of other queues that borrow, for
+    a workload that stays within the nominal quota; ``borrowing`` about that for a workload that would borrow
+    itself, and then only victims up to ``borrowing_priority_max``. Work of this queue is not preempted before
+    ``preempt_after_us`` of running, nor reclaimed before ``reclaim_after_us``.
     """
 
     within_queue: Prey = Prey.LOWER_PRIORITY
@@ -96,18 +95,17 @@ class Door(msgspec.Struct, frozen=True, omit_defaults=True):
 class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     """A queue with its place among the others.
 
-    Queues of higher ``priority`` are served first, beyond what each is owed. ``weight_milli`` is its part
-    of what is left over, against its siblings' (1000 is one part; 0: only what nobody else wants).
-    In a ``strict`` queue the first workload that cannot run holds back all behind it; otherwise
-    later work may overtake. ``parent`` None: the queue is the root of a tree. Work that has run for
-    ``run_time_max_us`` is ended. ``half_life_us`` lets past usage count in the comparison with its
-    siblings, half as much after each such time; 0 looks at the present only. What was made after
-    ``draining_since_us`` came too late for a draining queue; where that is None, what the engine hears of
-    after it heard that the queue drains. Work that has waited for ``reserve_after_us`` may hold a
-    reservation of the place where it will start first; None: never. With ``learn_run_times``, work that does
-    not say how long it runs is let in before others' reservations by how long work like it ran. ``door`` says
-    which namespaces may use the queue and those below it that say nothing of their own; None: the queue says
-    nothing.
+    Queues of higher ``priority`` are served first, beyond what each is owed. ``weight_milli`` is its part of
+    what is left over, against its siblings' (1000 is one part; 0: only what no other queue wants). In a
+    ``strict`` queue the first workload that cannot run holds back all behind it; otherwise later work may
+    overtake. ``parent`` None: the queue is the root of a tree. Work that has run for ``run_time_max_us`` is
+    ended. ``half_life_us`` lets past usage count in the comparison with its siblings, half as much after each
+    such time; 0 looks at the present only. What was made after ``draining_since_us`` came too late for a
+    draining queue; where that is None, what the engine hears of after it heard that the queue drains. Work
+    that has waited for ``reserve_after_us`` may hold a reservation of the place where it will start first;
+    None: never. With ``learn_run_times``, work that does not say how long it runs is let in before others'
+    reservations by how long work like it ran. ``door`` says which namespaces may use the queue and those
+    below it that say nothing of their own; None: the queue says nothing.
     """
 
     name: QueueName

@@ -169,7 +169,7 @@ def _check_limit(name: str, request: Quantity, limit: Quantity | None, field: st
 
 
 def _check_countable(name: str, amount: Quantity, field: str) -> None:
-    """The server keeps larger amounts, but nobody can count with them in 64 bits."""
+    """The server keeps larger amounts, but sums of them do not fit 64 bits."""
     if _counted(name, amount) > MAXIMUM_INT64:
         unit = "thousandths" if name == CPU else "whole units"
         expected = f"{MAXIMUM_WORDS} {unit}"

@@ -10,7 +10,7 @@ from gpufleet.model.identifiers import TopologyLevelName
 
 
 class TopologyLevel(msgspec.Struct, frozen=True):
-    """One level: its name and the node label whose value names the domain."""
+    """One level: its name and the node label with the domain's name as its value."""
 
     name: TopologyLevelName
     node_label: str

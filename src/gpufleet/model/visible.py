@@ -1,8 +1,8 @@
 """Text that shows what it holds: what would hide, move a cursor or turn the direction is written out.
 
-Names and messages come from whoever may write to a cluster or hand us a file. A terminal acts on escape
-sequences, a viewer lets characters of direction change the order of what is read, and others have no width
-at all. All of these become the escapes by which programmers write them; everything else stays as it is.
+Names and messages come from everything that may write to a cluster or hand us a file. A terminal acts on
+escape sequences, a viewer lets characters of direction change the order of what is read, and others have no
+width at all. All of these become the escapes by which programmers write them; everything else stays as it is.
 """
 
 import json

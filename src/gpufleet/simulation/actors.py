@@ -1,7 +1,7 @@
-"""Who else lives in a cluster: kubelets that run what is bound, controllers that make pods anew.
+"""The other actors of a cluster: kubelets that run bound pods, controllers that make pods anew.
 
-They act on the server directly, as other users with connections of their own: faults are the
-scheduler's. Everything they do comes a little later than its cause, by the seed.
+They act on the server directly, as other users with connections of their own: faults are the scheduler's.
+Everything they do comes a little later than its cause, by the seed.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class Actors:
             asyncio.get_running_loop().call_later(self._random.uniform(*within_s), act, pod)
 
     def _current(self, pod: JsonObject) -> JsonObject | None:
-        """The same pod as it is now, None where it is gone or another took its name."""
+        """The current state of a pod; None where it is gone or another pod took its name."""
         now = self.server.store.get(PODS, _name(pod))
         return now if now is not None and now["metadata"]["uid"] == pod["metadata"]["uid"] else None
 
@@ -148,7 +148,7 @@ class Actors:
             self._stop(now)
 
     def _stop(self, pod: JsonObject) -> None:
-        """As the kubelet since 1.27: a terminal phase is written first, and the deletion is finished then."""
+        """End a pod like the kubelet since 1.27: write a terminal phase first, then finish the deletion."""
         if not pod_facts.is_over(pod):
             self.ask(
                 _kubelet(pod), "PATCH", f"{_path(pod)}/status", {"status": {"phase": "Failed"}}, STRATEGIC
@@ -190,7 +190,9 @@ class Actors:
             })  # fmt: skip
 
     def write_report(self, node: str, spec: JsonObject) -> None:
-        """A node's agent writes its report whole: these devices, and who holds what by its own memory."""
+        """A node's agent writes its report whole: these devices, and the pods that hold them by the agent's
+        memory.
+        """
         pods = self.server.store.all(PODS).values()
         here = [pod["metadata"]["uid"] for pod in pods if pod_facts.node_of(pod) == node]
         holders = [holder for uid in here for holder in self._holders_of(uid)]

@@ -1,6 +1,6 @@
 """The admission policies that gpufleet installs, as the simulated server applies them.
 
-The guard keeps everyone but the scheduler from writing a grant, or for whom a pod came; the fence refuses a
+The guard lets the scheduler alone write a grant, or for which pod another was made; the fence refuses a
 Binding or an Eviction of an older epoch than the Lease's. As a real policy does, the fence sees a Lease some
 milliseconds late.
 """

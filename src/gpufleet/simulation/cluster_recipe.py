@@ -22,13 +22,13 @@ MEMORY_MIB = 81_920
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """Somebody takes a node out of service, evicts what runs there, and puts it back."""
+    """An administrator takes a node out of service, evicts what runs there, and puts it back."""
 
     node: str
 
 
 Wish = JsonObject | Workload | Drain
-"""What somebody asks for: a pod or claim, pods under a controller, a node drained."""
+"""What a user asks for: a pod or claim, pods under a controller, a node drained."""
 
 
 class Recipe(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """``gpufleet-sim``: run the live scheduler through seeds and faults, and tell the story of what broke.
 
-Kept out of the ``gpufleet`` command: it is for those who work on gpufleet. It ends with 0 where every
-promise held, 1 where one broke or the code failed, 2 where the run that was asked for makes no sense.
-One seed is told in full; of many only those that failed. The same seed prints the same.
+Kept out of the ``gpufleet`` command: it is for the developers of gpufleet. It ends with 0 where every promise
+held, 1 where one broke or the code failed, 2 where the run that was asked for makes no sense. One seed is
+told in full; of many only those that failed. Two runs of one seed print the same story.
 """
 
 import sys

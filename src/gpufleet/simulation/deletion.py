@@ -31,7 +31,7 @@ class DeleteOptions(msgspec.Struct, frozen=True):
                     f"the {field} in the precondition ({asked}) does not match the {field} in record "
                     f"({found}). The object might have been {hint}"
                 )
-                # As the server says it: the kind where the resource is due.
+                # The real server too puts the kind here where the resource is due.
                 raise conflict(kind.group, kind.kind, metadata["name"], words)
 
 

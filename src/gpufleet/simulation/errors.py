@@ -12,7 +12,7 @@ class DeadlockError(SimulationError):
 
 
 class LivelockError(SimulationError):
-    """So many callbacks ran without time going on that they will not end."""
+    """Callbacks beyond the limit ran at one instant of virtual time: they will not end."""
 
 
 class ScenarioError(InputError):

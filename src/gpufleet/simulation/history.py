@@ -1,7 +1,7 @@
 """What a cluster went through, as the judge reads it: every write in order, and the requests if known.
 
-From the simulated server it is whole. From a real server ``Recorder`` watches it together: the same
-judge then runs there, without what only the server knows (who wrote, what was refused).
+From the simulated server it is whole. From a real server ``Recorder`` watches it together: the same judge
+then runs there, without what only the server knows (the user of a write, what was refused).
 """
 
 import asyncio

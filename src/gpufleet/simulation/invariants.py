@@ -167,7 +167,7 @@ def no_pod_is_lost(history: History) -> Iterator[Broken]:
 def no_gang_stays_half_bound(history: History) -> Iterator[Broken]:
     """I3: past its deadline no gang has some members running but fewer than it needs.
 
-    Bare members, which nobody would make anew, may stay. A gang that had enough members once and lost
+    Bare members, which no controller would make anew, may stay. A gang that had enough members once and lost
     some because they finished is not half bound.
     """
     members: dict[str, dict[str, JsonObject]] = {}
@@ -315,7 +315,7 @@ def requests_stay_bounded(history: History) -> Iterator[Broken]:
 
 
 def poison_is_told_to_its_owner(history: History) -> Iterator[Broken]:
-    """I11: who made a broken object is told; that nobody else suffers is I2 and I9."""
+    """I11: the owner of a broken object is told; that no other object suffers is I2 and I9."""
     if not _is_settled(history):
         return
     for pod in _ours(history):
@@ -365,7 +365,7 @@ def no_victim_without_benefit(history: History) -> Iterator[Broken]:
 
 
 def what_is_owed_is_given(history: History) -> Iterator[Broken]:
-    """I9: once the world was calm long enough, nobody waits for what other queues have borrowed."""
+    """I9: once the world was calm long enough, no workload waits for what other queues have borrowed."""
     if _is_settled(history):
         for words in owed_and_waiting(history):
             yield Broken("I9", history.ended_at_s, 0, words)
@@ -424,7 +424,7 @@ def ledger_and_fact_agree(history: History) -> Iterator[Broken]:
 
 
 def the_auditor_finds_nothing(history: History) -> Iterator[Broken]:
-    """I1, I4, I5, I12 and I14 as somebody reads them who shares no code with us."""
+    """I1, I4, I5, I12 and I14 as the auditor reads them, which shares no code with the scheduler."""
     for finding in findings_of(history, at_rest=_is_settled(history)):
         words = f"the auditor: {', '.join(finding.objects)}: {finding.words}"
         yield Broken(finding.promise, finding.at_s, 0, words)

@@ -36,7 +36,7 @@ CONTINUE_TOO_OLD = (
 LATEST = -1
 VERSION = "v1.37.0"
 ENDING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
-"""What may still be done with a kind whose definition is being deleted."""
+"""What may still be done with a kind while its definition is being deleted."""
 
 
 class ContinueToken(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ def _read_revision(store: ObjectStore, target: Target, seen: int) -> int:
 
 
 def list_objects(store: ObjectStore, kind: ObjectKind, target: Target, seen: int) -> bytes:
-    """A page of objects. Raises Refusal: 400, 410 on a token whose history is gone, 422, 504."""
+    """A page of objects. Raises Refusal: 400, 410 on a token of a compacted revision, 422, 504."""
     predicate = predicate_of(kind, target)
     limit = target.number("limit") or 0
     start, revision = _page_start(store, target, seen)

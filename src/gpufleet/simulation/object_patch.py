@@ -1,8 +1,8 @@
 """Patches of objects: JSON merge (RFC 7386), and strategic merge for the lists that we meet.
 
-Strategic merge joins lists of objects by a key that the Go types name (``patchMergeKey``); a list
-whose path is not in the table is replaced as a whole. Server-side apply is taken as a strategic merge
-by one owner: conflicts between owners are not simulated.
+Strategic merge joins lists of objects by a key that the Go types name (``patchMergeKey``); a list that is not
+in the table is replaced as a whole. Server-side apply is taken as a strategic merge by one owner: conflicts
+between owners are not simulated.
 """
 
 from typing import Any

@@ -181,7 +181,7 @@ def _check_versions(metadata: JsonObject, before: JsonObject, kind: ObjectKind, 
         raise conflict(group, plural, name, CHANGED)
     if not version and not kind.unconditional:
         words = "Invalid value: 0: must be specified for an update"
-        # As the server says it: the resource where a kind is due.
+        # The real server too puts the resource here where a kind is due.
         cause = Cause("FieldValueInvalid", "metadata.resourceVersion", words)
         raise invalid(group, plural, name, cause)
 

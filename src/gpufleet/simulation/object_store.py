@@ -61,7 +61,7 @@ class ObjectStore:
     def put(
         self, kind: KindKey, name: Name, value: JsonObject | None, *, at_s: float, user: str
     ) -> JsonObject:
-        """Store (None: remove) and wake who waits; returns the object with its new revision."""
+        """Store (None: remove) and wake what waits; returns the object with its new revision."""
         self.revision += 1
         before = self.get(kind, name)
         stored = value
@@ -115,7 +115,7 @@ class ObjectStore:
         return future
 
     def wake(self) -> None:
-        """Let everyone who waits look again."""
+        """Let every waiting watch look again."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():

@@ -1,7 +1,7 @@
 """What the judge reads from a pod, on its own: node, needs, grant, gang.
 
-Deliberately another reading than the scheduler's codec: a mistake there is not repeated here. It
-knows the pods that scenarios make; whoever has fields that it does not know is not judged by them.
+Deliberately another reading than the scheduler's codec: a mistake there is not repeated here. It knows the
+pods that scenarios make; a field that it does not know is not judged.
 """
 
 import json
@@ -173,7 +173,7 @@ def is_leaving(pod: JsonObject) -> bool:
 
 
 def is_controlled(pod: JsonObject) -> bool:
-    """Whether somebody makes the pod anew when it is gone."""
+    """Whether a controller makes the pod anew when it is gone."""
     owners = pod["metadata"].get("ownerReferences") or []
     return any(owner.get("controller") for owner in owners)
 

@@ -1,9 +1,9 @@
 """A process on the virtual loop: what runs in its context can be paused, starved or killed.
 
-SIGSTOP withholds every callback of the process while time goes on; SIGCONT runs them late. SIGKILL
-drops them for good: no ``finally`` and no ``except`` of the killed code runs before the run is over,
-as none would in a real process. Which process a callback belongs to is read from its context, so
-tasks belong to the process whose task made them.
+SIGSTOP withholds every callback of the process while time goes on; SIGCONT runs them late. SIGKILL drops them
+for good: no ``finally`` and no ``except`` of the killed code runs before the run is over, as none would in a
+real process. Which process a callback belongs to is read from its context, so a task belongs to the process
+of the task that made it.
 """
 
 import asyncio
@@ -40,16 +40,16 @@ class SimulatedProcess:
         return self.loop.create_task(work, context=self.context.copy(), name=self.name)
 
     def pause(self) -> None:
-        """As SIGSTOP: none of its callbacks runs until ``resume``."""
+        """Stop the process like SIGSTOP: none of its callbacks runs until ``resume``."""
         self.paused = True
 
     def resume(self) -> None:
-        """As SIGCONT: everything that was withheld runs now, in the order in which it came."""
+        """Let the process go on like SIGCONT: what was withheld runs now, in the order in which it came."""
         self.paused = False
         self._arm()
 
     def kill(self) -> None:
-        """As SIGKILL: none of its code runs again while the run lasts."""
+        """End the process like SIGKILL: none of its code runs again while the run lasts."""
         self.alive = False
 
     def bury(self) -> None:

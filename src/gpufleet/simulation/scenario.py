@@ -121,7 +121,7 @@ class SchedulerProcess:
         """A new process with nothing of the old one."""
         self.starts += 1
         self.process = SimulatedProcess(self.identity, self.world.loop)
-        # Drawn here, so that what a process does moves nobody else's chance.
+        # Drawn here, so that what one process does changes no other's random numbers.
         random = Random(f"{self.world.seed}/{self.identity}")
         way = SimulatedTransport(self.world.server, SCHEDULER_USER, random, self.world.plan.delays)
         transport = FaultyTransport(way, self.world.faults, self)

@@ -1,4 +1,4 @@
-"""What the judge thinks of evictions for the queues' sake: allowed by policy, and of use to somebody.
+"""What the judge thinks of evictions for the queues' sake: allowed by policy, and of use to a waiting pod.
 
 It knows the queues that ``team_recipe`` makes: a flat tree under one root, nominal amounts of GPUs, the
 policies as they are by default (own work of lower priority; whatever others borrow). All amounts are
@@ -23,7 +23,7 @@ from gpufleet.simulation.refusal import JsonObject
 
 
 class Teams:
-    """Who has how much of what, as the writes go by."""
+    """How much each queue has of the GPUs, as the writes go by."""
 
     def __init__(self, history: History) -> None:
         self.nominal: dict[str, int] = {}
@@ -53,7 +53,7 @@ class Teams:
         return [pod for pod in self.pods.values() if not node_of(pod) and not is_leaving(pod)]
 
     def permit(self, victim: JsonObject) -> bool:
-        """Whether anybody who waits may have this pod evicted."""
+        """Whether a waiting pod may have this pod evicted."""
         queue, used = queue_of(victim), self.used()
         if queue not in self.nominal:
             return False
@@ -79,10 +79,10 @@ def was_told_to_end(history: History, written: Written) -> bool:
 
 
 def nobody_is_evicted_in_vain(history: History) -> Iterator[str]:
-    """Words for each queue whose work was evicted for more than came of it.
+    """Words for each queue from which more was evicted than others gained.
 
     What was evicted of a queue is no more than what others got a node for since then, of other queues or of
-    higher priority: those who waited, or those whose turn came before theirs meanwhile.
+    higher priority: the pods that waited, or pods with an earlier turn that came meanwhile.
     """
     teams = Teams(history)
     if not teams.nominal:

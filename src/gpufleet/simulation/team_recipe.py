@@ -19,7 +19,7 @@ LEAST_OF_GUARDED = 1
 
 
 def build_teams(server: ApiServer, recipe: Recipe) -> None:
-    """A tree of queues in which all GPUs of the cluster are owed to somebody, and one disruption budget."""
+    """A tree of queues to which all GPUs of the cluster are owed, and one disruption budget."""
     if not recipe.teams:
         return
     total = recipe.nodes * recipe.gpus_per_node
@@ -41,7 +41,9 @@ def _queue(name: str, parent: str | None, gpus: int) -> JsonObject:
 
 
 def team_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Wish]]:
-    """Who comes when: first the borrower, with all GPUs of the cluster, later those who are owed some."""
+    """Which work comes when: first the borrower's, for all GPUs of the cluster, later that of the queues that
+    are owed some.
+    """
     found: list[tuple[float, Wish]] = []
     if not recipe.teams:
         return found

@@ -54,7 +54,7 @@ class VirtualTask(asyncio.Task[Any]):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The loop. ``unhandled`` holds what no task was told: exceptions that nobody awaited."""
+    """The loop. ``unhandled`` holds the exceptions that no task awaited."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
-        """As ``call_soon``: there are no threads."""
+        """Run a callback like ``call_soon``: there are no threads."""
         return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, *_: object, **__: object) -> NoReturn:
@@ -112,7 +112,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise SimulationError("a simulated run may not use threads")
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future whose hash is its number."""
+        """A future with its number as its hash."""
         return VirtualFuture(next(self._numbers), loop=self)
 
     def _make_task(
@@ -126,7 +126,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     def _keep(self, _: asyncio.AbstractEventLoop, trouble: dict[str, Any]) -> None:
-        """A callback or a task failed and nobody waits for it: the run has to fail too."""
+        """A callback or a task failed and no task waits for it: the run has to fail too."""
         error = trouble.get("exception")
         self.unhandled.append(f"{trouble.get('message')}: {error!r}")
 
@@ -202,8 +202,8 @@ class VirtualClock:
 
 
 def run(work: Callable[[VirtualLoop], Coroutine[Any, Any, Result]], seed: int = 0) -> Result:
-    """Run to the end in virtual time; raises what the work raises, and SimulationError where a task
-    or callback failed that nobody waited for.
+    """Run to the end in virtual time; raises what the work raises, and SimulationError where a task or
+    callback failed that no task waited for.
     """
     loop = VirtualLoop(seed)
     try:

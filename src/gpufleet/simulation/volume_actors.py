@@ -1,10 +1,9 @@
-"""Who makes volumes in a simulated cluster: a provisioner of local volumes, and the volume controller.
+"""The makers of volumes in a simulated cluster: a provisioner of local volumes, and the volume controller.
 
-A claim that waits for its first consumer is theirs once a scheduler has named a node in it: then a
-volume is made that can be used on that node alone, or the node is turned down by removing its name.
-A volume that was given a claim, by either of them or by a scheduler, is bound to it, as the volume
-controller of Kubernetes does that: first the claim learns of its volume, then both say that they are
-bound.
+A claim that waits for its first consumer is theirs once a scheduler has named a node in it: then a volume is
+made that can be used on that node alone, or the node is turned down by removing its name. A volume that was
+given a claim, by one of the two or by a scheduler, is bound to it in the order of Kubernetes' volume
+controller: first the claim learns of its volume, then both say that they are bound.
 """
 
 import asyncio
@@ -53,7 +52,7 @@ class VolumeActors:
         asyncio.get_running_loop().call_later(self._random.uniform(*STEPS_WITHIN_S), act, name)
 
     def _provision(self, name: tuple[str, str]) -> None:
-        """Make a volume for a claim whose node was named, or turn the node down."""
+        """Make a volume for a claim that names a node, or turn the node down."""
         claim = self.server.store.get(CLAIMS, name)
         if claim is None or claim["spec"].get("volumeName"):
             return
@@ -103,7 +102,7 @@ def nobody(_claim: JsonObject, _node: str) -> bool:
 
 
 def storage_class(name: str = STORAGE_CLASS, provisioner: str = PROVISIONER) -> JsonObject:
-    """A class whose claims wait for their first consumer."""
+    """A class of storage with claims that wait for their first consumer."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

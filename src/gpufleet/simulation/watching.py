@@ -1,8 +1,8 @@
 """Watches of the simulated server: events since a revision, bookmarks, and how a stream ends.
 
-A watch whose revision was compacted is answered 200 with one ERROR event (410 Expired), as the watch
-cache of a real server does; faults turn it into a 410 of the request itself, as a server whose cache is
-not ready answers.
+A watch from a compacted revision is answered 200 with one ERROR event (410 Expired), as the watch cache of a
+real server does; faults turn it into a 410 of the request itself, as a server answers while its cache is not
+ready.
 """
 
 import asyncio
@@ -133,7 +133,7 @@ def bookmark(watching: Watching, revision: int, annotations: dict[str, str]) -> 
         "metadata": metadata,
     }
     if watching.kind.key == ("", "pods"):
-        # As the server sends it: the empty object of the Go type.
+        # The real server sends the empty object of the Go type.
         value |= {"spec": {"containers": None}, "status": {}}
     return line("BOOKMARK", value)
 

@@ -33,7 +33,7 @@ from gpufleet.model.identifiers import DeviceId
 
 DRIVER = "amdgpu"
 LOOK_S = 1.0
-"""How often to look whether a card came or went; the kernel's files tell nobody."""
+"""How often to look whether a card came or went: the kernel's files send no events."""
 
 
 class AmdBackend:
@@ -54,19 +54,19 @@ class AmdBackend:
         self._closing = threading.Event()
 
     def open(self) -> None:
-        """As Backend."""
+        """Load amdsmi if it is installed. Raises DriverError where amdgpu is not loaded."""
         self._check_driver()
         self._closing.clear()
         self._library = self._load()
 
     def close(self) -> None:
-        """As Backend; a wait for events ends."""
+        """Let amdsmi go; a wait for events ends."""
         self._closing.set()
         if self._library is not None:
             self._library.close()
 
     def fleet(self) -> Fleet:
-        """As Backend."""
+        """The GPUs that amdgpu drives now. Raises DriverError where it is not loaded."""
         self._check_driver()
         found = [(_uuid(card), card) for card in self._listing.tell()]
         nodes = _nodes_of_cards(kfd_nodes(self.roots.sysfs), found)
@@ -79,7 +79,7 @@ class AmdBackend:
         return Fleet(driver, gpus, pci_links(found) | self._xgmi_links(nodes))
 
     def sample(self, uuid: DeviceId) -> Sample:
-        """As Backend."""
+        """Readings of a GPU from the kernel's files; a value without a file is None."""
         card = self._card(uuid)
         folder = card.device
         hwmon = card.hwmon(DRIVER)
@@ -104,7 +104,7 @@ class AmdBackend:
         )
 
     def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """As Backend; no file tells of one partition, so its readings are absent."""
+        """The readings of a partition, which are all absent: no file tells of one partition."""
         card = self._card(uuid)
         nodes = _nodes_of_cards(kfd_nodes(self.roots.sysfs), [(uuid, card)]).get(uuid, [])
         gpu = _facts(0, uuid, card, nodes, self.roots)
@@ -113,12 +113,12 @@ class AmdBackend:
         return Sample(self.clock_s(), resets=self._resets.get(uuid, 0))
 
     def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """As Backend; only the library tells."""
+        """The processes on a GPU; None without amdsmi, because the files do not tell them."""
         card = self._card(uuid)
         return None if self._library is None else self._library.processes(card.pci_bus_id)
 
     def wait_event(self, limit_s: float) -> Event | None:
-        """As Backend: a card came or went, or, by the library, was reset."""
+        """The next event: a card came or went, or, where amdsmi is there, was reset."""
         end_s = self.clock_s() + limit_s
         while not self._closing.is_set():
             if self._listing.changed():

@@ -1,7 +1,7 @@
-"""Energy out of the ``gpu_metrics`` file: a table in the firmware's layout, whose version it names.
+"""Energy out of the ``gpu_metrics`` file: a table in the firmware's layout, which names its version.
 
-Layouts are those of the kernel's kgd_pp_interface.h. The energy counter is read, which no other file
-has; what else is in there, other files tell in words. Tables of other versions are not guessed at.
+Layouts are those of the kernel's kgd_pp_interface.h. The energy counter is read, which no other file has;
+what else is in there, other files tell in words. Tables of other versions are not guessed at.
 """
 
 import struct

@@ -36,7 +36,7 @@ class Library(Protocol):
     version: str | None
 
     def processes(self, pci_bus_id: str) -> tuple[ProcessUse, ...]:
-        """Who is on a card. Raises DriverError."""
+        """The processes that use a card. Raises DriverError."""
 
     def wait_reset(self, limit_s: float) -> ResetSeen | None:
         """The next reset; None if there was none within the limit. Raises DriverError."""
@@ -70,14 +70,14 @@ class AmdSmi:
         self._readers: list[Any] = []
 
     def processes(self, pci_bus_id: str) -> tuple[ProcessUse, ...]:
-        """As Library."""
+        """The processes that amdsmi lists for a card. Raises DriverError."""
         listed = self._ask(self.module.amdsmi_get_gpu_process_list, self._handle(pci_bus_id))
         return tuple(
             ProcessUse(int(one["pid"]), int(one["memory_usage"]["vram_mem"]) // MIB) for one in listed
         )
 
     def wait_reset(self, limit_s: float) -> ResetSeen | None:
-        """As Library; other events are not waited for."""
+        """The next reset of a card; None if there was none within the limit. Other events are ignored."""
         if not self._readers:
             types = [self.module.AmdSmiEvtNotificationType[name] for name in RESETS]
             self._find_handles()
@@ -101,7 +101,7 @@ class AmdSmi:
         return None
 
     def close(self) -> None:
-        """As Library."""
+        """Stop the readers of events and shut the library down; errors no longer matter."""
         with contextlib.suppress(DriverError):
             for reader in self._readers:
                 self._ask(reader.stop)

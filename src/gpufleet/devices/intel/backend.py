@@ -22,7 +22,7 @@ from gpufleet.model.identifiers import DeviceId
 
 DRIVERS = ("xe", "i915")
 LOOK_S = 1.0
-"""How often to look whether a card came or went; the kernel's files tell nobody."""
+"""How often to look whether a card came or went: the kernel's files send no events."""
 
 
 class IntelBackend:
@@ -36,17 +36,17 @@ class IntelBackend:
         self._closing = threading.Event()
 
     def open(self) -> None:
-        """As Backend."""
+        """Check that a driver is there. Raises DriverError where neither xe nor i915 is loaded."""
         if self._driver() is None:
             raise DriverError("neither xe nor i915 is loaded")
         self._closing.clear()
 
     def close(self) -> None:
-        """As Backend; a wait for events ends."""
+        """End a wait for events; there is no library to let go."""
         self._closing.set()
 
     def fleet(self) -> Fleet:
-        """As Backend."""
+        """The GPUs that xe or i915 drives now. Raises DriverError where neither is loaded."""
         driver = self._driver()
         if driver is None:
             raise DriverError("neither xe nor i915 is loaded")
@@ -55,7 +55,7 @@ class IntelBackend:
         return Fleet(Driver(Vendor.INTEL, module_version(self.roots, driver)), gpus, pci_links(found))
 
     def sample(self, uuid: DeviceId) -> Sample:
-        """As Backend. Power is the energy since the last sample, so the first one has none."""
+        """Readings from the kernel's files. Power is the energy since the last sample: the first has none."""
         card = self._card(uuid)
         now_s = self.clock_s()
         hwmon = card.hwmon(card.driver)
@@ -71,16 +71,16 @@ class IntelBackend:
         )
 
     def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """As Backend; these cards have no instances."""
+        """Raises GpuLostError always, because these cards have no instances."""
         raise GpuLostError(f"{uuid} has no instance {mig_uuid}")
 
     def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """As Backend; the files do not tell."""
+        """None always, because the kernel's files do not tell the processes on a card."""
         self._card(uuid)
         return None
 
     def wait_event(self, limit_s: float) -> Event | None:
-        """As Backend: a card came or went."""
+        """The next event: a card came or went. None if there was none within the limit."""
         end_s = self.clock_s() + limit_s
         while not self._closing.is_set():
             if self._listing.changed():

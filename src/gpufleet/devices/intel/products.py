@@ -24,6 +24,6 @@ _PRODUCTS = {
 
 
 def product(device_id: int | None) -> tuple[str, str | None]:
-    """The name and the architecture of a card; the latter None where nobody wrote it down."""
+    """The name and the architecture of a card; the architecture is None where the table lacks the card."""
     found = None if device_id is None else _PRODUCTS.get(device_id)
     return found or (f"Intel GPU 0x{device_id or 0:04x}", None)

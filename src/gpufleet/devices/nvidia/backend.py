@@ -44,7 +44,7 @@ class NvidiaBackend:
         self._resets = Resets()
 
     def open(self) -> None:
-        """As Backend. A library that did not fit is loaded anew next time."""
+        """Initialise NVML; a library that did not fit is loaded anew next time. Raises DriverError."""
         if self._session is not None:
             return
         nvml = Nvml()
@@ -59,14 +59,14 @@ class NvidiaBackend:
         self._session = Session(nvml)
 
     def close(self) -> None:
-        """As Backend."""
+        """End the session; NVML is shut down when the last call under way has come back."""
         session, self._session = self._session, None
         if session is not None:
             self._old.append(session)
             session.close()
 
     def fleet(self) -> Fleet:
-        """As Backend; cards that are lost are not listed."""
+        """The GPUs that NVML lists now, without those that are lost. Raises DriverError."""
         with self._using() as session:
             found, handles = inventory.fleet(session.nvml, self._root)
             session.listed(found, handles)
@@ -74,7 +74,7 @@ class NvidiaBackend:
             return found
 
     def sample(self, uuid: DeviceId) -> Sample:
-        """As Backend. A card that answers nothing before it is reset gives a sample that says so."""
+        """Readings of a GPU now. A card that answers nothing before a reset gives a sample that says so."""
         with self._about(uuid) as session:
             at_s, counters = self._clock_s(), session.counters(uuid)
             try:
@@ -89,7 +89,7 @@ class NvidiaBackend:
         return msgspec.structs.replace(found, resets=resets)
 
     def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """As Backend."""
+        """Readings of a MIG instance now. Raises GpuLostError where the card has no such instance."""
         with self._about(uuid) as session:
             card = session.handle(uuid)
             those = {one.uuid: one for one in instances(session.nvml, card, Answers())}
@@ -101,12 +101,12 @@ class NvidiaBackend:
         raise GpuLostError(f"{uuid} has no instance {mig_uuid}")
 
     def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """As Backend."""
+        """The processes on a GPU now, from NVML."""
         with self._about(uuid) as session:
             return processes.processes(session.nvml, session.handle(uuid), self._wall_s)
 
     def wait_event(self, limit_s: float) -> Event | None:
-        """As Backend; cards that ``fleet`` has not listed report nothing."""
+        """The next event within the limit; cards that ``fleet`` has not listed report nothing."""
         with self._using() as session:
             return session.events.wait(limit_s)
 

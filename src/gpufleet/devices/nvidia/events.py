@@ -56,7 +56,7 @@ class Events:
         self._closing.set()
 
     def free(self) -> None:
-        """Give the set back; only while nobody waits."""
+        """Give the set back; only while no thread waits for its events."""
         events, self._set = self._set, None
         self._registered = {}
         if events is not None:

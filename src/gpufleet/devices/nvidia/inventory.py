@@ -77,7 +77,7 @@ NO_CLUSTER = bytes(16)
 def fleet(nvml: Nvml, root: Path) -> tuple[Fleet, dict[DeviceId, Handle]]:
     """All cards that answer, with their handles. ``root`` is where sys and proc are mounted below.
 
-    A card that does not tell its UUID is left out: it could not be named to anyone.
+    A card that does not tell its UUID is left out: there is no name to report it by.
     """
     cards = []
     for index in range(nvml.count()):

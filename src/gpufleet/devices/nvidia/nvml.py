@@ -256,7 +256,7 @@ class Nvml:
         return int(self._call("nvmlDeviceGetBrand", handle))
 
     def memory_affinity(self, handle: Handle, words: int = 4) -> int:
-        """The NUMA nodes whose memory is nearest, as bits, of 64 nodes a word."""
+        """The NUMA nodes with the nearest memory, as bits, 64 nodes a word."""
         found = self._call("nvmlDeviceGetMemoryAffinity", handle, words, 0)
         return sum(int(word) << (64 * at) for at, word in enumerate(found))
 
@@ -379,7 +379,7 @@ class Nvml:
         return [ProcessBusy(int(one.pid), int(one.timeStamp), int(one.smUtil)) for one in found]
 
     def gpm_supported(self, handle: Handle) -> bool:
-        """Whether the card has hardware counters for everyone (Hopper and newer)."""
+        """Whether the card has the counters of NVML's GPM (Hopper and newer)."""
         return bool(self._call("nvmlGpmQueryDeviceSupport", handle).isSupportedDevice)
 
     def gpm_buffer(self) -> GpmBuffer:
@@ -414,7 +414,7 @@ class Nvml:
         return EventSet(self._call("nvmlEventSetCreate"))
 
     def event_set_free(self, events: EventSet) -> None:
-        """Give it back; only while nobody waits for it."""
+        """Free a set of events; only while no thread waits for it."""
         self._call("nvmlEventSetFree", events)
 
     def event_kinds(self, handle: Handle) -> int:

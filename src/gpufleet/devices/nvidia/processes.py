@@ -1,8 +1,8 @@
-"""Who is on a card now.
+"""The processes on a card now.
 
-The driver lists those that compute and those that draw; who does both is in both lists, with the same
-memory. A cut card is asked instance by instance. How busy a process keeps the card is told only of those
-that kept it busy at all within the last moments, so whoever is listed and not among them kept it busy
+The driver lists those that compute and those that draw; a process that does both is in both lists, with the
+same memory. A cut card is asked instance by instance. How busy a process keeps the card is told only of those
+that kept it busy at all within the last moments, so a process that is listed and not among them kept it busy
 for 0 %; where the driver does not tell this (as of cut cards), it is absent.
 """
 

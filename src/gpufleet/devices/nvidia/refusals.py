@@ -79,8 +79,8 @@ def translated(code: int, call: str) -> DriverError:
 class Answers:
     """Asks one card for one value after the other.
 
-    A value that is not given is None. So is one whose call failed: a broken sensor must not hide the
-    others. Where nothing at all was answered, ``check`` raises the failure.
+    A value that is not given is None. A failed call gives None too: a broken sensor must not hide the others.
+    Where nothing at all was answered, ``check`` raises the failure.
     """
 
     def __init__(self) -> None:

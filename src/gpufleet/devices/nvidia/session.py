@@ -1,8 +1,8 @@
 """The library between opening and closing it.
 
-Calls hang, and whoever closes cannot wait for them; to take the library away under a call would crash
-the process. So the last one out closes: ``close`` when no call is under way, else the call that comes
-back last. Until then a new session may have begun; the library counts how often it was initialised.
+Calls hang, and the thread that closes cannot wait for them; to take the library away under a call would crash
+the process. So the last call closes it: ``close`` when no call is under way, else the call that comes back
+last. Until then a new session may have begun; the library counts how often it was initialised.
 """
 
 import threading
@@ -84,7 +84,7 @@ class Session:
         return self._counters.setdefault(name, Counters(self.nvml))
 
     def _is_last(self) -> bool:
-        """Whether nobody is inside and nobody comes any more."""
+        """Whether the session is closed and no call is under way."""
         return self._closed and not self._under_way
 
     def _let_go(self) -> None:

@@ -11,10 +11,9 @@
       default:
       - {gpus: rest, fractions: {maxShares: 10}}
 
-A GPU may be in one entry only; ``rest`` are those in no other. A GPU in none is offered as it is, whole
-or cut, and so are all of a node whose pool is not named where there is no pool ``default``. An index
-past the node's last GPU is refused; a model or a UUID that the node lacks is not, for a pool has many
-nodes.
+A GPU may be in one entry only; ``rest`` are those in no other. A GPU in none is offered as it is, whole or
+cut. So are all GPUs of a node where neither its pool nor a pool ``default`` is named. An index past the
+node's last GPU is refused; a model or a UUID that the node lacks is not, for a pool has many nodes.
 """
 
 from typing import Literal

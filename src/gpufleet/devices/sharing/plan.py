@@ -25,13 +25,13 @@ class Exclusive(msgspec.Struct, frozen=True, tag="exclusive"):
 
 
 class TimeSlice(msgspec.Struct, frozen=True, tag="time-slice"):
-    """So many holders take turns; nothing keeps them within their part."""
+    """``replicas`` holders take turns on a GPU; nothing keeps them within their part."""
 
     replicas: int
 
 
 class Mps(msgspec.Struct, frozen=True, tag="mps"):
-    """So many clients of an MPS server, each with limits of memory and of threads, in percent."""
+    """``clients`` processes share a GPU over an MPS server, each with limits of memory and of threads."""
 
     clients: int
     memory_mib: int | None
@@ -51,7 +51,7 @@ class Mig(msgspec.Struct, frozen=True, tag="mig"):
 
 
 class Fractions(msgspec.Struct, frozen=True, tag="fractions"):
-    """As many shares as fit, each as large as its pod asks, and at most so many."""
+    """As many shares as fit, each as large as its pod asks, and at most ``shares_max``."""
 
     shares_max: int
 
@@ -106,7 +106,7 @@ class Spot(msgspec.Struct, frozen=True):
 
 
 def unshared(gpu: GpuFacts) -> Mode:
-    """How a GPU is offered of which nobody said anything: whole, or the instances that it has."""
+    """How a GPU is offered that no entry names: whole, or as the instances that it has."""
     return Mig(None) if gpu.mig_enabled else Exclusive()
 
 

@@ -54,7 +54,7 @@ class FlagsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A name for the GPUs, or the instances, whose product matches a pattern."""
+    """A name for the GPUs, or the instances, of products that match a pattern."""
 
     pattern: str
     name: str

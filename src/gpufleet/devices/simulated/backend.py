@@ -33,17 +33,17 @@ class SimulatedBackend:
         self._closed = False
 
     def open(self) -> None:
-        """As Backend."""
+        """Check that the simulated driver works. Raises DriverError where it does not."""
         self.machine.check_driver()
         self._closed = False
 
     def close(self) -> None:
-        """As Backend; a wait for events ends."""
+        """Close the backend; a wait for events ends."""
         self._closed = True
         self.machine.ring()
 
     def fleet(self) -> Fleet:
-        """As Backend; a card off the bus is not listed."""
+        """The machine's GPUs without those off the bus. Raises DriverError."""
         self.machine.check_driver()
         described = self.machine.description
         driver = Driver(described.vendor, self.machine.driver_version, described.runtime_version or None)
@@ -56,7 +56,7 @@ class SimulatedBackend:
         return Fleet(driver, tuple(_facts(gpu) for gpu in gpus), links)
 
     def sample(self, uuid: DeviceId) -> Sample:
-        """As Backend."""
+        """Readings of a GPU now, worked out from its users. Raises GpuLostError."""
         gpu = self.machine.there(uuid)
         users = self.machine.on(gpu)
         busy_pct = min(100, sum(user.busy_pct for user in users))
@@ -89,7 +89,7 @@ class SimulatedBackend:
         )
 
     def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """As Backend; drivers tell little more of an instance than its memory."""
+        """The memory of a MIG instance now; real drivers tell little more of an instance either."""
         gpu = self.machine.there(uuid)
         instance = next((one for one in gpu.instances or () if one.uuid == mig_uuid), None)
         if instance is None:
@@ -100,12 +100,12 @@ class SimulatedBackend:
         return Sample(self.machine.clock_s(), memory=Memory(used_mib, free_mib), resets=gpu.resets)
 
     def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """As Backend."""
+        """The simulated users of a GPU as processes. Raises GpuLostError."""
         gpu = self.machine.there(uuid)
         return tuple(_process(user) for user in self.machine.on(gpu))
 
     def wait_event(self, limit_s: float) -> Event | None:
-        """As Backend."""
+        """The next event that was raised on the machine; None if there was none within the limit."""
         self.machine.check_driver()
         return self.machine.next_event(limit_s, lambda: self._closed)
 

@@ -1,8 +1,8 @@
-"""The simulated machine's state: who is on its GPUs, what they draw, and what is broken.
+"""The simulated machine's state: the users of its GPUs, the power they draw, and what is broken.
 
-Everything is a function of the description, the commands that were given and the time; there is no
-chance in it. Faults are raised while it runs by the methods named after them, from any thread.
-``backend`` answers from here.
+Everything is a function of the description, the commands that were given and the time; there is no chance in
+it. Faults are raised while it runs by the methods named after them, from any thread. ``backend`` answers from
+here.
 """
 
 import threading
@@ -192,20 +192,21 @@ class Machine:
             raise DriverError(self.driver_problem)
 
     def on(self, gpu: Gpu) -> list[User]:
-        """Who is on a GPU now."""
+        """The users of a GPU now."""
         return [user for user in self.users() if user.uuid == gpu.uuid]
 
     def next_event(self, limit_s: float, closed: Callable[[], bool] = lambda: False) -> Event | None:
-        """The oldest event that nobody has taken; None if there is none within the limit.
+        """Take the oldest event; None if there is none within the limit.
 
-        Whoever is ``closed`` takes none; ``ring`` tells those who wait to look at that.
+        A backend that is ``closed`` takes none; ``ring`` wakes a waiting one so that it asks ``closed``
+        again.
         """
         with self._ring:
             self._ring.wait_for(lambda: bool(self._events) or closed(), limit_s)
             return self._events.popleft() if self._events and not closed() else None
 
     def ring(self) -> None:
-        """Wake whoever waits for events."""
+        """Wake the threads that wait for events."""
         with self._ring:
             self._ring.notify_all()
 

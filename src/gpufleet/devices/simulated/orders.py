@@ -1,6 +1,6 @@
 """What a simulated machine can be told while it runs, as values that travel as JSON.
 
-``carry_out`` does it. How an order gets to a machine is the business of whoever runs one.
+``carry_out`` applies an order to a machine. How it gets there is up to the program that runs the machine.
 """
 
 from typing import assert_never

@@ -63,7 +63,7 @@ class ClusterText(_Text, frozen=True):
 
 
 class NodeGpuText(_Text, frozen=True):
-    """One GPU of one node. ``status`` says who was on it when the file was written."""
+    """One GPU of one node. ``status`` names the pod that was on it when the file was written."""
 
     id: str
     status: dict[str, object] = {}

@@ -240,7 +240,7 @@ def _are_twins(pod: JsonObject, other: JsonObject, swapped: set[str]) -> bool:
 
 
 class PoisonObject(Fault):
-    """Objects stored before their schema was tightened: nobody else may suffer by them."""
+    """Objects stored before their schema was tightened: other objects may not suffer by them."""
 
     name = "poison-object"
 

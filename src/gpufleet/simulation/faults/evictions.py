@@ -20,7 +20,7 @@ def is_eviction(request: Request) -> bool:
 
 
 class EvictionRefused(Fault):
-    """The eviction of every other pod is answered 429 for ever, as by a budget that nobody told us of."""
+    """The eviction of every other pod is answered 429 for ever, as by a budget that stays unseen."""
 
     name = "eviction-429"
 
@@ -49,7 +49,7 @@ class EvictionUnknown(Fault):
 
 
 class EvictionLost(Fault):
-    """An eviction does not work, and nobody says so."""
+    """An eviction does not work, and its answer is lost or leaves that open."""
 
     name = "eviction-unknown-lost"
 

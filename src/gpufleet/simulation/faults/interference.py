@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Fault:
     """A fault that does nothing: each one overrides what it disturbs.
 
-    ``active`` is True while it may act. ``schedulers`` is how many replicas it needs, ``lasts_s`` how
-    long at least it has to act, ``acted`` how often it did: a fault that never acted proves nothing.
-    ``blinds_s`` is set where no scheduler can see or act while it lasts, and so long after it: nobody can
-    keep a deadline meanwhile.
+    ``active`` is True while it may act. ``schedulers`` is how many replicas it needs, ``lasts_s`` how long at
+    least it has to act, ``acted`` how often it did: a fault that never acted proves nothing. ``blinds_s`` is
+    set where no scheduler can see or act while it lasts, and so long after it: no scheduler can keep a
+    deadline meanwhile.
     """
 
     name = ""
@@ -177,7 +177,7 @@ class FaultyStream:
                     return
                 yield chunk
         finally:
-            # Whoever listens may also be cancelled, or stop listening between two chunks.
+            # The reader may also be cancelled, or stop between two chunks.
             closing.cancel()
             if getting is not None:
                 getting.cancel()

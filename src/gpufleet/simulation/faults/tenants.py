@@ -1,4 +1,4 @@
-"""Tenants who say one thing to get in and another once they run."""
+"""Tenants that say one thing to get in and another once they run."""
 
 import asyncio
 from typing import TYPE_CHECKING

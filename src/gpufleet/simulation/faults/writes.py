@@ -1,4 +1,4 @@
-"""Faults of writes: refused for now, answered wrongly, overtaken by somebody else."""
+"""Faults of writes: refused for now, answered wrongly, overtaken by another writer."""
 
 import abc
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ class BindUnknownApplied(Fault):
 
 
 class BindUnknownLost(Fault):
-    """A Binding does not work, and nobody says so."""
+    """A Binding does not work, and its answer is lost or leaves that open."""
 
     name = "bind-unknown-lost"
 
