@@ -1,7 +1,7 @@
 """How an answer looks: as text for people in their terminal's width, or as JSON or YAML for programs.
 
-Nothing is said by colour alone, and none is used outside of a terminal. Every line is made harmless
-once more on its way out: names and messages come from whoever may write to the cluster.
+Nothing is said by colour alone, and none is used outside of a terminal. Every line is made harmless once more
+on its way out: names and messages come from everything that may write to the cluster.
 """
 
 import shutil

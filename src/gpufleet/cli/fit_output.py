@@ -24,7 +24,7 @@ def show(answer: Answer, output: str, *, detailed: bool) -> None:
 
 
 def show_manifest(objects: list[dict[str, Any]], output: str) -> None:
-    """What `kubectl apply -f -` takes, and on standard error what is left to whoever applies it."""
+    """The manifest for `kubectl apply -f -`, and on standard error the fields that its user fills in."""
     if output == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": objects}
         echo_json(whole)
@@ -38,7 +38,7 @@ def show_manifest(objects: list[dict[str, Any]], output: str) -> None:
 
 
 def show_catalogue(output: str) -> None:
-    """All models and cards, and which of their facts somebody checked where."""
+    """All models and cards, and the source of each checked fact."""
     if output == "json":
         both = {"schema": 1, "models": models(), "cards": cards()}
         echo_json(both)

@@ -16,7 +16,7 @@ STEP_S = 300
 
 
 def measured_use(table: Path | None, question: Question, prices: tuple[str, ...]) -> MeasuredUse | None:
-    """What was measured, None if nobody gave any; raises InputError or WorldError."""
+    """What was measured, None if the command was given none; raises InputError or WorldError."""
     if table is not None and question.url is not None:
         raise click.UsageError("either --metrics or --prometheus, not both")
     if table is None and question.url is None:

@@ -50,7 +50,7 @@ SENTENCE_CHARACTERS_MAX = 40_000
 """Of an error: what a server or a path may put into one has no end."""
 
 MODULES = {"import": "import_queues"}
-"""The modules of commands whose names cannot be those of modules."""
+"""The modules of commands with names that no module may have: ``import`` is a keyword of Python."""
 
 
 class ExitCode(IntEnum):
@@ -139,7 +139,7 @@ def say(sentence: str) -> None:
 
 
 def leave_closed_pipe() -> None:
-    """Whoever read our output (``| head``) has seen enough: end quietly.
+    """End quietly where the reader of our output (``| head``) has closed it.
 
     Python writes out what it still holds when it ends; that goes nowhere then, instead of failing.
     """

@@ -1,9 +1,9 @@
 """The one way out: everything that a command says goes through here or through the streams made here.
 
-Names and messages come from whoever may write to a cluster or hand us a file, and a terminal would act on
-what is in them. Lines and documents are made visible where they are written, and ``visible_streams`` does it
-once more for whatever else a command or a library writes. What a command itself does at a terminal (colour,
-a line of progress) goes around the streams, to ``terminal_of``.
+Names and messages come from everything that may write to a cluster or hand us a file, and a terminal would
+act on what is in them. Lines and documents are made visible where they are written, and ``visible_streams``
+does it once more for whatever else a command or a library writes. What a command itself does at a terminal
+(colour, a line of progress) goes around the streams, to ``terminal_of``.
 """
 
 import contextlib

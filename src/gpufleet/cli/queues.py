@@ -1,4 +1,4 @@
-"""``gpufleet queues``: the tree of queues, what each is owed and has, and who waits in it.
+"""``gpufleet queues``: the tree of queues, what each is owed and has, and which work waits in it.
 
 ``explain`` finds the answer; ``queues_output`` lays it out for people.
 """

@@ -232,7 +232,7 @@ def _reservation(held: ReservationRow) -> Line:
 
 
 def _waiting(row: QueueRow) -> Iterator[Line]:
-    """Who waits, in the order of their turn."""
+    """The waiting work, in the order of its turn."""
     if row.waiting is None or not row.waiting:
         return
     yield Line("")

@@ -9,7 +9,7 @@ WIDTH_MOST = 120
 
 
 def with_color(chosen: str) -> bool:
-    """Whether to use colour, by flag, the usual variables, and whether somebody looks."""
+    """Whether to use colour, by the flag, the usual variables, and whether the output is a terminal."""
     if chosen != "auto":
         return chosen == "always"
     if os.environ.get("NO_COLOR"):

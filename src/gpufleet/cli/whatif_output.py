@@ -73,7 +73,7 @@ class _Times:
         return f"{self.moment(work.start)} on {_nodes(work.start)}{earlier}"
 
     def evicted(self, work: Work) -> str:
-        """For whom work is evicted, and what becomes of it."""
+        """For which work this work is evicted, and what becomes of it."""
         return f"for {work.for_whom}; {self.displaced(work)}"
 
     def displaced(self, work: Work) -> str:
@@ -110,7 +110,7 @@ def counted_pods(work: tuple[Work, ...]) -> str:
 
 
 def counted(pods: int) -> str:
-    """So many pods."""
+    """A number of pods in words: "1 pod", "2 pods"."""
     return "1 pod" if pods == 1 else f"{pods} pods"
 
 

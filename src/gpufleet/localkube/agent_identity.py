@@ -1,4 +1,4 @@
-"""Who the agent of one node is to the API server, where it does not run as a pod: tests, `gpufleet up`.
+"""The identity of a node's agent at the API server, where it does not run as a pod: tests, `gpufleet up`.
 
 The policy that holds an agent to its own node asks the token for the node, and a certificate has no such
 thing. A token that is bound to a Node object has it, as a pod's token has it from the kubelet.

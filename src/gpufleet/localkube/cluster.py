@@ -1,4 +1,4 @@
-"""A running local cluster: how to reach it, who runs for it, and how it ends.
+"""A running local cluster: how to reach it, which processes run for it, and how it ends.
 
     with LocalCluster.start(folder, name, binaries, options) as cluster:
         cluster.kubeconfig, cluster.url, cluster.api(), cluster.kubeconfig_for("alice", ["team-a"])
@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 
 
 def say_nothing(_: str) -> None:
-    """Progress that nobody wants to read."""
+    """Takes progress and writes none of it."""
 
 
 class LocalCluster:
@@ -186,7 +186,7 @@ class LocalCluster:
         return child.start("kube-scheduler", command, log, folder=self.folder)
 
     def processes(self) -> Processes | None:
-        """Who runs for it, as its supervisor last wrote it down."""
+        """The processes of the cluster, as its supervisor last wrote them down."""
         return plan.read_processes(self.folder)
 
     def pid(self, program: str) -> int:
@@ -319,14 +319,14 @@ def _let_go(supervisor: subprocess.Popen[bytes]) -> None:
     try:
         supervisor.wait(END_WAIT_S)
     except subprocess.TimeoutExpired:
-        # Its children die with it, but for the one who clears away a real node.
+        # Its children die with it, but for the process that clears away a real node.
         supervisor.kill()
         supervisor.wait()
         raise ClusterError("the cluster's supervisor did not end and was killed") from None
 
 
 def _is_held(status: int, body: bytes) -> bool:
-    """Whether this answer is a lease that somebody holds."""
+    """Whether this answer is a lease with a holder."""
     return status == 200 and bool(msgspec.json.decode(body)["spec"].get("holderIdentity"))
 
 

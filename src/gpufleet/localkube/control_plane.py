@@ -60,7 +60,8 @@ class Options:
 class Component:
     """A program of ours that runs with the cluster, as this user, with NAME.kubeconfig in its folder.
 
-    ``lease`` (namespace, name) is one that it holds when it is at work; without one nobody waits for it.
+    ``lease`` (namespace, name) is one that it holds when it is at work; the start waits for a program with a
+    lease alone.
     """
 
     name: str

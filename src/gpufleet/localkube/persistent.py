@@ -1,6 +1,6 @@
 """Clusters that outlive the command that made them: found by name, looked at, and removed without a trace.
 
-The lock beside a cluster's folder tells whether anybody runs it: its supervisor holds it for as long as it
+The lock beside a cluster's folder tells whether it runs: its supervisor holds the lock for as long as it
 lives. A folder without a held lock is what a power cut or a killed supervisor left, and is simply removed.
 """
 
@@ -99,9 +99,9 @@ def remove(name: str) -> None:
 
 
 def remove_left_over(name: str) -> bool:
-    """Remove a cluster that nobody runs any more; whether there was one.
+    """Remove a cluster that does not run any more; whether there was one.
 
-    ClusterError if somebody runs it after all.
+    ClusterError if it runs after all.
     """
     folder = cluster_folder(name)
     lock = lock_of(folder)

@@ -134,7 +134,7 @@ def node(name: str, nodes: SimulatedNodes) -> Object:
 
 
 def report(cluster: str, name: str, nodes: SimulatedNodes) -> Object:
-    """The NodeDevices that the node's agent would write: nobody holds anything yet."""
+    """The NodeDevices that the node's agent would write: no pod holds a device yet."""
     total_mib = nodes.model.memory_mib
     memory = (
         {}

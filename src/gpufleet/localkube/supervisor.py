@@ -1,11 +1,11 @@
-"""The process that runs the programs of one cluster, so that nothing is left whoever dies.
+"""The process that runs the programs of one cluster, so that nothing is left whichever process dies.
 
 ``python -m gpufleet.localkube.supervisor FOLDER LOCK`` is started by `starting` with the cluster's plan. It
-holds the cluster's lock and port, starts the programs, waits for the API server, and starts again what
-ends by itself. Its standard input is a leash: if the starter's end closes before it said "keep", the starter
-gave up or was killed, and everything is stopped and removed. If this process itself is killed, the kernel
-kills its children (`child`), but for those that it leads on a leash of its own and who clear away what the
-kernel does not (`node.node_supervisor`). The order of its end: programs, folder, lock.
+holds the cluster's lock and port, starts the programs, waits for the API server, and starts again what ends
+by itself. Its standard input is a leash: if the starter's end closes before it said "keep", the starter gave
+up or was killed, and everything is stopped and removed. If this process itself is killed, the kernel kills
+its children (`child`), but for those on a leash of its own, which clear away what the kernel does not
+(`node.node_supervisor`). The order of its end: programs, folder, lock.
 """
 
 import os
@@ -58,7 +58,7 @@ class Supervisor:
                 self.write_down()
 
     def start(self, stage: Stage) -> None:
-        """Start the programs whose time has come."""
+        """Start the programs of a stage."""
         for one in self.programs:
             if one.program.after is stage:
                 one.start()
@@ -112,13 +112,13 @@ class Supervisor:
         self.ended = True
 
     def stop(self) -> None:
-        """End the programs in the reverse order of their start: the store outlives who writes to it."""
+        """End the programs in the reverse order of their start: the store outlives its writers."""
         for one in reversed(self.programs):
             if one.child is not None:
                 one.child.stop()
 
     def write_down(self) -> None:
-        """Say in a file who runs, for `status` and for `down`."""
+        """Write the running processes into a file, for `status` and for `down`."""
         programs = {
             one.program.name: process(one.child.pid, one.restarts)
             for one in self.programs

@@ -22,7 +22,7 @@ from gpufleet.model.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody wants: a cluster of this name and version with these nodes."""
+    """What a user wants: a cluster of this name and version with these nodes."""
 
     name: str
     kubernetes: str

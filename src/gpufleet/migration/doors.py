@@ -1,7 +1,7 @@
 """Which namespaces may use an imported queue: what Namespaces and selectors of other systems say.
 
 A FleetQueue that names no namespace is open as long as no queue names any. So whatever another system keeps
-out must be written down, and what nobody can know from the objects at hand stays closed and is told.
+out must be written down, and what the objects at hand do not tell stays closed and is reported.
 """
 
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ class Namespaces:
 
 
 def tell_of_closed(drafts: Iterable[Draft], ledger: Ledger, sources: dict[str, Source]) -> None:
-    """Queues that nobody may use because others name their namespaces."""
+    """Report the queues that no namespace may use because other queues name theirs."""
     every = {draft.name: draft for draft in drafts}
     if not any(names_some(draft) for draft in every.values()):
         return

@@ -1,7 +1,8 @@
 """scheduler-plugins: ElasticQuotas of scheduling.x-k8s.io/v1alpha1.
 
-A namespace is a queue: ``min`` is its nominal quota, ``max`` its hard limit. All of them stand below one
-root that has nothing of its own, so that together they use no more than the sum of all ``min``, as there.
+A namespace is a queue: ``min`` is its nominal quota, ``max`` its hard limit. All of them stand below one root
+that has nothing of its own, so that together they use no more than the sum of all ``min``, as in
+scheduler-plugins.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """The queue above all others, where another system shares the whole fleet without saying so.
 
-In KAI and Volcano what is left over is whatever the nodes have. Here a queue can only lend what is
-somebody's, so the fleet itself becomes the root of the tree, with its capacity as nominal quota: that of
-the nodes, where Nodes are among the objects, else more than any fleet has.
+In KAI and Volcano what is left over is whatever the nodes have. Here a queue can only lend what a queue owns,
+so the fleet itself becomes the root of the tree, with its capacity as nominal quota: that of the nodes, where
+Nodes are among the objects, else more than any fleet has.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from gpufleet.model.resource_names import CPU, MEMORY
 
 NAME = "fleet"
 MORE_THAN_ANY_FLEET = {"gpu": "1M", CPU: "1G", MEMORY: "32Pi"}
-"""What the fleet is taken to have where nobody says it."""
+"""The capacity that the fleet is taken to have where no Nodes are among the objects."""
 
 Capacity = dict[str, Quantity]
 

@@ -1,7 +1,7 @@
 """What became of each field of another system's object, so that nothing is lost without a word.
 
-A converter says of every field that it knows what it made of it. ``Ledger.finish`` adds whatever nobody
-spoke of.
+A converter says of every field that it knows what it made of it. ``Ledger.finish`` adds the fields that no
+converter named.
 """
 
 import enum
@@ -39,7 +39,7 @@ class Ledger:
         self._spoken: dict[str, set[str]] = {}
 
     def honoured(self, source: Source, field: str, becomes: str, reason: str = "") -> None:
-        """The field means the same there."""
+        """The field means the same in a FleetQueue."""
         self._note(source, field, Verdict.HONOURED, reason or "the same", becomes)
 
     def approximated(self, source: Source, field: str, becomes: str, reason: str) -> None:
@@ -60,7 +60,7 @@ class Ledger:
         self.notes.append(Note(source.title, field, verdict, reason, becomes))
 
     def finish(self, source: Source) -> None:
-        """Note every field of the spec that nobody spoke of."""
+        """Note every field of the spec that no converter named."""
         spoken = self._spoken.get(source.title, set())
         for path in leaves(source.body.get("spec", {}), "spec"):
             if not any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in spoken):

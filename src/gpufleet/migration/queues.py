@@ -52,7 +52,7 @@ class Draft:
     namespace_selector: dict[str, Any] | None = None
     local_queues: list[tuple[str, str]] = field(default_factory=list)
     unlimited: set[str] = field(default_factory=set)
-    """Resources of which it is owed whatever there is; its nominal amount is then nobody's loss."""
+    """Resources of which it is owed all there is; its nominal amount then takes nothing from other queues."""
 
     def quota(self, resource: str) -> QuotaDraft:
         """The quota of a resource, a new one where none is there."""
@@ -73,7 +73,7 @@ def total(amounts: Iterable[Quantity]) -> Quantity:
 
 
 def manifest(draft: Draft) -> dict[str, Any]:
-    """The object as it is written. Raises InputError where nobody could create it."""
+    """The FleetQueue as it is written. Raises InputError where the API server would refuse it."""
     spec = {
         "parent": draft.parent,
         "priority": draft.priority,

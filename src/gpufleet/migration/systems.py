@@ -12,7 +12,7 @@ from gpufleet.migration.sources import Source
 
 class System(msgspec.Struct, frozen=True):
     """One system. ``needs_nodes``: what the fleet has is a part of its quota. ``needs_namespaces``: they say
-    who may use a queue.
+    which work may use a queue.
     """
 
     title: str

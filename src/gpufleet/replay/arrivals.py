@@ -41,7 +41,7 @@ class Unit(msgspec.Struct, frozen=True):
         return max(task.shape.gpu.gpu_milli for task in self.tasks)
 
     def clone(self, ending: str) -> "Unit":
-        """The same with this behind every name."""
+        """A copy of the unit with this ending behind every name."""
         gang = self.gang
         if gang is not None:
             gang = msgspec.structs.replace(gang, name=GangName(gang.name + ending))
@@ -83,8 +83,8 @@ def saturating(
 ) -> list[Unit]:
     """The units shuffled (or in the order given) and brought to ``load`` times the capacity.
 
-    Clones are drawn from the original list with replacement; the first draw whose part of one
-    device would pass the target ends it. A list that asks for more loses units drawn at random.
+    Clones are drawn from the original list with replacement; the first draw with a part of one device that
+    would pass the target ends it. A list that asks for more loses units drawn at random.
     """
     originals = sorted(units, key=lambda unit: unit.tasks[0].name)
     arrivals = list(originals) if shuffled else list(units)

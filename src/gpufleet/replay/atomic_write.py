@@ -21,7 +21,7 @@ DISK_ERRORS = NO_ROOM | {errno.EIO, errno.EROFS, errno.ESTALE}
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Find out whether a file could be written there, before the work whose result it shall hold."""
+    """Find out whether a file could be written there, before the long work for its content."""
     target = Path(os.path.realpath(path))
     try:
         _check_target(target)

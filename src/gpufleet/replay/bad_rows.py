@@ -1,8 +1,8 @@
 """Keeps the bad rows of one file until it is known whether they may be skipped.
 
-Without leave to skip, up to ten are shown at once, so that nobody has to mend a file one error
-at a time. With a stated share, rows up to it are left out and every one of them is reported.
-``trace_table`` and the row readers above it refuse rows here.
+Without leave to skip, up to ten are shown at once, so that a file need not be mended one error at a time.
+With a stated share, rows up to it are left out and every one of them is reported. ``trace_table`` and the row
+readers above it refuse rows here.
 """
 
 import math

@@ -1,8 +1,7 @@
-"""The same sweep on a Ray cluster, with the extra ``gpufleet[ray]``.
+"""A sweep over policies and seeds on a Ray cluster, with the extra ``gpufleet[ray]``.
 
-Each run is a Ray task of one CPU. The trace files travel as bytes through Ray's object store, and
-what a run writes travels back the same way, so the workers need the same gpufleet installed but no
-shared file system.
+Each run is a Ray task of one CPU. The trace files travel as bytes through Ray's object store, and what a run
+writes travels back the same way, so the workers need the same gpufleet installed but no shared file system.
 """
 
 import os

@@ -24,9 +24,9 @@ class ClassCount(msgspec.Struct, frozen=True):
 class Curve(msgspec.Struct, frozen=True):
     """One run, point by point over arrived load in whole percent; lists of equal length.
 
-    A point is the mean over the arrivals whose load rounds to it. ``alloc_pct`` and
-    ``frag_pct_of_cluster`` are percent of the GPUs of the cluster, ``frag_pct_of_idle`` percent of
-    those not allocated.
+    A point is the mean over the arrivals with loads that round to it. ``alloc_pct`` and
+    ``frag_pct_of_cluster`` are percent of the GPUs of the cluster, ``frag_pct_of_idle`` percent of those not
+    allocated.
     """
 
     load_pct: list[int]

@@ -13,7 +13,7 @@ def mean_deviation(values: Sequence[float]) -> MeanDeviation:
 
 
 def by_key(runs: Iterable[dict[str, float]]) -> dict[str, MeanDeviation]:
-    """The same for each key, over the runs that have it."""
+    """Mean and deviation for each key, over the runs that have it."""
     values: dict[str, list[float]] = {}
     for run in runs:
         for key, value in run.items():

@@ -27,7 +27,7 @@ class Listener(Protocol):
     """Hears how a sweep goes on."""
 
     def arrived(self, request: RunRequest, tasks: int) -> None:
-        """So many tasks of a run have arrived (only told by runs in this process)."""
+        """``tasks`` tasks of a run have arrived (only told by runs in this process)."""
         ...
 
     def finished(self, request: RunRequest) -> None:
@@ -109,8 +109,8 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
 def end(processes: Sequence[BaseProcess]) -> None:
     """End worker processes and wait until they are gone.
 
-    They are asked several times, because Python drops an exception that a signal raises inside a
-    destructor; whoever does not listen at all is killed.
+    They are asked several times, because Python drops an exception that a signal raises inside a destructor;
+    a worker that does not listen at all is killed.
     """
     for _ in range(REQUESTS_TO_END):
         for process in processes:
@@ -129,9 +129,9 @@ def end(processes: Sequence[BaseProcess]) -> None:
 def interrupts_held_back() -> Iterator[None]:
     """A Ctrl-C waits until the block ends. Processes started inside never hear of one.
 
-    It goes to all processes of a terminal; a worker that it finds while it is still importing would
-    die with a story on the screen, and so would one whose parent stops in the middle of starting it.
-    That the parent ends its workers is enough.
+    It goes to all processes of a terminal; a worker that it finds while it is still importing would die with
+    a story on the screen, and so would a worker that its parent leaves half started. That the parent ends its
+    workers is enough.
     """
     noted: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _frame: noted.append(number))

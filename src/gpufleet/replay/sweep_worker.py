@@ -1,7 +1,7 @@
 """A worker process of ``sweep``: does runs, and ends cleanly when it is told to or left alone.
 
-``terminate`` must not leave half a file beside its place, so it unwinds the run before the process
-ends. A worker whose parent was killed ends by itself; it would otherwise wait for work for ever.
+``terminate`` must not leave half a file beside its place, so it unwinds the run before the process ends. A
+worker ends by itself after its parent was killed; it would otherwise wait for work for ever.
 """
 
 import multiprocessing
@@ -39,8 +39,8 @@ def raise_end(_signal: int, _frame: object) -> None:
 def end_with_parent() -> None:
     """Wait for the parent's end; then it is this process's too.
 
-    It is asked for several times, because Python drops an exception that a signal raises inside a
-    destructor; after that nobody is left who could ask again.
+    It is asked for several times, because Python drops an exception that a signal raises inside a destructor;
+    after that no process is left that could ask again.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -173,7 +173,7 @@ def read_errors(file: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def seekable(source: ByteSource) -> Iterator[object]:
-    """The same bytes with random access, by way of a temporary file if need be."""
+    """The source's bytes with random access, by way of a temporary file if need be."""
     if not isinstance(source.stream, gzip.GzipFile) and source.stream.seekable():
         yield source.stream
         return

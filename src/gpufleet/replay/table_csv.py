@@ -1,8 +1,8 @@
 """Reads the records of a CSV file, one at a time and strictly.
 
-UTF-8 with or without a byte order mark, lines that end in LF or CRLF, blank lines ignored.
-What is not CSV by the letter stops the reading, because after a stray quote nobody knows where
-the next row begins. ``trace_table`` picks this or ``table_parquet`` by the file's content.
+UTF-8 with or without a byte order mark, lines that end in LF or CRLF, blank lines ignored. What is not CSV by
+the letter stops the reading, because after a stray quote the start of the next row is not known.
+``trace_table`` picks this or ``table_parquet`` by the file's content.
 """
 
 import csv

@@ -1,8 +1,8 @@
-"""Reads the records of a Parquet file, a batch at a time, as the same text cells that CSV gives.
+"""Reads the records of a Parquet file, a batch at a time, as the text cells that CSV would give.
 
-One set of rules then serves both kinds of file. Numbers and text are accepted (a whole number
-may be stored as a float, as pandas does for columns with gaps); null is an empty cell; dates,
-booleans and nested columns are refused, since they have no one reading as seconds or amounts.
+One set of rules then serves both kinds of file. Numbers and text are accepted (a whole number may be stored
+as a float, as pandas does for columns with gaps); null is an empty cell; dates, booleans and nested columns
+are refused, since they have no one reading as seconds or amounts.
 """
 
 import contextlib

@@ -34,8 +34,8 @@ ITS_GANG = "its gang"
 
 
 def cause(verdict: Verdict) -> str:
-    """The cause of a refusal in one or two words: what the nearest node lacks ("gpu", "cpu and
-    gpu"), else the reason that most nodes give. Who would find a node alone waits for its gang.
+    """The cause of a refusal in one or two words: what the nearest node lacks ("gpu", "cpu and gpu"), else
+    the reason that most nodes give. A pod that would find a node alone waits for its gang.
     """
     if sum(verdict.first_reasons.values()) < verdict.nodes:
         return ITS_GANG
@@ -104,7 +104,7 @@ class Tally:
         return round(float(self._load()[self._accepted.index(False)]), 3)
 
     def curve(self) -> Curve:
-        """Means over the arrivals whose load rounds to each whole percent."""
+        """Means over the arrivals with loads that round to each whole percent."""
         points = np.rint(self._load()).astype(np.int64)
         loads, inverse = np.unique(points, return_inverse=True)
         times = np.bincount(inverse)

@@ -1,10 +1,10 @@
-"""The trace in its own time: tasks arrive when they were created, run for as long as they ran, and
-leave; who finds no room waits until some is freed.
+"""The trace in its own time: tasks arrive when they were created, run for as long as they ran, and leave; a
+task that finds no room waits until some is freed.
 
-Moments with several events are one step of the engine, in which what leaves comes before what
-arrives. A task that was withdrawn before it started in the record leaves at that moment, whether
-it runs by then or waits; one of which neither a duration nor an end is known stays. Waits, queue
-length and utilisation are kept as they change and summed up at the end.
+Moments with several events are one step of the engine, in which what leaves comes before what arrives. A task
+that was withdrawn before it started in the record leaves at that moment, whether it runs by then or waits;
+one of which neither a duration nor an end is known stays. Waits, queue length and utilisation are kept as
+they change and summed up at the end.
 """
 
 import heapq

@@ -1,9 +1,9 @@
 """Which GPUs a task means by the models it names.
 
-A node list writes models in its own way ("V100M16", "Tesla-T4"), and the task list beside it
-should do the same; where it does not, the catalogue says which of the nodes' models are meant.
-A name that is in neither is a mistake: the task could never run, and nobody would know why.
-``trace_tasks`` asks here once for each distinct request.
+A node list writes models in its own way ("V100M16", "Tesla-T4"), and the task list beside it should do the
+same; where it does not, the catalogue says which of the nodes' models are meant. A name that is in neither is
+a mistake: the task could never run, and no message would say why. ``trace_tasks`` asks here once for each
+distinct request.
 """
 
 from collections.abc import Collection

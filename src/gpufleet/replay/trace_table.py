@@ -19,10 +19,10 @@ from gpufleet.replay.table_csv import CsvRecords
 
 
 class Table(msgspec.Struct, frozen=True):
-    """An open table, whose ``rows`` can be walked once.
+    """An open table; its ``rows`` can be walked once.
 
-    A row is the number of the line it begins in, the number of lines it runs over, and its cells.
-    Rows that are no rows at all (too many cells) are already in ``bad_rows``.
+    A row is the number of the line it begins in, the number of lines it runs over, and its cells. Rows that
+    are no rows at all (too many cells) are already in ``bad_rows``.
     """
 
     file: str

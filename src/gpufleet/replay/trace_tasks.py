@@ -28,7 +28,7 @@ from gpufleet.replay.trace_times import RecordedTimes, check_time_columns
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -(2**31), 2**31 - 1
 
-# In three groups, each of which is looked at as one: what is asked for, whose turn it is, when.
+# Three groups of columns are each read as one: what a task asks for, what decides its turn, its times.
 TASK_COLUMNS = (
     Column("name", required=True),
     Column("cpu_milli", required=True),
@@ -60,9 +60,9 @@ TASK_LIMITS = TableLimits()
 class TaskRecord(msgspec.Struct, frozen=True, gc=False):
     """A task as it was recorded.
 
-    ``created_at_us`` counts from the trace's start. ``duration_us`` is how long it ran once
-    started, None if it never started or nobody wrote it down. ``withdrawn_at_us`` is when it was
-    given up without having started.
+    ``created_at_us`` counts from the trace's start. ``duration_us`` is how long it ran once started, None if
+    it never started or the trace does not say. ``withdrawn_at_us`` is when it was given up without having
+    started.
     """
 
     name: str

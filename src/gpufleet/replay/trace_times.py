@@ -16,7 +16,7 @@ from gpufleet.replay.trace_cells import time_us
 
 
 class Times(msgspec.Struct, frozen=True):
-    """The times of one task in microseconds; None where nobody knows, or where it does not apply."""
+    """The times of one task in microseconds; None if the trace does not say, or it does not apply."""
 
     created_at_us: int
     duration_us: int | None = None

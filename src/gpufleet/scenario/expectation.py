@@ -1,6 +1,6 @@
 """Compares what was decided with what a scenario expects; each difference in a sentence.
 
-Only what is named is compared: whoever says nothing of a piece of work accepts whatever became of it.
+Only what is named is compared: of work that a scenario does not mention, every outcome is accepted.
 """
 
 from collections import Counter

@@ -31,7 +31,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing the engine decided: ``started``, ``evicted`` or ``rejected`` names whom it is about."""
+    """One decision of the engine: ``started``, ``evicted`` or ``rejected`` names the pod that it is about."""
 
     at_s: float
     started: str = ""
@@ -75,7 +75,7 @@ class Stage:
         return min([*dues, *([] if self.due_us is None else [self.due_us])], default=None)
 
     def _ended(self) -> list[event.Event]:
-        """What comes of those whose end is due."""
+        """The events of the pods that are due to end."""
         events: list[event.Event] = []
         while self._ending and self._ending[0][0] <= self.at_us:
             events += self._gone(heapq.heappop(self._ending)[2])

@@ -1,8 +1,8 @@
 """The format of a scenario file, field by field, as people write it.
 
-``reading`` turns it into values of the model. What is not written does not limit: a node without
-``cpu`` has more than anybody asks for, a scenario without nodes has a node for every pod, so that
-only quota decides. ``docs/scenarios.md`` explains the format to users.
+``reading`` turns it into values of the model. What is not written does not limit: a node without ``cpu`` has
+more than any pod asks for, a scenario without nodes has a node for every pod, so that only quota decides.
+``docs/scenarios.md`` explains the format to users.
 """
 
 from typing import Literal
@@ -67,7 +67,7 @@ class QuotaText(Text, frozen=True, kw_only=True):
 
 
 class PreemptionText(Text, frozen=True, kw_only=True):
-    """Whom a queue's work may evict, and how long its own is left alone."""
+    """Which work a queue's work may evict, and for how long its own is left alone."""
 
     within_queue: str = "lower-priority"
     reclaim: str = "any"
@@ -135,16 +135,15 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     """Work: one pod, ``count`` pods apart (NAME-1 and so on), or a gang of ``pods``.
 
     A gang starts with ``min`` of its pods, all of them unless told otherwise; with ``roles`` its pods are
-    those of the roles. ``age`` is how long it has been waiting (or running) when it is told of.
-    ``level`` is the topology level that a gang must share, ``preferred`` the one that it shares if it
-    can; ``slices`` are sizes by level, from the wider to the narrower, of what shares a domain, with
-    ``slicesPreferred`` only if it can be; ``balanced`` spreads evenly. With
-    ``oneModel`` a gang as a whole is on one model of ``modelOrder``.
-    ``runsOn`` names the node, or a node for each pod, where it runs already, for as long as ``runsFor``
-    says; ``checkpointed`` is how long ago it saved its work. What is not ``preemptible`` is never evicted
-    for others, and for what not ``preempts`` nobody is; what has run for ``runTimeMax`` is evicted for
-    nobody's sake. ``runTime`` is how long each of its pods says that it runs; the story ends them.
-    ``interruptible`` work says that it may be ended at any time.
+    those of the roles. ``age`` is how long it has been waiting (or running) when it is told of. ``level`` is
+    the topology level that a gang must share, ``preferred`` the one that it shares if it can; ``slices`` are
+    sizes by level, from the wider to the narrower, of what shares a domain, with ``slicesPreferred`` only if
+    it can be; ``balanced`` spreads evenly. With ``oneModel`` a gang as a whole is on one model of
+    ``modelOrder``. ``runsOn`` names the node, or a node for each pod, where it runs already, for as long as
+    ``runsFor`` says; ``checkpointed`` is how long ago it saved its work. What is not ``preemptible`` is never
+    evicted for others, and no pod is evicted for work that does not ``preempts``. Work that has run for
+    ``runTimeMax`` is evicted though no other needs its place. ``runTime`` is how long each of its pods says
+    that it runs; the story ends them. ``interruptible`` work says that it may be ended at any time.
     """
 
     name: str
@@ -185,9 +184,9 @@ class ExpectText(Text, frozen=True, kw_only=True):
 
     ``running``: how many pods of it have a place, or on which nodes (as often as it has pods there).
     ``waiting``: words that the reason why it waits contains; "" for any reason. ``started``: the
-    work that got a place since the last moment, in this order, and no other. ``evicted``: the same for
+    work that got a place since the last moment, in this order, and no other. ``evicted``: the
     work that lost pods, with their number; ``domains``: over how many domains of a level it is spread.
-    ``reserved``: who holds a reservation, and no other.
+    ``reserved``: the work that holds a reservation, and no other.
     """
 
     running: dict[str, int | str | list[str]] = {}

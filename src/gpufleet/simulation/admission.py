@@ -1,8 +1,8 @@
 """The admission policies that gpufleet installs, as the simulated server applies them.
 
-The guard lets the scheduler alone write a grant, or for which pod another was made; the fence refuses a
-Binding or an Eviction of an older epoch than the Lease's. As a real policy does, the fence sees a Lease some
-milliseconds late.
+The guard lets the scheduler alone write a grant, or the mark of the moved pod that another replaces; the
+fence refuses a Binding or an Eviction of an older epoch than the Lease's. As a real policy does, the fence
+sees a Lease some milliseconds late.
 """
 
 from typing import Any

@@ -38,7 +38,7 @@ class Kind(enum.Enum):
 class Sample(msgspec.Struct, frozen=True, gc=False):
     """What a pod used at a time; ``gpu_milli`` of each of its GPUs, ``memory_mib`` of the fullest one.
 
-    ``gpu_model``, ``node`` and ``namespace`` are "" where nobody says.
+    ``gpu_model``, ``node`` and ``namespace`` are "" where they are not known.
     """
 
     workload: str

@@ -1,7 +1,7 @@
 """A plain client for setting up a cluster: one kept connection, JSON in and out, nothing repeated.
 
 Enough to ask for readiness and to create what `up` creates, with the standard library alone, because the
-supervisor loads it too. Whoever lists, watches or binds uses `gpufleet.kube`.
+supervisor loads it too. Code that lists, watches or binds uses `gpufleet.kube`.
 """
 
 import http.client

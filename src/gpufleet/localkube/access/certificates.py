@@ -38,7 +38,7 @@ class Authority:
 
     @classmethod
     def new(cls, name: str) -> "Authority":
-        """A fresh authority with a key that nobody else has."""
+        """A fresh authority with a key of its own."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         usage = x509.KeyUsage(

@@ -36,7 +36,7 @@ def write(path: Path, context: str, server: str, authority: bytes, identity: Ide
 
 
 def write_with_token(path: Path, context: str, server: str, authority: bytes, token: str) -> None:
-    """The same for somebody who shows a token instead of a certificate."""
+    """Write a kubeconfig for a user that shows a token instead of a certificate."""
     _write(path, context, server, authority, f"    token: {token}")
 
 

@@ -2,8 +2,8 @@
 
 Asking the kernel for a free port and letting go of it again is a race with every other program. Here the
 socket is kept: bound with SO_REUSEPORT and never listening, it receives nothing, and only a program of the
-same user that sets the same option may bind beside it (kube-apiserver with `--permit-port-sharing`).
-The kernel never hands out such a port to anybody who asks for a free one.
+same user that sets the same option may bind beside it (kube-apiserver with `--permit-port-sharing`). The
+kernel never hands out such a port to a program that asks for a free one.
 """
 
 import socket

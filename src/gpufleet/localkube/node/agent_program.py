@@ -1,8 +1,8 @@
 """What the real node is told of its agent, a program of ours beside containerd and the kubelet.
 
-The agent needs a Node to exist and a token bound to it, so it comes later than they: whoever furnishes the
-cluster (``node_agent``) writes a file, and ``first_process`` runs what it says from then on, in the node's
-own view of files and processes, as a pod with the host's would be.
+The agent needs a Node to exist and a token bound to it, so it comes later than they: ``node_agent`` writes a
+file when both are there, and ``first_process`` runs what it says from then on, in the node's own view of
+files and processes, as a pod with the host's would be.
 """
 
 from pathlib import Path
@@ -32,5 +32,5 @@ def write_program(cluster_folder: Path, command: tuple[str, ...]) -> None:
 
 
 def read_program(cluster_folder: Path) -> Program | None:
-    """The agent to run; None while nobody has said so."""
+    """The agent to run; None while its command is not written yet."""
     return plan.read(cluster_folder / FOLDER / PROGRAM_FILE, Program)

@@ -42,7 +42,7 @@ def create(name: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove the group and all below it everywhere; whoever still is in there is killed."""
+    """Remove the group and all below it everywhere; the processes still in there are killed."""
     limit_s = time.monotonic() + EMPTY_WAIT_S
     left = [group for hierarchy in hierarchies() if (group := hierarchy / name).exists()]
     while left:
@@ -90,7 +90,7 @@ def _deepest_first(group: Path) -> Iterator[Path]:
 
 
 def _empty(folder: Path) -> None:
-    """Kill who is in this group and remove it, as far as that goes at once."""
+    """Kill the processes of this group and remove it, as far as that goes at once."""
     with contextlib.suppress(OSError):
         for pid in _read(folder / PROCESSES).split():
             with contextlib.suppress(ProcessLookupError):

@@ -83,7 +83,7 @@ def cluster_programs(folder: Path, lock: Path, api_port: int, network: NodeNetwo
 
 
 def user() -> tuple[str, tuple[str, ...]]:
-    """As whom the kubelet speaks to the API server."""
+    """The user and the groups as which the kubelet speaks to the API server."""
     return f"system:node:{NODE_NAME}", ("system:nodes",)
 
 

@@ -1,8 +1,8 @@
 """Process 1 of a real node: makes its view, runs containerd, kubelet and agent, and buries orphans.
 
 ``python -m gpufleet.localkube.node.first_process FOLDER``, started by `node_supervisor` in a new namespace of
-processes. When it dies the kernel kills every process of the node, also the shims of containers, which belong
-to nobody else, and all in the containers. It starts containerd and the kubelet again when they end, as the
+processes. When it dies the kernel kills every process of the node, also the shims of containers, which have
+no other parent, and all in the containers. It starts containerd and the kubelet again when they end, as the
 machine's init system would.
 """
 
@@ -74,7 +74,7 @@ def _import_images(ctr: str, folder: Path, containerd: SupervisedProgram) -> Non
 def _keep(programs: list[SupervisedProgram], cluster_folder: Path) -> None:
     """Start again what ends and bury orphans, woken by each end of a process.
 
-    The node's agent joins them as soon as somebody says how it is run.
+    The node's agent joins them as soon as its command is written.
     """
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake)
@@ -98,7 +98,9 @@ def _keep(programs: list[SupervisedProgram], cluster_folder: Path) -> None:
 
 
 def _bury_orphans(ours: set[int]) -> None:
-    """Collect the dead whose parents died before them; our own children are collected by who started them."""
+    """Collect dead processes that outlived their parents; our own children are collected where they were
+    started.
+    """
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             fields = read_kernel_file(stat).decode("utf-8", "replace").rpartition(")")[2].split()

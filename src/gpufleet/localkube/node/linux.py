@@ -36,7 +36,7 @@ def mount(source: str, target: str, kind: str | None = None, flags: int = 0, opt
 
 
 def detach(target: str) -> None:
-    """Unmount now, or as soon as nobody uses it any more."""
+    """Unmount now, or as soon as no process uses it any more."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), target)
 
 

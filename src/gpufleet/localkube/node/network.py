@@ -1,12 +1,12 @@
 """The network of one real node: a bridge, the addresses on it, and the number that names all of it.
 
-Every real node of a machine has a number, and whoever holds the number owns the devices and control groups
-that are named after it, also what an earlier holder left. It is held as a socket in the abstract namespace,
-which the kernel gives to one process at a time and takes back when the last holder is dead.
+Every real node of a machine has a number. The process that holds the number owns the devices and control
+groups that are named after it, also what an earlier holder left. It is held as a socket in the abstract
+namespace, which the kernel gives to one process at a time and takes back when the last holder is dead.
 
-Pods get addresses of the bridge's network. The address of the service `kubernetes` stands on the bridge
-too, where `forwarder` passes it on to the API server: so in-cluster clients work without kube-proxy, and no
-rule of a packet filter and no setting of the kernel is touched. Pods do not reach beyond the machine.
+Pods get addresses of the bridge's network. The address of the service `kubernetes` stands on the bridge too,
+where `forwarder` passes it on to the API server: so in-cluster clients work without kube-proxy, and no rule
+of a packet filter and no setting of the kernel is touched. Pods do not reach beyond the machine.
 """
 
 import ipaddress
@@ -24,7 +24,9 @@ from gpufleet.localkube.processes.errors import ClusterError
 NUMBERS = 200
 ROUTES = Path("/proc/net/route")
 NARROW_PREFIX = 16
-"""A route to a smaller network than this one is somebody's; a wider one (a whole VPN) does not collide."""
+"""A route to a network with this prefix or a longer one is in use and collides; a wider one (a whole VPN)
+does not.
+"""
 
 
 class NodeNetwork(msgspec.Struct, frozen=True):
@@ -39,7 +41,7 @@ class NodeNetwork(msgspec.Struct, frozen=True):
 
     @property
     def bridge_mac(self) -> str:
-        """The bridge's hardware address, of those that anybody may give out on a machine of his own."""
+        """The bridge's hardware address, of the range for local administration, which no maker assigns."""
         return f"02:67:66:00:00:{self.number:02x}"
 
     @property
@@ -69,7 +71,7 @@ class NodeNetwork(msgspec.Struct, frozen=True):
 
 
 class HeldNetwork:
-    """A network that is ours until `release`, and for whoever inherited the file descriptor."""
+    """A network that is ours until `release`; a process that inherits the file descriptor holds it too."""
 
     def __init__(self, network: NodeNetwork, held: socket.socket) -> None:
         self.network = network
@@ -77,7 +79,7 @@ class HeldNetwork:
 
     @classmethod
     def take_free(cls) -> "HeldNetwork":
-        """A network that nobody holds and that collides with no route of the machine."""
+        """A network that no process holds and that collides with no route of the machine."""
         taken = _routes()
         for number in range(NUMBERS):
             network = NodeNetwork(number)
@@ -112,7 +114,7 @@ def create_bridge(network: NodeNetwork) -> None:
     """Make the bridge with its addresses; what is left of an earlier one goes first.
 
     Without a hardware address of its own a bridge takes the lowest of the pods' devices, and another one when
-    that pod ends: the others would send to the old one for half a minute, and reach nobody.
+    that pod ends: the others would send to the old one for half a minute, in vain.
     """
     remove_bridge(network)
     ip("link", "add", network.bridge, "address", network.bridge_mac, "type", "bridge")

@@ -1,10 +1,10 @@
-"""Runs the real node of one cluster from outside, and clears away what is left of it, whoever died.
+"""Runs the real node of one cluster from outside, and clears away what is left of it, whichever process died.
 
 ``python -m gpufleet.localkube.node.node_supervisor FOLDER LOCK`` is a program of the cluster on a leash of
 its `supervisor`. Asked to end (SIGTERM), it kills the node's first process, and with it every process and
 mount of the node, removes bridge and control group, and leaves the rest to the supervisor. If the leash is
 cut without a word the supervisor was killed: then it removes the cluster's folder and lock too. While it
-clears it holds lock and network, so nobody starts anew in the middle of it. If it is killed itself, the
+clears it holds lock and network, so no cluster starts anew in the middle of it. If it is killed itself, the
 kernel kills the node, and `clear` is done by the next command that is at the cluster (`persistent`).
 """
 
@@ -67,7 +67,7 @@ def main(cluster_folder: Path, lock: Path) -> None:
 
 
 def clear(cluster_folder: Path) -> None:
-    """Clear away a node whose node_supervisor was killed too; nothing to do for a cluster without one.
+    """Clear away a node after its node_supervisor was killed too; nothing to do for a cluster without one.
 
     ClusterError if this user may not.
     """
@@ -108,7 +108,7 @@ def _first_process(cluster_folder: Path) -> "subprocess.Popen[bytes]":
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     linux.unshare(linux.CLONE_NEWPID)
     try:
-        # It keeps hold of nothing that the supervisor holds: only who clears up may hold that.
+        # It inherits nothing that the supervisor holds: only the process that clears up may hold that.
         first = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

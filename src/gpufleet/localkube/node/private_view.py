@@ -1,9 +1,9 @@
 """The mounts that a real node sees: the machine's own, but for the places where a node keeps its things.
 
-Some paths of kubelet and containerd are fixed in their code or in those who talk to them (device plugins,
-shims, log readers). In a namespace of mounts of its own each node has these places to itself, whatever runs
-on the machine, and all mounts that kubelet and containerd make go with the namespace. A covered folder
-(/run, /var/lib, /var/log) keeps the machine's other entries, so nothing has to be created there.
+Some paths of kubelet and containerd are fixed in their code or in the programs that talk to them (device
+plugins, shims, log readers). In a namespace of mounts of its own each node has these places to itself,
+whatever runs on the machine, and all mounts that kubelet and containerd make go with the namespace. A covered
+folder (/run, /var/lib, /var/log) keeps the machine's other entries, so nothing has to be created there.
 
 The kubelet writes settings of the whole machine's kernel (what happens when memory runs out, or at a panic).
 It finds copies in their place: the machine's settings stay as they are.

@@ -155,7 +155,7 @@ def _is_ready(node: Object) -> bool:
 
 
 def _listens(path: Path) -> bool:
-    """Whether somebody takes connections on this socket; the file alone may be a dead one's."""
+    """Whether a process takes connections on this socket; the file alone may be left from a dead one."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.connect(str(path))

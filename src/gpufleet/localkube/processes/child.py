@@ -1,10 +1,9 @@
-"""Starts programs that cannot outlive whoever started them, and stops them.
+"""Starts programs that cannot outlive their parent, and stops them.
 
-A child is its own session, so that Ctrl-C in a terminal reaches only the one who stops things in order,
+A child is its own session, so that Ctrl-C in a terminal reaches only the parent, which stops things in order,
 and the kernel kills it when its parent's thread ends (PR_SET_PDEATHSIG). Start children from a thread that
-lives as long as they shall. `supervisor` starts a cluster's programs this way, tests a kube-scheduler.
-A child on a leash is the exception: the end of its standard input tells it, and it ends when it has
-cleared up.
+lives as long as they shall. `supervisor` starts a cluster's programs this way, tests a kube-scheduler. A
+child on a leash is the exception: the end of its standard input tells it, and it ends when it has cleared up.
 """
 
 import contextlib

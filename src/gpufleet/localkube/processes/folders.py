@@ -1,7 +1,7 @@
 """Where local clusters keep what they need: state below XDG_STATE_HOME, binaries below XDG_CACHE_HOME.
 
-One folder per cluster, and beside it a lock that its supervisor holds for as long as it lives: who gets
-the lock knows that nobody runs there. `supervisor` holds it, `persistent` asks.
+One folder per cluster, and beside it a lock that its supervisor holds for as long as it lives: a process that
+gets the lock knows that no cluster runs there. `supervisor` holds it, `persistent` asks.
 """
 
 import fcntl
@@ -79,7 +79,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether anybody holds this lock now; creates nothing."""
+    """Whether a process holds this lock now; creates nothing."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

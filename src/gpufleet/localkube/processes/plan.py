@@ -1,7 +1,7 @@
 """What a supervisor is told, what it says back, and what it writes down.
 
-Passed as JSON between three processes: whoever starts a cluster, its `supervisor`, and later commands that
-look at it or end it.
+Passed as JSON between three processes: the one that starts a cluster, its `supervisor`, and later commands
+that look at it or end it.
 """
 
 import enum
@@ -74,7 +74,7 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class Processes(msgspec.Struct, frozen=True):
-    """Who runs for a cluster, as its supervisor last wrote it down."""
+    """The processes of a cluster, as its supervisor last wrote them down."""
 
     supervisor: Process
     programs: dict[str, Process]
@@ -91,7 +91,7 @@ def started_ticks(pid: int) -> int | None:
 
 
 def write(folder: Path, file: str, value: msgspec.Struct) -> None:
-    """Write a value beside its place and rename it in, so that nobody reads half of it."""
+    """Write a value beside its place and rename it in, so that no process reads half of it."""
     beside = folder / f".{file}.part"
     beside.write_bytes(msgspec.json.encode(value))
     beside.replace(folder / file)

@@ -177,7 +177,7 @@ def _make(release: Release, programs: Sequence[str], progress: Progress, makers:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """What a killed command left; nobody else is at it, because the lock is ours."""
+    """Remove what a killed command left; no other command is at it, because the lock is ours."""
     for prefix in (building.UNFINISHED, downloading.UNFINISHED):
         for left in folder.glob(f"{prefix}*"):
             shutil.rmtree(left, ignore_errors=True)

@@ -54,7 +54,7 @@ def build(release: Release, programs: Sequence[str], folder: Path, progress: Pro
 
 
 def _commands(go: Path, release: Release, programs: Sequence[str], beside: Path) -> list[list[str]]:
-    """One build a program whose package is not named after it, one for all others together."""
+    """One build for all programs where each package is named after its program, else one build a program."""
     packages = dict(release.packages)
     flags = ["build", "-v", "-trimpath", "-ldflags", f"-s -w {release.linker_flags}".strip()]
     if release.tags:

@@ -1,8 +1,8 @@
 """Fetches official release binaries, each checked against the digest that is pinned in `digests`.
 
-What a site says of its own files proves nothing to one who got a changed file from there, so a file whose
-digest is not pinned is not fetched at all. A machine that cannot reach the internet learns so within seconds,
-and `binaries` goes on to the next source.
+What a site says of its own files proves nothing where it serves a changed file, so a file without a pinned
+digest is not fetched at all. A machine that cannot reach the internet learns so within seconds, and
+`binaries` goes on to the next source.
 """
 
 import hashlib

@@ -2,8 +2,8 @@
 
 For contributors (`make digest-pin VERSION=1.36.3`). Kubernetes publishes a .sha256 beside each binary,
 containerd and the CNI plugins one beside each archive, etcd and runc a list of them, KWOK's release page a
-digest per file. Whoever commits them compares each with a second source first: that of the site itself is
-all that a changed site would have to change too. A digest that is pinned already is never replaced.
+digest per file. Compare each with a second source before committing it: a changed site would change its own
+digests too. A digest that is pinned already is never replaced.
 """
 
 import http.client

@@ -18,7 +18,7 @@ IN_LOG_S = 30.0
 
 
 class Progress(Protocol):
-    """Where those who work tell what they do."""
+    """Where long work tells what it does."""
 
     def say(self, sentence: str) -> None:
         """One sentence."""
@@ -28,7 +28,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """For whoever wants to hear nothing."""
+    """Takes progress and shows none of it."""
 
     def say(self, sentence: str) -> None:
         """Nothing."""

@@ -131,7 +131,7 @@ def _pictures(result: SweepResult) -> list[tuple[str, int, list[NodePicture]]]:
 
 
 def node_maps(result: SweepResult) -> list[NodeMap]:
-    """The map of each policy whose nodes the result keeps."""
+    """The map of each policy that has nodes in the result."""
     return [
         NodeMap(
             policy,

@@ -165,7 +165,7 @@ def run_classes_table(result: SweepResult) -> Table | None:
 
 
 def how_it_was_run(result: SweepResult) -> list[tuple[str, str]]:
-    """What someone needs to run it again."""
+    """What is needed to run it again."""
     return [
         ("Command", result.command),
         ("gpufleet", result.gpufleet_version),

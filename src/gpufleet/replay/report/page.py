@@ -1,9 +1,8 @@
 """The report as one HTML page that needs nothing beside it.
 
-The page is a Jinja template with escaping on, since names and paths come from files that others
-wrote. As a second wall its content security policy allows no request at all and only the two
-scripts whose hashes it names, so a text that slipped through could still not run.
-``write`` puts the page into its file.
+The page is a Jinja template with escaping on, since names and paths come from files that others wrote. As a
+second wall its content security policy allows no request at all and only the two scripts with the hashes that
+it names, so a text that slipped through could still not run. ``write`` puts the page into its file.
 """
 
 import base64

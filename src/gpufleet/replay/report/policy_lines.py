@@ -1,7 +1,7 @@
 """Vega-Lite for lines of several policies over one axis: bands, dashes, labels at the line ends.
 
-A line is named where it ends, so that nobody has to carry colours between a key and the chart.
-Labels that would overlap are pushed apart. ``curve_charts`` and ``timeline_charts`` use it.
+A line is named where it ends, so that a reader need not carry colours between a key and the chart. Labels
+that would overlap are pushed apart. ``curve_charts`` and ``timeline_charts`` use it.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""What a replay to saturation found, in plain words: who kept the most GPUs busy, by how many.
+"""What a replay to saturation found, in plain words: which policy kept the most GPUs busy, by how many.
 
-The comparison is between means over seeds at load 100 and at 130, as the summary has them. A lead
-smaller than the deviation between seeds is told as such. ``page`` shows it at the top.
+The comparison is between means over seeds at load 100 and at 130, as the summary has them. A lead smaller
+than the deviation between seeds is told as such. ``page`` shows it at the top.
 """
 
 from gpufleet.replay.report.figures import ABSENT, amount, count, listed, percent

@@ -1,7 +1,7 @@
 """Which policies and runs a picture shows, and in what order.
 
-The order of the summaries fixes colours and rows everywhere. A picture that can show one run only
-shows the first seed of each policy, the one whose nodes the result keeps.
+The order of the summaries fixes colours and rows everywhere. A picture that can show one run only shows the
+first seed of each policy, the only one with its nodes in the result.
 """
 
 from gpufleet.replay.results import PolicySummary, RunResult, SweepResult, Timeline

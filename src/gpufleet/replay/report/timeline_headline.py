@@ -1,8 +1,8 @@
-"""What a replay in time found, in plain words: who started most tasks, and how long they waited.
+"""What a replay in time found, in plain words: which policy started most tasks, and how long they waited.
 
-A mean wait is over the tasks that started, so a policy that leaves the hard ones waiting for ever
-looks quick. Policies are therefore ranked by the tasks they never started, and only then by wait.
-``page`` shows it at the top.
+A mean wait is over the tasks that started, so a policy that leaves the hard ones waiting for ever looks
+quick. Policies are therefore ranked by the tasks they never started, and only then by wait. ``page`` shows it
+at the top.
 """
 
 import msgspec

@@ -38,7 +38,7 @@ class Access(msgspec.Struct, frozen=True):
         return text
 
     def tls(self) -> ssl.SSLContext:
-        """How the server proves who it is; raises InputError for a file without certificates."""
+        """How the server proves its identity; raises InputError for a file without certificates."""
         if self.authority_file is None:
             return ssl.create_default_context()
         text = _bytes_of(self.authority_file).decode("latin-1")

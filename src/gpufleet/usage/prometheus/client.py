@@ -1,6 +1,6 @@
 """Asks a Prometheus server: the one module here that touches the network.
 
-A redirect is not followed, because the token must reach nobody but the named server. Every failure names the
+A redirect is not followed, because the token must reach the named server alone. Every failure names the
 address and what to check. ``answer`` decodes, ``window`` cuts a long range into parts.
 """
 
@@ -35,7 +35,7 @@ Heard = Callable[[str, int, int], None]
 
 
 class Source(Protocol):
-    """Whoever answers queries over a range."""
+    """A source of answers to queries over a range."""
 
     @property
     def url(self) -> str:
@@ -46,7 +46,7 @@ class Source(Protocol):
 
 
 class Prometheus:
-    """A server; ``name`` of a query is for people who watch."""
+    """A Prometheus server; the ``name`` of a query is for the display of progress."""
 
     def __init__(self, access: Access, heard: Heard | None = None, total_s: float = TOTAL_S) -> None:
         self.url = access.url

@@ -1,7 +1,7 @@
 """Asks a server for the use of GPUs: which queries, over which time, in which order.
 
 Use and memory are the highest within each step, so that no peak falls between two points. What pods ask for
-and who owns them hardly changes, so one point a day is enough; kube-state-metrics need not be there.
+and what owns them hardly changes, so one point a day is enough; kube-state-metrics need not be there.
 ``judging`` makes samples of it.
 """
 
@@ -95,7 +95,7 @@ def _targets(asking: _Asking) -> dict[Target, set[PodName]]:
 
 
 def _known(asking: _Asking) -> Known:
-    """What pods ask for, summed over their containers, who owns them, and what nodes have."""
+    """What pods ask for, summed over their containers, what owns them, and what nodes have."""
     of_container: dict[tuple[PodName, str, str], float] = {}
     for one in asking.facts(REQUESTS, f"{POD_LABELS}, container, exported_container, resource"):
         container = one.labels.get("exported_container") or one.labels.get("container", "")

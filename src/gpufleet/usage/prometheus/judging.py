@@ -37,8 +37,8 @@ class GpuUse(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What kube-state-metrics tells: what pods ask of GPUs, by resource, and of their nodes, whose they
-    are, and what nodes have.
+    """What kube-state-metrics tells: what pods ask of GPUs, by resource, and of their nodes, what owns them,
+    and what nodes have.
     """
 
     requests: Mapping[PodName, Mapping[str, int]]

@@ -1,4 +1,4 @@
-"""Who and what a series of DCGM's means, in every form in which its labels arrive.
+"""Which pod and which device a series of DCGM's is about, in every form in which its labels arrive.
 
 A scrape that does not honour labels calls the exporter's own pod ``pod`` and the one on the GPU
 ``exported_pod``; one that does calls the latter ``pod``, but an idle GPU has none, and then ``pod`` is the

@@ -1,7 +1,7 @@
 """To which workload a pod belongs: by its owners, as kube-state-metrics tells them, else by its name.
 
-A ReplicaSet stands for its Deployment and a Job for its CronJob. A pod whose owner nobody told is known by
-its name without the letters that controllers append.
+A ReplicaSet stands for its Deployment and a Job for its CronJob. A pod without a known owner goes by its name
+without the letters that controllers append.
 """
 
 import re
@@ -14,16 +14,14 @@ from gpufleet.usage.prometheus.labels import PodName, named_pod
 
 NONE = ("", "<none>")
 _HASHED = re.compile(
-    # A Deployment's hash is a 32-bit number whose ten digits are written as ten of these letters, and the
-    # five at the end are drawn from 27 without vowels (k8s.io/apimachinery, util/rand).
+    # A Deployment's hash is a 32-bit number with its ten digits written as ten of these letters, and the five
+    # at the end are drawn from 27 without vowels (k8s.io/apimachinery, util/rand).
     r"(?P<name>.+?)(?:-[bcdf456789]{7,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}"
 )
 
 
 class Owner(msgspec.Struct, frozen=True, order=True):
-    """What makes pods: a Deployment, a StatefulSet, or the pod itself. ``kind`` is "" where nobody told
-    it.
-    """
+    """What makes pods: a Deployment, a StatefulSet, or the pod itself. ``kind`` is "" if not known."""
 
     kind: str
     name: str

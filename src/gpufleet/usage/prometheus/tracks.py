@@ -1,4 +1,4 @@
-"""The series of each device joined: at which instants who held it, and what was used then.
+"""The series of each device joined: which pod held it at which instants, and what was used then.
 
 Two exporters on one node, or two replicas of one Prometheus, tell of a device twice; the higher value counts.
 """
@@ -29,7 +29,7 @@ class Track(msgspec.Struct):
 
 
 class DeviceTracks(msgspec.Struct):
-    """A device and its holders; the one that is nobody is there where it stood idle."""
+    """A device and its holders; the holder ``Nobody`` stands for the time in which it was idle."""
 
     device: Device
     holders: dict[PodName | Nobody, Track] = {}

@@ -30,15 +30,15 @@ class Window(msgspec.Struct, frozen=True):
         return (self.last_s - self.first_s) // self.step_s + 1
 
     def parts(self, points_max: int = PART_POINTS_MAX) -> Iterator["Window"]:
-        """The same points, at most so many at a time, in order."""
+        """The window in parts of at most so many points, in order."""
         span_s = (points_max - 1) * self.step_s
         for first_s in range(self.first_s, self.last_s + 1, points_max * self.step_s):
             yield Window(first_s, min(first_s + span_s, self.last_s), self.step_s)
 
     def by_day(self) -> "Window":
-        """Points whose ranges of a day (less, if the window is shorter) together reach over the window.
+        """Points with ranges of a day (less, if the window is shorter) that together reach over the window.
 
-        For facts that hardly change: what a pod requests, who owns it.
+        For facts that hardly change: what a pod requests, what owns it.
         """
         step_s = min(DAY_S, self.last_s - self.first_s + self.step_s)
         count = -(-(self.last_s - self.first_s + self.step_s) // step_s)
