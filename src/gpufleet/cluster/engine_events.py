@@ -233,7 +233,7 @@ class EngineEvents:
         asked = self.gangs.levels()
         if asked <= self._levels and not (self._levels and nodes_changed):
             return []
-        # Levels are only ever added: one that nobody asks for any more does no harm.
+        # Levels are only ever added: one that no gang asks for any more does no harm.
         self._levels |= asked
         nodes = [node.labels for node in self.nodes.known.values()]
 
@@ -292,7 +292,8 @@ class EngineEvents:
     def _regard_rejection(self, change: Any, nodes: dict[NodeName, None]) -> None:
         """Count a pod that a kubelet has just turned away against its node.
 
-        One that we did not place says nothing of the node: whoever creates pods could have it left alone.
+        A pod that we did not place says nothing of the node: otherwise any author of pods could have a node
+        left alone.
         """
         match change:
             case Changed(before, pod) if not before.terminal and pod.spec.node_name:
@@ -351,7 +352,7 @@ class EngineEvents:
             return events
         self._filled = True
         urgent = {half.gang for half in self.gangs.half_bound()}
-        # Who holds a reservation must be known as waiting by then.
+        # The holder of a reservation must be known as waiting by then.
         reserved = self.queues.reserved_before()
         if not urgent:
             return [*events, *reserved]
@@ -364,10 +365,10 @@ class EngineEvents:
 
 
 def _rank(event: Event) -> int:
-    """Those that ended, those that have a node, those that wait.
+    """The order of events in a round: pods that ended, pods that have a node, pods that wait.
 
-    Of those that have a node first those whose devices are known: a pod of another scheduler takes one of
-    the devices that are left, and not one that is granted to somebody.
+    Among pods that have a node those with known devices come first: a pod of another scheduler then takes one
+    of the devices that are left, and not one that is granted to another pod.
     """
     if isinstance(event, PodRemoved):
         return 0

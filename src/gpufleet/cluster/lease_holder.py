@@ -22,7 +22,7 @@ START = "start one: `gpufleet scheduler`, or see why its pods do not run: kubect
 
 
 class Leading(msgspec.Struct, frozen=True):
-    """``problem`` says why nobody leads, "" if somebody does or nobody can tell."""
+    """``problem`` says why no scheduler leads, "" if one does or it cannot be told."""
 
     problem: str = ""
     way_out: str = ""

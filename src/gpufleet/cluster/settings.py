@@ -23,15 +23,15 @@ class LeaseTimes(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """All settings. Times are in seconds.
 
-    ``identity`` names this process in the Lease. ``binds_at_once`` bounds the writes under way;
-    more of them do not make an API server faster. ``gang_deadline_s`` counts from the first
-    member's PodScheduled time; a gang that was whole and lost members has ``stale_gang_s`` to get others (at
-    most the deadline; below 0: any time). ``silent_watch_s`` is how long a watch may say nothing at all.
-    ``require_fence`` makes a leader wait until the API server refuses an older leader's Bindings;
-    without it two leaders at once are only kept apart by the Lease's clock. ``evict_memory_offenders``
-    ends pods that go on using more GPU memory than their share; without it they are only warned. ``victims``
-    names the engine's search for victims (``engine.preemption.by_name``). ``defragmentation`` says when pods
-    are moved without anybody asking; None: never.
+    ``identity`` names this process in the Lease. ``binds_at_once`` bounds the writes under way; more of them
+    do not make an API server faster. ``gang_deadline_s`` counts from the first member's PodScheduled time; a
+    gang that was whole and lost members has ``stale_gang_s`` to get others (at most the deadline; below 0:
+    any time). ``silent_watch_s`` is how long a watch may say nothing at all. ``require_fence`` makes a leader
+    wait until the API server refuses an older leader's Bindings; without it two leaders at once are only kept
+    apart by the Lease's clock. ``evict_memory_offenders`` ends pods that go on using more GPU memory than
+    their share; without it they are only warned. ``victims`` names the engine's search for victims
+    (``engine.preemption.by_name``). ``defragmentation`` says when pods are moved without a request; None:
+    never.
     """
 
     identity: str

@@ -1,7 +1,7 @@
 """The moves for a live cluster or a snapshot.
 
-The engine of the live scheduler decides first what can be decided without moving anybody; the moves are
-sought on what is left. Nothing is changed here.
+The engine of the live scheduler decides first what can be decided without a move; the moves are sought on
+what is left. Nothing is changed here.
 """
 
 import datetime as dt
@@ -52,7 +52,7 @@ def of_cluster(wish: Wish, cluster: ClusterChoice, settings: Settings) -> Defrag
 
 
 def plan_of(wish: Wish, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> DefragmentPlan:
-    """The moves on a picture of a cluster. Raises InputError where the wish is for nobody who waits."""
+    """The moves on a picture of a cluster. Raises InputError where the wished pod does not wait."""
     facts = Facts(picture, settings, Moment(at))
     entry = waiting_entry(facts, wish) if wish.pod else None
     say(ENGINE)
@@ -139,5 +139,5 @@ def gained(found: Defragmentation) -> tuple[int, int, tuple[Fits, ...]]:
 
 
 def unchanged(engine: Engine) -> tuple[int, int, tuple[Fits, ...]]:
-    """The same where the room is for somebody."""
+    """Whole GPUs, and what fits, for a plan that makes room for one workload: its moves are not counted."""
     return gained(engine.defragmentation(0))

@@ -1,7 +1,7 @@
 """A node that takes nothing new while a pod leaves it: otherwise its replacement might come back at once.
 
-A node that was cordoned before stays so. Ours carries a mark, so that people can tell whose it is where a
-process that was killed left one behind.
+A node that was cordoned before stays so. Ours carries a mark, so that people can recognise one that a killed
+process left behind.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ MARKED = "defragment"
 
 
 class CordonLeftError(WorldError):
-    """A node could not be opened again; somebody has to."""
+    """A node could not be opened again; a person has to."""
 
 
 class _Node(Structure, frozen=True):

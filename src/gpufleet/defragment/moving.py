@@ -1,8 +1,8 @@
 """Making planned moves: one pod after the other is evicted, and the next only when the one before runs again.
 
 Each move counts on those before it, so the first that does not come out as planned is the last. Evictions go
-through the Eviction API, which keeps disruption budgets. Nothing is broken off in the middle of a
-write: whoever stops this (``stop``) stops it between two requests, and the node is opened again.
+through the Eviction API, which keeps disruption budgets. Nothing is broken off in the middle of a write:
+``stop`` stops this between two requests, and the node is opened again.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class MoveFailedError(WorldError):
 
 
 class StoppedError(WorldError):
-    """Somebody asked to stop; the moves after this one are not made."""
+    """A stop was asked for; the moves after this one are not made."""
 
 
 class _Spec(Structure, frozen=True):

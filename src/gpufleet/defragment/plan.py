@@ -9,7 +9,7 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
     """A pod that is ended on ``source`` because the one that replaces it fits on ``target``.
 
     ``lost_gpu_s`` is the work that ends with it, in GPU-seconds since it started or saved its work, None
-    where nobody knows when it started; ``controller`` ("ReplicaSet/web") makes the other pod.
+    where its start is unknown; ``controller`` ("ReplicaSet/web") makes the other pod.
     """
 
     pod: str
@@ -31,8 +31,8 @@ class Fits(msgspec.Struct, frozen=True):
 class DefragmentPlan(msgspec.Struct, frozen=True, rename="camel"):
     """All moves in their order, and what they gain.
 
-    ``starts`` is the workload that could start then, "" where the moves are for nobody in particular, and
-    then ``fits`` and the whole GPUs say what they gain. ``cut``: not every move was looked at.
+    ``starts`` is the workload that could start then, "" where the moves are for no workload in particular,
+    and then ``fits`` and the whole GPUs say what they gain. ``cut``: not every move was looked at.
     """
 
     schema: str

@@ -42,7 +42,7 @@ from gpufleet.model.pod_name import PodName
 
 LOG = logging.getLogger(__name__)
 GIVE_UP_S = 60.0
-"""As long as an API server works on one request: what is not answered by then is lost."""
+"""An API server works on one request for at most so long: one that is not answered by then is lost."""
 
 BEGINS_WITHIN_S = 60.0
 """A granted eviction marks the pod at once; a watch that is cut tells of it after its own limit."""
@@ -114,7 +114,7 @@ class Evictions:
                 self._work.get_nowait().close()
 
     def regard(self) -> None:
-        """Look whether those who were told to end do."""
+        """Look whether pods that were told to end do."""
         now_s = self.client.clock.monotonic_s()
         while self._begins_by_s:
             uid, (due_s, victim, asker) = next(iter(self._begins_by_s.items()))

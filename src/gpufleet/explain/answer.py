@@ -75,7 +75,7 @@ class RoleRow(msgspec.Struct, frozen=True):
 
 
 class GangRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A gang: its minimum, who is there, and until when it must be whole if it is bound in part."""
+    """A gang: its minimum, its members, and until when it must be whole if it is bound in part."""
 
     name: str
     min_members: int = 0
@@ -94,7 +94,7 @@ class Asked(msgspec.Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
-        """As people write it: "pod team-a/train"."""
+        """The subject as people write it: "pod team-a/train"."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
 

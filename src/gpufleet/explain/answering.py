@@ -114,7 +114,7 @@ class Answering:
         )
 
     def _of_its_end(self, pod: Pod) -> list[str]:
-        """By when it is evicted at the latest, and for whom; the engine is asked where that may be."""
+        """When a pod is evicted at the latest, and for what; the engine is asked where that may be."""
         entry = self.facts.entry(pod)
         if entry is None or entry.meaning is None or not may_have_to_end(self.facts, entry.meaning):
             return []
@@ -184,7 +184,7 @@ class Answering:
         return Finding(found.cause, why, (*found.way_out, *nodes.way_out[:1]))
 
     def _left_out(self) -> list[str]:
-        """Nodes that could not be looked at, or of whose GPUs nothing is known."""
+        """Nodes that could not be looked at, or have GPUs of which nothing is known."""
         notes = []
         problems = self.facts.unreadable_nodes()
         if problems:
@@ -226,7 +226,7 @@ class Answering:
         return Finding("nominated", why, (way,))
 
     def _kept_by_budgets(self, said: EngineAnswer) -> list[str]:
-        """Who would make room for it if no disruption budget kept them."""
+        """Pods that would make room for it if no disruption budget kept them."""
         if not said.protected:
             return []
         return [f"disruption budgets keep {self._named(said.protected)}, or it would end for its sake"]
@@ -253,7 +253,7 @@ class Answering:
         return Finding("behind-others", why, tuple(ways))
 
     def _ahead(self, entry: Entry, meaning: model.Pod) -> list[str]:
-        """Who would be served before this pod if room came free: those who too wait for nothing else."""
+        """Pods that would be served before this one if room came free: they, too, wait for room only."""
         earlier = [other for other in self._waiting_entries() if _turn(other) < _turn(entry)]
         ahead = [
             other

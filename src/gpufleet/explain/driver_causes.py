@@ -47,7 +47,7 @@ def _least(refused: list[Toolkit], drivers: dict[str, DriverVersion]) -> list[st
 
 
 def _told_by(pod: Pod, toolkit: Toolkit) -> str:
-    """Who says that the pod needs it."""
+    """What says that the pod needs a toolkit: its annotation, an image, or an image's variable."""
     if keys.CUDA_VERSION in pod.metadata.annotations:
         return f"annotation {keys.CUDA_VERSION}"
     images = [one.image for one in pod.spec.containers if toolkit_of_image(one.image) == toolkit]

@@ -1,4 +1,4 @@
-"""What is said of the end of a pod that runs: when it is evicted at the latest, and for whom it ends before.
+"""What is said of the end of a running pod: its latest eviction, and for which work it ends before.
 
 ``answering`` asks the engine only where there may be something to say (``may_have_to_end``).
 """

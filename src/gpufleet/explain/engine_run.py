@@ -1,10 +1,9 @@
 """What the engine says of one pod or gang, on the cluster as it is.
 
-It is fed what the live scheduler would feed its own after a restart, and takes the step that would
-come next. A pod that it binds there has room and only waits for the scheduler's next round. For one
-that it does not bind it tells every node's reasons; whether the room went to others who also wait is
-found by asking again without them, and whether disruption budgets keep room from it by asking again
-without these.
+It is fed what the live scheduler would feed its own after a restart, and takes the step that would come next.
+A pod that it binds there has room and only waits for the scheduler's next round. For one that it does not
+bind it tells every node's reasons; whether the room went to other waiting pods is found by asking again
+without them, and whether disruption budgets keep room from it by asking again without these.
 """
 
 from collections.abc import Iterable
@@ -65,7 +64,7 @@ class EngineRun:
         )
 
     def _awaited(self, held: Reservation) -> tuple[PodUid, ...]:
-        """For whom a holder waits; not for its guests, unless nobody else is left."""
+        """The pods that a holder of a reservation waits for; without its guests, unless all are guests."""
         outlooks = ((uid, self.engine.outlook(uid)) for uid in held.waits_for)
         others = [
             uid
@@ -108,7 +107,7 @@ class EngineRun:
         return (event for wave in self.waves for event in wave)
 
     def _ahead(self, pod: Pod, gang: Gang | None, by_node: ReasonsByNode) -> tuple[PodUid, ...]:
-        """Who would get the room if the pod, or its gang, could run but for others that wait."""
+        """The pods that would get the room if the pod, or its gang, could run but for others that wait."""
         if not self.binds or not any(by_node.values()):
             return ()
         alone = [[event for event in wave if _concerns(event, pod, gang)] for wave in self.waves]
@@ -118,7 +117,7 @@ class EngineRun:
         return tuple(self.binds)
 
     def _protected(self, pod: Pod, gang: Gang | None) -> tuple[PodUid, ...]:
-        """Who would end for the pod, or its gang, if there were no disruption budgets."""
+        """The pods that would end for the pod, or its gang, if there were no disruption budgets."""
         if not any(isinstance(event, DisruptionBudgetSet) for event in self._events()):
             return ()
         unguarded = [
@@ -135,7 +134,7 @@ class EngineRun:
 
 
 def _victims(evicted: list[Evict], pod: Pod, gang: Gang | None) -> tuple[PodUid, ...]:
-    """Those of the evicted who end for a pod, or for its gang."""
+    """The evicted pods that end for a pod, or for its gang."""
     names = {pod.uid} if gang is None else {pod.uid, gang.name}
     return tuple(one.uid for one in evicted if one.beneficiary in names)
 

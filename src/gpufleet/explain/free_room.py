@@ -1,4 +1,4 @@
-"""What is free on each node, for the words of an answer: how much, and who holds the rest.
+"""What is free on each node, for the words of an answer: how much, and which pods hold the rest.
 
 The engine decides with its own arrays; here the same bookings are summed up from the scheduler's
 books, so that an answer can say "gpu-003 has 1 of 8 GPUs free; team-a/train holds 6".
@@ -16,8 +16,8 @@ from gpufleet.model.resources import Resources
 
 
 class FreeRoom(msgspec.Struct):
-    """What is left of one node. ``holders`` are the pods there; ``unnamed`` counts GPUs in use whose ids
-    nobody knows.
+    """What is left of one node. ``holders`` are the pods there; ``unnamed`` counts GPUs in use without a
+    known id.
     """
 
     node: Node
@@ -33,7 +33,7 @@ class FreeRoom(msgspec.Struct):
 
     @property
     def free_gpus(self) -> int:
-        """GPUs that nobody uses, healthy and given out whole."""
+        """The number of GPUs that no pod uses, healthy and given out whole."""
         idle = sum(1 for device in self.node.devices if self.is_whole(device))
         return max(0, idle - self.unnamed)
 

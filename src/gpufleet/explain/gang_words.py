@@ -1,4 +1,4 @@
-"""A gang as it stands: who has come, who is missing and why, and what it needs."""
+"""A gang as it stands: which members have come, which are missing and why, and what it needs."""
 
 import datetime as dt
 
@@ -21,7 +21,7 @@ STATE_BY_PLACE = {
 
 
 def state_of(facts: Facts, pod: Pod) -> State:
-    """Where a pod stands, before anybody asks the engine."""
+    """Where a pod stands, before the engine is asked."""
     if pod.terminal:
         return State.ENDED
     entry = facts.entry(pod)
@@ -88,7 +88,7 @@ def _roles(gang: Gang, arrived: list[Entry]) -> list[RoleRow]:
 
 
 def short_of_members(row: GangRow) -> Finding:
-    """Too few members have come: how many, of which role, and who could still come."""
+    """Too few members have come: how many are missing, of which role, and which pods could still come."""
     roles = [one for one in row.roles if one.arrived < one.needed]
     if roles:
         words = listed(f"{one.needed - one.arrived} of role {harmless(one.role)}" for one in roles)

@@ -28,7 +28,7 @@ CAUSE_BY_REASON = {
 
 
 def gates(pod: Pod) -> Finding:
-    """Scheduling gates that somebody else must lift."""
+    """Scheduling gates that another controller must lift."""
     names = [gate.name for gate in pod.spec.scheduling_gates]
     why = f"its scheduling gates are closed: {listed(names)}"
     if any(name.startswith(KUEUE_GATE) for name in names):

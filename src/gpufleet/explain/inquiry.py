@@ -1,7 +1,7 @@
 """One question from its words to its answer, with read-only calls.
 
-Everything that decisions depend on is listed once; controllers and their events only where the
-question is about one. Who may not list all of that still gets what the scheduler last said.
+Everything that decisions depend on is listed once; controllers and their events only where the question is
+about one. A user who may not list all of that still gets what the scheduler last said.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ FIRST_TO_TELL = (
     State.ENDED,
 )
 NEEDS_PODS = (State.WAITS, State.HELD, State.NO_PODS)
-"""Who is in one of these may want to know what its namespace may have at all."""
+"""In these states, the limits of the pod's namespace may explain what it lacks."""
 
 _POD = msgspec.json.Decoder(Pod)
 _OWNER = msgspec.json.Decoder(Owner)
@@ -227,7 +227,7 @@ def _group_without_pods(asked: Asked, api_version: str) -> Answer:
 
 
 async def _told_before(client: Client, wanted: subject.Wanted, namespace: str, plural: str) -> Answer:
-    """What the scheduler last wrote on the pod, for those who may not read more."""
+    """What the scheduler last wrote on the pod, for users who may not read more."""
     problem = f"you may not list {plural} of the whole cluster, which this answer needs"
     expected = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"
     if wanted.kind not in {subject.ANY, subject.POD}:

@@ -24,7 +24,7 @@ class Together(NamedTuple):
 
 
 def too_far_apart(case: Case) -> Finding:
-    """No node has so many GPUs near each other, whoever is on them."""
+    """No node has so many GPUs near each other, free or in use."""
     count, near = case.shape.gpu.count, NEAR[case.shape.gpu.within]
     most = max((len(one.devices) for one in _groups(case)), default=0)
     why = f"it asks for {counted(count, 'GPU')}{near}, and no node that would do has more than {most} there"

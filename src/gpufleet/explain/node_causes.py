@@ -1,4 +1,6 @@
-"""Causes that stay until somebody changes the pod or the nodes: labels, taints, cordons, kinds of GPU."""
+"""Causes that stay until a person or a controller changes the pod or the nodes: labels, taints, cordons,
+kinds of GPU.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,7 +28,7 @@ VALUES_MAX = 5
 
 
 def cordoned(case: Case) -> Finding:
-    """Nodes that somebody closed for new pods."""
+    """Nodes that are closed for new pods by a cordon."""
     names = [node.name for node in case.near]
     why = f"{listed(names)} would do, but {'is' if len(names) == 1 else 'are'} cordoned"
     return Finding("cordoned", why, (f"kubectl uncordon {harmless(names[0])}",))
@@ -195,11 +197,11 @@ def not_served(case: Case) -> Finding:
 
 
 def _foreign(case: Case, node: Node) -> Iterator[str]:
-    """The GPUs of a node that somebody holds whom the API does not know."""
+    """The GPUs of a node that are held by a process of no known pod."""
     report = case.facts.picture.find(resources.NODE_DEVICES, node.name)
     for holder in () if report is None else report.spec.holders:
         if not holder.pod_uid:
-            # The words are free text of somebody's.
+            # The words are free text from a report and may hold anything.
             said = f" ({printable(holder.foreign)})" if holder.foreign else ""
             yield f"{harmless(holder.device)} on {node.name}{said}"
 
@@ -222,7 +224,7 @@ def sick(case: Case) -> Finding:
 
 
 def _sickness(node: Node, device: Device, reason: str) -> str:
-    # The reason is free text of somebody's.
+    # The reason is free text from a report and may hold anything.
     said = f" ({printable(reason)})" if reason else ""
     return f"{device.id} on {node.name}{said}"
 

@@ -1,4 +1,4 @@
-"""Controllers whose pods are asked about, and why a controller made fewer pods than it should.
+"""Controllers that questions are about, and why a controller made fewer pods than it should.
 
 A pod that a quota or an admission policy refuses never exists; only its controller's events tell.
 """

@@ -44,7 +44,7 @@ def placement(facts: Facts, pod: Pod) -> Placement:
 
 
 def placed_words(facts: Facts, pod: Pod) -> str:
-    """Where a pod is, and by whose decision."""
+    """Where a pod is, and which scheduler placed it there."""
     doing = (
         "runs" if pod.status.phase == "Running" else f"is placed ({harmless(pod.status.phase or 'Pending')})"
     )
@@ -87,7 +87,7 @@ def placed_notes(facts: Facts, pod: Pod) -> list[str]:
 
 
 def _moved_words(moved: Moved) -> str:
-    """Whose place a pod has, and why that one had to leave."""
+    """Which moved pod a pod replaces, and why that one had to leave."""
     kind, _, name = moved.beneficiary.partition(" ")
     whom = f"{kind} {harmless(name)}" if kind in {"pod", "gang"} else harmless(moved.beneficiary)
     what_for = f"so that {whom} could start" if moved.beneficiary else "to put room together"

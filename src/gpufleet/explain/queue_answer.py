@@ -1,8 +1,7 @@
 """How the queues stand, as values: what ``gpufleet queues -o json`` prints.
 
-Amounts are quantities, written as in the quotas of a FleetQueue. What nobody knows, or nobody limited, is
-absent. Names stay as they are from one version to the next; a change that breaks readers gets another
-``schema``.
+Amounts are quantities, written as in the quotas of a FleetQueue. What is unknown, or not limited, is absent.
+Names stay as they are from one version to the next; a change that breaks readers gets another ``schema``.
 """
 
 import enum
@@ -109,9 +108,8 @@ class ReservationRow(msgspec.Struct, frozen=True, omit_defaults=True):
 class QueueRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One queue. ``policy`` is None where no FleetQueue of that name can be read.
 
-    ``pending`` counts pods by reason, those below the queue left out. ``share`` is the dominant share
-    by its weight; absent where the queue comes after all others. ``waiting`` is None where nobody asked the
-    engine.
+    ``pending`` counts pods by reason, those below the queue left out. ``share`` is the dominant share by its
+    weight; absent where the queue comes after all others. ``waiting`` is None where the engine was not asked.
     """
 
     name: str

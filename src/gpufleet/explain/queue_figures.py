@@ -1,7 +1,8 @@
 """What the engine says of the queues, on the cluster as it is.
 
-It is told everything in two steps: first what has a place, which is all that counts as used; then who waits,
-so that it says what keeps each of them waiting. What it would start now is not in use yet: it *starts*.
+It is told everything in two steps: first what has a place, which is all that counts as used; then the pods
+that wait, so that it says what keeps each of them waiting. What it would start now is not in use yet: it
+*starts*.
 """
 
 import msgspec
@@ -78,5 +79,5 @@ def _pending(use: QueueUse, starting: list[PodUid]) -> dict[str, int]:
 
 
 def _unused(use: QueueUse) -> QueueUse:
-    """A queue of which nothing was known before somebody waited in it."""
+    """A queue that the engine knows only from the pods that wait in it: it uses nothing."""
     return msgspec.structs.replace(use, resources=())

@@ -1,7 +1,7 @@
 """How the queues stand, with read-only calls: by the engine, or by what a scheduler wrote last.
 
-The engine is asked over everything that decisions depend on, as for a pod (``inquiry``). Who may not list
-that still gets the statuses of the FleetQueues, and is told so.
+The engine is asked over everything that decisions depend on, as for a pod (``inquiry``). A user who may not
+list that still gets the statuses of the FleetQueues, and is told so.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ RIGHTS = "the rights of the ClusterRole gpufleet-explain, bound to you by an adm
 
 
 class Wanted(enum.Enum):
-    """Whom to ask: the engine where that is possible, or what was written."""
+    """The source of an answer: the engine if possible (AUTO), only the engine, or written statuses."""
 
     AUTO = "auto"
     ENGINE = "engine"

@@ -1,4 +1,6 @@
-"""Where a waiting pod stands among the queues: its position, who goes before, and who uses what it lacks."""
+"""Where a waiting pod stands among the queues: its position, what goes before it, and which queues use what
+it lacks.
+"""
 
 from gpufleet.engine.instruction import QuotaShortage
 from gpufleet.engine.scheduler import Engine
@@ -64,7 +66,7 @@ class QueuePosition:
         return []
 
     def users_of(self, short: QuotaShortage) -> list[str]:
-        """Who uses what the queue whose limit binds has, the largest first."""
+        """Words on each queue below the one with the limit that binds: what it uses, the largest first."""
         leaves = [
             (use, found)
             for use in self.uses.values()
@@ -75,7 +77,7 @@ class QueuePosition:
         return [_user_words(use, found) for use, found in leaves]
 
     def borrowers_of(self, short: QuotaShortage) -> list[QueueName]:
-        """Those among them who borrow, and are not the pod's own queue."""
+        """The queues below the one with the limit that binds that borrow, without the pod's own."""
         return [
             use.queue
             for use in self.uses.values()

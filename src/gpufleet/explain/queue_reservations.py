@@ -1,4 +1,4 @@
-"""Reservations in the answer about queues: who holds one, and whom they keep off."""
+"""Reservations in the answer about queues: their holders, and the work that they keep off."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ def row_of(told: Reservation) -> ReservationRow:
 
 
 def why_kept_off(engine: Engine, queued: Queued) -> str:
-    """Whose reservation keeps a workload off, "" where none does."""
+    """The reservation that keeps a workload off, in words; "" where none does."""
     if queued.gang is None:
         verdict = engine.explain(queued.uid)
     else:

@@ -33,7 +33,7 @@ LISTED_TWICE = "ListedTwice"
 
 
 def rows_by_engine(facts: Facts, counts: QueueCounts) -> list[QueueRow]:
-    """What the engine says, and the queues that it was never told of because nobody can read them."""
+    """What the engine says, and the queues that it was never told of because they cannot be read."""
     entries = facts.pods.entries
     reserved = {one.queue: row_of(one) for one in counts.engine.reservations()}
     found = []
@@ -109,7 +109,7 @@ def _resource(use: ResourceUse, owed: int | None) -> ResourceRow:
 
 
 def _all_waiting(counts: QueueCounts, line: list[Queued], entries: dict[PodUid, Entry]) -> list[WaitingRow]:
-    """All of a queue; of the first of them whose reservation keeps them off."""
+    """All that waits in a queue; for the first ``WORDS_MAX``, also which reservation keeps them off."""
     engine = counts.engine
     spoken = line[:WORDS_MAX] if engine.reservations() else []
     why = [why_kept_off(engine, one) for one in spoken] + [""] * (len(line) - len(spoken))

@@ -1,7 +1,7 @@
 """The rows of the answer about queues, from what a scheduler wrote into their statuses last.
 
-This is for those who may not list pods and nodes, and for fleets that are too large to be listed for a look.
-Statuses tell no positions. Nobody but the scheduler should write them, but somebody might have.
+This is for users who may not list pods and nodes, and for fleets that are too large to be listed for a look.
+Statuses tell no positions. Only the scheduler should write them, but another writer might have.
 """
 
 from gpufleet.cluster.watching.picture import Picture

@@ -24,7 +24,7 @@ def kept_off(verdict: Verdict) -> Finding | None:
 
 
 def holds(verdict: Verdict, found: Finding, waits_for: str) -> Finding | None:
-    """It holds a reservation itself: until whose end, and what it lacks (``found``); None without."""
+    """The pod holds a reservation: what it waits for, and what it lacks (``found``); None without one."""
     own = verdict.reserved
     if own is None:
         return None
@@ -44,7 +44,7 @@ def until_words(hint: ReservationHint) -> str:
 
 
 def holder_words(hint: ReservationHint) -> str:
-    """Whose reservation it is."""
+    """The holder of a reservation, in words."""
     if hint.holder == hint.name:
         return f"gang {harmless(short_name(hint.name))}"
     return f"pod {harmless(hint.name)}"

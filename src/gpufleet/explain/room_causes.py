@@ -1,7 +1,7 @@
 """Causes that pass when something that runs ends: GPUs in use or in pieces, CPU, memory and the rest.
 
-The ways out name the pods whose end would make room on the nearest node, and the largest request
-that would fit today.
+The ways out name the pods that would make room on the nearest node by their end, and the largest request that
+would fit today.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Files that somebody names: opened without waiting, read within limits.
+"""Files that users name: opened without waiting, read within limits.
 
 ``regular`` opens and reads them, ``unpacking`` unfolds a gzip, ``lines`` reads line by line. A path from
 outside is opened nowhere else; ``tests/house/test_reading.py`` holds that.

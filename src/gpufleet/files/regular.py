@@ -1,8 +1,8 @@
-"""Opens a path that somebody names, if a file lies there, and reads no more of it than expected.
+"""Opens a path that a user names, if a file lies there, and reads no more of it than expected.
 
 The path may lead to a named pipe that has no writer, to a device that never ends or that acts when it is
-opened, to a folder, a socket, or a file of the kernel whose size nothing tells. Each of these is refused at
-once by its name. Links are followed. Nothing here waits for a second program.
+opened, to a folder, a socket, or a file of the kernel that tells no size. Each of these is refused at once by
+its name. Links are followed. Nothing here waits for a second program.
 """
 
 import io
@@ -88,7 +88,7 @@ def read_standard_input(most_bytes: int, *, field: str = "") -> bytes:
 def read_kernel_file(path: AnyPath, most_bytes: int = KERNEL_FILE_BYTES_MAX) -> bytes:
     """The beginning of a file of /proc or /sys, as far as so many bytes. Raises OSError.
 
-    For paths that are ours to know, never for one that somebody names.
+    For paths that are ours to know, never for one that a user names.
     """
     with Path(path).open("rb", buffering=0) as file:
         return read_at_most(file, most_bytes) or b""

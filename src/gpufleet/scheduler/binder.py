@@ -5,7 +5,7 @@ for a pod that has a node. What is not known is read back. While the outcome is 
 booked and only the very same Binding is sent again: a late arrival of the first then does no harm.
 After ``GIVE_UP_S``, which is longer than a server works on a request, the room is given back.
 
-A pod with claims to be bound waits for its volumes beside the workers, so that nobody waits with it.
+A pod with claims to be bound waits for its volumes beside the workers, so that no other pod waits with it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Values of a metric's label that others choose: the first so many have series of their own.
 
-Whoever may write a label or a status could make a hundred thousand names, each a series in every Prometheus
-that scrapes us. What comes later is counted together under ``OTHERS``, which no name of Kubernetes can be.
+A writer of labels or statuses could make a hundred thousand names, each a series in every Prometheus that
+scrapes us. What comes later is counted together under ``OTHERS``, which no name of Kubernetes can be.
 """
 
 OTHERS = "_others"

@@ -41,7 +41,7 @@ def event(pod: PodName, said: EventText, instance: str, name: str, moment: dt.da
 def queue_event(
     queue: str, uid: str, said: EventText, instance: str, name: str, moment: dt.datetime
 ) -> bytes:
-    """The same about a FleetQueue."""
+    """An Event of events.k8s.io/v1 about a FleetQueue."""
     regarding = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue", "name": queue, "uid": uid}
     return _event(regarding, "default", said, instance, name, moment)
 

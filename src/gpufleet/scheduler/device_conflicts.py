@@ -1,4 +1,4 @@
-"""Pods whose device is another's by fact: the one that came last gives way.
+"""Pods with a device that another pod holds in fact: the one that came last gives way.
 
 Facts come from agents one after another, so what looks like a conflict may be one half of a swap. Only
 what stays for a while counts. Then the later pod (``held_devices`` says which that is) is evicted and its

@@ -107,7 +107,7 @@ class Dispatch:
         self.eviction_planner.after_step()
 
     def after_round(self) -> None:
-        """Look after what depends on the state as a whole, and tell those whom the engine never saw."""
+        """Look after what depends on the state as a whole, and tell the pods that the engine never saw."""
         for entry in self.engine_events.pods.take_newly_held():
             if entry.held is not None:
                 self.reporter.waits(entry.name, entry.held.reason, entry.held.message)

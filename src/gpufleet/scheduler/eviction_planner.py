@@ -1,8 +1,8 @@
 """Taking back for the queues' sake: what the engine says of victims and of places that are kept, carried out.
 
-All victims of a workload in one step are one plan (``evictions``). The words that people read are made
-here: on the victim for whom it ends, in which queue and why; on the beneficiary which node is kept for it
-and whom it waits for. What is refused goes back to the engine, which then looks for another way.
+All victims of a workload in one step are one plan (``evictions``). The words that people read are made here:
+on the victim for which pod or gang it ends, in which queue and why; on the beneficiary which node is kept for
+it and which pods it waits for. What is refused goes back to the engine, which then looks for another way.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ EVENT_REASONS = {
     WhyEvicted.OVERDUE: "RunTimePromised",
 }
 SEATED = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
-"""Who was let in behind a reservation ends for its sake, whatever disruption budget came since."""
+"""A guest behind a reservation ends for the reservation's sake, whatever disruption budget came since."""
 NOT_KEPT = "no place is kept for it any more; it waits as before"
 
 
@@ -78,7 +78,7 @@ class EvictionPlanner:
             self.evictions.submit(Plan(known, self, together=together is not None))
 
     def regard(self) -> None:
-        """Look whether those who were told to end do."""
+        """Look whether pods that were told to end do."""
         self.evictions.regard()
 
     def next_due_s(self) -> float | None:
@@ -126,7 +126,7 @@ class EvictionPlanner:
         return None if entry is None or entry.meaning is None else entry.meaning.gang
 
     def _note(self, entry: Entry, evict: Evict) -> str:
-        """For whom a pod ends, and why."""
+        """The words for a victim's owner: why it ends, and which pod or gang gets its place."""
         queue = "" if entry.meaning is None else entry.meaning.queue
         if evict.limit is not None:
             return _overtime(evict.limit, in_gang=self._gang_of(evict.uid) is not None)
@@ -170,7 +170,7 @@ class EvictionPlanner:
         return str(entry.name) if entry is not None else str(uid)
 
     def told(self, victim: Victim) -> None:
-        """A pod was told to end: its owner reads for whom."""
+        """A pod was told to end: its owner reads for which pod or gang."""
         self._for_whom.pop(victim.pod.uid, None)
         queue = self.metrics.queues_evicted.of(str(self._queue.pop(victim.pod.uid, "")))
         self.metrics.queue_evictions.labels(victim.reason, queue).inc()

@@ -2,8 +2,8 @@
 
 When a gang still lacks members at its deadline, those that have a controller are evicted (``eviction``): the
 controller makes them anew and the gang starts again, whole. A bare pod would be lost for good, so it stays,
-with the reason, unless its group asks for deletion. One whose last members are on their way to their nodes at
-that moment is left alone, unless that fails. For a gang that a new leader finds short, the deadline counts
+with the reason, unless its group asks for deletion. A gang with its last members on their way to their nodes
+at that moment is left alone, unless that fails. For a gang that a new leader finds short, the deadline counts
 from the time at which the API server noted the first member as scheduled; one that becomes short later (a
 kubelet rejected a member, or a member failed) has its whole time from then on, however long it has run: that
 of its grace period if it was whole (``gang_book``). The deadline is turned into our own monotonic time once,

@@ -93,7 +93,7 @@ def run_process(options: ProcessOptions) -> int:
 
 
 def prepare_kernels(policy: str) -> None:
-    """Load the engine's kernels, or compile them, which takes half a minute where nobody did before.
+    """Load the engine's kernels, or compile them, which takes half a minute the first time.
 
     It must be over before we lead: a Lease is not renewed while code is compiled.
     """

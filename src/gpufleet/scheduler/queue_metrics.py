@@ -68,7 +68,7 @@ class QueueMetrics(Collector):
         return every
 
     def clear(self) -> None:
-        """Nobody knows how the queues stand: we lead no more."""
+        """Forget the figures of all queues: a scheduler that leads no more does not know how they stand."""
         self.regard(())
 
     def waited(self, queue: QueueName, wait_s: float) -> None:

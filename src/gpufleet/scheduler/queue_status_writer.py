@@ -2,10 +2,10 @@
 their way.
 
 Every few seconds the engine's report is held against the statuses that the API server has, and what differs
-is written: so a queue is written at most once a turn, one that nobody's work touches is never written, and
-what somebody else wrote into a status does not stay. A write names the version that it rests on; one that
-comes too late is refused and said anew in the next turn. What is wrong with a queue does not wait for its
-turn: it is written as soon as it is known, however busy the scheduler is, with an Event.
+is written: so a queue is written at most once a turn, a queue without any work is never written, and what
+another writer put into a status does not stay. A write names the version that it rests on; one that comes too
+late is refused and said anew in the next turn. What is wrong with a queue does not wait for its turn: it is
+written as soon as it is known, however busy the scheduler is, with an Event.
 """
 
 import asyncio
@@ -146,7 +146,7 @@ class QueueStatusWriter:
         return found
 
     def _of_unreadable(self, unreadable: Mapping[tuple[str, str], Identity]) -> Iterator[Write]:
-        """What to tell of queues whose newest version we cannot even decode: each problem once."""
+        """What to tell of queues with a newest version that we cannot even decode: each problem once."""
         uids = {identity.uid for identity in unreadable.values()}
         self._told_of_unreadable = {
             uid: said for uid, said in self._told_of_unreadable.items() if uid in uids
@@ -176,7 +176,7 @@ class QueueStatusWriter:
         return msgspec.structs.replace(status, draining_since=self._draining_since(name))
 
     def _draining_since(self, name: QueueName) -> str | None:
-        """Since when a queue drains, for whoever leads next; None where it does not."""
+        """Since when a queue drains, for the next leader; None where it does not."""
         terms = self.book.known.get(name)
         since_us = None if terms is None else terms.queue.draining_since_us
         return None if since_us is None else micro_time(START_OF_1970 + dt.timedelta(microseconds=since_us))

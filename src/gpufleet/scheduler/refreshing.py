@@ -1,10 +1,10 @@
 """Keeping true what waiting pods were told: the answer changes while nothing happens to the pod.
 
-The engine says once why a pod waits. Since then nodes came, GPUs were freed and taken, members of the
-gang arrived. So all waiting pods are gone through again and again, a few at a time and only while
-nothing more urgent is to be done, and those for whom the answer is another one now are told. Pods of
-one shape share one answer, so what is bounded is the number of answers made and of conditions written
-in each turn. What a server would not take when it was first said is said again in the same way.
+The engine says once why a pod waits. Since then nodes came, GPUs were freed and taken, members of the gang
+arrived. So all waiting pods are gone through again and again, a few at a time and only while nothing more
+urgent is to be done, and a pod with another answer than before is told. Pods of one shape share one answer,
+so what is bounded is the number of answers made and of conditions written in each turn. What a server would
+not take when it was first said is said again in the same way.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,7 +65,7 @@ class Refreshing:
                 written += self._tell(entry, answers)
 
     def _begin(self) -> None:
-        """Start a round, with those who wait now."""
+        """Start a round, with the pods that wait now."""
         entries = self.pods.entries
         self.reporter.forget_others(lambda uid: uid in entries)
         waiting = [uid for uid, entry in entries.items() if entry.place in {Place.WAITING, Place.HELD}]

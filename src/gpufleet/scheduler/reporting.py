@@ -125,7 +125,7 @@ class Reporter:
         return True
 
     def _was_overwritten(self, pod: PodName, message: str) -> bool:
-        """True if somebody else has written the condition since we did."""
+        """True if another writer has written the condition since we did."""
         waiting_pod = self.waiting_pod(pod)
         if waiting_pod is None or not waiting_pod.readable or pod.uid in self._conditions:
             return False
@@ -136,7 +136,7 @@ class Reporter:
         self._event(pod, EventText("Warning", reason, "Scheduling", note))
 
     def evicted(self, pod: PodName, reason: str, note: str) -> None:
-        """A pod was told to end, for whom and why."""
+        """A pod was told to end; ``note`` says for which pod or gang, and why."""
         self._event(pod, EventText("Normal", reason, "Preempting", note))
 
     def withdraw(self, uid: PodUid) -> None:
@@ -200,7 +200,7 @@ class Reporter:
                 await self._bell.wait()
 
     async def _guarded(self, pod: PodName, write: Awaitable[None]) -> bool:
-        """Whether a report was written, or nobody is left to be told."""
+        """Whether a report was written, or its object is gone."""
         try:
             await write
         except NotFound:

@@ -2,8 +2,8 @@
 
 A round takes everything that lies on the ``change_queue`` and every result of earlier instructions, turns it
 into events (``cluster.engine_events``), takes one step of the engine and hands its instructions on
-(``dispatch``). It runs when something happened or when somebody asked to be woken, never in parallel
-with itself, and never waits for the network.
+(``dispatch``). It runs when something happened or when a part of the scheduler asked to be woken, never in
+parallel with itself, and never waits for the network.
 """
 
 import logging

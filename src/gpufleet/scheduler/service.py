@@ -1,10 +1,10 @@
 """One life of the scheduler: wait to lead, fence off older leaders, list, decide, until leadership ends.
 
-The order of a take-over is what keeps two leaders from ever serving one device: first the Lease, whose
-transitions are our epoch; then proof that the server refuses Bindings of the epoch before; only then
-the lists, which hold everything that an older leader managed to bind; then the first decisions, which
-complete what it left half done. Losing the Lease ends everything at once: `run` raises, and whoever
-started it starts it anew, with nothing remembered but what the API server holds.
+The order of a take-over is what keeps two leaders from ever serving one device: first the Lease, with its
+transitions as our epoch; then proof that the server refuses Bindings of the epoch before; only then the
+lists, which hold everything that an older leader managed to bind; then the first decisions, which complete
+what it left half done. Losing the Lease ends everything at once: `run` raises, and its caller starts it anew,
+with nothing remembered but what the API server holds.
 """
 
 import asyncio

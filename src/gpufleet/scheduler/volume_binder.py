@@ -39,7 +39,7 @@ class VolumeTask(msgspec.Struct, frozen=True):
 class VolumeProblemError(WorldError):
     """A claim could not be bound for this place; another place may do.
 
-    ``refused_claim`` names the claim, with its namespace, whose provisioner turned the node down.
+    ``refused_claim`` names the claim, with its namespace, if its provisioner turned the node down.
     """
 
     def __init__(self, problem: str, *, refused_claim: str = "") -> None:
@@ -48,7 +48,7 @@ class VolumeProblemError(WorldError):
 
 
 class _Chosen(msgspec.Struct, frozen=True):
-    """A task whose choice is written; ``version`` is the claim's, as of our naming the node in it."""
+    """A task with its choice written; ``version`` is the claim's after our write of the node's name."""
 
     task: VolumeTask
     version: str = ""

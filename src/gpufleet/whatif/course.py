@@ -1,8 +1,8 @@
 """What follows from a picture of a cluster: the engine decides, everything it says comes true, time passes.
 
-Binds are confirmed at once; whoever is evicted has ended at once and waits again if a controller makes it
-anew. Then time goes from one thing that is due to the next: pods that are being deleted end, those that say
-how long they run end then, and the engine is asked again when it wants to be. The engine is that of the live
+Binds are confirmed at once; an evicted pod has ended at once and waits again if a controller makes it anew.
+Then time goes from one thing that is due to the next: pods that are being deleted end, those that say how
+long they run end then, and the engine is asked again when it wants to be. The engine is that of the live
 scheduler, with its search for victims.
 """
 
@@ -40,7 +40,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Eviction(msgspec.Struct, frozen=True):
-    """Who was evicted for whom; ``again`` is the pod that its controller made in its place."""
+    """An eviction for ``beneficiary``; ``again`` is the pod that its controller made in its place."""
 
     at_us: int
     beneficiary: str
@@ -94,7 +94,7 @@ class Course:
             heapq.heappush(self._ends, (max(end_us, self.now_us), uid))
 
     def _finishes(self, uid: PodUid, pod: Pod, started_at_us: int | None) -> None:
-        """A pod that says how long it runs ends then; of one that runs longer nobody knows when."""
+        """A pod that says how long it runs ends then; the end of one that runs longer is unknown."""
         if pod.run_time_us is not None:
             end_us = (self.at_us if started_at_us is None else started_at_us) + pod.run_time_us
             self._ends_at(uid, end_us if end_us > self.now_us else None)

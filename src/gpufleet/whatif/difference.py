@@ -84,7 +84,7 @@ class Difference:
         return tuple(found)
 
     def displaced(self) -> tuple[Work, ...]:
-        """Work that runs and must leave its node, without being evicted for somebody."""
+        """Work that runs and must leave its node, without being evicted for other work."""
         found = []
         for key, uids in self._grouped(self._must_leave):
             waits = [uid for uid in uids if self.after.state(uid) is State.WAITS]
@@ -182,7 +182,7 @@ class Difference:
 
 
 def work_key(pod: PodObject) -> Key:
-    """Kind, namespace and name of who made a pod, or of the pod."""
+    """Kind, namespace and name of the controller of a pod, or of a pod that has none."""
     metadata = pod.metadata
     controller = metadata.controller
     if controller is None:

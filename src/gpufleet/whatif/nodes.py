@@ -1,8 +1,8 @@
 """Nodes that are added to or taken from a picture of a cluster.
 
-A new node is a copy of one that is there, with fresh names, healthy devices and nobody on it; or it is as
-described. The pods of a node that goes wait again where a controller would make them anew, and are lost
-where nobody would.
+A new node is a copy of one that is there, with fresh names, healthy devices and no pods; or it is as
+described. The pods of a node that goes wait again where a controller would make them anew, and are lost where
+none would.
 """
 
 import uuid
@@ -160,7 +160,7 @@ def _renamed(node: Node, name: str) -> Node:
 
 
 def _fresh(devices: report.NodeDevices, name: str) -> report.NodeDevices:
-    """The devices under new names, healthy, held by nobody."""
+    """The devices under new names, healthy and without holders."""
     ids: dict[DeviceId, str] = {}
     fresh = []
     for device in devices.spec.devices:
@@ -206,8 +206,8 @@ def unknown_node(picture: Picture, name: str, field: str) -> InputError:
 
 
 class Displaced(msgspec.Struct, frozen=True):
-    """What becomes of the pods of a node that goes: ``again`` wait again, ``lost`` nobody makes anew,
-    ``foreign`` are another scheduler's.
+    """What becomes of the pods of a node that goes: ``again`` wait again, ``lost`` have no controller that
+    makes them anew, ``foreign`` are another scheduler's.
     """
 
     again: tuple[Pod, ...]

@@ -67,7 +67,7 @@ def _same(one: QuotaSpec, resource: str) -> bool:
 
 
 def _queue(picture: Picture, path: str) -> tuple[FleetQueue, str]:
-    """The queue whose name the path begins with, the longest such name, and the rest behind the dot."""
+    """The queue with the longest name that the path begins with, and the rest behind the dot."""
     queues = picture.objects.get(resources.FLEET_QUEUES, {})
     ends = [place for place, letter in enumerate(path) if letter == "."]
     for end in reversed(ends):

@@ -225,7 +225,7 @@ class Submission:
 
 
 def _owner(kind: Kind, own: Body) -> Body:
-    """Who makes the pods; of a Deployment that is a ReplicaSet."""
+    """The controller that makes the pods; of a Deployment that is a ReplicaSet."""
     name = own["name"]
     if kind == resources.DEPLOYMENTS:
         kind, name = resources.REPLICA_SETS, f"{name}-whatif"

@@ -110,7 +110,7 @@ class NodeBook:
         return sum(node.unreported for node in self.known.values())
 
     def _granted_on(self, name: NodeName) -> frozenset[DeviceId]:
-        """What the unfinished pods of a node were granted, by whoever knows the pods by now."""
+        """Devices that unfinished pods of a node were granted. Each call reads ``pods``: it is set later."""
         return self.pods.granted_on(name)
 
     def attach(self, change: Any) -> NodeName | None:

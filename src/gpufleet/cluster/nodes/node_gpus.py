@@ -7,8 +7,8 @@ hold: it was deleted, restored from a backup, or written over. Pods that were pl
   ``unreported``: it keeps the GPUs that were known of it, and gets no work that asks for any. All of it
   follows from the API: the pods' grants, the agent's condition on the Node, a report that cannot be read.
 - A device that a pod holds and the report lacks is shown all the same, so that it is charged, and is given to
-  nobody else. Where the node has more such devices than its kubelet counts beyond those reported, as many
-  reported ones that nobody holds are closed: the report and the pods then name the same GPUs differently.
+  no other pod. Where the node has more such devices than its kubelet counts beyond those reported, as many
+  reported ones without a holder are closed: the report and the pods then name the same GPUs differently.
 - A device that the report says is held by a pod of which the API does not know that it is on the node, or
   that it ended there, is closed until the report drops that holder: its container may run on.
 """
@@ -65,7 +65,7 @@ def unreported(node: Node, written: wire.Node, held: HeldOnNode, last: Sequence[
 
 
 def with_missing(node: Node, written: wire.Node, held: HeldOnNode, taken: frozenset[DeviceId]) -> Node:
-    """A node whose report lacks devices that its pods hold; ``taken`` are those of other nodes."""
+    """The node with devices that its pods hold and its report lacks; ``taken`` are devices of other nodes."""
     lacking = missing(held.ids, node.devices)
     if not lacking:
         return node

@@ -1,4 +1,4 @@
-"""Nodes whose kubelet turns pods away although they should fit.
+"""Nodes with a kubelet that turns pods away although they should fit.
 
 A kubelet has the last word: it may reject a pod that was bound to its node (OutOfcpu,
 UnexpectedAdmissionError, ...). That pod is lost and its controller makes another, which would be
@@ -24,7 +24,7 @@ WINDOW_S = 600.0
 PAUSE_FIRST_S = 60.0
 PAUSE_MOST_S = 3600.0
 OFFERS_MAX = 3
-"""Within the window; who makes devices known more often than so has an agent or a kubelet that flaps."""
+"""So many offers within ``WINDOW_S`` excuse rejections; more mean an agent or a kubelet that flaps."""
 
 SETTLING_S = 3.0
 """Several resources are made known one after the other, and a rejection may be heard of later than that."""
@@ -101,7 +101,7 @@ class NodeTrust:
         return record is not None and at_s < record.until_s
 
     def regained(self, at_s: float) -> list[NodeName]:
-        """Nodes whose pause has ended, each told once."""
+        """Nodes with a pause that has ended, each told once."""
         found = [name for name, record in self._records.items() if 0.0 < record.until_s <= at_s]
         for name in found:
             self._records[name].until_s = 0.0

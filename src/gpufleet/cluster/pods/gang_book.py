@@ -1,8 +1,8 @@
 """Which pods belong together, as the engine was told, and which gangs are bound in part.
 
-What each pod says of its gang is read with the pod; here the words of all members are put together
-whenever one of them changed. Where they contradict each other nobody of the gang is placed, and all
-of them are told why. Members that succeeded count as had: a gang that ran must not wait for them again.
+What each pod says of its gang is read with the pod; here the words of all members are put together whenever
+one of them changed. Where they contradict each other no member is placed, and all of them are told why.
+Members that succeeded count as had: a gang that ran must not wait for them again.
 """
 
 import datetime as dt
@@ -29,7 +29,7 @@ from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
 LOG = logging.getLogger(__name__)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 STALE_AFTER_S = 60.0
-"""As long as KAI waits."""
+"""A gang that lost members waits for others as long as it does under KAI."""
 LATEST_US = 250_000_000_000_000_000
 """The last moment that a datetime can hold lies a little later, at the end of the year 9999."""
 
@@ -57,10 +57,10 @@ class HalfBound(msgspec.Struct, frozen=True):
 
 
 class GangRecord(msgspec.Struct):
-    """A gang: its pods, who of it has succeeded, and what the engine was told.
+    """A gang: its pods, the members that succeeded, and what the engine was told.
 
     ``ran_with`` is the minimum that it had while we saw it whole, 0 if it never was. ``meant`` is what the
-    engine was told, as if nobody of it had succeeded.
+    engine was told, as if no member had succeeded.
     """
 
     pods: dict[PodUid, Entry] = {}
@@ -178,7 +178,7 @@ class GangBook:
         return part.gang if isinstance(part, GangPart) else None
 
     def problem(self, gang: GangName) -> str:
-        """Why nobody of this gang is placed; "" if nothing is wrong with it."""
+        """Why no member of this gang is placed; "" if nothing is wrong with it."""
         record = self.records.get(gang)
         return "" if record is None else record.problem
 
@@ -202,7 +202,7 @@ class GangBook:
         return sum(entry.intent is not None for entry in self.waiting(name))
 
     def begin_anew(self, name: GangName) -> None:
-        """The engine is told of a gang as if it were new: who comes waits until all it lacks can start."""
+        """The engine is told of a gang as if new: members that come wait until all it lacks can start."""
         record = self.records.get(name)
         if record is not None:
             record.told = None
@@ -219,7 +219,7 @@ class GangBook:
         return frozenset(level for level in asked if level is not None)
 
     def changes(self) -> list[Event]:
-        """What is new of the gangs whose members changed."""
+        """The events of gangs with members that changed."""
         touched, self._touched = self._touched, {}
         events: list[Event] = []
         for name in touched:

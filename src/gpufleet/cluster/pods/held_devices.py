@@ -2,10 +2,12 @@
 
 A grant is an intent. The kubelet gives whole devices by a choice of its own, and the agent reports what it
 gave; that is where the pod is booked. Pods that nothing is reported of yet are booked as granted, and where
-another pod was given a device of theirs, on what that one left: the kubelet can still give it to them.
+another pod was given a device of theirs, on the device that this pod left: the kubelet can still give it to
+them.
 
-What does not fit all the same is a conflict: those who came last to a device give way. Who holds it, by
-the kubelet's word, came before those who do not yet; otherwise the time at which they were placed counts.
+What does not fit all the same is a conflict: the pods that came last to a device give way. A pod that holds a
+device, by the kubelet's word, came before pods that hold none yet; otherwise the time at which they were
+placed counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +37,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def order(self) -> tuple[bool, int, str]:
-        """Those who came first come first."""
+        """The rank of a claim: holders of devices first, then pods by the time at which they were placed."""
         return not self.held, self.placed_at_us, self.uid
 
     def alone_on(self, device: DeviceId) -> bool:
@@ -44,7 +46,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A pod on a device that is taken by those who came before it."""
+    """A pod on a device that is taken by pods that came before it: ``holders``."""
 
     uid: PodUid
     device: DeviceId
@@ -63,7 +65,8 @@ def booked(claims: Iterable[Claim]) -> dict[PodUid, Devices]:
     found = {claim.uid: devices_of(claim.request.count, claim.granted, claim.held) for claim in claims}
     taken = {device for claim in claims for device in claim.held if claim.alone_on(device)}
     spoken_for = {device for claim in claims for device in (claim.held or claim.granted)}
-    # What pods were granted that now hold others: nobody's, unless somebody else holds it or waits for it.
+    # Pods that hold other devices than they were granted leave the granted ones, if no other pod holds them
+    # or waits for them.
     left = [
         device
         for claim in claims

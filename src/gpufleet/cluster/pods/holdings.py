@@ -1,8 +1,8 @@
-"""What the agents of nodes report of who holds what, against what was granted.
+"""The holders of devices that the nodes' agents report, against what was granted.
 
-For each node whose report or pods changed: where its pods are booked (``held_devices`` has the rules), which
-of them have to give way, and which use more memory than their share. What is done about it is the business
-of ``device_conflicts`` and ``memory_offenders``.
+For each node with a changed report or changed pods: where its pods are booked (``held_devices`` has the
+rules), which of them have to give way, and which use more memory than their share. What is done about it is
+the business of ``device_conflicts`` and ``memory_offenders``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,9 +1,9 @@
 """Every pod of the cluster that matters to us: where it stands, and what changes for the engine.
 
-A pod is known by its uid. It is *gated* (somebody must open a gate), *held* (we cannot hand it to the
-engine: it is malformed, or waits for a claim or the like), *waiting* (the engine has it), *placed* (it
-has a node, whoever chose it), or not here at all (another scheduler's that waits, or ended). ``regard``
-moves it and returns the engine's events; reading what a pod means is ``pod_reader``'s business.
+A pod is known by its uid. It is *gated* (a controller must lift a scheduling gate), *held* (we cannot hand it
+to the engine: it is malformed, or waits for a claim or the like), *waiting* (the engine has it), *placed* (it
+has a node, chosen by any scheduler), or not here at all (another scheduler's that waits, or ended).
+``regard`` moves it and returns the engine's events; reading what a pod means is ``pod_reader``'s business.
 """
 
 from collections.abc import Iterable
@@ -149,13 +149,13 @@ class PodBook:
         return [entry for entry in entries if entry is not None and entry.held is not None]
 
     def take_newly_ignored(self) -> list[Entry]:
-        """Placed pods of which something was said that does not count, and whose owners were not told yet."""
+        """Placed pods with changed words that do not count, if their owners were not told yet."""
         uids, self._newly_ignored = self._newly_ignored, {}
         entries = (self.entries.get(uid) for uid in uids)
         return [entry for entry in entries if entry is not None and entry.ignored]
 
     def take_unsettled(self) -> list[NodeName]:
-        """Nodes on which who holds what is to be settled anew, though their reports did not change."""
+        """Nodes with pods that are to be booked on devices anew, though the nodes' reports did not change."""
         nodes, self._unsettled = self._unsettled, {}
         return list(nodes)
 
@@ -166,7 +166,7 @@ class PodBook:
         return [BindRefused(uid), *self.regard(entry.newer or entry.object)]
 
     def read_again(self, uids: Iterable[PodUid]) -> list[Event]:
-        """Pods whose meaning may have changed with another object."""
+        """Read pods again that may mean something else since another object changed."""
         events: list[Event] = []
         for uid in uids:
             entry = self.entries.get(uid)

@@ -137,12 +137,12 @@ class PodReader:
         return msgspec.structs.replace(volumes, affinities=(*volumes.affinities, *refused))
 
     def read_placed(self, pod: Pod) -> Placed:
-        """A pod that has a node, whoever placed it.
+        """A pod that has a node, placed by any scheduler.
 
         How much of each GPU it holds, in which queue and on which terms, is what its grant says, not what its
-        owner may have written since. Anybody may write a node's name into a new pod, with amounts that no
-        machine has, and the kubelet turns such a pod away: nothing but its grant and its being there is
-        counted.
+        owner may have written since. An author of pods may write a node's name into a new pod, with amounts
+        that no machine has, and the kubelet turns such a pod away: nothing but its grant and its being there
+        is counted.
         """
         terms = self.terms(pod)
         recorder = Recorder(self.cluster)
@@ -231,7 +231,7 @@ class PodReader:
         return [one for one in self.reported(NodeName(pod.spec.node_name)) if one.pod_uid == uid]
 
     def reported(self, node: NodeName) -> tuple[Holder, ...]:
-        """Who holds what on a node, as it reports."""
+        """The holders of devices on a node, as the node reports."""
         report = self.cluster.find(resources.NODE_DEVICES, node)
         return () if report is None else report.spec.holders
 

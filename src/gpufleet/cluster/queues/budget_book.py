@@ -1,7 +1,7 @@
 """Disruption budgets as the engine is told of them.
 
-A budget that cannot be understood keeps its last good reading and is reported in the log; it harms nobody,
-because the eviction API asks the budgets itself.
+A budget that cannot be understood keeps its last good reading and is reported in the log; no pod loses its
+protection, because the eviction API asks the budgets itself.
 """
 
 import logging

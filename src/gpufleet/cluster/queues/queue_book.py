@@ -33,7 +33,7 @@ from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
 from gpufleet.model.queue import QueueState
 
 LOCAL_NAMES_TOLD = 1000
-"""As many namespaces as the definition of FleetQueue takes in a status."""
+"""A status names at most so many namespaces: the definition of FleetQueue takes no more."""
 
 LOG = logging.getLogger(__name__)
 

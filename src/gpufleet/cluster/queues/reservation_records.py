@@ -1,8 +1,9 @@
 """A queue's reservation as it is written into the status of its FleetQueue, and read from there by the next
-leader: so that who waits for long does not lose its place when leaders change.
+leader: so that work that waits for long does not lose its place when leaders change.
 
-One that is too large for a status is written without its places: the next leader seeks them anew. What was
-written is checked by the engine (``engine.reservations.former``), like everything that somebody wrote.
+A reservation that is too large for a status is written without its places: the next leader seeks them anew.
+What was written is checked by the engine (``engine.reservations.former``), like everything that others may
+have written.
 """
 
 import datetime as dt
@@ -16,7 +17,7 @@ from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, Que
 PLACES_MAX = 1024
 DEVICES_MAX = 8192
 WAITED_FOR_MAX = 4096
-"""As the definition of FleetQueue has them; all together stay far below what the API server stores."""
+"""The limits of the definition of FleetQueue; all together stay far below what the API server stores."""
 
 START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LATEST_US = int((dt.datetime(9999, 1, 1, tzinfo=dt.UTC) - START_OF_1970).total_seconds()) * 10**6
@@ -40,7 +41,7 @@ def _is_too_large(told: Reservation) -> bool:
 
 
 def read(status: ReservationStatus, queue: QueueName) -> Reservation | None:
-    """What an earlier leader wrote; None where it wrote no places, or somebody else something else."""
+    """What an earlier leader wrote; None where there are no places, or no time that can be read."""
     try:
         since_us = microseconds(status.since)
     except InputError:
@@ -55,7 +56,7 @@ def read(status: ReservationStatus, queue: QueueName) -> Reservation | None:
 
 
 def moment(at_us: int | None) -> str | None:
-    """A moment as the API writes it; None where nobody knows it, or it is beyond all calendars."""
+    """A moment as the API writes it; None where it is unknown, or beyond all calendars."""
     if at_us is None or not 0 <= at_us < LATEST_US:
         return None
     return micro_time(START_OF_1970 + dt.timedelta(microseconds=at_us))

@@ -78,6 +78,6 @@ def lines_of(picture: Picture, settings: Settings, taken_at: dt.datetime) -> Ite
 
 
 def gaps(kinds: Iterable[str]) -> str:
-    """What to tell somebody who may not list everything; "" where nothing is missing."""
+    """A note for a user without the right to list some of these kinds; "" where nothing is missing."""
     missing = ", ".join(sorted(kinds))
     return f"you may not list {missing}: what they would have told is missing" if missing else ""

@@ -1,7 +1,7 @@
 """What the engine decides on a snapshot: the first round of a scheduler that is started on that cluster.
 
-The same engine_events and the same engine as in the live scheduler, at the moment of the snapshot. They stand
-in the file, so that anybody can find out whether another version decides otherwise.
+The decisions come from the live scheduler's events and engine, at the moment of the snapshot. They stand in
+the file, so that a reader of it can find out whether another version decides otherwise.
 """
 
 import datetime as dt
@@ -31,7 +31,7 @@ class Moment:
         return self.at
 
     async def sleep(self, duration_s: float) -> None:
-        """Nobody waits here."""
+        """A clock that stands still does not wait."""
 
 
 def first_decisions(

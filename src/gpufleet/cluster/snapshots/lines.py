@@ -1,8 +1,8 @@
 """One object of a snapshot as a line of JSON, with what decides and nothing else.
 
-The types of ``kube.objects`` hold only fields that somebody here reads, so environment, arguments and
-secrets of pods were dropped when the object was read. What is left to drop here is free text: annotations
-that nobody reads (other tools keep whole manifests in them), messages of conditions, versions of the server.
+The types of ``kube.objects`` hold only fields that our code reads, so environment, arguments and secrets of
+pods were dropped when the object was read. What is left to drop here is free text: annotations that no code
+of ours reads (other tools keep whole manifests in them), messages of conditions, versions of the server.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ class UnreadableLine(msgspec.Struct, frozen=True):
 
 
 class _Named(msgspec.Struct, frozen=True, rename="camel"):
-    """As much of a line as tells what it is."""
+    """The fields of a line that tell what the line is."""
 
     api_version: str = ""
     kind: str = ""

@@ -1,7 +1,7 @@
 """An answer about a fleet, whether it is read from a snapshot or from a cluster as it is now.
 
-Who asks brings a function of a picture; it is told through ``Progress`` what takes long. Both ways it sees
-what a snapshot of that moment holds.
+The caller brings a function of a picture, which reports through ``Progress`` what takes long. From either
+source the function sees what a snapshot of that moment holds.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Our view of the cluster: one mirror for each kind that a decision may depend on.
 
-Mirrors put their changes on the ``change_queue``; whoever reads an object looks others up here and always
-finds the newest. Kinds that a cluster may not have installed are optional: they are empty then.
+Mirrors put their changes on the ``change_queue``; readers look objects up here and always find the newest.
+Kinds that a cluster may not have installed are optional: they are empty then.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
-"""Objects whose whole kind is taken away are kept: what they limited stays limited.
+"""Objects are kept when their whole kind is taken away: what they limited stays limited.
 
 A CustomResourceDefinition that is deleted takes its objects with it: they vanish one by one, and then the
-server does not know the kind. That is not the same as a decision to delete each of them. So an object that
-vanishes is given up only when the server serves its kind and takes new ones of it; a kind that is going
-away is served without ``create`` until it is gone. While the kind is away its objects count as they were
-last heard of, and for ``RETURNS_WITHIN_S`` after its return, so that they can be made anew. A process that
-starts meanwhile knows of none.
+server does not know the kind. That is not a decision to delete each of them. So an object that vanishes is
+given up only when the server serves its kind and takes new ones of it; a kind that is going away is served
+without ``create`` until it is gone. While the kind is away its objects count as they were last heard of, and
+for ``RETURNS_WITHIN_S`` after its return, so that they can be made anew. A process that starts meanwhile
+knows of none.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Key = tuple[str, str]
 
 
 class RetainedKind:
-    """Stands between a mirror and those who read its objects; ``sink`` is told what remains to be told."""
+    """Stands between a mirror and the readers of its objects; ``sink`` is told what remains to be told."""
 
     def __init__(self, client: Client, kind: Kind, sink: Callable[[Change[Any]], None]) -> None:
         self.kind = kind
@@ -98,7 +98,7 @@ class RetainedKind:
             self._give_up(known)
 
     def _give_up(self, known: list[Any]) -> None:
-        """These are gone because somebody wanted it so."""
+        """The objects count no more: they were deleted, or did not come back with their kind in time."""
         for found in known:
             if self._kept.get(_key(found)) is found:
                 del self._kept[_key(found)]
