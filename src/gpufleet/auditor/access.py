@@ -1,5 +1,5 @@
-"""I14: what only the scheduler, an agent or an administrator may write was written by nobody else, and no pod
-runs on a GPU that nobody granted.
+"""I14: what only the scheduler, an agent or an administrator may write was written by no other user, and no
+pod runs on a GPU without a grant.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ CDI_PREFIX = "cdi.k8s.io/"
 
 
 class Access:
-    """Who wrote what, and who runs without having been let in."""
+    """Judges which user wrote what, and which pods run without having been let in."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -106,7 +106,7 @@ class Access:
 
 
 def _takes_without_grant(pod: Document, world: World) -> Iterator[str]:
-    """What a running pod has of GPUs that nobody granted."""
+    """The GPUs that a running pod has without a grant."""
     if pods.node(pod) not in world.reports:
         return
     if grants.of_pod(pod) is None and pods.asks_for_gpus(pod):

@@ -24,11 +24,11 @@ class Devices:
                 self._by_id[str(one.get("id"))] = one
 
     def model(self, device: str) -> str:
-        """The model, "" where nobody tells."""
+        """The model, "" where it is not known."""
         return str(self._by_id.get(device, {}).get("model") or "")
 
     def memory_mib(self, device: str) -> int:
-        """The whole memory, 0 where nobody tells."""
+        """The whole memory, 0 where it is not known."""
         return number(self._by_id.get(device, {}).get("memoryMiB"))
 
 

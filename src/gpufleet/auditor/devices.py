@@ -21,7 +21,7 @@ Taken = tuple[Part, ...]
 
 
 class Devices:
-    """Who has what of which device, as the writes go by."""
+    """Which pod has which part of which device, as the writes go by."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -87,7 +87,7 @@ class Devices:
             yield Finding("I1", world.at_s, names, f"{device} is given away {problem}")
 
     def _each_report(self, report: Document, world: World) -> Iterator[Finding]:
-        """A node that itself says that somebody has more than there is."""
+        """Findings in one node's report: pods that by its own words hold more of a device than there is."""
         node = pods.name(report)
         by_device: dict[str, list[Part]] = defaultdict(list)
         for taken in held_by_pod(report).values():
@@ -153,7 +153,7 @@ def held_by_pod(report: Document) -> dict[str, Taken]:
 
 
 def memory_of(world: World, device: str) -> int:
-    """The memory of a device, 0 where nobody tells."""
+    """The memory of a device, 0 where no report tells it."""
     for report in world.reports.values():
         for one in rows(report, "spec", "devices"):
             if one.get("id") == device:

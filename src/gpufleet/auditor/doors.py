@@ -38,7 +38,7 @@ def path(queues: Queues, name: str) -> Iterator[tuple[str, Document]]:
 
 
 def names_namespaces(spec: Document) -> bool:
-    """Whether a queue itself says who may use it."""
+    """Whether a queue itself says which namespaces may use it."""
     selector = spec.get("namespaceSelector")
     return bool(texts(spec, "namespaces") or rows(spec, "localQueues") or isinstance(selector, dict))
 

@@ -1,6 +1,7 @@
 """What a grant gives: its devices, and the terms by which the pod was let in.
 
-Grants of any version are read as far as they can be: whoever wrote it, the devices that it names are taken.
+Grants of any version are read as far as they can be: the devices that a grant names are taken, whatever else
+it says.
 """
 
 import json

@@ -51,8 +51,8 @@ class Tree:
         """What is in a queue's tree: its own, and what those below lend."""
 
         self.keeps: dict[str, Fraction | None] = {}
-        """What a queue does not lend; None is all that its pods take, where nobody near it names the
-        resource.
+        """What a queue does not lend; None is all that its pods take, where neither it nor a queue above or
+        below names the resource.
         """
 
         concerned = {one for name in self._limits for one in self._paths[name]}

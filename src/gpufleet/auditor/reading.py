@@ -1,4 +1,4 @@
-"""Reading documents that anybody may have written: what is not of its form is taken for absent."""
+"""Reading documents that any user may have written: what is not of its form is taken for absent."""
 
 from gpufleet.auditor.record import Document
 

@@ -1,7 +1,7 @@
 """What is judged: the writes of a cluster in their order, or what a look at it found.
 
-A write has the object as it was left (None: it vanished) and as it was before (None: it appeared). Who wrote
-is known in a simulation and from an audit log, and empty elsewhere.
+A write has the object as it was left (None: it vanished) and as it was before (None: it appeared). The user
+of a write is known in a simulation and from an audit log, and empty elsewhere.
 """
 
 import json

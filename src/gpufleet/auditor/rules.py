@@ -1,16 +1,16 @@
-"""What a judgement is told beside the record: who is who, and what kubelets and containers said."""
+"""What a judgement is told beside the record: which user is which, and what kubelets and containers said."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Who may do what, and how strict to be.
+    """Which users may do what, and how strict to be.
 
-    ``scheduler_users`` are the names under which the API server knows the scheduler, ``tenants`` of those who
-    have rights in a namespace alone. A decision that is under way for ``grace_s`` may still follow the queues
-    and namespaces of that time before. With ``grants_required`` no pod of a namespace that is not exempt may
-    run on a GPU without a grant.
+    ``scheduler_users`` are the names under which the API server knows the scheduler, ``tenants`` those of
+    users with rights in a namespace alone. A decision that is under way for ``grace_s`` may still follow the
+    queues and namespaces of that time before. With ``grants_required`` no pod of a namespace that is not
+    exempt may run on a GPU without a grant.
     """
 
     scheduler_users: frozenset[str] = frozenset()
@@ -25,7 +25,7 @@ class Rules:
     """UIDs of pods to which a kubelet gave another device of the same size than granted."""
 
     restarted: frozenset[str] = frozenset()
-    """UIDs of pods whose containers may have started again, because they end by themselves."""
+    """UIDs of pods with containers that may have started again, because they end by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What kubelets and containers said. None: nobody was asked, and nothing is concluded."""
+    """What kubelets and containers said. None: they were not asked, and nothing is concluded."""
 
     kubelets: tuple[Given, ...] | None = None
     containers: tuple[Seen, ...] | None = None

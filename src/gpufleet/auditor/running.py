@@ -1,4 +1,4 @@
-"""I12: who runs is left alone, with the same containers, devices and grant, but for evictions that name their
+"""I12: a running pod is left alone: it keeps its containers, devices and grant, unless an eviction names its
 reason.
 """
 
@@ -73,7 +73,9 @@ class Running:
                 yield Finding("I12", world.at_s, (pods.name(pod),), words)
 
     def _held(self, report: Document, world: World) -> Iterator[Finding]:
-        """Nobody's devices are exchanged while it runs; what is missing for a while is for times of rest."""
+        """The devices of a running pod are not exchanged; a report that lacks them for a while is judged at
+        rest.
+        """
         for uid, parts in held_by_pod(report).items():
             pod = world.living.get(uid)
             if pod is None or pods.phase(pod) != "Running":

@@ -1,7 +1,7 @@
-"""What a check says: yes, no, or that nobody can tell from what is known.
+"""What a check says: yes, no, or unknown.
 
-Unknown is an answer of its own and never becomes a yes when answers are put together. ``judging`` puts
-them together.
+Unknown is an answer of its own, where what is known does not suffice, and never becomes a yes when answers
+are put together. ``judging`` puts them together.
 """
 
 import enum

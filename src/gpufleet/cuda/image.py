@@ -51,7 +51,7 @@ class ImageFacts(msgspec.Struct, frozen=True):
     complete: bool = False
 
     def run_with(self, environment: Mapping[str, str]) -> "ImageFacts":
-        """The same image in a container that sets these variables; they win."""
+        """The image in a container that sets these variables; they win over the image's own."""
         return msgspec.structs.replace(self, environment={**self.environment, **environment})
 
     def toolkit(self) -> Told | None:

@@ -17,7 +17,7 @@ from gpufleet.model.identifiers import GpuModelName
 
 
 class Kind(enum.Enum):
-    """Whom a card is made for: on that depends forward compatibility."""
+    """The market that a card is made for: on that depends forward compatibility."""
 
     DATA_CENTRE = "data centre"
     WORKSTATION = "workstation"
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
 class NodeFacts(msgspec.Struct, frozen=True):
     """A node with one kind of GPU. None is not known.
 
-    ``brand`` is NVML's, for whoever read it from ``nvidia-smi -q``; else those that the card may have
+    ``brand`` is NVML's, as ``nvidia-smi -q`` shows it; where it is None, all brands that the card may have
     are tried.
     """
 
@@ -49,7 +49,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Kind | None:
-        """Whom the card is made for."""
+        """The market that the card is made for."""
         if self.gpu is None or self.gpu.vendor is not Vendor.NVIDIA:
             return None
         words = " ".join((str(self.gpu.name), *self.gpu.labels)).casefold()

@@ -39,7 +39,7 @@ class Architectures(msgspec.Struct, frozen=True):
         return next((row for row in self.rows if capability in row.capabilities), None)
 
     def older_code(self, capability: str) -> tuple[str, Toolkit] | None:
-        """The oldest capability whose code also runs there, and the first toolkit that makes such code.
+        """The oldest capability with code that also runs there, and the first toolkit that makes such code.
 
         Code for x.y runs on x.z where z is not smaller than y.
         """

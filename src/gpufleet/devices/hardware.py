@@ -2,8 +2,7 @@
 
 A library that is loaded in vain costs memory, and its complaint would be no news on a machine that has none
 of its cards. So a backend is used only where its hardware is: a display controller or accelerator on the PCI
-bus, or a device node that only that vendor's driver makes (for virtual machines whose PCI bus cannot be
-seen).
+bus, or a device node that only that vendor's driver makes (for virtual machines that hide their PCI bus).
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Asks every check, and puts what is wrong in order: causes before what follows from them.
 
-A failure whose objects all suffer from a failure nearer to the root is told below that one: whoever mends the
-cause mends it too.
+A failure is told below another one nearer to the root from which all its objects suffer: to mend that cause
+mends it too.
 """
 
 import enum

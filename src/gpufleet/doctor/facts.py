@@ -68,7 +68,7 @@ class Facts:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The same as rules of ``lint`` read it."""
+        """The cluster in the form that rules of ``lint`` read."""
         return Cluster(self.objects, self.listed)
 
     @cached_property
@@ -127,12 +127,12 @@ class Facts:
 
     @cached_property
     def all_workloads(self) -> tuple[Workload, ...]:
-        """Everything that makes pods and was made by nobody else."""
+        """All objects that make pods and have no owner that was listed."""
         return workloads_of(self.objects, self.pods)
 
     @cached_property
     def gpu_workloads(self) -> tuple[Workload, ...]:
-        """Those whose pods are to be given GPUs."""
+        """Those workloads with pods that are to be given GPUs."""
         return tuple(one for one in self.workloads if one.asks_for_gpu)
 
     @cached_property
@@ -159,5 +159,5 @@ class Facts:
 
     @cached_property
     def served_groups(self) -> frozenset[str]:
-        """The API groups that somebody has registered, those of definitions of custom kinds among them."""
+        """The API groups that are registered, those of definitions of custom kinds among them."""
         return frozenset(one.root.at("spec", "group").text or "" for one in self.of_kind("APIService"))

@@ -1,7 +1,7 @@
 """On what a fact of the catalogue rests: a copy that was read, with date and place, or that nothing was.
 
-A number in a table looks the same whether somebody read it in the publisher's file or wrote it down from
-memory. So every entry of ``catalogue`` says which of the two it is, and the output repeats it.
+A number in a table looks the same whether it was read in the publisher's file or written down from memory. So
+every entry of ``catalogue`` says which of the two it is, and the output repeats it.
 """
 
 import msgspec

@@ -1,10 +1,10 @@
 """Where in a cluster a model fits: on nodes with free GPUs now, and on which when all are idle.
 
 Where a node's agent reports its devices (NodeDevices), the report says which of them are whole and healthy,
-what memory a program finds there and who holds what, foreign processes included. Elsewhere GPUs are counted
-as kube-scheduler counts them: what nodes offer, less what pods ask for that are bound and have not ended.
-GPUs that are shared in time or cut by MIG are no whole cards, so nodes that have no others are left out and
-named. ``cluster_file`` reads the same from a file.
+what memory a program finds there and which pods or foreign processes hold what. Elsewhere GPUs are counted as
+kube-scheduler counts them: what nodes offer, less what pods ask for that are bound and have not ended. GPUs
+that are shared in time or cut by MIG are no whole cards, so nodes that have no others are left out and named.
+``cluster_file`` reads these objects from a file.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -58,7 +58,7 @@ class Found:
 class Room(msgspec.Struct, frozen=True):
     """A node's GPUs: all it offers, and those that no pod has; ``why_not`` if none can be had.
 
-    ``usable_mib`` is what a program finds on the smallest of them; None where nobody reports it.
+    ``usable_mib`` is what a program finds on the smallest of them; None where no agent reports it.
     """
 
     node: str
@@ -153,7 +153,7 @@ def reported_room(node: Node, report: NodeDevices, held: int) -> Room | None:
     if not report.spec.devices:
         return None
     devices = [device for device in report.spec.devices if _is_whole(device)]
-    # Whoever has a part has the card's memory too.
+    # The holder of a part has the card's memory too.
     taken = {device_name(DeviceId(holder.device)).card for holder in report.spec.holders}
     usable = [device for device in devices if device.health == HEALTHY and not device.taints]
     models = {device.model for device in devices}

@@ -68,7 +68,7 @@ class Quantization(msgspec.Struct, frozen=True):
 
 
 class ModelConfig(msgspec.Struct, frozen=True):
-    """The fields of a configuration that decide about memory; those that nobody wrote are None."""
+    """The fields of a configuration that decide about memory; those that the file lacks are None."""
 
     model_type: str = ""
     hidden_size: int | None = None

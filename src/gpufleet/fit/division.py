@@ -95,7 +95,7 @@ def _of_part(layer: Layer, form: WeightFormat, tensor_parallel: int) -> Iterator
 
 
 def incapable(card: CardEntry, serving: Serving) -> str:
-    """Why the engine has no kernels for that format on that card; empty if it has, or nobody knows."""
+    """Why the engine has no kernels for that format on that card; empty if it has, or that is not known."""
     capability = card.capability
     if not capability or serving.engine.name == "llama.cpp":
         return ""

@@ -28,7 +28,7 @@ from gpufleet.model.errors import InputError
 LARGE_CARD_BYTES = 70 * GIB
 ACTIVATION_SPREAD = 0.2
 LATENT_TOKENS_MAX = 64 * 1024
-"""Tokens whose compressed keys vLLM unpacks at once."""
+"""How many tokens' compressed keys vLLM unpacks at once."""
 
 
 class Reserves(Enum):

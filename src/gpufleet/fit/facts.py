@@ -1,7 +1,7 @@
 """What decides about a model's memory, layer by layer, in one form for all publishers.
 
-``architecture`` makes it of a configuration, ``shapes`` the weight matrices of it, ``kv_cache`` what a
-token and a sequence keep. Sizes count elements; who turns them into bytes knows the format.
+``architecture`` makes it of a configuration, ``shapes`` the weight matrices of it, ``kv_cache`` what a token
+and a sequence keep. Sizes count elements; the number of bytes follows from the format.
 """
 
 from dataclasses import dataclass

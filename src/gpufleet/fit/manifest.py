@@ -1,11 +1,11 @@
 """The manifests that run a model as the answer says: vLLM on nodes with that card, on one or on several.
 
-On one node it is a Deployment, on several a LeaderWorkerSet whose pods start and end together: one is asked,
-the others only compute. Beside it a claim that keeps the weights over restarts, and the service by which it
-is called. They say what people forget: shared memory for tensor parallel, a start-up probe that waits for the
-weights, memory to load them through, the toleration and the label of the nodes, and no rollout that needs
-GPUs twice. What the answer cannot know (a storage class, a priority, the token of the hub) is left to the
-cluster; ``TO_FILL_IN`` names it.
+On one node it is a Deployment, on several a LeaderWorkerSet with pods that start and end together: one is
+asked, the others only compute. Beside it a claim that keeps the weights over restarts, and the service by
+which it is called. They say what people forget: shared memory for tensor parallel, a start-up probe that
+waits for the weights, memory to load them through, the toleration and the label of the nodes, and no rollout
+that needs GPUs twice. What the answer cannot know (a storage class, a priority, the token of the hub) is left
+to the cluster; ``TO_FILL_IN`` names it.
 """
 
 import math

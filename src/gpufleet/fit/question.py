@@ -8,7 +8,7 @@ from gpufleet.fit.facts import ModelFacts, Origin
 from gpufleet.fit.formats import WeightFormat
 
 CONTEXT = 8192
-"""Tokens, where nobody says how many and the model can have as many."""
+"""Tokens, where the question does not say how many and the model can have as many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What publishers call the same thing, and parts of a configuration that nobody here can count.
+"""What publishers call one and the same thing, and parts of a configuration that cannot be counted here.
 
 A file is decoded to plain values first: fields get the name that most publishers use, a list that says the
 same number for every layer becomes that number, and a field that speaks of a structure which is not known
@@ -56,7 +56,7 @@ OF_EVERY_LAYER = (
     "num_key_value_heads",
 )
 REFUSED = ("chatglm", "dbrx", "deepseek_v4", "qwen", "rwkv", "t5", "whisper")
-"""Types whose fields mean something else than those of others with the same name."""
+"""Types with fields that mean something else than fields of that name in other types."""
 
 STRUCTURE = re.compile(
     r"expert|mamba|ssm|rwkv|lru_|recurrent|linear_attn|attn_type|attn_layer|layer_pattern|block_type|block_configs"
@@ -71,7 +71,7 @@ HARMLESS = re.compile(
 
 
 def read_config(data: bytes, where: str) -> ModelConfig:
-    """A configuration as somebody published it; raises InputError for what is none, or cannot be counted."""
+    """A configuration as it was published; raises InputError for what is none, or cannot be counted."""
     try:
         raw = msgspec.json.decode(data)
         if not isinstance(raw, dict):
@@ -82,7 +82,7 @@ def read_config(data: bytes, where: str) -> ModelConfig:
 
 
 def known(raw: dict[str, Any], where: str) -> dict[str, Any]:
-    """The same in the names that ``config`` has."""
+    """A configuration's fields under the names that ``config`` has."""
     if isinstance(raw.get("thinker_config"), dict):
         # A model that also speaks: servers of text run the part that thinks.
         raw = raw["thinker_config"]

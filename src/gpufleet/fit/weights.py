@@ -53,10 +53,10 @@ def loaded_bytes(facts: ModelFacts, form: WeightFormat, files_bytes: int) -> flo
 
 @functools.cache
 def read_bytes(facts: ModelFacts, form: WeightFormat) -> float:
-    """Bytes that one step of decoding reads: every weight but those of experts that nobody chose.
+    """Bytes that one step of decoding reads: every weight but those of experts that were not chosen.
 
-    Of a mixture, a batch reads at least the experts of one token; how many more is up to the tokens, so
-    an upper bound of speed may count no more than that.
+    Of a mixture, a batch reads at least the experts of one token; how many more is up to the tokens, so an
+    upper bound of speed may count no more than that.
     """
     return sum(group.active * bits_of(group, form, tied=facts.tied) / 8 for group in matrices(facts))
 

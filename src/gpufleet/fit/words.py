@@ -1,4 +1,4 @@
-"""What somebody asked in words, and the question that it makes of a model. Pure; ``ask`` reads files too.
+"""What a user asks in words, and the question that it makes of a model. Pure; ``ask`` reads files too.
 
 So lint, which reads the words of a manifest's command line, asks with the same defaults as a terminal.
 """
@@ -17,7 +17,7 @@ from gpufleet.fit.question import CONTEXT, Model, Serving
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What somebody typed; empty and zero for what was left open."""
+    """What a user typed; empty and zero for what was left open."""
 
     model: str
     gpus: Sequence[str] = ()
@@ -70,7 +70,7 @@ def serving_of(words: Words, model: Model) -> Serving:
         engine=engine,
         utilisation=words.utilisation or engine.utilisation,
         tensor_parallel=words.tensor_parallel,
-        # Whoever says how wide without saying how deep means one stage, as vLLM does.
+        # A width without a depth means one stage, as in vLLM.
         stages=words.stages or (1 if words.tensor_parallel else 0),
         sequences_max=words.sequences_max,
         batched_tokens=words.batched_tokens,

@@ -9,8 +9,8 @@ from gpufleet.model.labels import LabelSelector
 class DisruptionBudget(msgspec.Struct, frozen=True):
     """The pods of a namespace that a selector selects, of which ``allowed`` more may be evicted.
 
-    ``disrupted`` are those among them whose eviction the number has taken into account already though they
-    have not ended. ``selector`` None selects no pod.
+    ``disrupted`` are the evicted pods that the number counts already though they have not ended. ``selector``
+    None selects no pod.
     """
 
     name: str

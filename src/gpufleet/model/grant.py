@@ -62,8 +62,8 @@ class ContainerGrant(msgspec.Struct, frozen=True):
 class Grant(msgspec.Struct, frozen=True):
     """All devices of a pod, and the epoch of the leader that granted them.
 
-    A grant without containers places a pod that needs no device, or one on a node whose devices
-    have no known ids. ``terms`` are what the pod was bound with; grants of the first version have none.
+    A grant without containers places a pod that needs no device, or one on a node with devices
+    of unknown ids. ``terms`` are what the pod was bound with; grants of the first version have none.
     """
 
     epoch: int

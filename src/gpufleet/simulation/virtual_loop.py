@@ -1,10 +1,10 @@
-"""An asyncio event loop whose time is virtual: when nothing is ready, it is at once the next timer's time.
+"""An asyncio event loop with virtual time: when nothing is ready, it is at once the next timer's time.
 
-No selector, no socket, no thread: whatever happens follows from the code and the seed, in the same
-order on every machine. Callbacks run in the order they were asked for; timers that are due at the same
-instant run in the order they were set or, with a seed, in an order that the seed chose: code that
-relies on it is found out. Tasks and futures hash by number instead of by address, because asyncio keeps
-them in sets and walks over those.
+No selector, no socket, no thread: whatever happens follows from the code and the seed, in the same order on
+every machine. Callbacks run in the order they were asked for; timers that are due at the same instant run in
+the order they were set or, with a seed, in an order that the seed chose: code that relies on it is found out.
+Tasks and futures hash by number instead of by address, because asyncio keeps them in sets and walks over
+those.
 
 Nothing ready and no timer is a deadlock, told with the place where each task waits.
 """

@@ -98,7 +98,7 @@ class _Portions(io.BufferedReader):
     """
 
     def read(self, size: int | None = -1) -> bytes:
-        """So many bytes. Raises tarfile.ReadError for more than anything there has."""
+        """Read ``size`` bytes. Raises tarfile.ReadError for more than any header of an archive has."""
         if size is None or not 0 <= size <= PORTION_BYTES_MAX:
             raise tarfile.ReadError("a header of the archive is larger than any")
         return super().read(size)

@@ -1,4 +1,4 @@
-"""From the words of a command line to an answer: which model, which cards, and what nobody said."""
+"""From the words of a command line to an answer: which model, which cards, and what the words leave open."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from gpufleet.fit.words import Words, catalogue_model, serving_of
 from gpufleet.model.errors import InputError
 
 TRAINING_CONTEXT = 4096
-"""Tokens of a sequence in training, where nobody says how many."""
+"""Tokens of a sequence in training, where the command does not say how many."""
 
 
 def ask(words: Words) -> Answer:

@@ -90,7 +90,7 @@ class _HeadReader:
         self._left = HEAD_BYTES_MAX
 
     def read(self, size: int) -> bytes:
-        """So many bytes, less at the end. Raises OverflowError beyond the limit."""
+        """Read ``size`` bytes, less at the end of the file. Raises OverflowError beyond the limit."""
         self._left -= size
         if self._left < 0:
             raise OverflowError
@@ -229,7 +229,7 @@ LIKE_LLAMA |= {*MODEL_TYPES, "olmo2", "cohere2", "smollm3", "glm4"}
 
 
 def config_of(head: Head, where: str) -> ModelConfig:
-    """The same fields that a configuration would have, from the metadata of a file."""
+    """The fields of a model's configuration, from the metadata of a GGUF file."""
     kind = head.metadata.get("general.architecture")
     if not isinstance(kind, str) or kind not in LIKE_LLAMA:
         raise InputError(

@@ -25,7 +25,7 @@ NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def model_of_hub(name: str) -> Model:
-    """The model of a repository; raises InputError if it has none, WorldError if nobody answers."""
+    """The model of a repository; raises InputError if it has none, WorldError if the hub does not answer."""
     if not NAME.fullmatch(name) or len(name) > 200:
         raise InputError("no name of a repository", field="MODEL", value=name, expected="OWNER/NAME")
     address = f"{os.environ.get('HF_ENDPOINT', HUB).rstrip('/')}/{name}/resolve/main/{CONFIG}"

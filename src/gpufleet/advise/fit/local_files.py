@@ -40,7 +40,9 @@ class Index(msgspec.Struct, frozen=True):
 
 
 def looks_local(text: str) -> bool:
-    """Whether somebody means a file: by its ending, or because it is there and looks like a path."""
+    """Whether a text means a file: by its ending, or because the file is there and the text looks like a
+    path.
+    """
     if len(text) > PATH_CHARACTERS_MAX:
         return False
     path = Path(text)

@@ -1,7 +1,7 @@
 """Findings that were there when lint was taken up: only new ones count from then on.
 
-A finding is known again by rule, file, object and path, so it may move in its file. Where several are
-equal in these, as many as there were are known.
+A finding is known again by rule, file, object and path, so it may move in its file. Where several are equal
+in these, as many of them are known as there were.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from gpufleet.model.visible import json_text
 
 Schema = Literal["gpufleet.io/lint-baseline/v1"]
 BASELINE_MAX_BYTES = 64 * 2**20
-"""A finding has some 200 bytes: as many as nobody works off."""
+"""A finding has some 200 bytes: this is room for some 300,000, more than a project can work off."""
 Fingerprint = tuple[str, str, str, str]
 
 

@@ -54,7 +54,7 @@ class Inputs:
             problem = f"not UTF-8: byte {data[found.start]:#04x}"
             self.problems.append(Problem(name, good.position(len(good.text)), problem))
             return
-        # Kept out of the text, so that offsets are the parser's; who writes the file puts it back.
+        # Kept out of the text, so that offsets are the parser's; writing the file puts it back.
         self.sources.append(SourceText(name, text.removeprefix(BYTE_ORDER_MARK)))
 
 

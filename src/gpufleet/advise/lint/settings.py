@@ -19,7 +19,7 @@ NAME = ".gpufleet-lint.yaml"
 
 
 class RuleSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a project says of one rule. Who leaves a rule out says why."""
+    """What a project says of one rule. A rule is ignored with a reason only."""
 
     severity: Literal["ignore", "info", "warning", "error"]
     reason: str = ""

@@ -20,7 +20,7 @@ PODS_MAX = 110
 
 
 def known_fleet(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """A node list whose GPUs have the catalogue's names and memory where the list says none."""
+    """A node list with the catalogue's names of GPUs, and its memory where the list says none."""
     return tuple(
         msgspec.structs.replace(node, devices=tuple(_known(device) for device in node.devices))
         for node in nodes
@@ -30,7 +30,7 @@ def known_fleet(nodes: Sequence[Node]) -> tuple[Node, ...]:
 def named_fleet(samples: Iterable[Sample], step_s: int) -> tuple[Node, ...]:
     """The nodes of the samples, each with as many GPUs as its pods held at one instant.
 
-    It has the CPU and memory that they asked for at one instant, because nobody said that there is more.
+    It has the CPU and memory that they asked for at one instant, because nothing says that there is more.
     """
     held: dict[str, dict[int, dict[str, Sample]]] = {}
     for sample in samples:
@@ -48,8 +48,8 @@ def named_fleet(samples: Iterable[Sample], step_s: int) -> tuple[Node, ...]:
 def fleet_of(cards: Iterable[Card], hosts: Mapping[str, Host]) -> tuple[Node, ...]:
     """The nodes of cards that were measured, each GPU at its index, so that a configuration may name it.
 
-    A node of which nobody said what CPU and memory it has has none, and takes what asks for none. An index of
-    which nothing was measured serves nobody.
+    A node with unknown CPU and memory has none, and takes pods that ask for none. An index of which nothing
+    was measured takes no pod.
     """
     by_host: dict[str, dict[int, Card]] = {}
     for card in cards:
@@ -76,7 +76,9 @@ def _devices(host: str, cards: dict[int, Card]) -> tuple[Device, ...]:
 
 
 def card_mib(nodes: Sequence[Node], model: str) -> int:
-    """That of the smallest GPU of a model; raises InputError if the fleet has none or nobody knows it."""
+    """The memory of the smallest GPU of a model; raises InputError if the fleet has no such GPU or one's
+    memory is not known.
+    """
     found = [device.memory_mib for node in nodes for device in node.devices if device.model == model]
     if not found:
         raise InputError("no GPU of this model in the fleet", field="gpu_model", value=model)

@@ -2,7 +2,7 @@
 
 Nodes that are shared alike form one pool of the configuration. NVIDIA's device plugin shares all GPUs of a
 node alike, so its file is written only for pools where that is so. Shared GPUs are renamed
-(``nvidia.com/gpu.shared``), so that whoever asks for ``nvidia.com/gpu`` still gets a whole one.
+(``nvidia.com/gpu.shared``), so that a pod that asks for ``nvidia.com/gpu`` still gets a whole one.
 """
 
 from collections import Counter

@@ -82,6 +82,6 @@ class Room:
 
 def _pod(ask: Ask, turn: int) -> Pod:
     host = Resources(ask.cpu_milli, ask.host_memory_mib * MEBIBYTE, 1)
-    # GPU nodes are tainted to keep others out; whoever uses a GPU today is let in.
+    # GPU nodes are tainted to keep others out; a pod that uses a GPU today is let in.
     shape = Shape(host, ask.gpu, tolerations=(Toleration(operator=EXISTS),))
     return Pod(uid=PodUid(ask.uid), shape=shape, name=ask.uid, created_at_us=turn)

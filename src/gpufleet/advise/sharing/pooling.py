@@ -3,8 +3,8 @@
 A pool is the GPUs of one model in one mode. All pods of a pool get equal parts of a GPU, but for fractions
 and MIG, where each has its own. Then, until nothing changes:
 
-- a pool whose neighbours want too much too often gets fewer holders a GPU; at two, its busiest workload goes
-  back to whole GPUs, and so does one whose MIG instance is too small too often;
+- a pool with neighbours that want too much too often gets fewer holders a GPU; at two, its busiest workload
+  goes back to whole GPUs, and so does one with a MIG instance that is too small too often;
 - a workload that finds no room as it is shared goes back to whole GPUs;
 - a pool that takes no fewer GPUs than whole ones is whole again, and on cut cards also each workload that is
   there for nothing: the simple answer.
@@ -34,10 +34,10 @@ Key = tuple[Mode, str]
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """GPUs offered in one way, who is on each, and how often those want more than there is.
+    """GPUs offered in one way, the pods on each, and how often those want more than there is.
 
     ``holders`` is how many may be on one GPU (fractions: as many as fit), ``risk`` that of the worst one.
-    ``instances`` has the MIG profiles that each GPU is cut into, one for each who is on it.
+    ``instances`` has the MIG profiles that each GPU is cut into, one for each pod on it.
     """
 
     mode: Mode
@@ -52,7 +52,7 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to do. ``today_gpus`` are those that whole GPUs for everybody take on the same fleet, by model.
+    """What to do. ``today_gpus`` are those that whole GPUs for all pods take on that fleet, by model.
 
     ``unplaced`` are pods without a place as advised, ``unplaced_today`` those without one as it is.
     """
@@ -66,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """The GPUs that anybody has as advised."""
+        """How many GPUs have a holder as advised."""
         return sum(len(pool.on_device) for pool in self.pools)
 
 
@@ -281,7 +281,7 @@ def _relieved(
 
 
 def _needless_or_too_small(members: Sequence[Choice], risk_max: Fraction) -> tuple[Choice, str] | None:
-    """A workload whose instance is too small too often, else one that frees nothing by being on cut cards."""
+    """A workload with an instance that is too small too often, else one that frees nothing on cut cards."""
     worst = max(members, key=_risk_on_instance)
     if _risk_on_instance(worst) > risk_max:
         part = percent(_risk_on_instance(worst))

@@ -81,10 +81,10 @@ def title_of(sample: Sample) -> str:
 
 
 def told_apart(samples: Sequence[Sample]) -> list[Sample]:
-    """The same samples, with pods of a workload that ask for unlike GPUs in workloads of their own.
+    """The samples, with pods of a workload that ask for unlike GPUs in workloads of their own.
 
-    For what was measured and not written by somebody: a Deployment that ran on two models, or was changed
-    from one GPU to two meanwhile, is no mistake.
+    For measured samples, not for lists that a person wrote: a Deployment that ran on two models, or was
+    changed from one GPU to two meanwhile, is no mistake.
     """
     kinds: dict[str, set[tuple[str, int]]] = {}
     for sample in samples:

@@ -1,4 +1,4 @@
-"""Pods that gpufleet's scheduler is to place, while none runs: its Lease is missing, or nobody renews it."""
+"""Pods that gpufleet's scheduler is to place, while none runs: its Lease is missing, or is not renewed."""
 
 from collections.abc import Iterator
 

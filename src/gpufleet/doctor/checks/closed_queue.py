@@ -14,7 +14,7 @@ from gpufleet.doctor.views.queues import (
 from gpufleet.lint.objects.manifest import Manifest
 
 _INTENDED = frozenset({"Held", "Draining", "Stopped"})
-"""What somebody ordered; that is wrong only where work waits for the end of it."""
+"""Reasons that an administrator ordered; such a queue is wrong only where work waits in it."""
 
 _STOPS = frozenset({"Hold", "HoldAndDrain"})
 
@@ -47,7 +47,7 @@ def _queues_of(known: Queues, one: Waiting) -> list[Manifest]:
 
 
 def _closed(queue: Manifest) -> tuple[str, bool]:
-    """Why nothing starts in it, and whether somebody wants that."""
+    """Why nothing starts in a queue, and whether its administrator wants that."""
     stop = queue.root.at("spec", "stopPolicy").text
     if stop in _STOPS:
         return f"stopPolicy: {stop}", True

@@ -1,4 +1,4 @@
-"""GPU nodes that somebody closed to new pods while GPU pods wait that can go nowhere else."""
+"""GPU nodes that were closed to new pods while GPU pods wait that can go nowhere else."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from gpufleet.doctor.views.waiting import kept_to
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
-    """All cordoned nodes together, if somebody waits for them alone."""
+    """All cordoned nodes together, if a GPU pod waits for them alone."""
     cordoned = [one for one in facts.gpu_nodes if one.is_cordoned]
     stuck = kept_to(facts, cordoned) if cordoned else frozenset()
     if not stuck:

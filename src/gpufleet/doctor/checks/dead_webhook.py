@@ -1,4 +1,4 @@
-"""Admission webhooks that nobody answers, and that refuse pods while that is so."""
+"""Admission webhooks without a server that answers, and that refuse pods while that is so."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _CREATES = frozenset({"*", "CREATE"})
 
 @dataclass(frozen=True)
 class Webhook:
-    """A webhook without whose answer pods are refused."""
+    """A webhook that must answer before a pod is accepted."""
 
     configuration: Manifest
     field: Field

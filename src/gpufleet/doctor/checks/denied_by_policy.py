@@ -8,7 +8,7 @@ from gpufleet.doctor.views.refusals import Ground, refusals
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Each workload whose pods are denied."""
+    """Each workload with pods that are denied."""
     for one in refusals(facts, Ground.POLICY, Ground.WEBHOOK):
         name = one.words["name"]
         if one.ground is Ground.POLICY:

@@ -1,4 +1,4 @@
-"""Nodes whose MIG layout could not be made, or was asked for where nobody makes it."""
+"""Nodes with a MIG layout that could not be made, or was asked for where no MIG manager runs."""
 
 from collections.abc import Iterator
 

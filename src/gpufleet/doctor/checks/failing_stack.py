@@ -1,4 +1,4 @@
-"""Parts of the GPU stack whose pods crash, cannot pull their image, or do not get ready.
+"""Parts of the GPU stack with pods that crash, cannot pull their image, or do not get ready.
 
 One check for drivers and toolkits, one for device plugins, one for feature discovery and MIG managers.
 """
@@ -31,7 +31,7 @@ _OPERATORS = ("ClusterPolicy", "NVIDIADriver")
 
 
 def failures_of(facts: Facts, part: Part, others: frozenset[Part] = frozenset()) -> Iterator[Failure | Good]:
-    """Each DaemonSet of a part of the stack whose pods do not get up; ``others`` are left out."""
+    """Each DaemonSet of a part of the stack with pods that do not get up; ``others`` are left out."""
     stack = stack_of(facts)
     daemons = [one for one in stack.having(part) if not others & one.parts]
     failed = False

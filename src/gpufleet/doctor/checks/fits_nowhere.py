@@ -1,6 +1,6 @@
 """GPU pods that wait and would not fit on any node even if all were empty.
 
-A pod that waits for room is no failure: somebody else has the GPUs.
+A pod that waits for room is no failure: other pods have the GPUs.
 """
 
 from collections.abc import Iterator, Sequence

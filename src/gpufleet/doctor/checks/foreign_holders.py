@@ -37,7 +37,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 
 def _held(node: NodeView) -> dict[str, list[str]]:
-    """Who holds which devices of a node without a grant."""
+    """The holders of a node's devices without a grant, each with its devices."""
     found: dict[str, list[str]] = {}
     root = None if node.devices is None else node.devices.root
     for one in () if root is None else root.at("spec", "holders").items():

@@ -1,4 +1,4 @@
-"""Distributed work of which a part holds GPUs and waits for the rest, which nobody places with it."""
+"""Distributed work that was placed in part: it holds GPUs and waits for the rest, because it is no gang."""
 
 import re
 from collections.abc import Iterator

@@ -54,7 +54,7 @@ def _failure(title: str, why: str, group: list[tuple[PodView, ContainerState]]) 
         mend = Mend(does, f"kubectl describe pod {named}")
     seen = (
         f"{pod.title}: container {one.name} {one.waits_for}, {one.restarts} restarts"
-        # What a program wrote as it ended may be anything, and is not for everybody.
+        # What a program wrote as it ended may be anything, also what not every reader may see.
         + (f": {one.message}" if one.message and not is_crash else "")
         for pod, one in group
     )

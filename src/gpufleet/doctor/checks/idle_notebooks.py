@@ -7,7 +7,7 @@ from gpufleet.doctor.facts import Facts
 
 
 def judge(facts: Facts) -> Iterator[Unjudged]:
-    """How many there are, and who can tell."""
+    """How many notebooks with GPUs there are, and which command can tell whether they idle."""
     found = [one for one in facts.gpu_workloads if one.manifest.kind == "Notebook"]
     if found:
         yield Unjudged(

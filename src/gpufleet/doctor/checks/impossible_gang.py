@@ -19,7 +19,7 @@ from gpufleet.lint.rules.gang_too_large import RULE
 
 _ASKED = ("Node", "FleetQueue", "ClusterQueue", "LocalQueue", "Cohort")
 _NODES_COME_S = 900.0
-"""So long a cluster that grows is given to bring nodes."""
+"""How long a cluster that grows has to bring nodes."""
 
 
 def judge(facts: Facts) -> Iterator[Failure]:

@@ -1,4 +1,4 @@
-"""GPU nodes whose kubelet is newer than the API server, or has fallen behind it."""
+"""GPU nodes with a kubelet that is newer than the API server, or has fallen behind it."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from gpufleet.doctor.objects.nodes import NodeView
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.")
 _BEHIND_FINE = 1
 _BEHIND_MAX = 3
-"""So many minors a kubelet may be behind (https://kubernetes.io/releases/version-skew-policy/)."""
+"""How many minor versions a kubelet may be behind (https://kubernetes.io/releases/version-skew-policy/)."""
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:

@@ -20,7 +20,7 @@ from gpufleet.lint.source.fields import Field
 
 Chosen = Callable[[Workload], bool]
 _MAY_BE_SECRET = frozenset({"env", "args", "command", "annotations"})
-"""Fields whose values are never shown: tokens stand in all of these in practice."""
+"""Fields with values that are never shown: tokens stand in all of these in practice."""
 
 
 def _every(_: Facts) -> Chosen:

@@ -1,4 +1,4 @@
-"""Flavors of Kueue whose labels no node has: their quota is given out, and what is let in fits nowhere."""
+"""Flavors of Kueue with labels that no node has: their quota is given out, and work in it fits nowhere."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def _used(facts: Facts) -> dict[str, list[str]]:
 
 
 def _sent(facts: Facts, labels: dict[str, str]) -> frozenset[str]:
-    """Who waits with the labels of the flavor, which Kueue writes into the pods' selection."""
+    """The work that waits with the labels of the flavor, which Kueue writes into the pods' selection."""
     found: set[str] = set()
     for one in facts.waiting:
         selector = {name: each.text for name, each in one.root.at("spec", "nodeSelector").entries()}

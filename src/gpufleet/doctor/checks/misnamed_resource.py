@@ -1,4 +1,4 @@
-"""Pods that wait for a GPU resource whose name no node knows: nvidia.com/gpus, nvidia.com/GPU."""
+"""Pods that wait for a GPU resource with a name that no node knows: nvidia.com/gpus, nvidia.com/GPU."""
 
 import re
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ _INSTALL = (
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """All of them together, if nobody has ever told of one that it is ready."""
+    """All ScaledObjects without a condition Ready together, if no pod of KEDA runs."""
     if pods_of(facts, Program.KEDA):
         return
     objects = [

@@ -21,7 +21,7 @@ spec:
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
-    """The namespaces that were left out; where nobody has a policy, that may be meant so."""
+    """The namespaces that were left out; where no namespace has a policy, that may be meant so."""
     used = {one.manifest.namespace for one in facts.gpu_workloads}
     guarded = {one.namespace for one in facts.of_kind("NetworkPolicy")}
     without = sorted(used - guarded)

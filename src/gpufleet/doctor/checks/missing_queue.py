@@ -1,4 +1,4 @@
-"""Work that waits in a queue that is not there, or in a LocalQueue whose ClusterQueue is not."""
+"""Work that waits in a queue that is not there, or in a LocalQueue without its ClusterQueue."""
 
 from collections.abc import Iterator
 
@@ -49,7 +49,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 
 def _missing(queues: Queues, one: Waiting) -> str:
-    """The title of the object that lacks; empty if none does, or nobody reads the name."""
+    """The title of the object that lacks; empty if none does, or no controller reads the name."""
     if one.is_ours:
         known = one.name == DEFAULT_QUEUE or queues.fleet_queue(one) is not None
         return "" if known else f"FleetQueue {one.name}"

@@ -1,4 +1,4 @@
-"""Nodes whose GPUs are given out by id, or watched by an agent, and that have no report of them now."""
+"""Nodes with GPUs that are given out by id, or watched by an agent, and without a report of them now."""
 
 from collections.abc import Iterator
 

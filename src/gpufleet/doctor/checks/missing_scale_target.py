@@ -1,4 +1,4 @@
-"""Autoscalers whose target is not there."""
+"""Autoscalers of a target that is not there."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Nodes whose plugin is to read a configuration that is not there: no such ConfigMap, or no such key."""
+"""Nodes with a plugin that is to read a missing configuration: no such ConfigMap, or no such key."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Nodes whose agent has not reported since they were booted: what it said is of an earlier life."""
+"""Nodes without a report of their agent since they were booted: the last one is from before."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""GPU workloads whose image needs a newer driver, or other GPUs, than nodes have that may take them.
+"""GPU workloads with an image that needs a newer driver, or other GPUs, than nodes have that may take them.
 
 One check is for images that no such node runs, one for images that some of them run.
 """
@@ -32,7 +32,7 @@ class Refusal:
 
 
 def refusals_of(facts: Facts) -> Iterator[Refusal]:
-    """Each container of a workload whose image a node surely does not run."""
+    """Each container of a workload with an image that a node surely does not run."""
     # Workloads that may go to the same nodes are given the same tuple of them.
     known: dict[int, dict[NodeFacts, list[str]]] = {}
     for work in facts.gpu_workloads:
@@ -61,12 +61,12 @@ def _refused(image: ImageFacts, node: NodeFacts) -> cuda.Check | None:
 
 
 def nowhere(facts: Facts) -> Iterator[Failure]:
-    """Each container whose image no node runs that may take it."""
+    """Each container with an image that no node runs that may take it."""
     yield from (_failure(one) for one in refusals_of(facts) if not one.others)
 
 
 def somewhere(facts: Facts) -> Iterator[Failure]:
-    """Each container whose image some of these nodes run, and others do not."""
+    """Each container with an image that some of these nodes run, and others do not."""
     yield from (_failure(one) for one in refusals_of(facts) if one.others)
 
 

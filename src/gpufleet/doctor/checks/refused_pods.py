@@ -9,7 +9,7 @@ from gpufleet.doctor.views.refusals import Ground, refusals
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Each workload whose pods are refused."""
+    """Each workload with pods that are refused."""
     for one in refusals(facts, Ground.OTHER):
         yield Failure(
             f"{one.workload.title}: its pods cannot be made",

@@ -1,6 +1,6 @@
 """GPU nodes that are called Ready while their kubelet has said nothing for minutes.
 
-Whoever ought to call them not ready, the node controller, does not work either.
+The node controller, which ought to call them not ready, does not work either.
 """
 
 from collections.abc import Iterator

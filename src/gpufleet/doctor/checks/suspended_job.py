@@ -1,4 +1,4 @@
-"""Jobs that are suspended for a queue, where nobody is at work who would let them go on."""
+"""Jobs that are suspended for a queue, where no controller runs that would let them go on."""
 
 from collections.abc import Iterator
 

@@ -8,7 +8,7 @@ from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.objects.status import age_s
 
 RECENT_S = 3600.0
-"""What failed longer ago may have been mended since; nobody deletes such pods."""
+"""What failed longer ago may have been mended since; such pods stay until they are deleted."""
 
 
 def judge(facts: Facts) -> Iterator[Failure]:

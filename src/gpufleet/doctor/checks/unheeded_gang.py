@@ -18,7 +18,7 @@ _PLAIN = "default-scheduler"
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Workloads by the word that nobody heeds."""
+    """Workloads by the key that asks for a gang and that their scheduler does not read."""
     found: dict[str, list[Workload]] = {}
     for workload in facts.gpu_workloads:
         for pod in workload.pods[:1]:

@@ -1,4 +1,4 @@
-"""Karpenter's NodeClaims whose nodes came and never became what was ordered."""
+"""Karpenter's NodeClaims with nodes that came and never became what was ordered."""
 
 from collections.abc import Iterator
 

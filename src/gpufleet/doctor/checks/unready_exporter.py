@@ -1,4 +1,4 @@
-"""Exporters of GPUs whose pods run on a node and are not ready, so that its GPUs are not seen."""
+"""Exporters of GPUs with pods that run on a node and are not ready, so that its GPUs are not seen."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""GPU nodes whose kubelet does not say that it is well, and those that were cordoned and left."""
+"""GPU nodes with a kubelet that does not say that it is well, and those that were cordoned and left."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,6 @@
-"""Monitors of GPU exporters that bring no metrics: they match nothing, name no port, or nobody reads them."""
+"""Monitors of GPU exporters that bring no metrics: they match nothing, name no port, or no Prometheus reads
+them.
+"""
 
 from collections.abc import Iterator
 

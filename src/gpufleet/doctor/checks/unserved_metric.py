@@ -1,4 +1,4 @@
-"""Autoscalers of GPU work that get no metric: nobody serves it, or not under this name."""
+"""Autoscalers of GPU work that get no metric: no server has it, or not under this name."""
 
 from collections.abc import Iterator
 
@@ -55,7 +55,7 @@ def _unserved(facts: Facts, scaler: Scaler) -> Failure | None:
 
 
 def _runs(scaler: Scaler) -> bool:
-    """Whether any of its pods is well; until then nobody tells metrics of them."""
+    """Whether any of its pods is well; until then there are no metrics of them."""
     return scaler.workload is not None and any(one.is_ready for one in scaler.workload.pods)
 
 

@@ -10,7 +10,7 @@ _OF_THE_SYSTEM = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
-    """The namespaces that were left out; where nobody enforces anything, that may be meant so."""
+    """The namespaces that were left out; where no namespace enforces a level, that may be meant so."""
     used = {one.manifest.namespace for one in facts.gpu_workloads} - _OF_THE_SYSTEM
     levels = {one.name: one.labels.get(_LABEL, "") for one in facts.of_kind("Namespace")}
     without = sorted(name for name in used if not levels.get(name))

@@ -1,6 +1,6 @@
 """Asks an API server for what advice reads: lists each kind that is served, and changes nothing.
 
-What may not be listed is no end: it is kept with its reason, and whoever needs it says that it cannot
+What may not be listed is no end: it is kept with its reason, and a check that needs it says that it cannot
 judge.
 """
 
@@ -56,12 +56,12 @@ class Gathered:
 
     @property
     def cluster(self) -> Cluster:
-        """The same as rules read it."""
+        """The cluster in the form that rules of ``lint`` read."""
         return Cluster(tuple(self.objects), frozenset(self.listed))
 
 
 def silent(_what: str) -> None:
-    """Tells nobody how far it is."""
+    """Shows no progress."""
 
 
 def gathered(

@@ -1,6 +1,6 @@
 """Which ConfigMaps say how GPUs are given out: those that parts of the GPU stack name.
 
-ConfigMaps are not listed as a whole, because people keep in them what is nobody's business.
+ConfigMaps are not listed as a whole, because people keep private things in them.
 """
 
 from collections.abc import Iterable, Iterator

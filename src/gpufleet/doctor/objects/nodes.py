@@ -20,7 +20,7 @@ _PROMISES = re.compile(
 )
 """Labels that say that a node has GPUs: of feature discovery, of clouds, and of the PCI bus.
 
-A VGA controller of AMD (class 0300) is as a rule the graphics of the processor, on which nobody computes.
+A VGA controller of AMD (class 0300) is as a rule the graphics of the processor, on which no pod computes.
 """
 
 _MAKERS = (
@@ -53,7 +53,7 @@ class NodeView:
 
     @cached_property
     def seen(self) -> ClusterNode:
-        """The same as rules of ``lint`` read it."""
+        """The node in the form that rules of ``lint`` read."""
         return ClusterNode(self.manifest)
 
     @property
@@ -79,7 +79,7 @@ class NodeView:
 
     @property
     def is_cordoned(self) -> bool:
-        """Whether somebody keeps new pods away."""
+        """Whether the node is closed to new pods."""
         return self.manifest.root.at("spec", "unschedulable").is_true
 
     @property

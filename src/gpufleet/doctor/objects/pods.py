@@ -48,7 +48,7 @@ class PodView:
 
     @cached_property
     def template(self) -> PodTemplate:
-        """The same as rules of ``lint`` read it."""
+        """The pod's template in the form that rules of ``lint`` read."""
         return self.manifest.templates[0]
 
     @property
@@ -93,7 +93,7 @@ class PodView:
 
     @property
     def scheduler(self) -> str:
-        """Who is to find a node for it."""
+        """The scheduler that is to find a node for it."""
         return self.root.at("spec", "schedulerName").text or "default-scheduler"
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What people run in a cluster: each object that makes pods and was made by nobody else, with its pods.
+"""What people run in a cluster: each object that makes pods and has no owner itself, with its pods.
 
 A Deployment is one workload, and neither its ReplicaSets nor its pods are others.
 """
@@ -69,7 +69,7 @@ def workloads_of(objects: Iterable[Manifest], pods: Iterable[PodView]) -> tuple[
 
 def _root(manifest: Manifest, by_key: dict[tuple[str, str, str], Manifest]) -> Manifest:
     """The outermost object that made this one, as far as it is among those that were listed."""
-    for _ in range(10):  # nobody owns deeper, and a circle ends here too
+    for _ in range(10):  # chains of owners are shorter, and a circle ends here too
         above = next((by_key[key] for key in _makers(manifest) if key in by_key), None)
         if above is None:
             return manifest

@@ -1,4 +1,4 @@
-"""Leases as checks read them: who is alive, judged by the cluster's own clock.
+"""Leases as checks read them: which holders are alive, judged by the cluster's own clock.
 
 The machine that asks may have a wrong clock, and so may a node. What was renewed last is taken for now, if
 another Lease was renewed in the same minute: a clock that is ahead of all others is alone.
@@ -45,7 +45,7 @@ class Leases:
 
 
 def holder_of(lease: Manifest) -> str:
-    """Who holds it; empty if nobody does."""
+    """The holder of a Lease; empty if it has none."""
     return lease.root.at("spec", "holderIdentity").text or ""
 
 

@@ -1,4 +1,4 @@
-"""Who watches: Prometheus servers, what they are told to scrape, and which of that is about GPUs."""
+"""Monitoring: Prometheus servers, what they are told to scrape, and which of that is about GPUs."""
 
 import re
 from dataclasses import dataclass

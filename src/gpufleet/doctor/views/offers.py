@@ -27,7 +27,7 @@ def by_claims(facts: Facts) -> frozenset[str]:
 
 
 def nodes_with_slices(facts: Facts) -> frozenset[str]:
-    """The names of nodes whose GPUs a DRA driver publishes in ResourceSlices: no kubelet counts these."""
+    """The names of nodes with GPUs that a DRA driver publishes in ResourceSlices: no kubelet counts these."""
     specs = (one.root.at("spec") for one in facts.of_kind("ResourceSlice"))
     return frozenset(
         one.at("nodeName").text or ""

@@ -1,4 +1,6 @@
-"""In which queue GPU work waits, by words on its pods, its object or its namespace, and who reads them."""
+"""In which queue GPU work waits, by words on its pods, its object or its namespace, and which scheduler reads
+them.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,7 +47,7 @@ class Waiting:
 
     @property
     def affects(self) -> frozenset[str]:
-        """Who suffers."""
+        """The titles of the objects that suffer."""
         return self.workload.affects
 
 

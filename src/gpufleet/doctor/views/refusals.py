@@ -1,4 +1,4 @@
-"""Pods that were never made: who was to make them, and what the API server said to that.
+"""Pods that were never made: which controller was to make them, and what the API server said to that.
 
 Such pods are nowhere to be seen; what is left are a condition of the ReplicaSet and events, which the server
 keeps for an hour. What was refused once and made later is no refusal any more.
@@ -57,7 +57,7 @@ class Refusal:
 
     @property
     def affects(self) -> frozenset[str]:
-        """Who suffers."""
+        """The titles of the objects that suffer."""
         return self.workload.affects | {self.maker.title}
 
 

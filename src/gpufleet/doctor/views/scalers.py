@@ -56,7 +56,7 @@ class Scaler:
 
     @property
     def affects(self) -> frozenset[str]:
-        """Who suffers: itself; what it scales goes on as it is."""
+        """The title of the object that suffers: the autoscaler alone; what it scales goes on as it is."""
         return frozenset({self.title})
 
 

@@ -1,4 +1,4 @@
-"""Services as checks read them: which pods they select, and whether anybody answers."""
+"""Services as checks read them: which pods they select, and whether a pod answers."""
 
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView
@@ -18,7 +18,7 @@ def pods_behind(facts: Facts, service: Manifest) -> tuple[PodView, ...]:
 
 
 def silence(facts: Facts, namespace: str, name: str) -> str:
-    """Why nobody answers for a Service; empty if somebody does, or that cannot be known."""
+    """Why no pod answers for a Service; empty if one does, or that cannot be known."""
     service = facts.find("Service", namespace, name)
     if service is None:
         return f"there is no Service {namespace}/{name}" if "Service" in facts.listed else ""

@@ -92,7 +92,7 @@ _PRODUCT_WRITERS = (
 
 
 def product_writers(template: PodTemplate) -> frozenset[Vendor]:
-    """The makers whose products such a pod labels; what finds PCI cards and no more labels none."""
+    """The makers of the products that such a pod labels; what finds PCI cards and no more labels none."""
     texts = (
         " ".join((one.image.repository, one.image.tag, one.name, *one.words))
         for one in template.containers
@@ -123,7 +123,7 @@ class Daemon:
 
     @cached_property
     def vendors(self) -> frozenset[Vendor]:
-        """The makers whose GPUs it announces, if it is a plugin."""
+        """The makers of the GPUs that it announces, if it is a plugin."""
         return vendors_of(self.template)
 
     def serves(self, node: NodeView) -> bool:

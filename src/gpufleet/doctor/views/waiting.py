@@ -7,7 +7,7 @@ from gpufleet.doctor.objects.nodes import NodeView
 
 
 def held_up_by(facts: Facts, nodes: Iterable[NodeView]) -> frozenset[str]:
-    """Titles of waiting GPU pods, and of what made them, whose selection takes one of the nodes."""
+    """Titles of waiting GPU pods that select one of the nodes, and of what made them."""
     names = {one.name for one in nodes}
     selections = facts.waiting_by_selection.items()
     return frozenset[str]().union(*(titles for taken, titles in selections if not names.isdisjoint(taken)))

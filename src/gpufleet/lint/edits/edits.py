@@ -17,7 +17,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Rename:
-    """The same value under another name in the same mapping."""
+    """A field's value under another name in its mapping."""
 
     field: Field
     name: str

@@ -1,7 +1,7 @@
 """What is known of a cluster: its objects, read as manifests are, and views of those that rules ask about.
 
-Whoever gathers them lists whole kinds, so that what is not among the objects of a kind is not there. Of
-a kind without any object nothing is known, unless ``kinds`` says that it was listed.
+They are gathered by whole kinds, so that what is not among the objects of a kind is not there. Of a kind
+without any object nothing is known, unless ``kinds`` says that it was listed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,10 +46,11 @@ class ClusterNode:
 
     @property
     def completes_tolerations(self) -> bool:
-        """Whether it is of a managed service whose server adds the toleration for a resource that is asked.
+        """Whether it is of a managed service with a server that adds the toleration for a resource that is
+        asked.
 
-        GKE, EKS (since 1.19, github.com/aws/containers-roadmap/issues/739) and AKS run the admission
-        plugin ExtendedResourceToleration.
+        GKE, EKS (since 1.19, github.com/aws/containers-roadmap/issues/739) and AKS run the admission plugin
+        ExtendedResourceToleration.
         """
         return any(name.startswith(_MANAGED) for name in self.labels)
 
@@ -59,7 +60,7 @@ class ClusterNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """Its taints that keep pods away; a malformed one keeps nobody away."""
+        """Its taints that keep pods away; a malformed one keeps no pod away."""
         found = []
         for one in self.manifest.root.at("spec", "taints").items():
             texts = [one.at(name).text or "" for name in ("key", "value", "effect")]
@@ -100,7 +101,7 @@ class Cluster:
 
     @cached_property
     def announcers(self) -> Announcers:
-        """Who tells its kubelets about GPUs."""
+        """The programs that tell its kubelets about GPUs."""
         return announcers(self.of_kind(*ANNOUNCING_KINDS, "Node"))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Who tells kubelets about GPUs: device plugins, DRA drivers, and operators that bring them."""
+"""The programs that tell kubelets about GPUs: device plugins, DRA drivers, and operators that bring them."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,8 @@ _OPERATORS = {
     ("deviceplugin.intel.com", "GpuDevicePlugin"): (Vendor.INTEL, ()),
 }
 ANNOUNCING_KINDS = ("DaemonSet", *(kind for _, kind in _OPERATORS))
-"""Kinds of objects that bring who announces; a node that has GPUs to give tells of somebody, too."""
+"""Kinds of objects that bring a program that announces GPUs; a node that has GPUs to give tells of one, too.
+"""
 
 _OTHER_DEVICES = re.compile(
     r"rdma|sriov|efa|infiniband|neuron|tpu|gaudi|habana|fpga|qat|sgx|kvm|kubevirt|fuse|hugepage"
@@ -43,7 +44,7 @@ _FEATURE_DISCOVERY = re.compile(r"node-feature-discovery")
 
 @dataclass(frozen=True)
 class Announcers:
-    """The makers whose GPUs are announced, and DaemonSets of which it is not known what they announce."""
+    """The makers of announced GPUs, and DaemonSets of which it is not known what they announce."""
 
     vendors: frozenset[Vendor]
     unknown: tuple[str, ...] = ()
@@ -92,7 +93,7 @@ def _of_node(manifest: Manifest) -> Iterator[Vendor]:
 
 
 def vendors_of(template: PodTemplate) -> frozenset[Vendor]:
-    """The makers whose GPUs such a pod announces, as far as its images tell."""
+    """The makers of the GPUs that such a pod announces, as far as its images tell."""
     return frozenset().union(
         *(vendors for name in _repositories(template) for words, vendors in _IMAGES if words.search(name))
     )

@@ -1,4 +1,4 @@
-"""What a FleetQueue may have of one resource while nobody else uses anything.
+"""What a FleetQueue may have of one resource while no other queue uses anything.
 
 The arithmetic is that of ``engine.quota`` without usage (designs/0004-queues.md), which a test holds it to:
 rules know no engine. With subtree = nominal + what children lend, and guaranteed = what of that is not lent,

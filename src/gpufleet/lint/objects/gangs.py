@@ -1,6 +1,6 @@
 """Pods that start together or not at all: where the least number stands, and which pods it counts.
 
-Who writes it: operators of training jobs, PodGroups of Kubernetes, scheduler-plugins, Volcano and KAI, our
+It is written by operators of training jobs, PodGroups of Kubernetes, scheduler-plugins, Volcano and KAI, our
 own annotations, a minimum on the pods of one controller (docs/pod-inputs.md), and Kueue, which lets a job in
 whole.
 """
@@ -25,7 +25,7 @@ _POD_GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 _MINIMA = (keys.VOLCANO_GROUP_MINIMUM, keys.KAI_MINIMUM, keys.KUEUE_MIN_PARALLELISM)
 _WHOLE = frozenset({"batch", "jobset.x-k8s.io", "kubeflow.org"})
-"""Groups of whose jobs Kueue lets all pods in at once."""
+"""API groups of the jobs of which Kueue lets all pods in at once."""
 
 
 @dataclass(frozen=True)

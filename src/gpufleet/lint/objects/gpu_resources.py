@@ -50,7 +50,7 @@ def is_device(name: str) -> bool:
 
 
 def is_gpu(name: str) -> bool:
-    """Whether who asks for the resource runs on a GPU."""
+    """Whether a container that asks for the resource runs on a GPU."""
     return is_device(name) or _WITHOUT_COUNT.fullmatch(name) is not None
 
 

@@ -22,7 +22,7 @@ class ImageReference:
 
     @property
     def is_left_open(self) -> bool:
-        """Whether a placeholder stands for the image, such as ``<image>``: somebody fills it in."""
+        """Whether a placeholder stands for the image, such as ``<image>``, which is filled in later."""
         return has_placeholder(self.text.rpartition("/")[2])
 
     @property

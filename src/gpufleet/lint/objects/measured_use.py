@@ -1,7 +1,7 @@
 """What was measured of pods, as rules ask for it: which workload an object is, and when its GPUs idled.
 
-A reading speaks for the usual time between two readings of its pod. Where several are missing, nobody knows
-what happened, and an idle stretch ends there.
+A reading speaks for the usual time between two readings of its pod. Where several are missing, it is not
+known what happened, and an idle stretch ends there.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,13 @@ IDLE_BELOW_MILLI = 50
 """Below five percent a GPU does nothing that would be missed: a clock that ticks, a page that is polled."""
 IDLE_HOURS_MAX = 4.0
 GAP_MAX = 3
-"""So many usual times between readings may pass until a stretch ends."""
+"""How many usual times between readings may pass until a stretch ends."""
 HOUR_S = 3600
 
 
 @dataclass(frozen=True)
 class IdlePod:
-    """A pod whose GPUs idled too long at a stretch; ``idle_s`` is all such stretches together."""
+    """A pod with GPUs that idled too long at a stretch; ``idle_s`` is all such stretches together."""
 
     name: str
     gpus: int
@@ -56,7 +56,7 @@ class MeasuredUse:
         """
         found: dict[str, list[Sample]] = {}
         if not manifest.root.at("metadata", "name").text:
-            # The server completes the name, so nobody knows whose this will be.
+            # The server completes the name, so the workload's name is not known yet.
             return found
         for name in (manifest.name, f"{manifest.name} ({manifest.kind})"):
             for namespace, samples in self._by_workload.get(name, {}).items():
@@ -65,7 +65,7 @@ class MeasuredUse:
         return found
 
     def idle_pods(self, samples: Iterable[Sample]) -> list[IdlePod]:
-        """Those of the pods whose GPUs idled longer at a stretch than they may."""
+        """Those of the pods with GPUs that idled longer at a stretch than they may."""
         by_pod: dict[str, list[Sample]] = {}
         for sample in samples:
             by_pod.setdefault(sample.pod, []).append(sample)

@@ -1,4 +1,4 @@
-"""Karpenter's NodePools and nodes: whether they have GPUs, and whose, as far as they say so."""
+"""Karpenter's NodePools and nodes: whether they have GPUs, and of which makers, as far as they say so."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -72,7 +72,7 @@ def _tells(requirement: Field) -> bool | None:
 
 
 def gpu_makers(pool: Manifest) -> frozenset[Vendor]:
-    """Whose GPUs its nodes have; empty where it does not say."""
+    """The makers of its nodes' GPUs; empty where it does not say."""
     spec = pool.root.at("spec", "template", "spec")
     words = [name for name, _ in pool.root.at("spec", "limits").entries()]
     words += [one.at("key").text or "" for one in spec.at("taints").items()]
@@ -83,7 +83,7 @@ def gpu_makers(pool: Manifest) -> frozenset[Vendor]:
 
 
 def node_gpu_makers(node: Manifest) -> frozenset[Vendor] | None:
-    """Whose GPUs the labels of a node tell of, as far as they name them; None where they tell of no GPU."""
+    """The makers of the GPUs that a node's labels tell of, as far as they name them; None for no GPU."""
     found: set[Vendor] = set()
     tells = False
     for name, field in node.root.at("metadata", "labels").entries():

@@ -1,7 +1,7 @@
-"""Texts that stand for a value which somebody or something puts in before the manifest is applied.
+"""Texts that stand for a value which a person or a program puts in before the manifest is applied.
 
-Published manifests are often filled in by a shell, by envsubst or by a reader. Such a text tells nothing
-of the value, so rules neither judge it nor take it for one.
+Published manifests are often filled in by a shell, by envsubst or by a reader. Such a text tells nothing of
+the value, so rules neither judge it nor take it for one.
 """
 
 import re

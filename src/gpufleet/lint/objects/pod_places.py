@@ -122,7 +122,7 @@ _PLACES: dict[tuple[str, str], tuple[Place, ...]] = {
 }
 KINDS_WITH_PODS = frozenset(_PLACES)
 RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime", "TrainingRuntime", "ClusterTrainingRuntime"})
-"""Kinds whose pods are made for other objects, which say how many GPUs they get."""
+"""Kinds with pods that are made for other objects, which say how many GPUs they get."""
 
 
 def pod_templates(group: str, kind: str, root: Field) -> tuple[PodTemplate, ...]:

@@ -16,7 +16,7 @@ _NOTEBOOKS = re.compile(r"jupyter|notebook|rstudio|code-server|openvscode")
 
 
 def is_notebook(container: Container) -> bool:
-    """Whether somebody works in it: it has a port, but nobody to serve when its one user is asked to go."""
+    """Whether it is a notebook: its port serves the one person that works in it, so it is no server."""
     image = "" if container.image is None else container.image.repository
     told = [*container.words[:1], image, container.name]
     return any(_NOTEBOOKS.search(word) is not None for word in told)

@@ -53,7 +53,7 @@ _POD: Shape = {
 
 
 def wrong_types(manifest: Manifest) -> Iterator[Problem]:
-    """Every field of the object's pods whose value has a wrong type."""
+    """Every field of the object's pods with a value of a wrong type."""
     for template in manifest.templates:
         for field, expected in (
             *_wrong(template.spec, _POD),

@@ -23,7 +23,7 @@ class Width:
 
 
 def widths(manifest: Manifest) -> Iterator[Width]:
-    """Every width in an object whose pods serve a model together."""
+    """Every width in an object with pods that serve a model together."""
     if manifest.kind not in SPANS_PODS:
         return
     for template in manifest.templates:

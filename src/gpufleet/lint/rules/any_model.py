@@ -26,7 +26,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
             if any(all(one.requirement.accepts(node.labels) for one in term) for term in terms)
         }
         models.discard(None)
-        # Who names several models means several.
+        # A pod that names several models is meant to run on any of them.
         named = any(one.requirement.key in PRODUCT_LABELS for term in terms for one in term)
         if len(models) > 1 and not named:
             words = ", ".join(sorted(str(one) for one in models))

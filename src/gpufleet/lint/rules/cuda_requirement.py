@@ -10,7 +10,7 @@ from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
-    """Each container that switches the check off; else each whose written requirement a node refuses."""
+    """Each container that switches the check off, else each with a requirement that a node refuses."""
     off = [
         one
         for template in manifest.templates

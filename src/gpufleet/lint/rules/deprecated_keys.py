@@ -22,7 +22,7 @@ ANNOTATIONS = {"karpenter.sh/do-not-evict": "karpenter.sh/do-not-disrupt"}
 RESOURCES = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
 _OF_ONE_CLOUD = "accelerator"
 _OTHER_VALUES = frozenset({"alpha.kubernetes.io/nvidia-gpu-name"})
-"""Those whose values are spelt differently under the new name, so that a mend of the name is none."""
+"""Keys with values that are spelt differently under the new name, so that renaming does not mend them."""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:

@@ -92,7 +92,7 @@ def _least_together(gang: Gang, resource: str) -> int:
 
 
 def _queue(manifest: Manifest, gang: Gang) -> tuple[str, str] | None:
-    """Where the gang waits, by its own word or that of its first member, and by whose key that is said."""
+    """The key that names the gang's queue, on the gang or on its first member, and the name of the queue."""
     if gang.queue is not None and manifest.group in _OWN_QUEUES:
         return _OWN_QUEUES[manifest.group], gang.queue.text or ""
     places: list[Field] = [one.template.metadata for one in gang.members[:1]]

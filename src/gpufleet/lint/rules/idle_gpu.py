@@ -1,4 +1,4 @@
-"""GPU049: a GPU that is held for hours and does nothing could have been somebody else's."""
+"""GPU049: a GPU that is held for hours and does nothing could have gone to other work."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""GPU029: an autoscaler asks for a metric that nobody serves in the cluster."""
+"""GPU029: an autoscaler asks for a metric that no server has in the cluster."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def _has_metrics(manifest: Manifest) -> bool:
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
-    """Each metric whose API nobody has registered."""
+    """Each metric of an API that is not registered."""
     cluster = context.cluster
     for metric in manifest.root.at("spec", "metrics").items():
         for kind, group in _GROUPS.items():

@@ -53,7 +53,7 @@ def _judged(template: PodTemplate, name: str, field: Field, cluster: Cluster) ->
 
 
 def _profiles(product: str) -> tuple[str, ...] | None:
-    """The profiles of a card; of a name for several sizes, those of all. None for a card nobody knows."""
+    """The profiles of a card; of a name for several sizes, those of all. None for an unknown card."""
     models = gpu_model.matching(product)
     if not models:
         return None

@@ -25,7 +25,7 @@ _CARD_NEEDED = (
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
-    """Each vLLM server whose model surely does not fit on one of the cards that it may get."""
+    """Each vLLM server with a model that surely does not fit on one of the cards that it may get."""
     for template in manifest.templates:
         for container in template.containers:
             found = served(container) if container.has_gpu else None

@@ -94,7 +94,7 @@ def _node(node: Manifest, context: Context) -> Verdicts:
 def _announced(
     place: Field, makers: frozenset[Vendor], context: Context, says: str, lacks_besides: str
 ) -> Verdicts:
-    """What there is to say of who announces the GPUs of these makers; of any maker where none is named."""
+    """A remark where no program announces the GPUs of these makers, or of any maker where none is named."""
     found = announcers(context.of_kind(*ANNOUNCING_KINDS))
     if context.cluster is not None:
         found |= context.cluster.announcers
@@ -109,7 +109,7 @@ def _announced(
 
 
 def _unknown(found: Announcers, context: Context) -> str:
-    """What would have to be known to say that nobody does; empty if it is known."""
+    """What would have to be known to say that no program announces them; empty if it is known."""
     cluster = context.cluster
     if cluster is None or not cluster.knows("DaemonSet"):
         return cluster_needed("daemonsets", "clusterpolicies")

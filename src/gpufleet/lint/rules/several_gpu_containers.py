@@ -1,4 +1,4 @@
-"""GPU045: GPUs in several containers of one pod add up, which few who write it mean."""
+"""GPU045: GPUs in several containers of one pod add up, which is seldom meant."""
 
 from collections.abc import Iterator
 

@@ -21,7 +21,7 @@ _PERIOD_S, _FAILURES = 10, 3
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
-    """Each server of language models whose probes end it within minutes of its start."""
+    """Each server of language models with probes that end it within minutes of its start."""
     for template in manifest.templates:
         for container in template.containers:
             liveness, startup = container.field.at("livenessProbe"), container.field.at("startupProbe")

@@ -21,7 +21,7 @@ _SERVER = re.compile(r"vllm|sglang|text-generation-inference|lmdeploy")
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
-    """Each container whose arguments count otherwise than its limits."""
+    """Each container with arguments that count otherwise than its limits."""
     # Parts of a model that spans pods are counted over the group; the arguments then speak of all of it.
     spans_pods = manifest.kind in SPANS_PODS
     for template in manifest.templates:

@@ -1,4 +1,4 @@
-"""What a text holds, as a tree whose nodes know the span of characters they were read from.
+"""What a text holds, as a tree of nodes that know the span of characters they were read from.
 
 The layout is kept to the character, so that a mend can touch one value and leave comments, quotes and
 indentation alone. ``parse`` builds the tree, ``fields`` walks it.

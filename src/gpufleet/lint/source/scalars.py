@@ -1,4 +1,4 @@
-"""What an unquoted word of YAML means to Kubernetes, whose reader follows YAML 1.1 in the main."""
+"""What an unquoted word of YAML means to Kubernetes, with a reader that follows YAML 1.1 in the main."""
 
 import re
 
