@@ -53,6 +53,7 @@ WIDER_LEVELS = (
 """They tell racks of one name apart where nodes have them."""
 
 NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
+"""Objects that are named as their node: a change of one is a change of that node."""
 
 
 class BindEnded(msgspec.Struct, frozen=True):

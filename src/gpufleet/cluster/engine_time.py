@@ -7,6 +7,7 @@ made, when it started) can be compared with the engine's.
 from gpufleet.kube.clock import Clock
 
 US_PER_S = 1_000_000
+"""The engine counts microseconds, as integers; clocks tell seconds."""
 
 
 class EngineTime:

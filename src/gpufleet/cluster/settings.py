@@ -4,6 +4,7 @@ import msgspec
 
 from gpufleet.model.defragmentation import DefragmentationRules
 
+# The names that the chart and the documents use.
 SCHEDULER_NAME = "gpufleet"
 LEASE_NAMESPACE = "gpufleet-system"
 LEASE_NAME = "gpufleet-scheduler"

@@ -8,6 +8,7 @@ from gpufleet.engine.tell.explanation import explain, explain_gang
 from gpufleet.model.shape import Shape
 
 FEATURE = "feature"
+"""The engine's name for the reason that a node lacks a feature."""
 
 
 def words_for_pod(verdict: Verdict, shape: Shape) -> str:

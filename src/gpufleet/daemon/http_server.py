@@ -19,8 +19,14 @@ from gpufleet.model.visible import visible_line
 
 LOG = logging.getLogger(__name__)
 PORT = 9400
+"""The default port of our daemons' metrics and probes, as the chart names it."""
+
 PIECE_BYTES = 64 * 1024
+"""A slow client holds so much of an answer in our buffers."""
+
 RETRY_S = 5.0
+"""A port is often still held by the process before, for some seconds."""
+
 TEXT = "text/plain; charset=utf-8"
 
 

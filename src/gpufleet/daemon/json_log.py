@@ -15,6 +15,7 @@ import msgspec
 from gpufleet.model.visible import visible_json, visible_line, visible_text
 
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""The fields that every log record has; all others came from ``extra``."""
 
 
 def _named(record: logging.LogRecord) -> dict[str, object]:

@@ -15,6 +15,7 @@ from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.errors import WorldError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""All of them end the moves between two requests, and the node is opened again."""
 
 
 def apply_plan(

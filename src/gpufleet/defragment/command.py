@@ -31,6 +31,7 @@ from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, PodUid
 
 GPU_MILLISECONDS = 1000
+"""The engine counts lost work in GPU-milliseconds, an answer in GPU-seconds."""
 
 
 class Wish(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import NODES
 from gpufleet.model.errors import WorldError
 
+# The annotation on a node that was cordoned here, and its value.
 MARK = "gpufleet.io/cordoned-by"
 MARKED = "defragment"
 

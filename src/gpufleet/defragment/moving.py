@@ -27,8 +27,11 @@ from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod_name import PodName
 
 LOOK_EVERY_S = 1.0
+"""A replacement takes seconds to start; each look reads one pod or a few."""
+
 NEW_PLAN = "ask for a new plan"
 OVER = ("Succeeded", "Failed")
+"""Phases of a pod that has ended for good."""
 
 Tell = Callable[[str], None]
 

@@ -3,6 +3,7 @@
 import msgspec
 
 SCHEMA = "gpufleet.io/defragment/v1"
+"""A change that breaks readers of the JSON gets another version."""
 
 
 class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):

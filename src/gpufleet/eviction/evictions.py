@@ -47,12 +47,15 @@ GIVE_UP_S = 60.0
 BEGINS_WITHIN_S = 60.0
 """A granted eviction marks the pod at once; a watch that is cut tells of it after its own limit."""
 
+# Pauses after an answer that says nothing of the pod: the server is busy or out of reach.
 PAUSE_FIRST_S = 0.2
 PAUSE_MOST_S = 5.0
 REFUSED_FIRST_S = 10.0
 """A budget's controller needs some seconds after a pod of its own became ready."""
 
 REFUSED_MOST_S = 160.0
+"""A budget that refuses for long is asked every few minutes."""
+
 BUDGET = "DisruptionBudget"
 """The cause by which the server says that a budget refuses; a 429 without it is about the server's load."""
 

@@ -8,6 +8,7 @@ import enum
 import msgspec
 
 SCHEMA = "gpufleet.io/explain/v1"
+"""A change that breaks readers of the JSON gets another version."""
 
 
 class State(enum.Enum):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from gpufleet.explain.queue_position import QueuePosition
 
 NO_VERDICT = Verdict(0, {}, {}, None)
+"""For a pod of which the engine said nothing: no node was looked at."""
 
 
 class Answering:

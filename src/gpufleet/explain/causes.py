@@ -19,6 +19,7 @@ from gpufleet.explain.case import Case, Explain
 from gpufleet.explain.node_causes import repelling
 from gpufleet.model.phrases import counted, listed
 
+# The engine's reasons, each with the function that puts it in words.
 CAUSES: dict[str, Explain] = {
     **node_causes.CAUSES,
     **report_causes.CAUSES,

@@ -12,6 +12,7 @@ from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.phrases import counted, listed
 
+# The scheduler's places in the words of an answer.
 STATE_BY_PLACE = {
     Place.GATED: State.GATED,
     Place.HELD: State.HELD,

@@ -12,7 +12,9 @@ from gpufleet.kube.resources import Kind
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.phrases import listed
 
+# Gates of this domain are Kueue's, which lifts them when it admits the workload.
 KUEUE_GATE = "kueue.x-k8s.io/"
+# The reasons of a held pod, as causes of an answer.
 CAUSE_BY_REASON = {
     MALFORMED: "malformed",
     WaitReason.RESOURCE_CLAIM.value: "resource-claim",

@@ -34,6 +34,9 @@ from gpufleet.model.phrases import counted
 
 Value = TypeVar("Value")
 MESSAGE_MAX = 1000
+"""Words from the cluster may be of any length; a person reads the beginning."""
+
+# In the order of what a person should see first: work that waits before work that runs.
 FIRST_TO_TELL = (
     State.WAITS,
     State.HELD,

@@ -17,6 +17,9 @@ from gpufleet.kube.status import Forbidden, NotFound
 from gpufleet.model.resource_names import is_extended
 
 NOTES_MAX = 8
+"""A namespace may have a hundred limits; the rest is counted."""
+
+# How a quota's names begin that bound limits or requests of pods.
 LIMITS = "limits."
 REQUESTS = "requests."
 FEW = (

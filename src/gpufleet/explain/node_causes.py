@@ -21,6 +21,7 @@ from gpufleet.model.node import Node
 from gpufleet.model.phrases import counted, listed
 from gpufleet.model.taint import Taint, tolerates
 
+# Taints that Kubernetes itself puts on nodes: they tell of a node's state and are no wish of a person.
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 BY_KUBERNETES = "node.kubernetes.io/"

@@ -19,12 +19,18 @@ from gpufleet.model.phrases import listed
 from gpufleet.model.quantity import parse_quantity
 
 NOTE_MAX = 500
+"""An Event's note may hold a whole admission message; a person reads the beginning."""
+
 FAILED_CREATE = "FailedCreate"
+"""The reason of Events in which a controller says that it could not make a pod."""
+
+# The API server's words for a pod that a ResourceQuota refuses; they are in no field.
 QUOTA = re.compile(
     r"exceeded quota: (?P<quota>\S+), requested: (?P<requested>\S+), "
     r"used: (?P<used>\S+), limited: (?P<limited>\S+)"
 )
 MUST_SAY = re.compile(r"failed quota: (?P<quota>[^:\s]+): must specify (?P<what>.+)")
+# Controllers that make pods themselves; for each the kind that a name is looked up in.
 KINDS: dict[str, Kind] = {
     "job": resources.JOBS,
     "deployment": resources.DEPLOYMENTS,

@@ -9,6 +9,8 @@ import enum
 import msgspec
 
 SCHEMA = "gpufleet.io/queues/v1"
+"""A change that breaks readers of the JSON gets another version."""
+
 WORDS_MAX = 20
 """Of so many waiting workloads of a queue more than a reason is said: it costs a decision each."""
 

@@ -8,6 +8,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.phrases import listed
 
+# Why a queue is closed to a pod, as causes of an answer.
 CAUSES = {
     WhyBarred.UNKNOWN: "queue-unknown",
     WhyBarred.INNER: "queue-inner",
@@ -19,6 +20,7 @@ CAUSES = {
     WhyBarred.TOO_DEEP: "queue-broken",
     WhyBarred.NOT_ADMITTED: "queue-not-admitted",
 }
+# The limits of a quota by the names of their fields in a FleetQueue.
 FIELDS = {
     QuotaLimit.NOMINAL: "nominal",
     QuotaLimit.LENDING: "lendingLimit",

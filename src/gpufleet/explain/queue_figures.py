@@ -24,6 +24,7 @@ STARTS = "starts"
 
 
 OF_WAITING_WORK = (PodAdded, ReservationsRecalled)
+"""These events come second: all that has a place counts as used before."""
 
 
 class QueueCounts(msgspec.Struct, frozen=True):

@@ -25,6 +25,8 @@ from gpufleet.model.label_advice import nearest
 from gpufleet.model.phrases import listed
 
 ONLY_QUEUES = tuple(one for one in WATCHED if one.kind == resources.FLEET_QUEUES)
+"""What is listed where the written statuses are asked for: no pods and no nodes."""
+
 AS_WRITTEN = "these figures are what a scheduler wrote into the FleetQueues last; they tell no positions"
 NONE_YET = "there is no FleetQueue, so nothing is limited: `kubectl explain fq.spec` says how to write one"
 RIGHTS = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"

@@ -14,6 +14,7 @@ from gpufleet.model.phrases import listed
 from gpufleet.model.pod import Pod
 
 USERS_MAX = 4
+"""A sentence names the largest users and leaves out the rest."""
 
 
 class QueuePosition:

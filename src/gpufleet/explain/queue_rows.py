@@ -30,6 +30,7 @@ from gpufleet.model.quantity import NANO_PER_MILLI, Quantity
 
 NOT_DESCRIBED = "NotDescribed"
 LISTED_TWICE = "ListedTwice"
+"""A problem that leaves the queue in force; all others do not."""
 
 
 def rows_by_engine(facts: Facts, counts: QueueCounts) -> list[QueueRow]:

@@ -8,6 +8,7 @@ from gpufleet.kube.objects.node import GPU_HEALTHY
 from gpufleet.model.phrases import listed
 
 DEFINITION = f"{resources.NODE_DEVICES.plural}.{resources.NODE_DEVICES.group}"
+"""The name of the CustomResourceDefinition that a person has to look for."""
 
 
 def unreported(case: Case) -> Finding:

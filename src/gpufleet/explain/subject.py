@@ -38,6 +38,7 @@ ALIASES = {
 """What else people call the kinds; others (JobSet, PyTorchJob, RayCluster, ...) are looked for as gangs."""
 
 OWNER_KINDS = ("job", "deployment", "statefulset", "replicaset", "daemonset")
+"""Controllers that make pods themselves, under the names that people use."""
 
 
 class Wanted(msgspec.Struct, frozen=True):

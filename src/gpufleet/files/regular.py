@@ -15,6 +15,8 @@ from gpufleet.model.errors import InputError
 
 MEBIBYTE = 1 << 20
 STANDARD_INPUT = "-"
+"""The name that stands for standard input on command lines."""
+
 STANDARD_INPUT_NAME = "standard input"
 KERNEL_FILE_BYTES_MAX = 4 * MEBIBYTE
 """More than any list of mounts, routes or processes has."""
@@ -22,6 +24,7 @@ KERNEL_FILE_BYTES_MAX = 4 * MEBIBYTE
 _CHUNK_BYTES = MEBIBYTE
 """Files of /proc/sys refuse to be read 4 MiB at a time."""
 
+# What a path may lead to instead of a file, in words for the message.
 _KINDS = (
     (stat.S_ISDIR, "is a folder"),
     (stat.S_ISFIFO, "is a pipe"),

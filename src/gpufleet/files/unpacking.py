@@ -18,9 +18,15 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAGIC = b"\x1f\x8b"
+"""The first bytes of every gzip (RFC 1952)."""
+
 _GZIP_BITS = 16 + zlib.MAX_WBITS
+"""How zlib is told to expect a gzip's head, with the largest window."""
+
 _PACKED_BYTES = 64 * 1024
 _DISCARD_BYTES = MEBIBYTE
+"""Seeking forward unpacks and drops pieces of this size."""
+
 _EMPTY_MEMBERS_MAX = 1000
 """In a row. One that ends a file is usual; each costs time and gives nothing."""
 

@@ -8,6 +8,7 @@ import random
 import msgspec
 
 FACTOR = 2.0
+"""Each pause is twice the one before: a server that stays down is asked ever less often."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -20,7 +21,10 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 PATIENCE = Patience()
+"""The default of requests: after six tries, or half a minute, the caller hears of the failure."""
+
 ONE_TRY = Patience(attempts=1)
+"""For callers that count failures and pause themselves, such as a watch."""
 
 
 class Backoff:

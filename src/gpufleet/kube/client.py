@@ -52,7 +52,11 @@ from gpufleet.kube.write_bodies import (
 Value = TypeVar("Value")
 
 PAGE_SIZE = 500
+"""Objects in one page of a list, as kubectl and client-go ask for."""
+
 WATCH_S = 300
+"""The server ends a watch after so long, so that watches spread over its replicas anew."""
+
 # A server ends its requests after a minute; a little more lets its own word arrive.
 CALL_TIMEOUT_S = 65.0
 REFUSAL_MAX_BYTES = 1024 * 1024

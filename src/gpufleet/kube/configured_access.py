@@ -27,9 +27,12 @@ from gpufleet.kube.kubeconfig import Chosen, Cluster, User
 # The kubelet renews a service account's token long before it expires; so often we look.
 TOKEN_FILE_AGE_S = 60.0
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""The kubelet mounts a pod's token, authority and namespace there."""
+
 FILE_BYTES_MAX = 4 * 2**20
 """More than any token, key or bundle of authorities has."""
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+"""The extension of a kubeconfig's cluster that is handed on to the program, as kubectl does."""
 
 _log = logging.getLogger(__name__)
 

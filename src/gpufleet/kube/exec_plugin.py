@@ -17,9 +17,12 @@ import msgspec
 from gpufleet.kube.errors import SettingsError, TransportError
 from gpufleet.kube.kubeconfig import ExecSettings
 
+# The versions of the protocol, and the answers to the question whether the program may talk to a person.
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MODES = ("Never", "IfAvailable", "Always")
 RUN_LIMIT_S = 120.0
+"""A person may have to log in meanwhile; a program that takes longer hangs."""
+
 OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 """A token and a certificate with its key have some kilobytes."""
 

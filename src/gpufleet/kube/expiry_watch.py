@@ -12,7 +12,10 @@ from gpufleet.kube.expiry import Expiry
 
 LOG = logging.getLogger(__name__)
 LOOK_EVERY_S = 60.0
+"""Credentials live for minutes at least, and a look costs next to nothing."""
+
 SAID_EVERY_S = 86_400.0
+"""A warning once a day is noticed and does not bury the log."""
 
 
 class ExpiryWatch:

@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from gpufleet.kube.transport import LARGEST_BODY_BYTES
 
+# Far more than an API server sends; a server that sends more would fill our memory.
 LONGEST_HEAD_BYTES = 64 * 1024
 LONGEST_LINE_BYTES = 4 * 1024
 MOST_HEADERS = 256

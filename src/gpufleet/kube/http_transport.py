@@ -24,12 +24,17 @@ from gpufleet.kube.transport import LARGEST_OBJECT_BYTES, Request, Response
 from gpufleet.model.errors import InternalError, printable
 
 CONNECTIONS = 64
+"""Each watch takes one for as long as it lasts; requests beyond the last one wait for their turn."""
+
 # Servers and the balancers before them close what is idle for a minute or more; a write must not
 # meet that moment.
 IDLE_LIMIT_S = 25.0
 CLOSING_LIMIT_S = 2.0
+"""Connections get so long to end; a server must not hold up the end of the process."""
 
+# Anything else in a request line (a space, a line break) could smuggle in a second request.
 _TARGET = re.compile(r"/[!-~]*")
+# Requests that may be repeated when an idle connection turns out to be closed.
 _READS = frozenset({"GET", "HEAD"})
 
 

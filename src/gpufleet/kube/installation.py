@@ -18,12 +18,15 @@ from gpufleet.kube.resources import DAEMON_SETS, LEASES, NODE_DEVICES, PODS
 from gpufleet.kube.status import Forbidden, NotFound
 from gpufleet.model.errors import printable
 
+# The names under which the chart installs its parts.
 SCHEDULER_LEASE = "gpufleet-scheduler"
 AGENTS = "gpufleet-agent"
 GUARD = "gpufleet-grant-guard"
 RENEWED_WITHIN_S = 30.0
 """Long enough for another to take over from a leader that has just ended."""
 LOOK_EVERY_S = 0.5
+"""Short beside the seconds between two renewals of a Lease."""
+
 REPLICA = "::"
 """What stands between a card and the number of its replica, in names of devices."""
 

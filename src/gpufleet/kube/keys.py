@@ -5,6 +5,7 @@ together. What each means is said by the module of ``codec`` that reads it. Our 
 other project had one.
 """
 
+# Pods are ours by this spec.schedulerName; the settings may choose another.
 SCHEDULER_NAME = "gpufleet"
 
 # Written by our scheduler alone; an admission policy refuses all other writers.
@@ -16,6 +17,7 @@ MOVED = "gpufleet.io/moved"
 # Part of a namespace's labels: our admission policy completes pods there, and where its work queues.
 MANAGED = "gpufleet.io/managed"
 
+# Our share of one GPU: a fraction, or an amount of memory.
 GPU_FRACTION = "gpufleet.io/gpu-fraction"
 GPU_MEMORY = "gpufleet.io/gpu-memory"
 # Models of GPU in the order in which they are wanted.
@@ -27,11 +29,13 @@ GPU_SHARE = "gpufleet.io/gpu-share"
 # The taint of pools in which whole GPUs and shares mix.
 SHARED_POOL_TAINT = "gpufleet.io/shared"
 
+# Shares as KAI's annotations ask for them.
 KAI_FRACTION = "gpu-fraction"
 KAI_MEMORY = "gpu-memory"
 KAI_DEVICES = "gpu-fraction-num-devices"
 KAI_CONTAINER = "gpu-fraction-container-name"
 
+# Shares as HAMI's resources ask for them, and HAMi's annotations on models of GPU.
 HAMI_MEMORY = "nvidia.com/gpumem"
 HAMI_MEMORY_PERCENT = "nvidia.com/gpumem-percentage"
 HAMI_CORES = "nvidia.com/gpucores"
@@ -51,6 +55,7 @@ CUDA_VARIABLES = frozenset({REQUIRE_CUDA, DISABLE_REQUIRE})
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 HIDING_VALUES = frozenset({"", "void", "none"})
 
+# Shares as Volcano's resources ask for them, and Volcano's annotation on NUMA nodes.
 VOLCANO_NUMBER = "volcano.sh/vgpu-number"
 VOLCANO_MEMORY = "volcano.sh/vgpu-memory"
 VOLCANO_MEMORY_PERCENT = "volcano.sh/vgpu-memory-percentage"
@@ -157,6 +162,7 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 
+# All annotations of pods that our code reads; the others are not kept in memory.
 POD_ANNOTATIONS = frozenset(
     {
         GRANT,

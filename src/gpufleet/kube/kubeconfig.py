@@ -18,6 +18,7 @@ from gpufleet.kube.yaml_documents import check_events
 from gpufleet.model.errors import InputError, printable
 
 LARGEST_FILE_BYTES = 4 * 1024 * 1024
+"""A kubeconfig of hundreds of clusters with certificates stays below it."""
 
 
 class Cluster(msgspec.Struct, frozen=True, rename="kebab"):

@@ -23,6 +23,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 ALL = Selection()
+"""Every object of a kind: no selector on labels or fields."""
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):

@@ -30,6 +30,8 @@ from gpufleet.kube.status import (
 from gpufleet.kube.watch_stream import ADDED, BOOKMARK, DELETED, ERROR, MODIFIED, WatchBroken, WatchEvent
 
 REFUSALS_BEFORE_LIST = 3
+"""A watch that is refused once may have met a server that lags behind; a list costs far more."""
+
 # One page that fails should not cost all that came before it.
 PAGE_PATIENCE = Patience(attempts=3, budget_s=10.0)
 

@@ -56,6 +56,7 @@ def _core(plural: str, name: str, *, namespaced: bool = True) -> Kind:
     return Kind("", "v1", plural, name, namespaced)
 
 
+# Kinds that Kubernetes itself serves.
 PODS = _core("pods", "Pod")
 NODES = _core("nodes", "Node", namespaced=False)
 NAMESPACES = _core("namespaces", "Namespace", namespaced=False)
@@ -86,6 +87,7 @@ CSI_DRIVERS = Kind(_STORAGE, "v1", "csidrivers", "CSIDriver", namespaced=False)
 CSI_STORAGE_CAPACITIES = Kind(_STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity")
 VOLUME_ATTACHMENTS = Kind(_STORAGE, "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
+# Our own kinds, from our own CustomResourceDefinitions.
 NODE_DEVICES = Kind("gpufleet.io", "v1alpha1", "nodedevices", "NodeDevices", namespaced=False)
 FLEET_QUEUES = Kind("gpufleet.io", "v1alpha1", "fleetqueues", "FleetQueue", namespaced=False)
 # Node Feature Discovery's, where that is installed.

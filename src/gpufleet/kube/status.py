@@ -14,6 +14,7 @@ from gpufleet.kube.transport import Response
 from gpufleet.model.errors import printable
 
 MESSAGE_LIMIT = 1000
+"""A server's words stand in one line of our log and may be of any length."""
 
 
 class StatusCause(msgspec.Struct, frozen=True):
@@ -106,6 +107,7 @@ class Unavailable(ServerFailure):
     """503: the server takes no requests now."""
 
 
+# Codes that callers tell apart; all others are a ServerFailure from 500 on, a StatusError below.
 _BY_CODE: dict[int, type[StatusError]] = {
     400: BadRequest,
     401: Unauthorized,

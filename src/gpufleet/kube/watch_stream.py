@@ -11,7 +11,9 @@ from gpufleet.kube.errors import KubeError
 from gpufleet.kube.transport import ResponseStream
 
 LONGEST_LINE_BYTES = 64 * 1024 * 1024
+"""One object with its frame: an API server stores far smaller ones."""
 
+# The types of a watch's events.
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
 DELETED = "DELETED"

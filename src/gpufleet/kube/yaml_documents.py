@@ -15,6 +15,8 @@ DEPTH_MAX = 150
 """Levels: a pod's affinity has twelve, a schema of a definition some forty."""
 
 VALUES_MAX = 5_000_000
+"""More than a hundred thousand objects have. A small value takes far more memory than bytes of the file."""
+
 NUMBER_CHARACTERS_MAX = 400
 """The longest that a float of 64 bits is written with has some 330."""
 

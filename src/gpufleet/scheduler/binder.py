@@ -30,6 +30,9 @@ from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, V
 
 LOG = logging.getLogger(__name__)
 GIVE_UP_S = 90.0
+"""Longer than an API server works on a request (60 seconds): nothing of ours can land later."""
+
+# Pauses before a Binding is sent again; they double, and a pod waits for the outcome.
 PAUSE_FIRST_S = 0.2
 PAUSE_MOST_S = 5.0
 

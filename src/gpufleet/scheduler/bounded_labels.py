@@ -5,7 +5,10 @@ scrapes us. What comes later is counted together under ``OTHERS``, which no name
 """
 
 OTHERS = "_others"
+"""No name of Kubernetes begins with an underscore, so no value can be taken for it."""
+
 VALUES_MAX = 200
+"""Each value is a series, and some metrics have a dozen for each."""
 
 
 class BoundedLabels:

@@ -8,8 +8,12 @@ from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import QueueName
 
 EVERY_MIN_US = 60_000_000
+"""A run looks at every node: more than one a minute would only take time from decisions."""
+
 MINUTE_US = 60_000_000
 GPU_MINUTE = 60_000
+"""In GPU-milliseconds, the unit in which the engine counts lost work."""
+
 _WINDOW = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])")
 
 

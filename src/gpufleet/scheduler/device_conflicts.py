@@ -17,7 +17,10 @@ from gpufleet.scheduler.ending import STAYS, TRY_AGAIN_S, end_pod
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "DeviceConflict"
+"""The reason that people read in Events."""
+
 SETTLES_WITHIN_S = 10.0
+"""Agents report within seconds, so both halves of a swap are known by then."""
 
 
 class _Watch(msgspec.Struct):

@@ -24,6 +24,9 @@ from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.reporting import Reporter
 
 NAMED_MAX = 3
+"""Messages name so many pods and count the others."""
+
+# The reason of the Event on a victim, in the style of Kubernetes' own ("Preempted").
 EVENT_REASONS = {
     WhyEvicted.PREEMPTED: "Preempted",
     WhyEvicted.RECLAIMED: "Reclaimed",

@@ -19,9 +19,13 @@ from gpufleet.scheduler.errors import FenceMissingError
 
 LOG = logging.getLogger(__name__)
 PROBE = "gpufleet-fence-probe"
+"""The name of a pod and of a node that do not exist, so a Binding that is let through does nothing."""
+
+# The policy follows the Lease within milliseconds, and a new leader decides nothing before it does.
 PAUSE_FIRST_S = 0.005
 PAUSE_MOST_S = 1.0
 GIVE_UP_S = 30.0
+"""Far longer than any server takes to follow the Lease: the policy is not installed."""
 
 
 async def wait_for_fence(client: Client, namespace: str, epoch: int) -> None:

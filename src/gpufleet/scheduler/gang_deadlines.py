@@ -20,6 +20,7 @@ from gpufleet.scheduler.ending import STAYS, TRY_AGAIN_S, end_pod
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "GangIncomplete"
+"""The reason that people read in Events."""
 
 
 class _Watch(msgspec.Struct):

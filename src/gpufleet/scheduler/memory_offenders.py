@@ -16,8 +16,13 @@ from gpufleet.scheduler.ending import STAYS, TRY_AGAIN_S, end_pod
 from gpufleet.scheduler.reporting import Reporter
 
 REASON = "GPUMemoryExceeded"
+"""The reason that people read in Events."""
+
 WARNED_FOR_S = 60.0
+"""A short peak passes, and an owner who reads the warning can still act."""
+
 WARN_AGAIN_S = 600.0
+"""Events end after an hour: an owner who looks finds one that is fresh."""
 
 
 class _Watch(msgspec.Struct):

@@ -11,6 +11,7 @@ from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.bounded_labels import BoundedLabels
 from gpufleet.scheduler.queue_metrics import QueueMetrics
 
+# From a millisecond to the limit of one request, and from an idle cluster's wait to a day in a queue.
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 WAIT_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400)
 

@@ -18,11 +18,19 @@ from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.bounded_labels import OTHERS
 
 QUEUES_MAX = 1000
+"""Each queue has a series for each resource and figure; further queues are only counted."""
+
 WAITS_MAX = 200
 """Histograms are eleven series a queue, so fewer have one."""
 
 WAIT_BUCKETS_S = (0.1, 1, 10, 60, 300, 1800, 7200, 28800, 86400)
+"""Coarser than the wait over all pods, because each queue has a histogram of its own."""
+
 NANO = 1_000_000_000
+"""Nano-units in a unit: ``nano_per_unit`` is the size of an amount's step in them, and Prometheus counts
+units.
+"""
+
 PREFIX = "gpufleet_scheduler_queue"
 Amount = Callable[[ResourceFigures], int | None]
 AMOUNTS: dict[str, tuple[str, Amount]] = {

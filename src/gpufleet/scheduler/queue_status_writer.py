@@ -46,6 +46,7 @@ from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.conditions_and_events import EventText, queue_event
 
 LOG = logging.getLogger(__name__)
+# A person who looks at a queue sees figures that are seconds old.
 TURN_EVERY_S = 5.0
 START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LOOK_EVERY_S = 1.0
@@ -57,6 +58,8 @@ PART_OF_THE_LOOP = 0.02
 
 WRITES_A_TURN = 200
 WRITES_AT_ONCE = 4
+"""Writes are spread over turns, few at once, beside the Bindings that use this API server."""
+
 SKIPPED_MAX = 5
 """So many turns in a row are left out while binds are under way."""
 

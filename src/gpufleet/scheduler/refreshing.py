@@ -21,6 +21,7 @@ from gpufleet.model.relations import Relations
 from gpufleet.model.shape import Shape
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
 
+# Each turn is bounded, so that it delays no decision for long; a large queue takes many turns.
 TURN_EVERY_S = 10.0
 PODS_A_TURN = 2_000
 ANSWERS_A_TURN = 16

@@ -29,6 +29,9 @@ from gpufleet.scheduler.metrics import Metrics
 
 LOG = logging.getLogger(__name__)
 UNSCHEDULABLE = "Unschedulable"
+"""The reason by which autoscalers and people find pods that have no place."""
+
+# Reports wait here while the server is slow; beyond so many they are dropped and counted.
 EVENTS_KEPT_MAX = 50_000
 CONDITIONS_KEPT_MAX = 200_000
 EVENT_PAUSE_S = 30.0

@@ -17,7 +17,10 @@ from gpufleet.scheduler.metrics import Metrics
 LOG = logging.getLogger(__name__)
 BEAT_S = 1.0
 STUCK_AFTER_S = 30.0
+"""Far longer than any decision round takes: the probe then has the process restarted."""
+
 STANDS_BY = Health(well=True)
+"""A process that does not lead is ready: it can take over at any time."""
 
 
 class Status:

@@ -25,6 +25,8 @@ WAIT_S = 600.0
 """How long a claim may take, as in kube-scheduler's bindTimeoutSeconds."""
 
 LOOK_EVERY_S = 0.2
+"""Volumes are made in seconds; a look reads our own copy of the claim and costs nothing."""
+
 _CLAIM = msgspec.json.Decoder(PersistentVolumeClaim)
 _VOLUME = msgspec.json.Decoder(PersistentVolume)
 

@@ -3,6 +3,7 @@
 import msgspec
 
 SCHEMA = "gpufleet.io/whatif/v1"
+"""A change that breaks readers of the JSON gets another version."""
 
 
 class Start(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -28,6 +28,7 @@ from gpufleet.model.pod import Pod
 ROUNDS_MAX = 10_000
 """Rounds of decisions at one moment: more than any cluster needs unless decisions go in circles."""
 
+# The course ends after so many moments, or where nothing is due within a week: every question gets an answer.
 MOMENTS_MAX = 1_000
 HORIZON_US = 7 * 86_400 * 10**6
 

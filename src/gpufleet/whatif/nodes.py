@@ -32,13 +32,19 @@ HOST_NAME = "kubernetes.io/hostname"
 NODE_STATE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeleted")
 """How taints begin that tell of a node's state, which a new node does not share."""
 
+# A described node is asked about for its GPUs: CPU, memory and pods never run short there.
 AMPLE = {"cpu": "100k", "memory": "1Pi"}
 PODS = "250"
+# The node agent offers so many slots for shares of each GPU.
 SLOTS_PER_GPU = 100
+# How the device plugins of each vendor count GPUs, and how feature discovery names their models.
 RESOURCES = {Vendor.NVIDIA: NVIDIA_GPU, Vendor.AMD: AMD_GPU}
 PRODUCT_LABELS = {Vendor.NVIDIA: "nvidia.com/gpu.product", Vendor.AMD: "amd.com/gpu.product-name"}
 SHARING = (report.WHOLE, report.SHARES, report.MIXED)
+"""The sharing modes that a described node can have; MIG needs a layout, which a description lacks."""
+
 _IDS = uuid.UUID("b5c6f3a2-4a0e-4d0b-9f58-5d5ad1f0a2b7")
+"""A fixed namespace, so that the ids of new nodes and devices are equal in every run."""
 
 
 def add_nodes(picture: Picture, wanted: AddNodes) -> str:

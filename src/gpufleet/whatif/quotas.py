@@ -31,6 +31,7 @@ WORDS = {
     "hard_limit": "hard limit",
 }
 NO_LIMIT = "none"
+"""The word that takes a limit away."""
 
 
 def set_quota(picture: Picture, wanted: SetQuota) -> str:

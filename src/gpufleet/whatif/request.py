@@ -9,6 +9,7 @@ REMOVE_NODE = "--remove-node"
 SET_QUOTA = "--set-quota"
 NODES_EXPECTED = "COUNT, COUNT:like=NODE or COUNT:gpus=8,model=H100-80GB, such as 2:like=gpu-1"
 QUOTA_EXPECTED = "QUEUE.RESOURCE=VALUE, such as team-a.gpu=16 or team-a.gpu.borrowing=none"
+# More than the largest clusters and machines have: a larger number is a mistake in typing.
 NODES_MAX = 10_000
 GPUS_MAX = 64
 NODE_KEYS = ("like", "gpus", "model", "cpu", "memory", "sharing")

@@ -27,7 +27,10 @@ from gpufleet.model.resource_names import GPU_RESOURCES
 from gpufleet.whatif.request import Submitted
 
 PODS_MAX = 100_000
+"""More than the largest clusters run; a Job with a mistaken parallelism would fill memory."""
+
 SHARE_ANNOTATIONS = (keys.GPU_FRACTION, keys.GPU_MEMORY, keys.KAI_FRACTION, keys.KAI_MEMORY)
+# Kinds that make pods of a template: their pods are made here as the controllers would.
 TEMPLATED = (
     resources.JOBS,
     resources.DEPLOYMENTS,
@@ -35,6 +38,7 @@ TEMPLATED = (
     resources.STATEFUL_SETS,
     resources.REPLICATION_CONTROLLERS,
 )
+# Kinds that pods refer to: taken into the picture as they are.
 SPOKEN_OF = (
     resources.FLEET_QUEUES,
     resources.NAMESPACES,

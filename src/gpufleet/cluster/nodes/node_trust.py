@@ -19,6 +19,7 @@ from gpufleet.model.taint import Taint
 DISTRUST = Taint(key="gpufleet.io/rejects-pods", effect="NoSchedule")
 """Stands in the engine, not in the API, for a node that is left alone."""
 
+# One rejection may be chance, several in ten minutes are the node; pauses double up to an hour.
 REJECTIONS_MAX = 3
 WINDOW_S = 600.0
 PAUSE_FIRST_S = 60.0
@@ -30,6 +31,7 @@ SETTLING_S = 3.0
 """Several resources are made known one after the other, and a rejection may be heard of later than that."""
 
 _REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "AdmissionFailed"})
+"""Reasons that only a kubelet gives; "OutOf..." with a resource's name counts as well."""
 
 
 def rejection(pod: Pod) -> str | None:

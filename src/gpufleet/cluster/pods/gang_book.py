@@ -28,6 +28,8 @@ from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
 
 LOG = logging.getLogger(__name__)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+"""Times of the API count microseconds from here."""
+
 STALE_AFTER_S = 60.0
 """A gang that lost members waits for others as long as it does under KAI."""
 LATEST_US = 250_000_000_000_000_000

@@ -41,7 +41,10 @@ from gpufleet.model.shape import GpuRequest
 
 LOG = logging.getLogger(__name__)
 MALFORMED = "Malformed"
+"""The reason that is told for a pod that cannot be understood."""
+
 GRANTS_KEPT_MAX = 64
+"""A pod's grant is asked for several times in a row; more than the newest few are not asked for again."""
 
 
 class Held(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity, NodeNameRequirement, NodeTerm, Operator
 
 PAUSE_S = 60.0
+"""Long enough to try other nodes first, short enough for a node with storage that was full for a moment."""
 
 
 class VolumeRefusals:

@@ -2,6 +2,7 @@
 
 from gpufleet.engine.instruction import WhyBarred
 
+# Reasons of a FleetQueue's condition Active, with the words for what bars a queue.
 MALFORMED = "Malformed"
 IN_FORCE = "InForce"
 BARS = {
@@ -12,5 +13,7 @@ BARS = {
     WhyBarred.DRAINING: ("Draining", "{queue} is draining: nothing new is taken in"),
     WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is evicted"),
 }
+# Mistakes in the tree of queues, which a person has to mend; the other reasons are states that a person
+# chose.
 WRONG = (WhyBarred.CYCLE, WhyBarred.NO_PARENT, WhyBarred.TOO_DEEP)
 TROUBLES = frozenset({MALFORMED, *(BARS[why][0] for why in WRONG)})

@@ -21,6 +21,7 @@ WAITED_FOR_MAX = 4096
 
 START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LATEST_US = int((dt.datetime(9999, 1, 1, tzinfo=dt.UTC) - START_OF_1970).total_seconds()) * 10**6
+"""Later moments have no form of four digits for the year, which the API's times need."""
 
 
 def written(told: Reservation) -> ReservationStatus:

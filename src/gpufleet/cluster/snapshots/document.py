@@ -20,6 +20,8 @@ from gpufleet.kube.resources import Kind
 from gpufleet.model.errors import InputError, printable
 
 FORMAT = "gpufleet.io/snapshot/v1"
+"""A version that changes what readers must understand gets another number."""
+
 MAGIC = b'{"snapshot":'
 """How every snapshot begins, unpacked."""
 

@@ -28,6 +28,7 @@ KEPT_ANNOTATIONS = keys.POD_ANNOTATIONS | {
 }
 """All annotations, of pods and of what they speak of, that a codec reads."""
 
+# A snapshot holds the kinds that decisions depend on, so a line is read as the live mirrors read it.
 _WATCHED = {(one.kind.api_version, one.kind.name): one for one in WATCHED}
 _DECODERS = {one.kind: msgspec.json.Decoder(one.type) for one in WATCHED}
 _ENCODE = msgspec.json.Encoder().encode

@@ -37,6 +37,7 @@ from gpufleet.model.identifiers import NodeName
 from gpufleet.model.pod_name import PodName
 
 NO_NODE = NodeName("")
+"""A pod without a nominated node."""
 
 
 class WaitingPod(msgspec.Struct, frozen=True):
@@ -64,6 +65,7 @@ class Watched(msgspec.Struct, frozen=True):
     lasts: bool = False
 
 
+# Every kind that a decision may depend on, with its type here; optional kinds may not be installed.
 WATCHED = (
     Watched(resources.PODS, Pod),
     Watched(resources.NODES, Node),

@@ -23,7 +23,11 @@ LOOKS_AFTER_S = 1.0
 """A server tells of the end of a definition a moment after the first of its objects is gone."""
 
 LOOKS_EVERY_S = 5.0
+"""While the kind is away, its return is noticed after so long."""
+
 RETURNS_WITHIN_S = 600.0
+"""Time for a person or a controller to make the objects anew once their kind is served again."""
+
 Key = tuple[str, str]
 
 

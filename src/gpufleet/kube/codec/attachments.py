@@ -13,6 +13,7 @@ from gpufleet.kube.objects.pod import Volume
 from gpufleet.kube.objects.storage import CsiDriver, PersistentVolume
 from gpufleet.model.volumes import Attachment
 
+# The CSI drivers that serve the disks which Kubernetes once served itself.
 GCE_DRIVER = "pd.csi.storage.gke.io"
 AWS_DRIVER = "ebs.csi.aws.com"
 AZURE_DRIVER = "disk.csi.azure.com"

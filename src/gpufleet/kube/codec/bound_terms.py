@@ -13,6 +13,7 @@ from gpufleet.model.gang import Gang, Slices
 from gpufleet.model.identifiers import GangName, GpuModelName, QueueName, TopologyLevelName
 from gpufleet.model.seat import Seat
 
+# Far more than any real grant has; a number or a text beyond is damage and not data.
 MOMENT_MAX_US = 2**60
 PRIORITY_MAX = 2**31 - 1
 MEMBERS_MAX = 2**31 - 1

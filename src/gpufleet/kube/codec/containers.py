@@ -15,6 +15,7 @@ from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.requests import MAXIMUM_DEVICES, ContainerAmounts, PodAmounts
 from gpufleet.model.resource_names import GPU_RESOURCES
 
+# The resources of which the kubelet hands out devices: whole GPUs and slots for shares.
 DEVICE_RESOURCES = (*GPU_RESOURCES, keys.GPU_SHARE)
 _SHARES = frozenset(keys.SHARE_RESOURCES)
 

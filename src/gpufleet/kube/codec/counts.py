@@ -3,6 +3,7 @@
 from gpufleet.model.errors import InputError
 
 MAXIMUM_COUNT = 1_000_000
+"""More than any gang has members: a larger number is a mistake of its author."""
 
 
 def read_count(text: str, field: str, most: int = MAXIMUM_COUNT) -> int:

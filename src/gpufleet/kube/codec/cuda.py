@@ -28,8 +28,13 @@ from gpufleet.model.cuda_requirement import parse_requirement
 from gpufleet.model.errors import InputError
 
 ANY = "any"
+"""The annotation's word for a pod that runs on any driver: the names of its images are not believed."""
+
 VENDOR = "nvidia"
+# Every resource of this domain is a GPU of NVIDIA's or a part of one.
 VENDOR_DOMAIN = "nvidia.com/"
+# Labels of feature discovery that tell the driver's version: today's names, older ones, and the whole version
+# in one.
 DRIVER_LABELS = tuple(f"nvidia.com/cuda.driver-version.{part}" for part in ("major", "minor", "revision"))
 OLDER_DRIVER_LABELS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
 FULL_DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
@@ -47,6 +52,7 @@ def feature(major: int) -> str:
 
 ALL_FEATURES = tuple(feature(major) for major in sorted(FAMILIES))
 FEATURES = frozenset(ALL_FEATURES)
+"""For tests of membership: a node's feature that tells of CUDA, and not of a kubelet or of a CSI driver."""
 
 
 def needed_features(pod: Pod) -> tuple[str, ...]:

@@ -8,14 +8,19 @@ PATTERN = r"([0-9]{1,9}(ms|s|m|h|d))+"
 """What the definition of FleetQueue lets in."""
 
 LENGTH_MAX = 32
+"""The pattern repeats, so the length of a text is bounded before it is matched."""
+
 EXPECTED = "a length of time such as 90s, 1h30m or 7d"
 MAXIMUM_US = 100 * 365 * 86_400 * 10**6
 """A hundred years: nothing that is written shall overflow a sum of times."""
 
 _WHOLE = re.compile(PATTERN)
 _FRACTIONS = re.compile(r"([0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m|h|d))+")
+"""Lengths with fractions ("1.5h"), as scenario files take them; six decimals, so that integers hold them."""
+
 _PART = re.compile(r"([0-9]+)(?:\.([0-9]+))?(ms|[smhd])")
 _MILLIONTHS = 10**6
+# Microseconds in each unit, the unit of all times inside the program.
 _US = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}
 
 

@@ -16,6 +16,7 @@ from gpufleet.model.errors import InputError
 
 LOG = logging.getLogger(__name__)
 NEVER = "Never"
+"""The preemptionPolicy of a pod that may not have others evicted."""
 
 
 def preempts(spec: PodSpec) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from gpufleet.kube.objects.pod import PodSpec
 
 RESTART_ALL = "RestartAllContainers"
+"""The action of a container's restart rule that only some kubelets know."""
 
 
 def required_features(spec: PodSpec) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from gpufleet.kube.errors import ObjectError
 from gpufleet.model.errors import InputError, printable
 
 _HARMLESS = re.compile(r"[-A-Za-z0-9_./:]{1,512}")
+"""Names that can neither forge a line of a message nor steer a terminal, and are not too long for one."""
 
 
 @contextmanager

@@ -22,10 +22,12 @@ from gpufleet.model.labels import LabelSelector
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.queue import RESERVE_AFTER_US, Door, PreemptionPolicy, Prey, Queue, QueueState, Quota
 
+# The limits of the definition of FleetQueue, checked again: an object may be older than the definition.
 MAXIMUM_QUOTAS = 64
 MAXIMUM_PRICES = 256
 MAXIMUM_NAMESPACES = 1000
 NEVER = "Never"
+# The words of a FleetQueue's fields, with their meaning in the model.
 STATES = {
     "Open": QueueState.OPEN,
     "Held": QueueState.HELD,

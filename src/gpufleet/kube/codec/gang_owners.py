@@ -18,6 +18,7 @@ from gpufleet.kube.objects import owners
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
 
+# Roles and startup policies, in the words of JobSet, LeaderWorkerSet, Ray and the training operators.
 LEADER = "leader"
 WORKER = "worker"
 HEAD = "headgroup"

@@ -11,6 +11,8 @@ from gpufleet.model.bound_terms import NEVER_STALE
 from gpufleet.model.errors import InputError
 
 NEVER = frozenset({"-1", "-1s"})
+"""Lengths of time that mean: a gang that ran may stay short of members for ever."""
+
 KEYS = (keys.GANG_STALE_AFTER, keys.KAI_STALE_AFTER)
 
 

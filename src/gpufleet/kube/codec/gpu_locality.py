@@ -12,6 +12,7 @@ from gpufleet.kube import keys
 from gpufleet.model.errors import InputError
 from gpufleet.model.shape import GpuRequest, Within
 
+# The values of our annotation, and of Volcano's; all but one of Volcano's policies ask for nothing strict.
 WORDS = {"node": Within.NODE, "numa-node": Within.NUMA_NODE, "link-group": Within.LINK_GROUP}
 VOLCANO_WORDS = {
     "none": Within.NODE,

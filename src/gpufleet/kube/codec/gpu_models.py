@@ -17,6 +17,7 @@ from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import CATALOGUE
 from gpufleet.model.identifiers import GpuModelName
 
+# More than there are models in any fleet; the bounds keep one pod from costing every round of decisions.
 MAXIMUM_NAMES = 64
 MAXIMUM_LENGTH = 4096
 

@@ -32,10 +32,15 @@ from gpufleet.model.shape import GpuRequest
 
 VERSION = 2
 WITHOUT_TERMS = 1
+"""The version before: its grants name devices, and say nothing of queue, priority and gang."""
+
 ACCEPTED_VERSIONS = (WITHOUT_TERMS, VERSION)
 # An annotation may have 256 KiB; a pod of 1,000 devices needs half of that.
 MAXIMUM_LENGTH = 256 * 1024
 MAXIMUM_DEPTH = 6
+"""A grant nests no deeper; text that does is refused before it is parsed."""
+
+# Beyond these a number is no epoch of a Lease (a 32-bit integer), no memory of a device, no pod's devices.
 MAXIMUM_EPOCH = 2**31 - 1
 MAXIMUM_MEMORY_MIB = 2**31 - 1
 MAXIMUM_DEVICES = 10_000

@@ -15,6 +15,7 @@ from gpufleet.kube.objects.pod_groups import NetworkTopology
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import TopologyLevelName
 
+# The modes of a Volcano group's network topology: a demand, or a preference.
 HARD = "hard"
 SOFT = "soft"
 OTHERWISE = "a tier of which each HyperNode selects its nodes by one label, or podset-required-topology"

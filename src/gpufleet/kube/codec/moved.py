@@ -11,6 +11,7 @@ import msgspec
 from gpufleet.kube import keys
 from gpufleet.kube.objects.pod import Pod
 
+# More than two names of pods, a node and numbers take; what is beyond was not written by us.
 TEXT_MAX = 2048
 GPU_S_MAX = 10**12
 

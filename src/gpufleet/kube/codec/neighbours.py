@@ -17,6 +17,7 @@ from gpufleet.model.pod_affinity import NamespaceScope, PodTerm, PreferredPodTer
 from gpufleet.model.relations import NO_RELATIONS, Relations
 from gpufleet.model.topology_spread import SpreadConstraint
 
+# Words of the API in affinity and topology spread constraints.
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -26,6 +27,7 @@ IGNORE = "Ignore"
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 MAXIMUM_PORT = 65535
 MAXIMUM_NAMESPACES = 10_000
+"""A cluster has no more, by Kubernetes' own thresholds; longer lists would cost every round of decisions."""
 
 
 def has_neighbours(spec: wire.PodSpec) -> bool:

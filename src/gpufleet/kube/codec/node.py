@@ -30,6 +30,9 @@ from gpufleet.model.taint import Taint
 from gpufleet.model.volumes import Attachment
 
 PODS = "pods"
+"""The resource by which a kubelet says how many pods it runs at most."""
+
+# The limits of the definition of NodeDevices, which also hold for reports that are older than it.
 MAXIMUM_DEVICES = 1024
 MAXIMUM_MEMORY_MIB = 2**31 - 1
 # Labels in which feature discovery tells what GPUs a node has; AMD's and NVIDIA's names.
@@ -38,6 +41,7 @@ MEMORY_LABELS = ("nvidia.com/gpu.memory",)
 # A device that is only counted: no GPU is called so, and a grant never names it.
 ANONYMOUS = "anonymous-"
 
+# What a device in each sharing mode can be given out for.
 _SERVES = {
     report.WHOLE: Serves.WHOLE,
     report.SHARES: Serves.SHARE,

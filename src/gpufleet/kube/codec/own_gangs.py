@@ -19,7 +19,10 @@ from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName
 
 PARALLEL = "Parallel"
+"""The StatefulSet policy that makes all pods at once; otherwise each pod waits for the one before."""
+
 BARE_MINIMUMS = (keys.VOLCANO_GROUP_MINIMUM, keys.KAI_MINIMUM)
+"""Annotations that say how many pods of one controller must start at once, without a group object."""
 
 
 def own_gang(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:

@@ -40,9 +40,11 @@ from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.model.taint import Toleration
 from gpufleet.model.volumes import Volumes
 
+# Shapes and labels are shared between pods; beyond so many different ones the tables start anew.
 MAXIMUM_SHAPES = 20_000
 MAXIMUM_LABELS = 20_000
 MAXIMUM_TOLERATIONS = 1000
+"""More than any pod needs; each is compared with every taint of every node."""
 
 NO_LABELS: Mapping[str, str] = {}
 
@@ -150,6 +152,8 @@ def read_shape(pod: WirePod) -> Shape:
 
 
 _SHAPES: dict[bytes, Shape] = {}
+"""The shape that was read from each written form, so that pods of one template are read once."""
+
 _EQUAL_SHAPES: dict[Shape, Shape] = {}
 _WITH_VOLUMES: dict[tuple[Shape, PodVolumes], Shape] = {}
 _LABELS = Shared(MAXIMUM_LABELS)
@@ -170,6 +174,7 @@ _SHAPE_KEYS = (
     keys.CUDA_VERSION,
 )
 _SHAPE_LABELS = (keys.GPU_FRACTION, keys.GPU_MEMORY)
+"""Our share of a GPU may stand in labels too, so these labels also decide the shape."""
 
 
 def _pod(pod: WirePod, shape: Shape, gang: GangPart | None, queue: Any, *, preemptible: bool) -> Pod:

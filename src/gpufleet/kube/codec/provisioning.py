@@ -26,6 +26,7 @@ from gpufleet.model.quantity import Quantity, parse_quantity
 
 Terms = list[tuple[Requirement, ...]]
 EVERYWHERE: Terms = [()]
+"""One term without conditions: a volume can be made for any node."""
 
 
 def provisions(storage_class: StorageClass) -> bool:

@@ -25,7 +25,10 @@ from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.quantity import NANO_PER_MILLI, Quantity
 
 MESSAGE_LENGTH_MAX = 1024
+"""Longer messages of conditions are cut: people read them in a line of kubectl."""
+
 OURS = (ACTIVE, NAMESPACES_CLEAR)
+"""The conditions that the scheduler writes; all others in a status are left as they are."""
 
 
 class ResourceFigures(Protocol):

@@ -22,6 +22,7 @@ class NamespaceQueues(msgspec.Struct, frozen=True):
 
 
 NO_QUEUES = NamespaceQueues()
+"""A namespace without any queue: shared, because the value cannot change."""
 
 
 def read_queue(

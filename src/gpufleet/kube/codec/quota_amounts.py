@@ -22,6 +22,8 @@ PATTERN = r"[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0
 """What the definition of FleetQueue lets in: a quantity without a minus."""
 
 LENGTH_MAX = 32
+"""The definition of FleetQueue takes no longer amount."""
+
 UNITS_MAX = 2**56
 """64 PiB, and of everything that is not measured in bytes more than there is."""
 

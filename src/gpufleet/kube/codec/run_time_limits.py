@@ -11,6 +11,8 @@ from gpufleet.kube.objects.pod import Pod as WirePod
 from gpufleet.model.errors import InputError
 
 SECOND_US = 1_000_000
+"""Kueue's label counts seconds; all times inside the program are microseconds."""
+
 MOST_S = 2**31 - 1
 """The longest limit is Kueue's: 68 years."""
 

@@ -10,6 +10,7 @@ from gpufleet.kube.objects.pod import Pod as WirePod
 from gpufleet.model.errors import InputError
 
 SECOND_US = 1_000_000
+"""A pod's deadline counts seconds; all times inside the program are microseconds."""
 
 
 def read_run_time_us(pod: WirePod) -> int | None:

@@ -26,6 +26,8 @@ from gpufleet.model.labels import (
 MAXIMUM_TERMS = 1000
 MAXIMUM_VALUES = 20_000
 NODE_NAME_FIELD = "metadata.name"
+"""The only field of a node that a node selector may ask for."""
+
 Item = TypeVar("Item")
 _OPERATORS = {operator.value: operator for operator in Operator}
 

@@ -20,6 +20,8 @@ from gpufleet.model.requests import MAXIMUM_DEVICES
 from gpufleet.model.resource_names import GPU_RESOURCES
 
 WHOLE = GpuShare(1000)
+"""A share of 1000 thousandths: the pod has its GPU alone."""
+
 _PERCENT = 100
 _MILLI_PER_PERCENT = 10
 

@@ -17,6 +17,7 @@ from gpufleet.model.label_syntax import check_label_key
 LAYERS_MAX = 3
 """A pod names at most so many levels of slices: Kueue takes no more."""
 
+# Annotations that divide a gang into slices: at which level of the topology, and of how many members.
 LEVEL_KEYS = (keys.KUEUE_TOPOLOGY_SLICE, keys.KAI_TOPOLOGY_SEGMENT, keys.KAI_TOPOLOGY_SEGMENT_PREFERRED)
 SIZE_KEYS = (keys.KUEUE_TOPOLOGY_SLICE_SIZE, keys.KAI_TOPOLOGY_SEGMENT_SIZE)
 

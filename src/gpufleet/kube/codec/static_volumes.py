@@ -33,6 +33,7 @@ TODAYS_NAMES = {
     ZONE: ZONE,
     REGION: REGION,
 }
+"""Labels of a volume that name a zone or region, old names among them, with the name that nodes carry now."""
 
 
 def volume_reach(volume: PersistentVolume) -> NodeAffinity:

@@ -14,6 +14,7 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import TopologyLevelName
 
+# Annotations that ask for a level of the topology, as a demand or as a preference.
 LEVELS = (
     ("required_level", (keys.KUEUE_TOPOLOGY_REQUIRED, keys.KAI_TOPOLOGY_REQUIRED)),
     ("preferred_level", (keys.KUEUE_TOPOLOGY_PREFERRED, keys.KAI_TOPOLOGY_PREFERRED)),

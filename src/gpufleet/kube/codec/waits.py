@@ -12,6 +12,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import Pod
 
 MAXIMUM_NAMED = 5
+"""A message stays readable: further names are only counted."""
 
 
 class WaitReason(enum.Enum):

@@ -19,7 +19,10 @@ MUTATING_POLICIES_SINCE = (1, 36)
 """From this version on MutatingAdmissionPolicy is stable and on; before, it is off and of another form."""
 
 VALIDATING_POLICIES_SINCE = (1, 30)
+"""From this version on ValidatingAdmissionPolicy is stable: without it grants cannot be guarded."""
+
 _MUTATING = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
+"""Kinds that are left out for a server that does not serve them."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -40,6 +43,8 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 DEFAULT_IDENTITY = Identity()
+"""The names that stand in the YAML files beside this module."""
+
 AGENT_ACCOUNT = "gpufleet-agent"
 """The service account of every node's agent, in the scheduler's namespace."""
 

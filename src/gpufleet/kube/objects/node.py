@@ -13,6 +13,7 @@ GPU_HEALTHY = "gpufleet.io/GPUHealthy"
 """The condition that the node's agent keeps: where it stands, an agent reports the GPUs."""
 
 KEPT = frozenset({READY, GPU_HEALTHY})
+"""Conditions that decisions read; the others change every few minutes and only cost memory."""
 
 
 class Taint(Structure, frozen=True):

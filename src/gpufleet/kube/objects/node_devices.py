@@ -23,6 +23,7 @@ SHARING_MODES = (WHOLE, SHARES, MIXED, MIG, NOTHING)
 # Kinds of holding, besides WHOLE and MIG: a part of a device.
 SHARE = "share"
 
+# The states of a device's health, as the agent reports them.
 HEALTHY = "healthy"
 UNHEALTHY = "unhealthy"
 UNKNOWN = "unknown"

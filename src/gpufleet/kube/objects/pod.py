@@ -12,7 +12,9 @@ from gpufleet.kube.objects.selectors import LabelSelector, NodeSelector, NodeSel
 from gpufleet.kube.objects.structure import Shared, Structure
 
 MAXIMUM_SHARED = 10_000
+"""More than a fleet has different pod templates; beyond it a table starts anew."""
 
+# Phases, conditions and reasons of the API that scheduling reads.
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 POD_SCHEDULED = "PodScheduled"
@@ -239,6 +241,7 @@ class PodOperatingSystem(Structure, frozen=True):
     name: str = ""
 
 
+# Parts that the pods of one template have alike are kept once.
 _CONTAINERS = Shared(MAXIMUM_SHARED)
 _TOLERATIONS = Shared(MAXIMUM_SHARED)
 _AFFINITY = Shared(MAXIMUM_SHARED)

@@ -7,6 +7,7 @@ from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.selectors import LabelSelector, NodeSelector
 from gpufleet.kube.objects.structure import Structure
 
+# Words of the API for claims, volumes and classes of storage.
 STORAGE = "storage"
 LOST = "Lost"
 AVAILABLE = "Available"
