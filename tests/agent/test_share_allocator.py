@@ -215,7 +215,7 @@ def test_an_agent_that_dies_between_allocate_and_start_gives_nothing_twice(tmp_p
             (node.folder / "checkpoint.json").write_bytes(b"{torn")
         node.new_process()
         if lost == "both":
-            with pytest.raises(RefusedError, match="nobody is known"):
+            with pytest.raises(RefusedError, match="no container is known"):
                 await node.prepare(uid)
             assert files(node) == []
             node.write_record()

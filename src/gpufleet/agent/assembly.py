@@ -1,4 +1,4 @@
-"""Puts the parts of one node's agent together: who gets whose topics, and what each is called.
+"""Makes the parts of one node's agent, and connects each to the topics that it follows.
 
 Everything outside comes as an argument (client, settings, paths), so the whole agent runs in tests
 against a simulated API server and folders of their own. ``process`` is the program around it.

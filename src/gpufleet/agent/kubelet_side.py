@@ -1,4 +1,4 @@
-"""The half of the agent that faces the kubelet: who holds what, whole devices, shares, and their CDI files.
+"""The parts of the agent that face the kubelet: holders, whole devices, shares, and their CDI files.
 
 ``assembly`` makes it and runs its parts.
 """
@@ -83,7 +83,7 @@ class KubeletSide:
         ]
 
     def _unknown(self) -> tuple[str, ...]:
-        """Why it is not known who holds what, or would not be after a restart."""
+        """Why the holders are not known, or would not be after a restart."""
         return said(self.watch.problem) + said(self.memory.problem)
 
     def _unregistered(self) -> tuple[str, ...]:

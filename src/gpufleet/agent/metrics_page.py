@@ -47,7 +47,7 @@ def exporter(
 
 
 def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> HttpServer:
-    """The server; whoever it answers, the loop turns, and ``ready`` says what is not as it should be."""
+    """The server. It is alive while the loop turns; ``ready`` says what is not as it should be."""
     host, port = address_of(address, "--metrics-address")
 
     def readiness() -> Health:

@@ -34,7 +34,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``driver_root`` is the machine's folder in which NVIDIA's driver is installed.
     ``require_grant`` gives whole devices to pods with a grant alone. ``device_list_strategy`` is how
     containers get devices; ``as-configured`` follows what the sharing configuration says.
-    ``mps_exclusive_process`` allows the compute mode of cards to be set while they are shared by MPS.
+    ``mps_exclusive_process`` allows the compute mode of GPUs to be set while they are shared by MPS.
     """
 
     node: str
@@ -78,5 +78,5 @@ class AgentSettings(msgspec.Struct, frozen=True):
 
     @property
     def pod_resources(self) -> Path:
-        """The socket at which the kubelet tells who holds which devices."""
+        """The socket of the kubelet's pod resources API."""
         return self.kubelet_root / "pod-resources/kubelet.sock"

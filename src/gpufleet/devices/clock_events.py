@@ -1,4 +1,4 @@
-"""Why a card's clocks are lower than they could be, as NVIDIA's driver tells it: any of these at once.
+"""Why a GPU's clocks are lower than they could be, as NVIDIA's driver tells it: any of these at once.
 
 The values are NVML's (``nvmlClocksEventReason*``), the names in small letters are those of DCGM. A driver
 may have reasons that are newer than this list; they are left out.

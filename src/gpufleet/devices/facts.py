@@ -47,11 +47,11 @@ class Engines(msgspec.Struct, frozen=True):
 
 
 class MigFacts(msgspec.Struct, frozen=True):
-    """A MIG instance that exists, or a partition of an AMD card (profile "cpx_nps4", ``start`` its number).
+    """A MIG instance that exists, or a partition of an AMD GPU (profile "cpx_nps4", ``start`` its number).
 
     An instance's ``uuid`` changes whenever it is made anew. ``start`` is the memory slice where it begins;
     None where the driver does not tell. ``device_nodes`` are those that a program needs for it beside or,
-    on an AMD card, in place of its card's.
+    on an AMD GPU, in place of its GPU's.
     """
 
     uuid: str
@@ -71,7 +71,7 @@ class GpuFacts(msgspec.Struct, frozen=True):
     ``index`` and ``minor`` may be others after a reboot; ``uuid`` is not. ``product`` is the name in
     the driver's words. ``memory_mib`` is all of it, ``reserved_mib`` what the driver keeps.
     ``device_nodes`` are the paths below /dev that a program needs for this GPU alone. ``mig_enabled``
-    is None where the card cannot be cut. ``partitioning`` is how an AMD card is partitioned, or not
+    is None where the GPU cannot be cut. ``partitioning`` is how an AMD GPU is partitioned, or not
     ("spx_nps1"); None where it cannot be.
     ``kernel_driver`` is told where a vendor has several (Intel: xe or i915).
     """

@@ -1,7 +1,7 @@
 """The vendors of this machine's GPUs, told without any vendor's library.
 
 A library that is loaded in vain costs memory, and its complaint would be no news on a machine that has none
-of its cards. So a backend is used only where its hardware is: a display controller or accelerator on the PCI
+of its GPUs. So a backend is used only where its hardware is: a display controller or accelerator on the PCI
 bus, or a device node that only that vendor's driver makes (for virtual machines that hide their PCI bus).
 """
 

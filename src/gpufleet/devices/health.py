@@ -1,8 +1,8 @@
 """The health of one GPU: a pure function of what was seen of it, over time.
 
-A card leaves service at the first evidence against it and comes back on evidence for it: the driver asks for
+A GPU leaves service at the first evidence against it and comes back on evidence for it: the driver asks for
 no recovery any more, readings are answered, and it has been quiet for a while. Each time it comes and goes
-that while doubles, so that a card that flaps stays out. A card without readings is ``UNKNOWN``, which is
+that while doubles, so that a GPU that flaps stays out. A GPU without readings is ``UNKNOWN``, which is
 neither healthy nor sick; absent readings prove nothing in either direction.
 
 Times are seconds of a clock that never jumps, handed in by the caller.
@@ -18,11 +18,11 @@ from gpufleet.devices.xid import XidAction, xid
 QUIET_FIRST_S = 30.0
 QUIET_MOST_S = 3600.0
 FLAPS_FORGOTTEN_S = 6 * 3600.0
-"""A card that has been in service for so long begins anew."""
+"""A GPU that has been in service for so long begins anew."""
 
 
 class Verdict(enum.Enum):
-    """Whether new work may be placed on a card."""
+    """Whether new work may be placed on a GPU."""
 
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
@@ -30,7 +30,7 @@ class Verdict(enum.Enum):
 
 
 class Recovery(enum.Enum):
-    """What the driver says a card needs in order to recover (NVML field 230)."""
+    """What the driver says a GPU needs in order to recover (NVML field 230)."""
 
     NONE = "none"
     RESET = "reset"
@@ -41,15 +41,15 @@ class Recovery(enum.Enum):
 
 
 class XidSeen(msgspec.Struct, frozen=True):
-    """The driver reported an Xid for this card."""
+    """The driver reported an Xid for this GPU."""
 
     code: int
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The card answered. What it did not tell is None.
+    """The GPU answered. What it did not tell is None.
 
-    ``resets`` is a count that grows when the card was reset, or found again after a restart of the
+    ``resets`` is a count that grows when the GPU was reset, or found again after a restart of the
     machine or the driver.
     """
 
@@ -65,11 +65,11 @@ class NoAnswer(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """The driver no longer lists the card, or calls it lost."""
+    """The driver no longer lists the GPU, or calls it lost."""
 
 
 class Unremembered(msgspec.Struct, frozen=True):
-    """What was against the card before is not known any more."""
+    """What was against the GPU before is not known any more."""
 
     problem: str
 
@@ -78,7 +78,7 @@ Evidence = XidSeen | Reading | NoAnswer | Missing | Unremembered
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something against the card, until what ``action`` says has happened.
+    """Something against the GPU, until what ``action`` says has happened.
 
     One that ``lasts`` is seen at every look until it is over, and quiet begins then; another was an event.
     """
@@ -90,7 +90,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """What is known of one card. Begin with ``Health()``; ``step`` gives the next."""
+    """What is known of one GPU. Begin with ``Health()``; ``step`` gives the next."""
 
     faults: tuple[Fault, ...] = ()
     silent: str = ""
@@ -111,7 +111,7 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it is out of service or unknown; empty for a healthy card."""
+        """Why it is out of service or unknown; empty for a healthy GPU."""
         if self.faults:
             return "; ".join(dict.fromkeys(fault.reason for fault in self.faults))
         if self.out_since_s is not None:
@@ -179,7 +179,7 @@ def _read(health: Health, reading: Reading, now_s: float) -> Health:
 
 
 def _complaints(reading: Reading, resets: int) -> list[Fault]:
-    """What the card says against itself."""
+    """What the GPU says against itself."""
     found = []
     if reading.recovery not in (None, Recovery.NONE):
         action = XidAction.GONE if reading.recovery is Recovery.REBOOT else XidAction.RESET

@@ -1,6 +1,6 @@
 """Readings of one GPU, or of one MIG instance, at one moment.
 
-Absent is None and stays absent up to the last metric: a card that does not tell its power does not
+Absent is None and stays absent up to the last metric: a GPU that does not tell its power does not
 draw 0 W. Units are in the names; utilisation is in percent as drivers give it, activity in ratios.
 """
 
@@ -19,7 +19,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class Remaps(msgspec.Struct, frozen=True):
-    """Rows of memory that were replaced, since the card was made."""
+    """Rows of memory that were replaced, since the GPU was made."""
 
     correctable: int | None = None
     uncorrectable: int | None = None
@@ -60,7 +60,7 @@ class Sample(msgspec.Struct, frozen=True):
     """Since the driver was loaded."""
     recovery: Recovery | None = None
     resets: int = 0
-    """How often the card was reset or found again since this process began."""
+    """How often the GPU was reset or found again since this process began."""
     vgpu_license: int | None = None
     activity: Activity = Activity()
 

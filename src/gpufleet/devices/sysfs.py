@@ -1,7 +1,7 @@
 """What the kernel says about devices in its file system, read so that nothing can go wrong loudly.
 
 A file that is missing, cannot be read or holds something else than it should is None: drivers differ in
-which files they have, and a card that is being reset answers with errors for a while. ``drm_cards`` lists
+which files they have, and a GPU that is being reset answers with errors for a while. ``drm_cards`` lists
 the GPUs of a driver; the vendors' backends read the rest.
 """
 

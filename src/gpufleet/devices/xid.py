@@ -1,9 +1,9 @@
-"""What an Xid, a driver's error report, means for scheduling onto the card.
+"""What an Xid, a driver's error report, means for scheduling onto the GPU.
 
 The codes and the maker's resolution for each are those of NVIDIA's Xid catalogue (Ampere and newer, read
 2026-11); their words are ours. Here they are folded into four actions, because a scheduler can do no more:
-nothing, blame the pod, take the card out until it has been reset, take it out for good. A code that the
-catalogue does not explain takes the card out until it has been quiet for a while: pods that run stay, new
+nothing, blame the pod, take the GPU out until it has been reset, take it out for good. A code that the
+catalogue does not explain takes the GPU out until it has been quiet for a while: pods that run stay, new
 ones go elsewhere.
 """
 
@@ -22,13 +22,13 @@ class XidAction(enum.Enum):
     NOTHING = "nothing"
     """Told, and no more: information, or the trace of another Xid that has a row of its own."""
     POD = "pod"
-    """The program on the card is at fault or lost; the card is well."""
+    """The program on the GPU is at fault or lost; the GPU is well."""
     QUIET = "quiet"
-    """Out of service until the card has been quiet for a while."""
+    """Out of service until the GPU has been quiet for a while."""
     RESET = "reset"
-    """Out of service until the card was reset, or the driver says that it needs no reset."""
+    """Out of service until the GPU was reset, or the driver says that it needs no reset."""
     GONE = "gone"
-    """Out of service until the machine was restarted and the card is found again."""
+    """Out of service until the machine was restarted and the GPU is found again."""
 
 
 class Xid(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ def test_a_card_begins_with_nothing_to_divide() -> None:
     book = EnergyBook()
     book.book(CARD, 5_000_000, {A: 1.0})
     assert book.of_pod(CARD, A) == 0
-    assert book.of_nobody(CARD) == 0
+    assert book.unattributed(CARD) == 0
 
 
 def test_what_was_drawn_is_divided_by_the_parts() -> None:
@@ -24,7 +24,7 @@ def test_what_was_drawn_is_divided_by_the_parts() -> None:
     book.book(CARD, 1000, {A: 0.5, B: 0.25})
     book.book(CARD, 2000, {A: 0.5, B: 0.25})
     assert [book.of_pod(CARD, one) for one in ACCOUNTS] == [500, 250, None]
-    assert book.of_nobody(CARD) == 250
+    assert book.unattributed(CARD) == 250
 
 
 def test_a_counter_that_begins_anew_loses_nothing_of_what_was_booked() -> None:
@@ -39,7 +39,7 @@ def test_a_card_that_does_not_tell_its_energy_has_no_accounts() -> None:
     book = EnergyBook()
     book.book(CARD, None, {A: 1.0})
     assert book.of_pod(CARD, A) is None
-    assert book.of_nobody(CARD) is None
+    assert book.unattributed(CARD) is None
 
 
 class Books(RuleBasedStateMachine):
@@ -85,7 +85,7 @@ class Books(RuleBasedStateMachine):
     def adds_up(self) -> None:
         """What was drawn is somebody's, was somebody's, or is nobody's."""
         open_mj = sum(self.book.of_pod(CARD, one) or 0 for one in ACCOUNTS)
-        assert open_mj + self.closed_mj + (self.book.of_nobody(CARD) or 0) == self.drawn_mj
+        assert open_mj + self.closed_mj + (self.book.unattributed(CARD) or 0) == self.drawn_mj
 
     @invariant()
     def only_grows(self) -> None:

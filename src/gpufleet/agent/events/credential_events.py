@@ -1,6 +1,6 @@
 """An Event on the node when what proves the agent to the API server, or it to us, ends soon.
 
-While it still works, people hear of it where they look at the node; afterwards nobody could write it.
+The Event is written while the credential still works; after its end the agent could write none.
 """
 
 import asyncio

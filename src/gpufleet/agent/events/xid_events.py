@@ -29,7 +29,7 @@ FOLLOWS = {
 
 
 class XidPodEvents:
-    """Writes the Events of one node's errors. ``heard`` is for the monitor to call."""
+    """Writes the Events of one node's driver errors. The GPU monitor calls ``heard``."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class XidPodEvents:
         self._bell = asyncio.Event()
 
     def heard(self, event: XidEvent) -> None:
-        """An error was reported: whoever holds what it is about shall hear of it."""
+        """An error was reported: queue an Event for each pod that holds the GPU or instance."""
         gpu = None if event.uuid is None else self._gpus.value.gpu(event.uuid)
         follows = FOLLOWS.get(xid(event.code).action)
         if gpu is None or follows is None:

@@ -1,9 +1,9 @@
-"""The series of AMD's cards under the names of AMD's own exporter.
+"""The series of AMD's GPUs under the names of AMD's own exporter.
 
 Names, units and labels are those of ROCm's device-metrics-exporter: its fields in small letters, all of
 them gauges, also those that only grow. Which of two names a reading has depends on the generation, as it
-does there: MI200 cards tell the temperature of their edge and average power, MI300 cards and newer that
-of their hottest spot and present power. A card that is cut into partitions tells of itself as partition 0.
+does there: MI200 GPUs tell the temperature of their edge and average power, MI300 GPUs and newer that
+of their hottest spot and present power. A GPU that is cut into partitions tells of itself as partition 0.
 """
 
 import re
@@ -125,7 +125,7 @@ FAMILIES = tuple({metric.family.name: metric.family for metric in METRICS}.value
 
 
 def lines(card: GpuSnapshot) -> dict[str, str]:
-    """The series of a card, by the name of their family."""
+    """The series of a GPU, by the name of their family."""
     if card.sample is None:
         return {}
     found: dict[str, str] = {}
@@ -149,7 +149,7 @@ def number_of_cards(node: str, gpus: Sequence[Gpu]) -> str:
 
 
 def _labels(card: GpuSnapshot) -> list[tuple[str, str]]:
-    """What stands on every series: the card, and who holds it if one pod does."""
+    """What stands on every series: the GPU, and its holder if one pod has it alone."""
     facts = card.gpu.facts
     compute, memory = _partition_types(card)
     pairs = [
@@ -174,7 +174,7 @@ def _labels(card: GpuSnapshot) -> list[tuple[str, str]]:
 
 
 def _partition_types(card: GpuSnapshot) -> tuple[str, str]:
-    """How the card is cut: its compute and its memory, as far as its facts tell."""
+    """How the GPU is cut: its compute and its memory, as far as its facts tell."""
     facts = card.gpu.facts
     if facts.mig:
         compute, _, memory = facts.mig[0].profile.partition("_")

@@ -2,7 +2,7 @@
 
 Names, types and units are those of dcgm-exporter, so that dashboards and alerts go on; the words are ours.
 ``DEFAULT`` is what dcgm-exporter serves without a file of its own; ``SERVED`` is all that a file may ask for
-(``counters_file``). A reading that a card does not give makes no series. DCGM's ``DCGM_FI_PROF_*`` come from
+(``counters_file``). A reading that a GPU does not give makes no series. DCGM's ``DCGM_FI_PROF_*`` come from
 the hardware's own counters where NVML tells them (Hopper and newer), and are absent elsewhere.
 """
 
@@ -21,7 +21,7 @@ MEGABYTE = 1_000_000
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A sample of a card, or of its instance where there is one; ``events`` are the card's."""
+    """A sample of a GPU, or of its instance where there is one; ``events`` are the GPU's."""
 
     gpu: Gpu
     sample: Sample
@@ -41,7 +41,7 @@ class Counter(msgspec.Struct, frozen=True):
 
 
 class InfoLabel(msgspec.Struct, frozen=True):
-    """A "counter" of type label: it stands on every series of its card."""
+    """A "counter" of type label: it stands on every series of its GPU."""
 
     name: str
     help: str
@@ -49,7 +49,7 @@ class InfoLabel(msgspec.Struct, frozen=True):
 
 
 def _last_xid(reading: Reading) -> Value:
-    """DCGM's 0 says that none was seen, which only who was listening can say."""
+    """DCGM's 0 says that no error was seen, so it is told only where errors are listened to."""
     if reading.instance is not None:
         return None
     listening = reading.gpu.health is not Verdict.UNKNOWN

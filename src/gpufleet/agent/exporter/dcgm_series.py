@@ -1,8 +1,8 @@
-"""The series of NVIDIA's cards under DCGM's names, labelled as dcgm-exporter labels them.
+"""The series of NVIDIA's GPUs under DCGM's names, labelled as dcgm-exporter labels them.
 
-What a cut card's instances tell is told by instance, all else of the card; never both under one name, so
+What a cut GPU's instances tell is told by instance, all else of the GPU; never both under one name, so
 that a sum over a name is right. The order of labels is dcgm-exporter's: first the device, then the node,
-then values that DCGM's fields of type label give and what pods bring along, then who holds it.
+then values that DCGM's fields of type label give and labels of pods, then the holder.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ NO_SAMPLE = Sample(0.0)
 Pairs = list[tuple[str, str]]
 
 BY_POD = {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"}
-"""What is told of a pod by itself where processes on a shared card are seen."""
+"""What is told of a pod by itself where processes on a shared GPU are seen."""
 
 
 class _Line(msgspec.Struct):
@@ -39,21 +39,21 @@ class _Line(msgspec.Struct):
 
 
 class DcgmSeries:
-    """Writes the series of one card after the other."""
+    """Writes the series of one GPU after the other."""
 
     def __init__(self, options: ExporterOptions) -> None:
         self._options = options
         self.families = [chosen.family for chosen in options.counters.counters]
 
     def lines(self, card: GpuSnapshot) -> dict[str, str]:
-        """The series of a card, by the name of their family."""
-        # A card that fell silent still has its last Xid, which is often the reason.
+        """The series of a GPU, by the name of their family."""
+        # A GPU that fell silent still has its last Xid, which is often the reason.
         readings = [Reading(card.gpu, card.sample or NO_SAMPLE, events=card.events), *_instances(card)]
         lines = [self._lines_of(card, reading.instance) for reading in readings]
         found: dict[str, str] = {}
         for chosen in self._options.counters.counters:
             if isinstance(chosen.counter, ExporterCounter):
-                # dcgm-exporter counts these of cards alone.
+                # dcgm-exporter counts these of GPUs alone.
                 text = _parts(chosen.family, chosen.counter, readings[0], lines[0])
             else:
                 text = _readings(chosen.family, chosen.counter, zip(readings, lines, strict=True))
@@ -76,7 +76,7 @@ class DcgmSeries:
         return found
 
     def _holders(self, held: Sequence[Holding]) -> Sequence[Holding | None]:
-        """For whom a device has series: one for each holder, or only for one who holds it alone."""
+        """The holders for which a device has series: each one, or only a holder that has it alone."""
         if not held:
             return (None,)
         if self._options.virtual_gpus:
@@ -101,7 +101,7 @@ class DcgmSeries:
         return [*pairs, *sorted(labels)]
 
     def _holder_labels(self, card: GpuSnapshot, holding: Holding | None) -> tuple[Pairs, Pairs]:
-        """What a pod brings along, and who it is."""
+        """A pod's own labels, and its name."""
         if holding is None:
             return [], []
         names = ("container_name", "pod_namespace", "pod_name") if self._options.old_names else _NAMES
@@ -135,12 +135,12 @@ def _readings(family: Family, counter: Counter, told: Iterable[tuple[Reading, li
         value = counter.value(reading)
         if value is not None:
             found[reading.instance is not None] += [_series(family, counter, value, one) for one in lines]
-    # What instances tell is theirs, and not the card's once more.
+    # What instances tell is theirs, and not the GPU's once more.
     return "".join(found[True] or found[False])
 
 
 def _parts(family: Family, counter: ExporterCounter, reading: Reading, lines: list[_Line]) -> str:
-    """The series of a counter that has several of a card."""
+    """The series of a counter that has several of a GPU."""
     parts = counter.parts(reading)
     return "".join(
         series(family.name, labelled([*line.device, *sorted([*line.holder, *labels])]), value)
@@ -160,7 +160,7 @@ def _series(family: Family, counter: Counter, value: Value, line: _Line) -> str:
 
 
 def _of_pod(name: str, use: PodUse, value: Value) -> Value:
-    """A pod's own part of a shared card; the card's where nobody can say."""
+    """A pod's own part of a shared GPU; the GPU's where the part is unknown."""
     if name == "DCGM_FI_DEV_FB_USED":
         return value if use.memory_used_mib is None else use.memory_used_mib
     return value if use.used_ratio is None else round(use.used_ratio * 100)

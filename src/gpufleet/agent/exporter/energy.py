@@ -1,7 +1,7 @@
-"""Whose energy it was: counters per pod that only grow, and with nobody's part make up the card's own.
+"""Energy by pod: counters that only grow. With the unattributed part they add up to the GPU's own counter.
 
-A card counts its energy; between two samples it is divided by ``usage``'s parts of that moment. The
-accounts begin with the first sample of a card. A card's counter that goes back was set to zero in between,
+A GPU counts its energy; between two samples it is divided by ``usage``'s parts of that moment. The
+accounts begin with the first sample of a GPU. A GPU's counter that goes back was set to zero in between,
 by a reset or a new driver, so all that it shows is new. An account ends when its pod holds the device no
 more.
 """
@@ -16,28 +16,28 @@ from gpufleet.model.identifiers import DeviceId
 
 
 class Account(msgspec.Struct, frozen=True):
-    """Whose energy: of a pod on a card, or on one MIG instance of it by UUID."""
+    """One account: a pod on a GPU, or on one MIG instance of it by UUID."""
 
     pod: PodName
     instance: str | None = None
 
 
 class GpuEnergy(msgspec.Struct):
-    """The accounts of one card, in millijoules since ``seen_mj`` was first set."""
+    """The accounts of one GPU, in millijoules since ``seen_mj`` was first set."""
 
     seen_mj: int
     by_account: dict[Account, int] = msgspec.field(default_factory=dict)
-    nobodys: int = 0
+    unattributed: int = 0
 
 
 class EnergyBook:
-    """All cards' accounts."""
+    """All GPUs' accounts."""
 
     def __init__(self) -> None:
         self._cards: dict[DeviceId, GpuEnergy] = {}
 
     def book(self, card: DeviceId, energy_mj: int | None, parts: Mapping[Account, float]) -> None:
-        """A card counts so much now; since the last time it was drawn by ``parts`` of 1."""
+        """A GPU counts so much now; since the last time it was drawn by ``parts`` of 1."""
         if energy_mj is None:
             return
         book = self._cards.get(card)
@@ -48,17 +48,17 @@ class EnergyBook:
         given, rest = apportioned(drawn, capped(parts))
         for account, amount in given.items():
             book.by_account[account] = book.by_account.get(account, 0) + amount
-        book.nobodys += rest
+        book.unattributed += rest
         book.seen_mj = energy_mj
 
     def keep(self, card: DeviceId, accounts: Collection[Account]) -> None:
-        """Close all accounts of a card but these."""
+        """Close all accounts of a GPU but these."""
         book = self._cards.get(card)
         if book is not None:
             book.by_account = {one: amount for one, amount in book.by_account.items() if one in accounts}
 
     def forget_cards(self, left: Collection[DeviceId]) -> None:
-        """Close the books of cards that are no longer there."""
+        """Close the books of GPUs that are no longer there."""
         self._cards = {card: book for card, book in self._cards.items() if card in left}
 
     def of_pod(self, card: DeviceId, account: Account) -> int | None:
@@ -66,7 +66,7 @@ class EnergyBook:
         book = self._cards.get(card)
         return None if book is None else book.by_account.get(account)
 
-    def of_nobody(self, card: DeviceId) -> int | None:
-        """The energy of a card that was no pod's; None before its first sample."""
+    def unattributed(self, card: DeviceId) -> int | None:
+        """The energy of a GPU that was no pod's; None before its first sample."""
         book = self._cards.get(card)
-        return None if book is None else book.nobodys
+        return None if book is None else book.unattributed

@@ -1,9 +1,9 @@
-"""The page of metrics: made when something changed, sent as often as somebody asks.
+"""The page of metrics: rendered when something changed, sent at each scrape.
 
 ``run`` follows what the other parts know and draws what changed (``gpu_pages``). A scrape adds the age of
-each card's readings to the text that lies there, compressed where it is wanted; so it costs little, and
-never waits for a driver. Readings that grow too old leave the page at the next scrape, also if nobody
-tells anything any more.
+each GPU's readings to the text that lies there, compressed where it is wanted; so it costs little, and
+never waits for a driver. Readings that grow too old leave the page at the next scrape, also if no part
+publishes anything any more.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from gpufleet.model.identifiers import DeviceId
 LOG = logging.getLogger(__name__)
 
 SETTLE_S = 0.5
-"""How long after a change to wait for others that come with it, such as the next card's reading."""
+"""How long after a change to wait for others that come with it, such as the next GPU's reading."""
 
 JOBS_EVERY_S = 10.0
 _GZIP_BITS = 16 + zlib.MAX_WBITS
@@ -63,7 +63,7 @@ class Topics(msgspec.Struct, frozen=True):
 
 
 class Exporter:
-    """Keeps the page. ``pod_of`` tells whose a process is; None where processes are not looked at."""
+    """Keeps the page. ``pod_of`` finds the pod of a process; None where processes are not read."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Exporter:
         if self._gzip_wanted:
             self._pack()
             self._gzip_wanted = False
-        self._ages()  # remembers who answered, also if nobody scrapes
+        self._ages()  # remembers which GPUs answered, also between scrapes
         self.drawn = True
 
     def _draw_anyway(self) -> None:
@@ -176,7 +176,7 @@ class Exporter:
         )
 
     def _ages(self) -> str:
-        """How long ago each card answered, also where its readings are too old to be shown."""
+        """How long ago each GPU answered, also where its readings are too old to be shown."""
         now_s, gpus, readings = self._clock_s(), self._topics.gpus.value, self._topics.readings.value
         told: dict[DeviceId, float] = {}
         lines = []
@@ -188,7 +188,7 @@ class Exporter:
                 told[gpu.uuid] = at_s
                 labels = [("node", gpus.node), ("gpu", str(gpu.facts.index)), ("uuid", str(gpu.uuid))]
                 lines.append(series(AGE.name, labelled(labels), round(max(0.0, now_s - at_s), 3)))
-        # Readings of a card that is silent for long are taken back; that it is silent is told on.
+        # Readings of a GPU that is silent for long are taken back; that it is silent is told on.
         self._answered_at_s = told
         return AGE.header + "".join(lines) if lines else ""
 
@@ -197,7 +197,7 @@ class Exporter:
             self._changed.set()
 
     async def _look_for_jobs(self) -> None:
-        """Jobs come and go without anybody's telling."""
+        """Jobs come and go without a notification, so their folder is read now and then."""
         while True:
             await asyncio.sleep(JOBS_EVERY_S)
             self._changed.set()

@@ -1,8 +1,8 @@
 """The counters of dcgm-exporter that are not DCGM's but its own (``DCGM_EXP_*``), as data.
 
-A file may ask for them (``counters_file``). Each has several series of a card, told apart by labels of its
+A file may ask for them (``counters_file``). Each has several series of a GPU, told apart by labels of its
 own. Where nothing happened within a window there is one series of 0 without such a label, as there. Health
-is told under DCGM's watch over the whole card, ``ALL``: ours does not follow DCGM's ten parts of a card,
+is told under DCGM's watch over the whole GPU, ``ALL``: ours does not follow DCGM's ten parts of a GPU,
 and to call one of those well would be a guess.
 """
 
@@ -18,7 +18,7 @@ from gpufleet.devices.clock_events import ClockEvent
 from gpufleet.devices.health import Verdict
 
 Part = tuple[tuple[tuple[str, str], ...], int]
-"""Labels of one series beside those of its card, and its value."""
+"""Labels of one series beside those of its GPU, and its value."""
 
 WINDOW = ("window_size_in_ms", str(int(WINDOW_S * 1000)))
 PASS, FAIL = 0, 20
@@ -34,7 +34,7 @@ ERROR_CODES = {
 
 
 class ExporterCounter(msgspec.Struct, frozen=True):
-    """One counter with all series of a card."""
+    """One counter with all series of a GPU."""
 
     name: str
     kind: Kind

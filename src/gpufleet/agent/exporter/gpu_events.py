@@ -1,4 +1,4 @@
-"""What happened to each card within the last minutes: Xids, and reasons for lower clocks, counted.
+"""What happened to each GPU within the last minutes: Xids, and reasons for lower clocks, counted.
 
 dcgm-exporter counts both over a window that ends now, and over its whole life. Xids come counted since
 the agent began (``node_state.Gpu.xids``), so what is new since the last look happened then. Reasons for lower
@@ -16,11 +16,11 @@ from gpufleet.devices.sample import Sample
 from gpufleet.model.identifiers import DeviceId
 
 WINDOW_S = 300.0
-"""dcgm-exporter's own, where nobody sets another."""
+"""dcgm-exporter's default."""
 
 
 class GpuEvents(msgspec.Struct, frozen=True):
-    """Counts of one card. Those of clocks are None where the card has not told any in that time."""
+    """Counts of one GPU. Those of clocks are None where the GPU has not told any in that time."""
 
     recent_xids: dict[int, int] = {}
     recent_clock_events: dict[ClockEvent, int] | None = None
@@ -31,7 +31,7 @@ NO_EVENTS = GpuEvents()
 
 
 class _Card:
-    """What is remembered of one card, oldest first."""
+    """What is remembered of one GPU, oldest first."""
 
     def __init__(self) -> None:
         self.xids: deque[tuple[float, int, int]] = deque()
@@ -43,13 +43,13 @@ class _Card:
 
 
 class EventBook:
-    """The events of all cards."""
+    """The events of all GPUs."""
 
     def __init__(self) -> None:
         self._cards: dict[DeviceId, _Card] = {}
 
     def book(self, card: DeviceId, xids: Mapping[int, int], sample: Sample | None, now_s: float) -> GpuEvents:
-        """Note what is new of a card, and tell what its window holds now."""
+        """Note what is new of a GPU, and tell what its window holds now."""
         kept = self._cards.setdefault(card, _Card())
         for code, count in xids.items():
             more = count - kept.xids_told.get(code, 0)
@@ -63,7 +63,7 @@ class EventBook:
         return _told(kept)
 
     def forget_cards(self, left: Collection[DeviceId]) -> None:
-        """Forget the cards that are no longer there."""
+        """Forget the GPUs that are no longer there."""
         self._cards = {card: kept for card, kept in self._cards.items() if card in left}
 
     def stale_at_s(self) -> float | None:

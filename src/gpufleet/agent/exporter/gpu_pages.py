@@ -1,7 +1,7 @@
-"""The text of each card, made anew only where something about the card changed.
+"""The text of each GPU, made anew only where something about the GPU changed.
 
-A reading of one card makes one card's series anew; the others' lie there as text. A card whose series
-cannot be made (a fault of ours) is left out and counted, and harms no other card.
+A reading of one GPU makes one GPU's series anew; the others' lie there as text. A GPU whose series
+cannot be made (a fault of ours) is left out and counted, and harms no other GPU.
 """
 
 import logging
@@ -39,14 +39,14 @@ class ExporterInputs(msgspec.Struct, frozen=True):
 
 
 class _Drawn(msgspec.Struct):
-    """A card's text, and what it was made from."""
+    """A GPU's text, and what it was made from."""
 
     picture: GpuSnapshot
     text: dict[str, str]
 
 
 class GpuPages:
-    """The texts of all cards, and the energy accounts of their pods."""
+    """The texts of all GPUs, and the energy accounts of their pods."""
 
     def __init__(self, options: ExporterOptions, pod_of: PodOf | None) -> None:
         self._options = options
@@ -81,14 +81,14 @@ class GpuPages:
             try:
                 self._draw_card(gpu, drivers.get(gpu.facts.vendor), held.get(gpu.uuid, ()), known)
                 self.failed.discard(gpu.uuid)
-            except Exception:  # whatever it is, the other cards are told of
+            except Exception:  # whatever it is, the other GPUs are told of
                 if gpu.uuid not in self.failed:
                     LOG.exception("the metrics of a GPU cannot be made", extra={"gpu": gpu.uuid})
                 self.failed.add(gpu.uuid)
                 self._drawn.pop(gpu.uuid, None)
 
     def lines(self, family: Family) -> str:
-        """The series of a family, card by card."""
+        """The series of a family, GPU by GPU."""
         return "".join(drawn.text.get(family.name, "") for drawn in self._drawn.values())
 
     def stale_at_s(self) -> float | None:
@@ -150,7 +150,7 @@ class GpuPages:
                 return {}
 
     def _book(self, picture: GpuSnapshot) -> None:
-        """Divide what the card drew since the last time."""
+        """Divide what the GPU drew since the last time."""
         parts: dict[Account, float] = {}
         accounts = set()
         for device in picture.uses:

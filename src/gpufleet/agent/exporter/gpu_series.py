@@ -1,7 +1,7 @@
-"""The series of every card under our own names, whoever made it.
+"""The series of every GPU under our own names, for GPUs of all vendors.
 
 Names follow Prometheus' conventions: base units, ``_total`` for what only grows, ``_info`` for facts. What
-is not told is absent; the age of the readings and the card's health stay, so that a gap has its reason
+is not told is absent; the age of the readings and the GPU's health stay, so that a gap has its reason
 beside it.
 """
 
@@ -22,7 +22,7 @@ INFO = Family("gpufleet_gpu_info", "gauge", "What the card is and how it is offe
 HEALTHY = Family(
     "gpufleet_gpu_healthy",
     "gauge",
-    "1 for a card in service, 0 for one that is out; absent if nobody knows.",
+    "1 for a card in service, 0 for one that is out; absent if unknown.",
 )
 HEALTH_INFO = Family(
     "gpufleet_gpu_health_info",
@@ -45,7 +45,7 @@ MEMORY_USED = Family("gpufleet_gpu_memory_used_bytes", "gauge", "Device memory t
 POWER = Family("gpufleet_gpu_power_watts", "gauge", "Power that the card draws.")
 TEMPERATURE = Family("gpufleet_gpu_temperature_celsius", "gauge", "Temperature of the chip.")
 ENERGY = Family("gpufleet_gpu_energy_joules_total", "counter", "Energy drawn since the driver was loaded.")
-NOBODYS_ENERGY = Family(
+UNATTRIBUTED_ENERGY = Family(
     "gpufleet_gpu_energy_unattributed_joules_total",
     "counter",
     "Energy since the agent began that is no pod's; with that of its pods it is what the card drew.",
@@ -62,7 +62,7 @@ FAMILIES = (
     POWER,
     TEMPERATURE,
     ENERGY,
-    NOBODYS_ENERGY,
+    UNATTRIBUTED_ENERGY,
 )
 AGE = Family(
     "gpufleet_gpu_sample_age_seconds", "gauge", "Time since the card last answered; its readings are so old."
@@ -73,7 +73,7 @@ Pairs = list[tuple[str, str]]
 
 
 def lines(card: GpuSnapshot, energy: EnergyBook) -> dict[str, str]:
-    """The series of a card, by the name of their family."""
+    """The series of a GPU, by the name of their family."""
     labels = labelled(device_labels(card))
     return {
         INFO.name: series(INFO.name, labelled(_info(card)), 1),
@@ -87,12 +87,14 @@ def lines(card: GpuSnapshot, energy: EnergyBook) -> dict[str, str]:
             series(ATTRIBUTION.name, labelled(pairs), 1) for pairs in _attribution(card)
         ),
         **{family.name: series(family.name, labels, value) for family, value in _readings(card)},
-        NOBODYS_ENERGY.name: series(NOBODYS_ENERGY.name, labels, joules(energy.of_nobody(card.gpu.uuid))),
+        UNATTRIBUTED_ENERGY.name: series(
+            UNATTRIBUTED_ENERGY.name, labels, joules(energy.unattributed(card.gpu.uuid))
+        ),
     }
 
 
 def device_labels(card: GpuSnapshot, instance: MigFacts | None = None) -> Pairs:
-    """Which card or instance it is."""
+    """Which GPU or instance it is."""
     facts = card.gpu.facts
     pairs = [("node", card.node), ("gpu", str(facts.index)), ("uuid", str(facts.uuid))]
     if instance is not None:

@@ -1,4 +1,4 @@
-"""All that the series of one card are made from, at one moment."""
+"""All that the series of one GPU are made from, at one moment."""
 
 import msgspec
 
@@ -12,9 +12,9 @@ from gpufleet.devices.sample import Sample
 
 
 class GpuSnapshot(msgspec.Struct, frozen=True):
-    """One card. ``reading`` is None where there is none that is fresh.
+    """One GPU. ``reading`` is None where there is none that is fresh.
 
-    ``jobs`` are those of this card and its instances, ``events`` what happened to it. ``pod_labels`` has
+    ``jobs`` are those of this GPU and its instances, ``events`` what happened to it. ``pod_labels`` has
     the labels that the pods on it bring along.
     """
 
@@ -30,22 +30,22 @@ class GpuSnapshot(msgspec.Struct, frozen=True):
 
     @property
     def sample(self) -> Sample | None:
-        """The fresh readings of the card itself."""
+        """The fresh readings of the GPU itself."""
         return None if self.reading is None else self.reading.sample
 
     def held_of(self, instance: str | None) -> list[Holding]:
-        """What is held of the card as a whole, or of an instance of it."""
+        """What is held of the GPU as a whole, or of an instance of it."""
         return [one for one in self.held if one.instance == instance]
 
     def use(self, instance: str | None, pod: PodName) -> PodUse | None:
-        """What a pod uses of the card, or of an instance."""
+        """What a pod uses of the GPU, or of an instance."""
         for device in self.uses:
             if (None if device.instance is None else device.instance.uuid) == instance:
                 return next((one for one in device.pods if one.pod == pod), None)
         return None
 
     def jobs_of(self, gpu_instance: int | None) -> tuple[str, ...]:
-        """The jobs on the card, or on an instance, which has those of its card if none of its own."""
+        """The jobs on the GPU, or on an instance, which has those of its GPU if none of its own."""
         name = str(self.gpu.facts.index)
         if gpu_instance is None:
             return self.jobs.get(name, ())

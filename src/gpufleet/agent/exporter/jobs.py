@@ -1,7 +1,7 @@
-"""Which jobs of a batch system run on which card, as its prolog writes it.
+"""Which jobs of a batch system run on which GPU, as its prolog writes it.
 
-A folder has a file for each card ("0") and each MIG instance ("0.7": card 0, GPU instance 7), with the
-number of a job on each line. The folder is somebody else's: what is no such file is passed over, links are
+A folder has a file for each GPU ("0") and each MIG instance ("0.7": GPU 0, GPU instance 7), with the
+number of a job on each line. The batch system owns the folder: what is no such file is passed over, links are
 not followed, and only a bounded part of it is read.
 """
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 JOBS_MAX = 32
-"""Of one card; each has series of its own."""
+"""Of one GPU; each has series of its own."""
 
 BYTES_MAX = 4096
 FILES_MAX = 1024

@@ -1,4 +1,4 @@
-"""How the series are to look: which counters, which labels, in whose naming."""
+"""How the series are to look: which counters, which labels, under which names."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ class ExporterOptions(msgspec.Struct, frozen=True):
     ``hostname_label`` is how the node's name is labelled: "Hostname" up to dcgm-exporter 4.8,
     "hostname" after it; empty leaves it out. ``old_names`` writes pod_name, pod_namespace,
     container_name and uuid. ``pod_labels`` are keys of pods' labels that become labels (``pod_label_names``).
-    With ``virtual_gpus`` a shared card has a series for each container that holds a part of it; else one
+    With ``virtual_gpus`` a shared GPU has a series for each container that holds a part of it; else one
     series, without a pod unless only one holds it. ``job_folder`` is where a batch system tells its jobs
     (``jobs``). Readings older than ``stale_after_s`` are no readings.
     """

@@ -1,7 +1,7 @@
-"""What each pod holds and uses of each card, whatever way the card is shared.
+"""What each pod holds and uses of each GPU, whatever way the GPU is shared.
 
-One series for each pod and device (a card, or a MIG instance of it), over all containers of the pod. A
-pod's use is absent where nobody can say what it is (``usage``).
+One series for each pod and device (a GPU, or a MIG instance of it), over all containers of the pod. A
+pod's use is absent where it cannot be told apart (``usage``).
 """
 
 from gpufleet.agent.exporter.energy import Account, EnergyBook
@@ -34,7 +34,7 @@ FAMILIES = (HELD, MEMORY_HELD, MEMORY_USED, USED, ENERGY)
 
 
 def lines(card: GpuSnapshot, energy: EnergyBook, options: ExporterOptions) -> dict[str, str]:
-    """The series of the pods on a card, by the name of their family."""
+    """The series of the pods on a GPU, by the name of their family."""
     found: dict[str, list[str]] = {family.name: [] for family in FAMILIES}
     for device in card.uses:
         for pod in device.pods:

@@ -1,7 +1,7 @@
 """Dividing one amount among several, so that the parts are never negative and make up the whole.
 
 Amounts that are counted (millijoules) are whole numbers and stay so: what is left after rounding down
-goes, one by one, to whoever lost most of a unit by it (the method of largest remainders).
+goes, one by one, to the parts that lost most of a unit by it (the method of largest remainders).
 """
 
 from collections.abc import Hashable, Mapping
@@ -17,13 +17,13 @@ def capped(parts: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def proportional(whole: float, weights: Mapping[Key, float]) -> dict[Key, float]:
-    """The whole in the weights' proportion; nothing to anybody where nobody has a weight."""
+    """The whole in the weights' proportion; nothing where all weights are 0."""
     total = sum(weights.values())
     return {key: whole * (weight / total) if total > 0 else 0.0 for key, weight in weights.items()}
 
 
 def apportioned(amount: int, parts: Mapping[Key, float]) -> tuple[dict[Key, int], int]:
-    """The amount by parts of 1, and the rest that is nobody's; together they are the amount.
+    """The amount by parts of 1, and the rest that no part has; together they are the amount.
 
     ``parts`` are 0 or more, and at most 1 together (``capped``).
     """

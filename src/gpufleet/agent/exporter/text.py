@@ -1,6 +1,6 @@
 """Prometheus' text format, version 0.0.4: families of series, each with labels and a value.
 
-What stands in a label may come from anywhere (a card's name, a job's number), so it is escaped as the
+What stands in a label may come from anywhere (a GPU's name, a job's number), so it is escaped as the
 format says: a backslash, a quotation mark and a line's end cannot leave their place. A value that is not a
 finite number is no value, and a label without a value is no label.
 """

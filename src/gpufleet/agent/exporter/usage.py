@@ -1,14 +1,14 @@
 """How much each pod uses of what it holds, now.
 
-Whoever holds a card, or a MIG instance, alone uses all that is used there: the device's own reading is
+A pod that holds a GPU, or a MIG instance, alone uses all that is used there: the device's own reading is
 the pod's. Of a shared one, the driver's list of processes tells, each of which belongs to a pod
 (``process_owners``); the device's compute is divided in proportion to how busy each process kept it. Where
 processes cannot be seen, a pod's use is absent, and ``Quality`` says so.
 
-A card's energy is divided by time. While the card computes, its energy is whose programs compute; while
-it idles, it is whose card it is, each by the part that he holds. What nobody computed or held is nobody's.
-On a cut card this goes by slices, each with the activity of its instance; where instances tell no
-activity, by slices alone.
+A GPU's energy is divided by time. While the GPU computes, its energy is that of the pods whose programs
+compute; while it idles, that of its holders, each by the part it holds. The rest belongs to no pod. On a cut
+GPU this goes by slices, each with the activity of its instance; where instances tell no activity, by slices
+alone.
 """
 
 import enum
@@ -43,14 +43,14 @@ class Quality(enum.Enum):
     SLICES = "slices"
     """From the size of its MIG instance alone."""
     NONE = "none"
-    """Nobody can say; the series is absent."""
+    """The use cannot be told apart; the series is absent."""
 
 
 class PodUse(msgspec.Struct, frozen=True):
     """What one pod holds and uses of one device.
 
-    ``card_ratio`` is the part of the whole card that it holds; ``used_ratio`` how much of the device's own
-    time it computed; ``energy_ratio`` which part of the card's energy is its own at the moment.
+    ``card_ratio`` is the part of the whole GPU that it holds; ``used_ratio`` how much of the device's own
+    time it computed; ``energy_ratio`` which part of the GPU's energy is its own at the moment.
     """
 
     pod: PodName
@@ -63,7 +63,7 @@ class PodUse(msgspec.Struct, frozen=True):
 
 
 class DeviceUse(msgspec.Struct, frozen=True):
-    """The pods on one card, or on one MIG instance of it, and how good their figures are.
+    """The pods on one GPU, or on one MIG instance of it, and how good their figures are.
 
     ``alone`` says that it is made for one holder and has one.
     """
@@ -79,7 +79,7 @@ class DeviceUse(msgspec.Struct, frozen=True):
 def card_use(
     gpu: Gpu, reading: GpuReading | None, held: Sequence[Holding], pod_of: PodOf | None
 ) -> tuple[DeviceUse, ...]:
-    """The use of a card and its instances, as far as somebody holds them.
+    """The use of a GPU and its instances, as far as pods hold them.
 
     ``reading`` is None where there is none that is fresh; ``pod_of`` where processes are not looked at.
     """
@@ -147,7 +147,7 @@ def _by_process(
     for uid, process in processes:
         memory[uid] = _sum([memory.get(uid, 0), process.memory_mib])
     compute = _compute(sample, processes)
-    # Of a pod without a known UID nobody can say which processes are its own.
+    # The processes of a pod are found by its UID; without one they cannot be.
     uses = [
         msgspec.structs.replace(
             use,
@@ -185,7 +185,7 @@ def _compute(sample: Sample | None, processes: Sequence[tuple[str, ProcessUse]])
 
 
 def _energy_by_time(pods: Sequence[PodUse], compute: Mapping[str, float]) -> list[float] | None:
-    """Which part of the card's energy is each pod's; None where one pod's use or part is unknown."""
+    """Which part of the GPU's energy is each pod's; None where one pod's use or part is unknown."""
     held = {
         at: use.card_ratio
         for at, use in enumerate(pods)
@@ -199,7 +199,7 @@ def _energy_by_time(pods: Sequence[PodUse], compute: Mapping[str, float]) -> lis
 
 
 def _with_energy_by_slices(gpu: Gpu, reading: GpuReading, uses: Sequence[DeviceUse]) -> tuple[DeviceUse, ...]:
-    """The uses of a cut card, with the energy of instances that one pod holds alone."""
+    """The uses of a cut GPU, with the energy of instances that one pod holds alone."""
     slices = capped({one.uuid: float(instance_part(gpu, one) or 0) for one in gpu.facts.mig})
     busy = {uuid: busy_ratio(reading.instances.get(uuid)) for uuid in slices}
     computed = [part * ratio for uuid, part in slices.items() if (ratio := busy[uuid]) is not None]

@@ -1,6 +1,6 @@
 """Which backends the agent uses: the vendors' own, or one simulated machine in their place.
 
-A vendor's code is imported when its hardware is there and not before; a node has one vendor's cards, and
+A vendor's code is imported when its hardware is there and not before; a node has one vendor's GPUs, and
 need not carry the libraries of the others.
 """
 

@@ -33,20 +33,21 @@ LOOKING = "the GPUs of this node are being looked for"
 BOOT_ID = "sys/kernel/random/boot_id"
 
 Codes = Mapping[DeviceId, Sequence[int]]
-"""Xids that keep cards out of service."""
+"""Xids that keep GPUs out of service."""
 
 
 async def nothing_remembered() -> Codes:
-    """Where nobody but the record knows of the past."""
+    """No errors are known besides those in the record."""
     return {}
 
 
 class GpuMonitor:
     """All GPUs of one node. ``gpus`` and ``readings`` are followed by all other parts of the agent.
 
-    ``present`` says whether a vendor's hardware is there; its library is left alone where not. A
-    value without a boot id is one from before the GPUs were known. ``record`` keeps the health of the cards
-    over a restart; where it cannot be believed, ``remembered`` tells which errors somebody else knows of.
+    ``present`` says whether a vendor's hardware is there; its library is left alone where not. A value
+    without a boot id is one from before the GPUs were known. ``record`` keeps the health of the GPUs over a
+    restart; where it cannot be believed, ``remembered`` gives the errors that the node's report in the API
+    has.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class GpuMonitor:
         return self._plans
 
     def _publish(self) -> None:
-        """Tell what is known now; whoever follows hears of it if it differs."""
+        """Publish what is known now."""
         if not all(vendor.settled for vendor in self._vendors):
             return
         cards = [card for vendor in self._vendors for card in _in_order(vendor)]
@@ -145,7 +146,7 @@ class GpuMonitor:
         self.readings.publish({card.uuid: card.reading for card in cards})
 
     def _keep(self, cards: Sequence[MonitoredGpu]) -> tuple[str, ...]:
-        """Put their health on the disk before anybody hears of it; what is wrong with that."""
+        """Write their health to the disk before it is published; returns the problems of that."""
         if self._record is None:
             return ()
         self._record.save([card.record for card in cards], self._clock.monotonic_s())

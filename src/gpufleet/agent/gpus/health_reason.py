@@ -1,4 +1,4 @@
-"""Why a card is out of service, as one of a few words for a label or a taint.
+"""Why a GPU is out of service, as one of a few words for a label or a taint.
 
 The reason itself is a sentence for people, with figures in it, of which there is no end. A label has few
 values, so that an alert can name them. The sentences are those of ``devices.health`` and

@@ -1,12 +1,12 @@
-"""The health of each card on the disk: an agent that starts anew goes on where the last one was.
+"""The health of each GPU on the disk: an agent that starts anew goes on where the last one was.
 
-A card after an Xid may answer as if nothing had been, so whoever forgets the Xid puts a broken card back.
-The file is written before anybody is told of a change, and holds for one boot only: another one resets every
-card, and times are those of a clock that begins with the boot.
+A GPU after an Xid may answer as if nothing had been, so an agent that forgets the Xid puts a broken GPU back
+into service. The file is written before a change is published, and holds for one boot only: another one
+resets every GPU, and times are those of a clock that begins with the boot.
 
-A file that cannot be believed leaves every card in doubt. None is held for sick for ever, and none comes back
+A file that cannot be believed leaves every GPU in doubt. None is held for sick for ever, and none comes back
 as if nothing had been: each is out of service, with that reason, until it has answered well and been quiet
-for a while; and what the node's own report in the API says against a card (``reports.reported_xids``) is
+for a while; and what the node's own report in the API says against a GPU (``reports.reported_xids``) is
 held against it as before.
 """
 
@@ -25,14 +25,14 @@ LOG = logging.getLogger(__name__)
 FILE = "gpu-health.json"
 VERSION = 1
 REPEATS_WRITTEN_EVERY_S = 1.0
-"""A card that reports the same error a thousand times a second has its newest time written so often."""
+"""A GPU that reports the same error a thousand times a second has its newest time written so often."""
 
 
 class GpuRecord(msgspec.Struct, frozen=True):
-    """What is kept of one card; ``instances`` are those of which something is known, by UUID.
+    """What is kept of one GPU; ``instances`` are those of which something is known, by UUID.
 
     ``energy_mj`` and ``uncorrected_errors`` are as they were when this was written: where they have gone back
-    since, the card was reset.
+    since, the GPU was reset.
     """
 
     facts: GpuFacts
@@ -61,7 +61,7 @@ class HealthRecord:
         self.path = folder / FILE
         self.disk = disk
         self.doubt = ""
-        """Why it is not known what was against cards that no agent has seen since; mostly empty."""
+        """Why it is not known what was against GPUs that no agent has seen since; mostly empty."""
         self.problem = ""
         """Why the newest health is not on the disk; empty where it is."""
         self._boot_id = boot_id

@@ -1,8 +1,8 @@
 """What is known of one GPU: its facts, its health and that of its MIG instances, its newest readings.
 
 No waiting and no calls here: ``vendor_monitor`` asks the driver and tells what came of it, with the
-time. An event that names an instance concerns that instance alone, unless the card itself is gone by
-it; everything else concerns the card, and with it all that is on it.
+time. An event that names an instance concerns that instance alone, unless the GPU itself is gone by
+it; everything else concerns the GPU, and with it all that is on it.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ NOT_ASKED = "it was not asked yet since the agent began"
 
 
 class MonitoredGpu:
-    """One GPU, from its first listing on. A card that the driver lists no more stays, as sick.
+    """One GPU, from its first listing on. A GPU that the driver lists no more stays, as sick.
 
     ``before`` is what an earlier process of this boot knew of it.
     """
@@ -62,7 +62,7 @@ class MonitoredGpu:
 
     @property
     def record(self) -> GpuRecord:
-        """What a later process has to know. That a card gives no answer now is seen anew."""
+        """What a later process has to know. That a GPU gives no answer now is seen anew."""
         sample, before = self.reading.sample, self._before
         if sample is not None:
             energy_mj, uncorrected = sample.energy_mj, sample.uncorrected_errors
@@ -90,7 +90,7 @@ class MonitoredGpu:
         self.instances = {uuid: health for uuid, health in self.instances.items() if uuid in there}
 
     def xid_seen(self, code: int, instance: str | None, now_s: float) -> None:
-        """The driver reported an error of this card, or of one instance."""
+        """The driver reported an error of this GPU, or of one instance."""
         self.last_xid = code
         # Not in place: what was told before stays as it was told.
         self.xids = {**self.xids, code: self.xids.get(code, 0) + 1}
@@ -107,7 +107,7 @@ class MonitoredGpu:
         self.reading = GpuReading()
 
     def unremembered(self, problem: str, codes: Iterable[int], now_s: float) -> None:
-        """What was known of it is lost, but for these errors, which somebody else remembers."""
+        """What was known of it is lost, but for these errors, which the node's report has."""
         self._step(Unremembered(problem), now_s)
         for code in codes:
             self._step(XidSeen(code), now_s)
@@ -163,7 +163,7 @@ def _not_after(health: Health, now_s: float) -> Health:
 
 
 def _was_reset(before: GpuRecord, sample: Sample) -> bool:
-    """Whether a count went back that only grows until the card is reset."""
+    """Whether a count went back that only grows until the GPU is reset."""
     counts = (
         (before.energy_mj, sample.energy_mj),
         (before.uncorrected_errors, sample.uncorrected_errors),

@@ -1,4 +1,4 @@
-"""How whoever reads the sharing configuration tells the monitor what each GPU is offered as.
+"""The plan of each GPU, as the sharing configuration gives it to the GPU monitor.
 
 A ``Planner`` is a function, so that a GPU is never seen without its plan: the monitor asks it whenever
 the GPUs change, and a new configuration is a new function in a ``Topic[Planner]``.
@@ -16,7 +16,7 @@ from gpufleet.model.identifiers import DeviceId
 class Plans(msgspec.Struct, frozen=True):
     """The plan of each GPU by UUID, and in sentences what of the configuration could not be taken over.
 
-    A GPU without a plan here is offered as if nobody had said anything.
+    A GPU without a plan here is offered as without any configuration.
     """
 
     by_gpu: dict[DeviceId, SharingPlan] = {}

@@ -1,4 +1,4 @@
-"""Who is on the GPUs of a simulated machine: the pods that hold them on the real node.
+"""The processes on the GPUs of a simulated machine: one for each pod that holds a GPU on the real node.
 
 Each container keeps what it holds busy, unless the pod's labels say otherwise:
 
@@ -6,7 +6,7 @@ Each container keeps what it holds busy, unless the pod's labels say otherwise:
     gpufleet.io/simulated-memory-mib: "20000"
 
 The process is one of the pod's own on this machine, found by its control group, so that whoever attributes
-processes to pods has the same to do as on real cards.
+processes to pods has the same to do as on real GPUs.
 """
 
 import time
@@ -54,7 +54,7 @@ class SimulatedUsers:
         """A process of each pod, by UID."""
 
     def __call__(self) -> list[User]:
-        """Who is on which GPU now."""
+        """The processes on each GPU now."""
         pods = self._pods.value
         held = [one for its in holdings(self._gpus.value, pods, self._holders.value).values() for one in its]
         uids = {one.pod.uid for one in held}

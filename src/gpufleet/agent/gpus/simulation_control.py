@@ -1,7 +1,7 @@
-"""The door through which a simulated machine is told what to do while the agent runs on it.
+"""The socket on which a simulated machine takes orders while the agent runs on it.
 
 A UNIX socket in the agent's folder for state, open to the agent's own user alone and there only with
-``--simulated``. Whoever connects sends one order as a line of JSON and gets one line back: how the
+``--simulated``. A client sends one order as a line of JSON and gets one line back: how the
 machine is now, or what was wrong with the order. ``gpufleet simulate-gpu`` is the other side.
 """
 
@@ -37,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class SimulationControl:
-    """Lets orders in to one machine."""
+    """Serves orders to one machine."""
 
     def __init__(self, folder: Path, machine: Machine) -> None:
         self._folder = folder
@@ -75,9 +75,9 @@ class SimulationControl:
 
 
 def tell(folder: Path, order: AnyOrder) -> MachineState:
-    """The other side: have an order carried out, and hear how the machine is then.
+    """The other side: have an order carried out; returns the machine's state after it.
 
-    Raises MachineError with what was wrong with the order, and OSError where nobody listens.
+    Raises MachineError with what was wrong with the order, and OSError where no agent listens.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, short_path(folder) as short:
         connection.settimeout(WAIT_S)

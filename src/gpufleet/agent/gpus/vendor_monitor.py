@@ -1,9 +1,9 @@
-"""Watches the GPUs of one vendor: opens its library, listens to its events, and looks at each card in turn.
+"""Watches the GPUs of one vendor: opens its library, listens to its events, and looks at each GPU in turn.
 
 A session lasts from opening the library to the first failure that concerns all of it; then it is closed
-and opened anew, after pauses that grow. Within a session each card has a loop of its own, so that one
+and opened anew, after pauses that grow. Within a session each GPU has a loop of its own, so that one
 that hangs keeps no other waiting, and the events have theirs, so that an Xid is judged at once. An error
-that names no card is held against nobody: every card is looked at, and speaks for itself.
+that names no GPU makes none sick: every GPU is sampled at once instead.
 
 ``monitored_gpu`` judges, ``gpu_monitor`` puts the vendors together.
 """
@@ -38,10 +38,10 @@ HARDWARE_EVERY_S = 30.0
 """How often to look whether a machine without this vendor's hardware has some now."""
 
 LIST_EVERY_S = 60.0
-"""How often the cards are listed though nothing was heard of a change."""
+"""How often the GPUs are listed though no change was reported."""
 
 LOOK_GAP_S = 0.2
-"""A card that reports a thousand errors a second is looked at no more often than so."""
+"""A GPU that reports a thousand errors a second is looked at no more often than so."""
 
 SAME_XID_TOLD_AFTER_S = 60.0
 
@@ -83,7 +83,7 @@ class AsyncBackend(Protocol):
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How often a card is looked at: one that is well, and one that is not.
+    """How often a GPU is looked at: one that is well, and one that is not.
 
     ``processes`` asks for the processes on it too.
     """
@@ -99,17 +99,17 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class Doubts(msgspec.Struct, frozen=True):
-    """Why it is not known what was against the cards, and the errors that somebody else remembers."""
+    """Why it is not known what was against the GPUs, and the errors that the node's report has."""
 
     problem: str = ""
     codes: Mapping[DeviceId, Sequence[int]] = {}
 
 
 class VendorMonitor:
-    """One vendor's cards. ``changed`` is called whenever there is something new to be told.
+    """One vendor's GPUs. ``changed`` is called whenever there is something new to be told.
 
     ``make`` gives the backend, when ``present`` first says that there is something for it. ``on_xid`` is
-    called for each error that the driver reports. ``before`` is what an earlier process knew of its cards.
+    called for each error that the driver reports. ``before`` is what an earlier process knew of its GPUs.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class VendorMonitor:
             LOG.info("a library was left open", extra={"vendor": self.vendor.value, "problem": str(error)})
 
     def _fail(self, problem: str) -> None:
-        """The library cannot be used: nobody knows how its cards are."""
+        """The library cannot be used, so the health of its GPUs is unknown."""
         if problem != self._unusable:
             extra = {"vendor": self.vendor.value, "problem": problem}
             LOG.warning("the library of the GPUs cannot be used", extra=extra)
@@ -217,7 +217,7 @@ class VendorMonitor:
         self._changed()
 
     async def _list(self, group: asyncio.TaskGroup) -> None:
-        """See which cards there are; look at new ones, and give each a loop."""
+        """See which GPUs there are; look at new ones, and give each a loop."""
         try:
             fleet = await self._backend.fleet()
         except NoAnswerError as error:
@@ -240,7 +240,7 @@ class VendorMonitor:
             raise DriverError(f"the driver changed from {before.version} to {driver.version}")
 
     def _listed(self, fleet: Fleet) -> list[MonitoredGpu]:
-        """Take the facts over; the cards that were not known."""
+        """Take the facts over; the GPUs that were not known."""
         new = []
         for facts in fleet.gpus:
             card = self.cards.get(facts.uuid)
@@ -281,7 +281,7 @@ class VendorMonitor:
             await self._look(card)
 
     async def _look(self, card: MonitoredGpu) -> None:
-        """Ask a card how it is."""
+        """Ask a GPU how it is."""
         try:
             sample = await self._backend.sample(card.uuid)
             instances = await self._instances(card)
@@ -309,7 +309,7 @@ class VendorMonitor:
             try:
                 found[instance.uuid] = await self._backend.sample_instance(card.uuid, instance.uuid)
             except GpuLostError:
-                # Only the instance: the card itself answered.
+                # Only the instance: the GPU itself answered.
                 self._list_again.set()
             except NoAnswerError:
                 raise
@@ -342,11 +342,11 @@ class VendorMonitor:
             if event is not None:
                 self._heard(event)
             elif self._clock.monotonic_s() - began_s < LOOK_GAP_S:
-                # A library that is being closed does not wait; whoever asks it must.
+                # A library that is being closed does not wait, so the wait is here.
                 await self._clock.sleep(LOOK_GAP_S)
 
     async def _be_deaf(self, error: DriverError) -> None:
-        """No events for now: cards are looked at more often; the list shows whether all of it is gone."""
+        """No events for now: GPUs are looked at more often; the list shows whether all of it is gone."""
         if not self._deaf:
             LOG.warning("no events of GPUs", extra={"vendor": self.vendor.value, "problem": str(error)})
             self._list_again.set()
@@ -371,7 +371,7 @@ class VendorMonitor:
                 wake.set()
 
     def _tell(self, event: XidEvent) -> None:
-        """Log an error, the same one of a card no more than once a minute."""
+        """Log an error, the same one of a GPU no more than once a minute."""
         now_s, which = self._clock.monotonic_s(), (event.uuid, event.code)
         if now_s - self._told.get(which, -SAME_XID_TOLD_AFTER_S) < SAME_XID_TOLD_AFTER_S:
             return

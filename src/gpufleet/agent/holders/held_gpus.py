@@ -1,7 +1,7 @@
-"""Which GPUs of the node somebody holds, or was granted and is about to get.
+"""The GPUs of the node that pods hold, or were granted and are about to get.
 
 The kubelet names units: a GPU's UUID, a replica ``UUID::n``, an instance's UUID, or an opaque slot of
-shares. For slots the pod's grant tells the GPU; where nobody knows the pod, every GPU that may be
+shares. For slots the pod's grant tells the GPU; where the pod is unknown, every GPU that may be
 meant counts as held.
 """
 
@@ -28,7 +28,7 @@ from gpufleet.model.identifiers import DeviceId
 
 
 class HeldGpu(msgspec.Struct, frozen=True):
-    """A GPU in somebody's hands: whose, as namespace/name, and by which of the kubelet's units.
+    """A GPU that pods hold: their names (namespace/name), and the kubelet's units by which they hold it.
 
     There are no units where it is only granted so far.
     """

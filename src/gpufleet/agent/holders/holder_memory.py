@@ -1,4 +1,4 @@
-"""Who holds what, also where the kubelet has lost its memory of it.
+"""The holders of the node's devices, also those that the kubelet has lost from its checkpoint.
 
 A container that started keeps its units until its pod is finished, whatever the kubelet forgot; of a pod
 that went from the API before it was finished, until its containers must have ended (``vanished_pods``).
@@ -85,7 +85,7 @@ class HolderMemory:
         self._vanished.kubelet_silent()
 
     async def answered(self, answer: AllocateAnswer) -> None:
-        """An Allocate is about to be answered so; on the disk before the kubelet hears of it."""
+        """An Allocate is about to be answered so; on the disk before the kubelet gets the answer."""
         self.answers = (*self.answers, answer)[-ANSWERS_MOST:]
         await self.keep()
 
@@ -95,7 +95,7 @@ class HolderMemory:
         await self.keep()
 
     def kept(self, resource: str) -> tuple[RememberedHolder, ...]:
-        """What containers held of a resource when last heard of, by the kubelet's word or by ours."""
+        """What containers held of a resource when last seen, by the kubelet's record or by ours."""
         return tuple(one for one in self._kept.values() if one.resource == resource)
 
     async def keep(self) -> None:

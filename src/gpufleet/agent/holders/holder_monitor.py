@@ -1,8 +1,8 @@
-"""Who holds what on this node: in the kubelet's own words, and where it forgot, as it was before.
+"""Publishes the holders of this node's devices, also those that the kubelet forgot.
 
 Its pod resources API knows an allocation first; its record on disk adds the pod's UID and the init
 containers. Both are joined with the pods of the API server, and with the agent's own memory
-(``holder_memory``). Asked for again when somebody calls ``look`` (an allocator that has just given
+(``holder_memory``). The kubelet is asked again after ``look`` (an allocator that has just given
 something), when the pods change, and now and then. While the kubelet is away the last value stays: containers
 go on with what they have.
 """
@@ -48,7 +48,7 @@ async def _no_report() -> tuple[Holder, ...]:
 
 
 class HolderSources(msgspec.Struct, frozen=True):
-    """Who else knows what containers hold, besides the kubelet.
+    """The sources besides the kubelet that know what containers hold.
 
     ``pods_complete`` says whether the topic of pods has all of the node, and ``ended`` which pods were
     finished before they went; ``report`` reads what the node's own report says, once, and may raise
@@ -153,7 +153,7 @@ class HolderMonitor:
                     pause_s = self._unsettled_s = min(2 * self._unsettled_s, REGULAR_S)
             except (WorldError, TimeoutError) as problem:
                 if not self.problem:
-                    LOG.warning("it is not known who holds what", extra={"problem": str(problem)})
+                    LOG.warning("the holders of devices are not known", extra={"problem": str(problem)})
                 self.problem = str(problem) or "the node's report is not known: no answer"
                 pause_s = UNSETTLED_FIRST_S
             await asyncio.sleep(SPACING_S)

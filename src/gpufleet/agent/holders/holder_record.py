@@ -1,7 +1,7 @@
-"""Who holds what, on the agent's own disk: what is left where the kubelet loses its memory.
+"""The agent's own file of holders, for the case that the kubelet loses its checkpoint.
 
-Each container with the units that the kubelet gave it, each answer to Allocate of which nobody knows
-yet which container took it up, and the pods of both as last seen. The file holds for one
+Each container with the units that the kubelet gave it, each answer to Allocate of which it is unknown
+which container took it up, and the pods of both as last seen. The file holds for one
 boot. One that is torn, was changed, is of another version or boot, or could not be written, is treated as
 absent with its reason; other sources (``holder_memory``) then count alone.
 """
@@ -113,7 +113,7 @@ class HolderRecord:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(self._disk, self.path, seal(_Data(VERSION, self._boot_id, memory)), PRIVATE)
         except OSError as error:
-            story = f"the record of who holds what is not written: {error.strerror or error}"
+            story = f"the record of holders is not written: {error.strerror or error}"
             if story != self.problem:
                 LOG.warning(story, extra={"path": str(self.path)})
             self.problem = story
@@ -121,6 +121,6 @@ class HolderRecord:
         self._saved, self.problem = memory, ""
 
     def _void(self, why: str) -> HolderState:
-        story = f"the record of who holds what {why}; the kubelet, NodeDevices and the grants count alone"
+        story = f"the record of holders {why}; the kubelet, NodeDevices and the grants count alone"
         LOG.warning(story, extra={"path": str(self.path)})
         return HolderState()

@@ -1,8 +1,8 @@
-"""Which pod holds which part of which card, in figures.
+"""Which pod holds which part of which GPU, in figures.
 
-The kubelet knows units: a card, an instance, one of several replicas, a slot of gpufleet's shares. What a
-unit is worth is in the card's sharing plan, and for slots in the pod's grant. The worth is a part of the
-whole card in each case, so that the parts of all pods can be added up. Units of cards that are not ours
+The kubelet knows units: a GPU, an instance, one of several replicas, a slot of gpufleet's shares. What a
+unit is worth is in the GPU's sharing plan, and for slots in the pod's grant. The worth is a part of the
+whole GPU in each case, so that the parts of all pods can be added up. Units of GPUs that are not ours
 are left out.
 """
 
@@ -30,7 +30,7 @@ MODE_NAMES: dict[type[Mode], str] = {
 
 
 class PodName(msgspec.Struct, frozen=True, order=True):
-    """A pod. ``uid`` is empty while nobody knows it."""
+    """A pod. ``uid`` is empty while it is unknown."""
 
     namespace: str
     name: str
@@ -38,11 +38,11 @@ class PodName(msgspec.Struct, frozen=True, order=True):
 
 
 class Holding(msgspec.Struct, frozen=True):
-    """What one container holds of one card, or of one MIG instance of it.
+    """What one container holds of one GPU, or of one MIG instance of it.
 
-    ``card_ratio`` is the part of the whole card that it stands for, None where nobody can say;
+    ``card_ratio`` is the part of the whole GPU that it stands for, None where it is unknown;
     ``memory_mib`` that part of the memory. ``unit`` is how the kubelet names it, empty for slots.
-    ``shared`` says that others may hold the same card or instance at the same time.
+    ``shared`` says that others may hold the same GPU or instance at the same time.
     """
 
     pod: PodName
@@ -62,11 +62,11 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 Holdings = dict[DeviceId, tuple[Holding, ...]]
-"""What is held of each card, by pod, then in the order in which its containers start."""
+"""What is held of each GPU, by pod, then in the order in which its containers start."""
 
 
 def holdings(gpus: NodeGpus, pods: NodePods, holders: Holders) -> Holdings:
-    """All that is held of the node's cards; pods that ended hold nothing."""
+    """All that is held of the node's GPUs; pods that ended hold nothing."""
     owners = {gpu.uuid: gpu for gpu in gpus.gpus}
     units: dict[str, tuple[Gpu, MigFacts | None]] = {
         **{uuid: (gpu, None) for uuid, gpu in owners.items()},
@@ -136,7 +136,7 @@ def _by_grant(held: Held, pod: NodePod | None, owners: dict[DeviceId, Gpu]) -> I
 
 
 def _sharers(mode: Mode, instance: MigFacts | None) -> int:
-    """How many holders a card, or an instance, is made for."""
+    """How many holders a GPU, or an instance, is made for."""
     if isinstance(mode, Fractions):
         return mode.shares_max
     return replicas_of(mode, "" if instance is None else instance.profile)

@@ -1,4 +1,4 @@
-"""Answers to Allocate of which nobody knows yet which container took them up.
+"""Answers to Allocate of which it is unknown yet which container took them up.
 
 The kubelet names units and no pod, so after an answer any container that may have been asking may have
 them: until the kubelet lists the units with a container, or none of those that may have asked is left.

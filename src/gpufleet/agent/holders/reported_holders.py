@@ -1,4 +1,4 @@
-"""What this node's report in the API says of who holds what: a source that outlives the agent's own disk.
+"""The holders in this node's report in the API: a source that outlives the agent's own disk.
 
 Read once, when the agent begins. A report of another boot says nothing.
 """

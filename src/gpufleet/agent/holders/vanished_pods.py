@@ -16,7 +16,7 @@ from gpufleet.agent.holders.holder_record import LastSeen
 from gpufleet.agent.state.node_state import GRACE_S, NodePods
 
 MARGIN_S = 15.0
-"""For what the kubelet hears late, and for processes that take a while to die."""
+"""For a kubelet that learns of an end late, and for processes that take a while to die."""
 
 
 class VanishedPods:

@@ -52,7 +52,9 @@ class PodResources:
             try:
                 return await call(request, timeout=self._limit_s)
             except grpc.aio.AioRpcError as error:
-                problem = f"the kubelet does not tell who holds what: {error.code().name} {error.details()}"
+                problem = (
+                    f"the kubelet does not tell the holders of devices: {error.code().name} {error.details()}"
+                )
                 raise KubeletError(problem) from error
 
 

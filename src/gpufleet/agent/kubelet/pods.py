@@ -1,8 +1,8 @@
 """The pods of this node and their grants, as the API server knows them.
 
 A mirror of the pods that carry this node's name, read into the little that the agent needs of them: a
-node may have hundreds, and the rest of a pod is nobody's business here. What is told may lag behind the
-kubelet, which has a watch of its own; whoever must not be behind asks the server itself (``ask``).
+node may have hundreds, and the rest of a pod is not needed here. The topic may lag behind the
+kubelet, which has a watch of its own; ``ask`` reads the pods from the API server itself.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class _Variable(Structure, frozen=True):
 
     @property
     def names_devices(self) -> bool:
-        """Whether it names devices to NVIDIA's runtime, as far as anybody can tell."""
+        """Whether it names devices to NVIDIA's runtime, as far as its value shows."""
         hides = self.value_from is None and self.value in keys.HIDING_VALUES
         return self.name == keys.VISIBLE_DEVICES and not hides
 

@@ -2,8 +2,9 @@
 
 The kubelet puts every container below a cgroup that is named after its pod's UID, under either driver
 (``/kubepods/burstable/pod<uid>/<container>`` or ``kubepods-burstable-pod<uid>.slice/...-<container>.scope``)
-and either version of cgroups. Nothing is kept between two questions: a pid may be somebody else's by then.
-``memory_monitor`` and the exporter ask; both need the machine's own /proc, which the agent sees with hostPID.
+and either version of cgroups. Nothing is kept between two questions: a process id may be that of another
+process by then. ``memory_monitor`` and the exporter ask; both need the machine's own /proc, which the agent
+sees with hostPID.
 """
 
 import re
@@ -36,7 +37,7 @@ def pod_of(pid: int) -> str | None:
 
 
 def owner_of(pid: int, proc: Path = PROC) -> ProcessOwner | None:
-    """Whose process this is; None where it has ended, is in no pod, or cannot be looked at."""
+    """The pod and container of a process; None where it has ended, is in no pod, or cannot be looked at."""
     try:
         text = read_kernel_file(proc / str(pid) / "cgroup", _TEXT_MAX)
     except OSError:

@@ -2,7 +2,7 @@
 
 Each property has two names, with and without ``beta.``. Where all devices agree, the value is the label's
 value; where they differ, each value is a part of the name and the number of devices its value. Partitions
-of a card count as devices. Firmware and the driver's source version are not read, so they have no labels.
+of a GPU count as devices. Firmware and the driver's source version are not read, so they have no labels.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ def amd_labels(known: NodeGpus) -> Labels:
 
 
 def _devices(gpu: Gpu) -> list[dict[str, str]]:
-    """What is known of a card, or of each of its partitions."""
+    """What is known of a GPU, or of each of its partitions."""
     facts = gpu.facts
     parts = len(facts.mig) or 1
     simd_units = None if facts.simd_units is None else facts.simd_units // parts

@@ -2,7 +2,7 @@
 
 Intel ships no labeller of its own: its NodeFeatureRule ``intel-gpu-platform-labeling`` makes these from PCI
 ids. Counts and products are those of the rule, which knows one product on a node; of several the one with
-the most cards is told.
+the most GPUs is told.
 """
 
 import re

@@ -83,7 +83,7 @@ def nvidia_labels(known: NodeGpus, machine: str = "") -> Labels:
 
 
 def family(capability: tuple[int, int]) -> str:
-    """The family of a compute capability; "undefined" for one that nobody has named."""
+    """The family of a compute capability; "undefined" for one without a name."""
     first, second = capability
     if first == 7:
         return "volta" if second < 5 else "turing"

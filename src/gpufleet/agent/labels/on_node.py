@@ -1,9 +1,10 @@
-"""Labels written on the agent's own Node, where nobody else would carry them there.
+"""Labels written on the agent's own Node, where Node Feature Discovery is not installed.
 
 Server-side apply keeps the books: the API server remembers which labels this manager wrote
-(``metadata.managedFields``), takes those away that it no longer gives, and leaves everybody else's alone.
-So nothing has to be remembered here, and a crash at any point leaves nothing behind. A label of ours that
-somebody else wrote before is taken over (``force``), which is how a node moves here from another labeller.
+(``metadata.managedFields``), takes those away that it no longer gives, and leaves labels of other managers
+alone. So nothing has to be remembered here, and a crash at any point leaves nothing behind. A label of ours
+that another manager wrote before is taken over (``force``), which is how a node moves here from another
+labeller.
 """
 
 import msgspec

@@ -2,8 +2,8 @@
 
 Follows the node's GPUs and writes where the labels differ from what is written, and only then: first it
 reads what is there, so a restart writes nothing. Whether Node Feature Discovery is installed is looked at
-each time; where it came or went, the labels move, off the Node first, so that nobody keeps a label of
-ours under another name. A vendor whose driver does not answer keeps the labels that it had.
+each time; where it came or went, the labels move, off the Node first, so that no label of
+ours stays under another manager. A vendor whose driver does not answer keeps the labels that it had.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from gpufleet.model.gpu_catalogue import Vendor
 
 LOG = logging.getLogger(__name__)
 LOOK_S = 300.0
-"""How often to look whether the labels are still there and who carries them,
+"""How often to look whether the labels are still there and by which way they are written,
 where the configuration does not say."""
 
 LOOK_LEAST_S = 10.0
@@ -139,7 +139,7 @@ class LabelPublisher:
 
 
 def machine_type(file: Path) -> str:
-    """The machine's type, as the file says; "" where there is none, or nobody may read it."""
+    """The machine's type, as the file says; "" where there is none, or it cannot be read."""
     try:
         return read_beginning(file, MACHINE_LENGTH_MAX).decode("utf-8", "replace").strip()
     except (OSError, UnfitFileError):

@@ -1,4 +1,4 @@
-"""What the node offers to its kubelet, what a container is given, and who decides about it.
+"""What an allocator of one resource answers the kubelet: which units suit, and what a container gets.
 
 The kubelet counts units of a resource and knows nothing else about them. A ``Allocator`` decides which
 units suit and what a container gets for them; ``plugin_server`` carries its answers.

@@ -21,7 +21,7 @@ FOLDER = Path("/var/run/cdi")
 
 _SUFFIX = ".json"
 READ_ONLY = ("ro", "nosuid", "nodev", "rbind", "rprivate")
-"""How a path of the node is mounted that nobody may change."""
+"""How a path of the node is mounted read-only."""
 
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]{0,199}")
 _KIND = re.compile(r"[A-Za-z]([\w.-]*[A-Za-z0-9])?/[A-Za-z]([\w.-]*[A-Za-z0-9])?", re.ASCII)

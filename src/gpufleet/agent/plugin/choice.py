@@ -2,7 +2,7 @@
 
 Of whole devices: those that reach each other fastest, where the slowest pair counts first, since that is
 what holds the others up; of equals, those on one NUMA node, and then those whose loss cuts the fewest
-fast links among the rest. Of replicas: of the card that the fewest use (distributed) or the most
+fast links among the rest. Of replicas: of the GPU that the fewest use (distributed) or the most
 (packed).
 """
 
@@ -37,7 +37,7 @@ class Choice:
         return self._linked(known, required, size)
 
     def _spread(self, known: Units, required: Sequence[str], size: int) -> list[str]:
-        """Replicas one by one, each from the card or instance that is used the least, or the most."""
+        """Replicas one by one, each from the GPU or instance that is used the least, or the most."""
         left: dict[str, list[str]] = {}
         for unit in known.values():
             left.setdefault(unit.device, []).append(unit.id)
@@ -62,7 +62,7 @@ class Choice:
         return chosen
 
     def _rank(self, used: int, here: int) -> tuple[int, int]:
-        """Spread over cards, a container's own replicas first; or the fullest card first."""
+        """Spread over GPUs, a container's own replicas first; or the fullest GPU first."""
         return (-used, 0) if self._packed else (here, used)
 
     def _linked(self, known: Units, required: Sequence[str], size: int) -> list[str]:
@@ -101,5 +101,5 @@ class Choice:
 
 
 def _near(one: GpuUnit, other: GpuUnit) -> int:
-    """1 on the same NUMA node, where anybody knows it."""
+    """1 on the same NUMA node, where it is known."""
     return int(one.numa_node is not None and one.numa_node == other.numa_node)

@@ -1,9 +1,9 @@
-"""Who may have which whole devices, where the kubelet names units and no pod.
+"""Which container may have which whole devices, where the kubelet names units and no pod.
 
 The agent knows the grants of the pods of its node, and which containers hold something already. What
 is granted and not held yet is an open claim. From that follows, as arithmetic of sets: units that are
-exactly one open claim are that claim's; units that nobody was granted are anybody's; anything else is
-a part of somebody's grant and is refused, with that pod's name. Two claims of the same size may get each
+exactly one open claim are that claim's; units that no pod was granted are free for any pod; anything else is
+a part of another grant and is refused, with that pod's name. Two claims of the same size may get each
 other's units that way, and each still has as many as it was granted; what was recorded is reported as
 fact afterwards, and the scheduler's books follow it.
 
@@ -42,7 +42,7 @@ class OpenClaim(msgspec.Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[bool, float, str, str]:
-        """Who is served first: those not given anything yet, then the oldest."""
+        """The order of service: claims not answered yet, then the oldest."""
         return self.given, self.since_s, self.pod, self.container
 
     @property
@@ -89,8 +89,8 @@ def preferred(
 ) -> list[str]:
     """The units to propose: those of the first claim that they fulfil, otherwise free ones.
 
-    With ``unsure`` somebody without a grant may be asking, so only free ones are proposed, unless those that
-    are required already tell whose claim it is. Raises RefusedError where nothing is possible: what is
+    With ``unsure`` a pod without a grant may be asking, so only free ones are proposed, unless those that
+    are required already tell which claim it is. Raises RefusedError where nothing is possible: what is
     left is granted to others, or taken.
     """
     offered, needed = frozenset(available), frozenset(required)
@@ -114,9 +114,9 @@ def preferred(
 
 
 def claimant(units: Collection[str], claims: Iterable[OpenClaim]) -> OpenClaim | None:
-    """Whose claim these units are; None where nobody was granted any of them.
+    """The claim for these units; None where no pod was granted any of them.
 
-    Raises RefusedError where they are a part of somebody's grant, or of several.
+    Raises RefusedError where they are a part of a grant, or of several.
     """
     asked = frozenset(units)
     claims = sorted(claims, key=lambda claim: claim.rank)

@@ -3,7 +3,7 @@
 Unless the agent's own option says otherwise, devices are named to the container runtime (CDI), whose files
 ``static_devices`` writes: what they say cannot be changed by a pod. The other ways are those of NVIDIA's
 device plugin, for runtimes without CDI. There a variable that a container sets itself would win, so
-``grant_rule`` refuses such a container. Cards of AMD and Intel know CDI and device nodes alone.
+``grant_rule`` refuses such a container. GPUs of AMD and Intel know CDI and device nodes alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -138,12 +138,12 @@ class Delivery:
 
 
 def _cdi_names(units: Iterable[GpuUnit]) -> tuple[str, ...]:
-    """Each card or instance once, however many replicas of it there are."""
+    """Each GPU or instance once, however many replicas of it there are."""
     return tuple(qualified(KIND, device) for device in dict.fromkeys(unit.device for unit in units))
 
 
 def _index(node: NodeGpus, unit: GpuUnit) -> str:
-    """A card's index, with that of the instance among its card's."""
+    """A GPU's index, with that of the instance among its GPU's."""
     gpu = node.gpu(unit.gpu)
     if gpu is None:
         return unit.device

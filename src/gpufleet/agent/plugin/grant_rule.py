@@ -1,9 +1,9 @@
-"""Who is refused whole devices for want of a grant, and whose own variables would count more than the grant.
+"""Which pods are refused whole devices: those without a grant, and those with device variables of their own.
 
-Without ``required`` a pod that another scheduler placed gets what is free. With it, it gets nothing, whoever
-placed it: what queues and quotas say then holds for every device of the node. A grant that names no device
-is one, and its pod gets what is free: the scheduler counts replicas under another name, MIG instances and
-partitions without ids, and so it does whole GPUs of a node whose report came later.
+Without ``required`` a pod that another scheduler placed gets what is free. With it, such a pod gets nothing,
+whichever scheduler placed it: what queues and quotas say then holds for every device of the node. A grant
+that names no device is one, and its pod gets what is free: the scheduler counts replicas under another name,
+MIG instances and partitions without ids, and so it does whole GPUs of a node whose report came later.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """What pods were granted and do not hold yet, which pods without a grant wait, and what is taken.
 
-The kubelet names units and no pod, so all that can be known of whoever asks is in these lists. They are made
-anew for each call from the node's pods and from what is held, in the kubelet's words or where it forgot:
+The kubelet names units and no pod, so all that can be known of the pod that asks is in these lists. They are
+made anew for each call from the node's pods and from what is held, in the kubelet's words or where it forgot:
 nothing is kept that could be out of date. A container that has started holds something, so it has no open
 claim, whether or not the kubelet lists it.
 """
@@ -63,7 +63,7 @@ def waiting(
     holders: Holders,
     answers: Iterable[AllocateAnswer] = (),
 ) -> PendingRequests:
-    """Who of this node's pods may ask for units of this resource, and what containers have already.
+    """The containers of this node that may ask for units of this resource, and what containers have already.
 
     Where another pod holds what was granted to this one, in place of units of its own grant, these are now
     claimed: two pods may be admitted in swapped order, and each still gets as many as it was granted.
@@ -156,7 +156,7 @@ def _answered(answers: Iterable[AllocateAnswer], pods: NodePods) -> Iterator[Tak
 
 
 def _exchanged(units: frozenset[str], closed: Iterable[_Granted]) -> frozenset[str]:
-    """These units, or those that whoever holds exactly them has left behind of its own grant."""
+    """These units, or those that their holder has left behind of its own grant."""
     behind = {one.held: one.units for one in closed}
     seen: set[frozenset[str]] = set()
     while units in behind and units not in seen and len(behind[units]) == len(units):
@@ -185,7 +185,7 @@ def _granted(
 
 
 def _one_of(fitting: list[GpuUnit], held: Collection[str], taken: Collection[str]) -> str:
-    """The unit of a card or instance; where a grant names no replica, any that nobody has will do."""
+    """The unit of a GPU or instance; where a grant names no replica, any free one will do."""
     if len(fitting) == 1:
         return fitting[0].id
     names = [unit.id for unit in fitting]

@@ -91,7 +91,7 @@ class PluginServer:
             self.path.unlink()
         self._wake()
         # What gRPC waits with may take a cancellation that comes just when it is done for its own, and then
-        # whoever closes a socket would never hear that it has to end. So it waits in a task of its own.
+        # the task that closes the server would never end. So ``stop`` runs in a task of its own.
         await asyncio.shield(asyncio.create_task(server.stop(CLOSE_S)))
 
     async def _options(self, _: api.Empty, __: "Context") -> api.DevicePluginOptions:
@@ -154,9 +154,9 @@ class PluginServer:
 async def listen_at(server: grpc.aio.Server, path: Path, opening: int) -> None:
     """Start a server at a path, in place of whatever lies there. Raises OSError and RuntimeError.
 
-    gRPC removes the file of a listener that it closes by its name, some time after it closed it, and
-    whosever it is by then. So the listener is bound under a name that no other opening has, and the
-    file is then moved to the path, which gRPC never hears of.
+    gRPC removes the file of a listener that it closes by its name, some time after it closed it, and also
+    where another listener made a new file there. So the listener is bound under a name that no other opening
+    has, and the file is then moved to the path, which gRPC does not know.
     """
     bound = path.with_name(f".{path.stem}.{opening}")
     longest = max(len(os.fsencode(one)) for one in (bound, path))

@@ -2,7 +2,7 @@
 
 Allocate names slots and no pod, so its answer is a CDI name made for this call alone, for which no file
 exists: if everything ends here, the container cannot start and is tried again. PreStartContainer names the
-slots; by then the kubelet has written down whose they are (``share_owner``). The owner's grant is checked
+slots; by then the kubelet's checkpoint has their container (``share_owner``). The owner's grant is checked
 (``share_rules``), and only then the file is written (``share_files``). So a guess that is wrong or
 stale keeps a container waiting; it never gives it another's share. Slots that a container has are not given
 to another one before its pod is finished, also where the kubelet forgot them (``taken_slots``).
@@ -51,12 +51,12 @@ OPEN_CALLS_MOST = 1000
 
 
 class ShareInputs(msgspec.Struct, frozen=True):
-    """What the allocator follows and whom it asks.
+    """What the allocator follows and asks.
 
     ``ask_pods`` and ``ask_holders`` go to the API server and to the kubelet themselves, and raise
     WorldError or TimeoutError.
     ``edits`` are what makes a GPU usable in a container. ``look`` tells that something was given. ``memory``
-    keeps which container has which slots, and ``whole`` says whether it has heard all sources.
+    keeps which container has which slots, and ``whole`` says whether all sources were read.
     """
 
     gpus: Topic[NodeGpus]
@@ -109,7 +109,9 @@ class ShareAllocator:
         return [*required, *others][:size]
 
     async def allocate(self, units: Sequence[str]) -> AllocateResponse:
-        """A name for whoever it is. Raises RefusedError where no pod of this node may be asking."""
+        """A CDI name for the container that asks. Raises RefusedError where no pod of this node may be
+        asking.
+        """
         await self._check_somebody_asks(len(units))
         taken = await self._taken(units, len(units))
         if taken:
@@ -137,11 +139,11 @@ class ShareAllocator:
             except (WorldError, TimeoutError) as problem:
                 if self._had_it_before(recorded):
                     return
-                words = "it cannot be found out now whose slots for shares these are"
+                words = "the container of these slots for shares cannot be found out now"
                 raise RefusedError(f"{words}: {problem}") from problem
             if not owners:
                 raise RefusedError(
-                    "nobody is known yet to hold these slots for shares; the kubelet will ask again"
+                    "no container is known yet to hold these slots for shares; the kubelet will ask again"
                 )
             if len({owner.pod_uid for owner in owners}) > 1:
                 raise RefusedError("two pods hold the same slots for shares by the kubelet's own record")
@@ -168,7 +170,7 @@ class ShareAllocator:
             group.create_task(self._keep())
 
     async def sweep(self) -> None:
-        """Take back what nobody who lives was given, and forget calls that no container will start with."""
+        """Take back shares of pods that are gone, and forget calls that no container will start with."""
         with contextlib.suppress(RefusedError):
             self._load()
             await self._sweep()
@@ -226,13 +228,13 @@ class ShareAllocator:
         return any(self._files.of(pod_uid, container))
 
     async def _fresh(self, known: Holders) -> Holders:
-        """Who holds what now; what is known where the kubelet does not answer."""
+        """The holders now; the last known ones where the kubelet does not answer."""
         with contextlib.suppress(WorldError, TimeoutError):
             return await self._world.ask_holders()
         return known
 
     def _suspects(self) -> list[tuple[str, ShareGiven]]:
-        """What was given to whom we do not know as living."""
+        """Shares that were given to pods that are not known to live."""
         pods = self._world.pods.value
         return [(name, one) for name, one in self._files.given.items() if not _lives(one, pods)]
 
@@ -243,7 +245,7 @@ class ShareAllocator:
         try:
             pods = await self._world.ask_pods()
         except (WorldError, TimeoutError):
-            # Nobody can be asked now: the owner is checked when its container starts.
+            # The API server does not answer: the owner is checked when its container starts.
             return
         if not self._may_ask(pods, slots):
             raise RefusedError(
@@ -284,7 +286,8 @@ class ShareAllocator:
     ) -> tuple[tuple[Owner, ...], NodePods]:
         """The living containers that hold these slots, and the pods as they are known.
 
-        Raises WorldError or TimeoutError where somebody has to be asked who does not answer.
+        Raises WorldError or TimeoutError where the API server or the kubelet has to be asked and does not
+        answer.
         """
         pods = self._world.pods.value
         living = _living(recorded, pods)

@@ -1,6 +1,6 @@
 """The CDI files of shares: one for each call of Allocate, written when its owner is known.
 
-A file says for itself whose it is, in the variables that the container sees, so that nothing else has
+A file names its own pod and container, in the variables that the container sees, so that nothing else has
 to be remembered of what was given. The runtime needs it whenever the container is made; without a living
 owner it goes.
 """
@@ -77,7 +77,7 @@ class ShareFiles:
             spec = cdi.read_spec(self._folder, stem, self._disk)
             found = None if spec is None else read_given(spec)
             if found is None:
-                LOG.warning("a share's CDI file that nobody can read is removed", extra={"file": stem})
+                LOG.warning("a share's CDI file that cannot be read is removed", extra={"file": stem})
                 cdi.remove_spec(self._folder, stem, self._disk)
             else:
                 self.given[name] = found
@@ -104,7 +104,7 @@ class ShareFiles:
 
 
 def read_given(spec: CdiSpec) -> ShareGiven | None:
-    """Whose a file is; None for one that is none of ours."""
+    """The share that a file describes; None for one that is none of ours."""
     if spec.kind != KIND or len(spec.devices) != 1:
         return None
     values = dict(line.partition("=")[::2] for line in spec.devices[0].container_edits.env)

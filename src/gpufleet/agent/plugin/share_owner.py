@@ -1,9 +1,10 @@
-"""Whose slots these are: the kubelet says which slots a container is about to start with, and no pod.
+"""The container of some slots: the kubelet names the slots with which a container is about to start, and no
+pod.
 
 Its record on disk knows pod, container and the name that was answered for exactly these slots. Where the
 record cannot be read or lags behind, the pod resources API names the pod, and the newest name that was
 answered for these slots is its, because the kubelet lends slots to one pod at a time. Either
-may be too old for a moment; then nobody is found and the kubelet asks again.
+may be too old for a moment; then no container is found and the kubelet asks again.
 
 A pod that is gone before its container started leaves a call open, which is ``abandoned``.
 """
@@ -31,7 +32,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def recorded_owners(record: Iterable[CheckpointEntry], slots: frozenset[str]) -> tuple[Owner, ...]:
-    """Who has exactly these slots by the kubelet's record.
+    """The containers that have exactly these slots by the kubelet's checkpoint.
 
     Several containers of one pod may: an init container lends its slots to those after it.
     """

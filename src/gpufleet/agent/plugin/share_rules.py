@@ -1,7 +1,7 @@
 """Whether a container may get its share now: the rules, without any world around them.
 
-The scheduler's grant is believed within what the card can hold. Rivals are those that were given a part
-of the card already, and grants of a newer leader: an older leader's bind may have been on its way
+The scheduler's grant is believed within what the GPU can hold. Rivals are those that were given a part
+of the GPU already, and grants of a newer leader: an older leader's bind may have been on its way
 when the newer one placed something there, and then the newer one counts. Two shares of one leader
 that are too much together are served in the order in which they come, and the second is refused.
 """
@@ -89,7 +89,7 @@ def check_not_held(
 
 
 def _card(device: str, gpus: NodeGpus) -> str:
-    """The card of an instance; of anything else itself."""
+    """The GPU of an instance; of anything else itself."""
     return next((gpu.uuid for gpu in gpus.gpus if gpu.instance(device) is not None), device)
 
 

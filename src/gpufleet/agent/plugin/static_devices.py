@@ -19,7 +19,7 @@ from gpufleet.model.gpu_catalogue import Vendor
 KIND = "gpufleet.io/gpu"
 GUARD = ("NVIDIA_VISIBLE_DEVICES=void",)
 NVIDIA_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
-"""Nodes of all of NVIDIA's cards together; each is used where the machine has it."""
+"""Nodes of all of NVIDIA's GPUs together; each is used where the machine has it."""
 
 AMD_NODES = ("/dev/kfd",)
 ROOT = Root()
@@ -84,9 +84,9 @@ class DeviceFiles:
 
 
 def needed_nodes(card: GpuFacts, instance: str = "") -> tuple[str, ...]:
-    """The device nodes, as paths in a container, that a program needs for a card or an instance of it.
+    """The device nodes, as paths in a container, that a program needs for a GPU or an instance of it.
 
-    An instance of NVIDIA's needs its card's as well; a partition of AMD's has its own in their place.
+    An instance of NVIDIA's needs its GPU's as well; a partition of AMD's has its own in their place.
     """
     own = next((one.device_nodes for one in card.mig if one.uuid == instance), ())
     match card.vendor:
@@ -99,7 +99,7 @@ def needed_nodes(card: GpuFacts, instance: str = "") -> tuple[str, ...]:
 
 
 def device_edits(card: GpuFacts, instance: str, files: DeviceFiles) -> CdiEdits:
-    """What is done to a container that gets this card or this instance of it, beside its driver's files."""
+    """What is done to a container that gets this GPU or this instance of it, beside its driver's files."""
     found = ((path, files.on_host(path)) for path in needed_nodes(card, instance))
     nodes = tuple(
         CdiNode(path, host_path="" if host == path else host) for path, host in found if host is not None

@@ -13,7 +13,7 @@ from gpufleet.kube import keys
 
 
 def taken_slots(kept: Iterable[RememberedHolder], slots: Sequence[str]) -> dict[str, RememberedHolder]:
-    """Which of these slots some container had when last heard of."""
+    """Which of these slots some container had when last seen."""
     asked = frozenset(slots)
     return {slot: one for one in kept for slot in one.units if slot in asked}
 

@@ -1,12 +1,12 @@
 """Gives whole devices, replicas and MIG instances: to each pod what it was granted, what is free to others.
 
-The kubelet says neither in its question for a preference nor in Allocate which pod it asks for. So the
-answer follows from who may be asking (``pending_requests``), by ``claim_rules``. The kubelet may have heard
-of a pod before us, so the API server itself is asked before an answer. And as long as a pod without a
-grant may be the one that asks for so many, nobody's granted units are given out: whoever it is gets what
-is free, or a refusal that says so. What a container has, or may have taken up, is given to no other until its
-pod is finished, whatever the kubelet offers; each answer is kept (``holder_memory``) before the kubelet hears
-of it. ``delivery`` has what a container then gets.
+The kubelet says neither in its question for a preference nor in Allocate which pod it asks for. So the answer
+follows from the containers that may be asking (``pending_requests``), by ``claim_rules``. The kubelet may
+have heard of a pod before us, so the API server itself is asked before an answer. And as long as a pod
+without a grant may be the one that asks for so many, no granted units are given out: the pod that asks gets
+what is free, or a refusal that says so. What a container has, or may have taken up, is given to no other
+until its pod is finished, whatever the kubelet offers; each answer is kept (``holder_memory``) before the
+kubelet learns of it. ``delivery`` has what a container then gets.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ Decision = TypeVar("Decision")
 
 
 class AllocatorInputs(msgspec.Struct, frozen=True):
-    """What allocators follow, and whom they ask where that may be behind.
+    """What allocators follow, and what they ask where that may be behind.
 
     ``ask_pods`` gives the node's pods as the API server has them now, ``ask_holders`` what is held now; both
     may raise WorldError or TimeoutError. ``gave`` is told that something was given. ``memory`` keeps what was
@@ -66,9 +66,9 @@ class AllocatorInputs(msgspec.Struct, frozen=True):
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """All that is known at the moment of an answer. ``silent`` says why the API server was not heard.
+    """All that is known at the moment of an answer. ``silent`` says why the API server did not answer.
 
-    ``fresh`` says that the kubelet was asked who holds what, as far as it answers.
+    ``fresh`` says that the kubelet was asked for the holders, as far as it answers.
     """
 
     pods: NodePods
@@ -83,7 +83,7 @@ class _Look(msgspec.Struct, frozen=True):
 
     @property
     def vanishing(self) -> bool:
-        """Whether a pod went whose end we may be about to hear of."""
+        """Whether a holder's pod left the API a moment ago, so that its end may be told soon."""
         return any(one.pod_uid and one.pod_uid not in self.pods for one in self.holders)
 
     def askers(self, size: int) -> list[Asker]:
@@ -220,9 +220,11 @@ class WholeDeviceAllocator:
         try:
             holders = await known.ask_holders()
         except (WorldError, TimeoutError) as problem:
-            LOG.warning("who holds what is not known for certain", extra={"problem": str(problem)})
+            LOG.warning("the holders of devices are not known for certain", extra={"problem": str(problem)})
             if not known.whole():
-                raise RefusedError(f"it is not known yet who holds what on this node: {problem}") from problem
+                raise RefusedError(
+                    f"the holders of devices on this node are not known yet: {problem}"
+                ) from problem
         return self._seen(pods, holders, silent, fresh=True)
 
     def _seen(self, pods: NodePods, holders: Holders, silent: str, *, fresh: bool) -> _Look:
@@ -265,7 +267,9 @@ class WholeDeviceAllocator:
         return wanted
 
     def _in_use(self, unit: GpuUnit, holders: Holders) -> Held | None:
-        """Who holds the same card or instance as something else than this unit, or a replica beside it."""
+        """The holder of the same GPU or instance under another unit than this one, or than a replica beside
+        it.
+        """
         for held in holders:
             for name in held.units:
                 device = device_of(name)
@@ -275,7 +279,7 @@ class WholeDeviceAllocator:
         return None
 
     def _overlap(self, device: str, unit: GpuUnit) -> bool:
-        """Whether a card or instance is that of a unit, or a part of it, or what it is a part of."""
+        """Whether a GPU or instance is that of a unit, or a part of it, or what it is a part of."""
         if device in {unit.device, unit.gpu}:
             return True
         gpu = self._known.gpus.value.gpu(unit.gpu)
@@ -283,13 +287,13 @@ class WholeDeviceAllocator:
 
 
 _SILENT = (
-    "the API server does not answer, and without it nobody knows to whom these devices are granted; "
+    "the API server does not answer, and without it the grants of these devices are unknown; "
     "the pod's controller will try again"
 )
 
 
 def _asker(claim: OpenClaim | None, may_ask: tuple[ContainerRef, ...]) -> ContainerRef:
-    """Who asks, as far as that can be told: whose claim it is, or the only one that can ask for so many."""
+    """The container that asks, if known: that of the claim, or the only one that can ask for so many."""
     if claim is not None:
         return ContainerRef(claim.uid, claim.container, claim.pod)
     return may_ask[0] if len(may_ask) == 1 else ContainerRef("", "")
@@ -309,5 +313,5 @@ def _one_at_most(resource: str, size: int) -> str:
 def _unsure(claimant: str, stranger: str) -> str:
     return (
         f"this device is granted to {claimant}, and {stranger}, which has no grant, asks for as many at the "
-        "same time, so nobody can tell whose it is; a pod without a grant gets only what is free"
+        "same time, and it cannot be told which of them it is; a pod without a grant gets only what is free"
     )

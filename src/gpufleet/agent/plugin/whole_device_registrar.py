@@ -29,14 +29,14 @@ NO_DRIVER_SEEN = (
     "/driver-root): containers get their devices, but no files of the driver"
 )
 LOOK_EVERY_S = 15.0
-"""How often to see whether the files are as they should be: somebody may have tidied the folder up."""
+"""How often to see whether the files are as they should be: another program may have emptied the folder."""
 
 
 class Setup(msgspec.Struct, frozen=True):
     """How devices come to containers on this node.
 
     ``cdi_folder`` is where the container runtime looks for CDI files. ``amd_mixed`` names partitions of AMD's
-    cards after their kind.
+    GPUs after their kind.
     """
 
     delivery: Delivery
@@ -93,7 +93,7 @@ class WholeDeviceRegistrar:
         async with self._turn:
             node = self._known.gpus.value
             if not node.boot_id:
-                # Nobody has looked yet; files of an earlier agent serve the containers that run.
+                # The GPUs are not known yet; files of an earlier agent serve the containers that run.
                 return
             await asyncio.to_thread(self._write, node)
             units = node_units(node, amd_mixed=self._setup.amd_mixed)

@@ -1,9 +1,9 @@
 """Says on the Node itself how its GPUs are: a condition for machines, an annotation for people.
 
 ``kubectl describe node`` shows both. The condition gpufleet.io/GPUHealthy is True, False, or Unknown where
-nobody can tell; the annotation lists each GPU that is out of service with its reason, and whatever keeps
-the agent from knowing more, and goes away when there is nothing to say. Which GPU may get work is a matter
-of NodeDevices; this is written only when it differs from what the Node says.
+the health is unknown; the annotation lists each GPU that is out of service with its reason, and whatever
+keeps the agent from knowing more, and goes away when there is nothing to say. Which GPU may get work is a
+matter of NodeDevices; this is written only when it differs from what the Node says.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ TYPE = GPU_HEALTHY
 ANNOTATION = "gpufleet.io/gpu-problems"
 MESSAGE_LIMIT = 1000
 CHECK_EVERY_S = 300.0
-"""How often to see whether the Node still says so; whoever makes it anew forgets it."""
+"""How often to see whether the Node still says so; a Node that is made anew has lost it."""
 
 PAUSES = Patience(first_s=0.5, longest_s=30.0)
 

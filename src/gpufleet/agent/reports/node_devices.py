@@ -1,10 +1,10 @@
-"""Writes this node's NodeDevices: what GPUs it has and who really holds them, within a second of a change.
+"""Writes this node's NodeDevices: the GPUs and their actual holders, within a second of a change.
 
-Changes that come together are one write, and writes are at most two a second, so that a card that flaps
+Changes that come together are one write, and writes are at most two a second, so that a GPU that flaps
 costs the API server little. A write carries the version that it was decided on; after a conflict, or when
-nobody knows whether it happened, the object is read again and compared. Nothing is written that is there
-already, and nothing at all before the GPUs and their holders have been seen: a report that says "nobody
-holds anything" would be believed.
+it is unknown whether it happened, the object is read again and compared. Nothing is written that is there
+already, and nothing at all before the GPUs and their holders have been seen: a report that says "nothing
+is held" would be believed.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ COMPARED_EVERY_S = 600.0
 """A watch may miss what it was told of; a look costs little."""
 
 LOOKED_FOR_EVERY_S = 5.0
-"""How often what was heard of the object is held against what was written."""
+"""How often the object, as last seen, is compared with what was written."""
 
 PAUSES = Patience(first_s=0.2, longest_s=10.0)
 PACE = Pace(absent_pause_s=15.0)
@@ -56,7 +56,7 @@ class NodeDevicesWriter:
     """Keeps the object equal to the topics while ``run`` runs.
 
     ``ready`` says whether the topics of holders and pods are whole; the one of GPUs is when it names a boot.
-    ``offenders`` are those who use more memory than their share, where somebody watches that.
+    ``offenders`` are the pods that use more memory than their share, where that is monitored.
     ``offered_since`` is when the kubelet last learned of the devices; empty as long as it has not from us.
     """
 
@@ -98,7 +98,7 @@ class NodeDevicesWriter:
             self._news.set()
 
     async def _follow(self) -> None:
-        """Hear what becomes of the object by other hands."""
+        """Follow changes of the object by other clients."""
         while not self._is_ready():
             await self._client.clock.sleep(UNREADY_S)
         node = self._gpus.value.node
@@ -112,7 +112,7 @@ class NodeDevicesWriter:
             while True:
                 await self._client.clock.sleep(LOOKED_FOR_EVERY_S * self._client.jitter.uniform(0.5, 1.0))
                 if self._seen is not None and mirror.get(node) is None:
-                    # Its kind was away for a moment, and nobody told of the end of an object.
+                    # Its kind was away for a moment, so the end of an object was not seen.
                     self._suspect()
 
     def _hear(self, change: Change[NodeDevices]) -> None:

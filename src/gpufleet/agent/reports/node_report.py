@@ -1,8 +1,8 @@
 """What this node reports of its GPUs and their holders, as a value: the spec of NodeDevices.
 
-Intent is the grant, and this is the fact: units are what the kubelet gave, whoever was meant to have
-them. Only of a share does the grant say what it is, because its slots mean nothing. ``node_devices`` writes
-the report.
+Intent is the grant, and this is the fact: units are what the kubelet gave, also where the grant meant another
+pod to have them. Only of a share does the grant say what it is, because its slots mean nothing.
+``node_devices`` writes the report.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -87,7 +87,7 @@ def link_groups(gpus: NodeGpus) -> dict[DeviceId, int]:
 
 
 def report_holders(gpus: NodeGpus, holders: Holders, pods: NodePods) -> tuple[wire.Holder, ...]:
-    """Who holds which part of which GPU: each part once for each pod, under its last container."""
+    """The holders of all parts of GPUs: each part once for each pod, under its last container."""
     places = {gpu.uuid: place for place, gpu in enumerate(gpus.gpus)}
     listed = lists_parts(gpus)
     names = frozenset(name for gpu in gpus.gpus for name in parts(gpu)) if listed else frozenset()
@@ -133,7 +133,7 @@ def _parts(
 
 
 def _shares(held: Held, pod: NodePod | None) -> Iterator[wire.Holder]:
-    """Nobody but the grant knows what a slot is; without one its container was given nothing."""
+    """Only the grant says what a slot is; without one its container was given nothing."""
     for part in () if pod is None or pod.grant is None else pod.grant.containers:
         if part.container == held.container:
             for device in part.devices:
@@ -183,7 +183,7 @@ def _share(holder: wire.Holder, unit: str, milli: int, memory_mib: int | None) -
 def _of_instance(
     holder: wire.Holder, name: str, unit: UnitOf, instance: MigFacts, part: DeviceName | None
 ) -> wire.Holder:
-    """An instance as a part of its card; where nobody can say where it lies, as a share."""
+    """An instance as a part of its GPU; where its place is unknown, as a share."""
     milli = part_milli(instance_part(unit.gpu, instance), unit.sharers)
     alone = unit.sharers == 1
     if instance.start is None or not is_placed(instance) or not (alone or part is not None):

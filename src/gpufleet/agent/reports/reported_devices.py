@@ -1,6 +1,6 @@
 """What of a node's GPUs can be granted, as devices of its report.
 
-A card is one device. One that is asked for under the name of whole GPUs, but serves several pods, is
+A GPU is one device. One that is asked for under the name of whole GPUs, but serves several pods, is
 several: each replica, and each MIG instance of strategy single. ``model.device_id`` has their ids, and
 ``node_report`` says who holds them.
 """
@@ -28,7 +28,7 @@ _STARTS = range(8)
 
 
 def lists_parts(gpus: NodeGpus) -> bool:
-    """Whether each part of a card is a device of the report. Where a node has too many, each GPU is one
+    """Whether each part of a GPU is a device of the report. Where a node has too many, each GPU is one
     device: a whole one, on which one pod of ours is placed, or a cut one, on which none is.
     """
     return sum(len(parts(gpu)) or 1 for gpu in gpus.gpus) <= DEVICES_MOST
@@ -78,7 +78,7 @@ def unit_name(unit: str, gpu: Gpu, instance: MigFacts | None) -> DeviceName:
 
 
 def replica_mib(gpu: Gpu, instance: MigFacts | None = None) -> int | None:
-    """The memory of one replica: MPS's limit as far as the card has so much, or its part of what all have."""
+    """The memory of one replica: MPS's limit as far as the GPU has so much, or its part of what all have."""
     mode = gpu.plan.mode
     of_all = amount(gpu.usable_mib if instance is None else instance.memory_mib)
     if isinstance(mode, Mps) and mode.memory_mib is not None:
@@ -99,7 +99,7 @@ def is_placed(instance: MigFacts) -> bool:
 
 
 def sharing(plan: SharingPlan) -> str:
-    """What a card serves, seen from the scheduler.
+    """What a GPU serves, seen from the scheduler.
 
     Replicas under the name of whole GPUs are asked for as whole GPUs, and each is one; those under a name of
     their own are an extended resource that the kubelet counts, and so are instances.

@@ -22,7 +22,7 @@ KEYS = {Verdict.UNHEALTHY: wire.UNHEALTHY_TAINT, Verdict.UNKNOWN: wire.UNKNOWN_T
 def with_service(
     device: wire.ReportedDevice, gpu: Gpu, instance: MigFacts | None = None
 ) -> wire.ReportedDevice:
-    """The device with the health of its card, or that of the instance that it is where the card is well."""
+    """The device with the health of its GPU, or that of the instance that it is where the GPU is well."""
     verdict, reason = gpu.health, gpu.reason
     if verdict is Verdict.HEALTHY and instance is not None and instance.uuid in gpu.sick_instances:
         verdict, reason = Verdict.UNHEALTHY, gpu.sick_instances[instance.uuid]
@@ -39,7 +39,7 @@ def dated(
 ) -> wire.NodeDevicesSpec:
     """The report with the time of each taint: that which it has had so far, or now.
 
-    A taint whose value alone changes (a card that recovers says so) is as old as before.
+    A taint whose value alone changes (a GPU that recovers says so) is as old as before.
     """
     if not any(device.taints for device in wanted.devices):
         return wanted

@@ -1,4 +1,4 @@
-"""Who uses more GPU memory than its share, where the driver tells what each process uses.
+"""Finds pods that use more GPU memory than their share, where the driver tells what each process uses.
 
 Nothing but MPS and MIG keeps a process within its share of memory. So what the processes of a pod use on a
 GPU is added up and held against what the pod was granted there. A pod that is above it in two samples is
@@ -38,7 +38,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 Offenders = dict[tuple[str, DeviceId], int]
-"""What those use who are above their share, in MiB, by pod UID and GPU."""
+"""The use in MiB of each pod that is above its share, by pod UID and GPU."""
 
 
 class MemoryMonitor:

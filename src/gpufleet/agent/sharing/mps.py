@@ -10,7 +10,7 @@ Containers get the folder of pipes (``access``). Without a daemon a CUDA program
 without limits: ``ready`` says for which GPUs a container may be started.
 
 The compute mode EXCLUSIVE_PROCESS, which keeps programs that go round the daemon off the GPU, is a setting
-of the card: it is set only where that is allowed, and set back when the plan leaves.
+of the GPU: it is set only where that is allowed, and set back when the plan leaves.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ LOOK_EVERY_S = 5.0
 PAUSE_FIRST_S = 1.0
 PAUSE_MOST_S = 60.0
 STEADY_AFTER_S = 60.0
-"""Who ran for so long starts again without a long pause."""
+"""A daemon that ran for so long is started again without a long pause."""
 
 ANSWER_WITHIN_S = 10.0
 ANSWER_TRIES = 20
@@ -66,7 +66,7 @@ class MpsOptions(msgspec.Struct, frozen=True):
     """Where things are. ``root`` is the folder of pipes and logs, under the same path here and on the node.
 
     ``programs`` is the folder of NVIDIA's programs. ``shared_memory`` is the node's folder that is /dev/shm
-    to the daemons: clients must have the same. ``exclusive`` allows the card's compute mode to be set.
+    to the daemons: clients must have the same. ``exclusive`` allows the GPU's compute mode to be set.
     """
 
     root: Path = Path("/run/nvidia/mps")

@@ -1,4 +1,4 @@
-"""From the plans that hold to those that are wanted, GPU by GPU: a GPU in somebody's hands waits.
+"""From the plans that hold to those that are wanted, GPU by GPU: a GPU that is held waits.
 
 A GPU that changes while it is held would be counted under two of the kubelet's resources, or as more
 than it is. So its old plan stays until its holders have ended, while every other GPU changes at once.
@@ -26,7 +26,7 @@ def settled(
 ) -> Settled:
     """The plans that may hold while these GPUs are held.
 
-    Of a held GPU whose plan nobody knows any more, what its holders have tells the plan.
+    Of a held GPU whose plan is unknown, the units of its holders tell the plan.
     """
     plans: GpuPlans = {}
     waiting = []

@@ -3,7 +3,7 @@
 What is published is a ``Planner`` (``gpus.plans``): the monitor asks it with the GPUs that there are. A
 changed configuration is read at once and without a restart of anything. One that cannot be used changes
 nothing: the last good one goes on, and an Event on the node and a sentence among its problems name the field.
-A GPU in somebody's hands keeps its plan until they let go of it.
+A GPU that is held keeps its plan until its holders have ended.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ class SharingSource:
     """Publishes the ``planner``, and what the configuration says of delivery and of labels.
 
     ``texts`` is None where no configuration is declared: every GPU is offered as it is. ``labels`` are None
-    until the node was seen. ``holders_known`` is False as long as nobody has asked the kubelet who holds
+    until the node was seen. ``holders_known`` is False as long as the kubelet was not asked who holds
     what; until then no GPU changes its plan.
     """
 
@@ -111,7 +111,8 @@ class SharingSource:
     async def wait_loaded(self, limit_s: float = LOADED_WITHIN_S) -> None:
         """Return when it is known what is declared, so that nothing is offered in another way before.
 
-        An API server or a file that is not there in time holds nobody up: the record counts until then.
+        An API server or a file that is not there in time does not delay the agent: the record counts until
+        then.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
@@ -162,7 +163,7 @@ class SharingSource:
             sharing = self._judged[2]
         held = held_gpus(gpus, self.in_force, self.pods.value, self.holders.value)
         if sharing is None:
-            # Nothing that could be used was ever declared, or nobody knows yet: what holds goes on.
+            # Nothing that could be used was ever declared, or it is not read yet: the plans in force go on.
             wanted = as_they_are(fleets).plans | self.in_force
             self._waiting = ()
             return Plans(settled(gpus, self.in_force, wanted, held).plans, self._problems(held))

@@ -30,7 +30,7 @@ _MOUNTED = "..data"
 class Texts(msgspec.Struct, frozen=True):
     """The configurations by key; a single file has the empty key.
 
-    ``problem`` says why there are none; ``loaded`` is False as long as nobody has looked.
+    ``problem`` says why there are none; ``loaded`` is False as long as they were not read.
     """
 
     by_key: dict[str, bytes] = {}

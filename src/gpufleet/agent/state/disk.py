@@ -1,8 +1,8 @@
 """Files that are whole or not there: written beside their place, synced, and moved into it.
 
-Whoever reads finds the old file or the new one, never half of either, whatever happens in between: a
+A reader finds the old file or the new one, never half of either, whatever happens in between: a
 crash, a full disk, a cable that is pulled. ``Disk`` is the seam at which tests fail each single step.
-No link is followed to the file itself, so that nobody can send our writes elsewhere.
+No link is followed to the file itself, so that a planted link cannot send our writes elsewhere.
 """
 
 import contextlib

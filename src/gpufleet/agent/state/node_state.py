@@ -1,4 +1,4 @@
-"""What the parts of the agent tell each other: the node's GPUs, readings, pods, and who holds what.
+"""The values that the parts of the agent publish to each other: the node's GPUs, readings, pods, holders.
 
 Each of these values is kept by one part and followed by others through a ``Topic``: ``gpu_monitor``
 keeps the GPUs and their readings, ``pods`` the pods and their grants, ``holder_monitor`` the holders. The
@@ -18,7 +18,7 @@ from gpufleet.model.identifiers import DeviceId
 class Gpu(msgspec.Struct, frozen=True):
     """One physical GPU as it is offered. ``reason`` is empty for a healthy one.
 
-    ``sick_instances`` has the MIG instances that are out of service while their card is not, by UUID, with
+    ``sick_instances`` has the MIG instances that are out of service while their GPU is not, by UUID, with
     the reason. ``xids`` is how often the driver reported each Xid since the agent began.
     """
 
@@ -37,7 +37,7 @@ class Gpu(msgspec.Struct, frozen=True):
 
     @property
     def usable_mib(self) -> int | None:
-        """Its memory without what the driver keeps; None where nobody knows."""
+        """Its memory without what the driver keeps; None where it is unknown."""
         if self.facts.memory_mib is None:
             return None
         return self.facts.memory_mib - (self.facts.reserved_mib or 0)
@@ -74,7 +74,7 @@ class GpuReading(msgspec.Struct, frozen=True):
     """The newest readings of one GPU and of its MIG instances by UUID.
 
     ``sample`` is None where it never answered; the age of a sample is in its ``at_s``. ``processes`` is None
-    where the driver does not tell, or nobody asked.
+    where the driver does not tell, or was not asked.
     """
 
     sample: Sample | None = None

@@ -1,6 +1,6 @@
 """State of the agent as bytes for a file: JSON under a checksum, with the version of its form and the boot.
 
-Whoever reads it believes all of it or nothing; ``disk`` writes such a file whole or not at all.
+A reader believes all of it or nothing; ``disk`` writes such a file whole or not at all.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """A value that one part of the agent keeps up to date and others follow.
 
-Whoever follows sees the newest value, not every one in between: the kubelet, the API server and a
+A follower sees the newest value, not every one in between: the kubelet, the API server and a
 scrape want what is true now. Nothing is queued, so a follower that is slow costs no memory.
 """
 

@@ -1,4 +1,4 @@
-"""Which of the kubelet's units a grant means: a card, a replica of one, a MIG instance by its place."""
+"""Which of the kubelet's units a grant means: a GPU, a replica of one, a MIG instance by its place."""
 
 from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.agent.units.node_units import REPLICA, GpuUnit, Units
@@ -23,7 +23,7 @@ class UnitIndex:
         return self._behind.get(self._device(granted), [])
 
     def _device(self, granted: GrantedDevice) -> str:
-        """The card, replica or instance that a grant names; empty where it names none that is there."""
+        """The GPU, replica or instance that a grant names; empty where it names none that is there."""
         if granted.kind is not GrantKind.MIG:
             return granted.id
         name = device_name(granted.id)

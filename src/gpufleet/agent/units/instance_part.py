@@ -1,4 +1,4 @@
-"""Which part of its card's compute a MIG instance has: by the table of boards, else as the driver counts."""
+"""Which part of its GPU's compute a MIG instance has: by the table of boards, else as the driver counts."""
 
 from fractions import Fraction
 

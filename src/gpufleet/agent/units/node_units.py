@@ -1,7 +1,7 @@
 """What the kubelet counts: which resources a node's GPUs are, and the units of each.
 
 A whole GPU is a unit under its UUID, a replica of one ``UUID::n``, and a MIG instance or a partition
-of an AMD card one under its own id, each with the NUMA node of its card. Names of resources are those
+of an AMD GPU one under its own id, each with the NUMA node of its GPU. Names of resources are those
 of the vendors' own plugins, so that other schedulers and people's files find what they know. Shares
 of gpufleet have no units here: their slots are offered elsewhere, and a GPU is offered once.
 """
@@ -34,7 +34,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class GpuUnit(msgspec.Struct, frozen=True):
-    """One unit, and what stands behind it: a card, or the ``instance`` of one.
+    """One unit, and what stands behind it: a GPU, or the ``instance`` of one.
 
     ``replica`` is None where it has one holder. ``one_at_most`` refuses a container that asks for more than
     one such unit.
@@ -51,7 +51,7 @@ class GpuUnit(msgspec.Struct, frozen=True):
 
     @property
     def device(self) -> str:
-        """The id of the card or the instance, whichever it is."""
+        """The id of the GPU or the instance, whichever it is."""
         return self.instance or self.gpu
 
     @property
@@ -67,8 +67,8 @@ Units = Mapping[str, GpuUnit]
 def node_units(node: NodeGpus, *, amd_mixed: bool = False) -> Units:
     """All units that this node offers as whole devices.
 
-    Partitions of AMD's cards are ``amd.com/gpu`` like whole cards, or, with ``amd_mixed`` and wherever a
-    node's cards differ, are named after their kind (amd.com/cpx_nps4).
+    Partitions of AMD's GPUs are ``amd.com/gpu`` like whole GPUs, or, with ``amd_mixed`` and wherever a
+    node's GPUs differ, are named after their kind (amd.com/cpx_nps4).
     """
     by_kind = amd_mixed or len(_amd_kinds(node)) > 1
     units = (unit for gpu in node.gpus for unit in _units(gpu, amd_by_kind=by_kind))
@@ -84,7 +84,7 @@ def by_resource(units: Units) -> dict[str, list[GpuUnit]]:
 
 
 def device_of(unit: str) -> str:
-    """The id of the card or the instance behind a unit of this name, also of one that is offered no more."""
+    """The id of the GPU or the instance behind a unit of this name, also of one that is offered no more."""
     return unit.partition(REPLICA)[0]
 
 
@@ -111,7 +111,7 @@ def find_unit(gpus: NodeGpus, unit: str) -> UnitOf | None:
 
 
 def _amd_kinds(node: NodeGpus) -> set[str]:
-    """The kinds of devices that AMD's cards on this node are; empty for a whole one."""
+    """The kinds of devices that AMD's GPUs on this node are; empty for a whole one."""
     cards = [gpu.facts for gpu in node.gpus if gpu.facts.vendor is Vendor.AMD]
     return {kind for card in cards for kind in ([part.profile for part in card.mig] or [""])}
 
@@ -135,7 +135,7 @@ def _units(gpu: Gpu, *, amd_by_kind: bool) -> Iterator[GpuUnit]:
 
 
 def _replicated(gpu: Gpu, resource: str, count: int, instance: str = "") -> Iterable[GpuUnit]:
-    """So many units of one card or instance."""
+    """So many units of one GPU or instance."""
     one = GpuUnit(
         id=instance or gpu.uuid,
         resource=resource,
@@ -160,7 +160,7 @@ def _replicated(gpu: Gpu, resource: str, count: int, instance: str = "") -> Iter
 
 
 def _whole_name(card: GpuFacts) -> str:
-    """The resource that a whole card is."""
+    """The resource that a whole GPU is."""
     match card.vendor:
         case Vendor.AMD:
             return AMD_GPU

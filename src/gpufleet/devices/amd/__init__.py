@@ -2,5 +2,5 @@
 
 ``backend`` is the interface; ``kfd`` reads the compute driver's view (partitions, XGMI links),
 ``gpu_metrics`` the firmware's table, ``products`` knows names, ``smi`` asks amdsmi for what files do not
-tell: which processes use a card, and that a card was reset.
+tell: which processes use a GPU, and that a GPU was reset.
 """

@@ -1,8 +1,8 @@
 """AMD's GPUs through the amdgpu driver's files below /sys, and amdsmi where that is installed.
 
-A partitioned card (SPX cut into CPX, say) stays one GPU with its partitions as instances: they share
+A partitioned GPU (SPX cut into CPX, say) stays one GPU with its partitions as instances: they share
 its memory's heat, its power and its fate. Programs need /dev/kfd beside the nodes named here; that one
-is all cards' own. The files are those of the kernel's documentation (gpu/amdgpu/driver-misc, thermal,
+is all GPUs' own. The files are those of the kernel's documentation (gpu/amdgpu/driver-misc, thermal,
 ras) and of the compute driver's topology.
 """
 
@@ -33,7 +33,7 @@ from gpufleet.model.identifiers import DeviceId
 
 DRIVER = "amdgpu"
 LOOK_S = 1.0
-"""How often to look whether a card came or went: the kernel's files send no events."""
+"""How often to look whether a GPU came or went: the kernel's files send no events."""
 
 
 class AmdBackend:
@@ -118,7 +118,7 @@ class AmdBackend:
         return None if self._library is None else self._library.processes(card.pci_bus_id)
 
     def wait_event(self, limit_s: float) -> Event | None:
-        """The next event: a card came or went, or, where amdsmi is there, was reset."""
+        """The next event: a GPU came or went, or, where amdsmi is there, was reset."""
         end_s = self.clock_s() + limit_s
         while not self._closing.is_set():
             if self._listing.changed():
@@ -132,7 +132,7 @@ class AmdBackend:
         return None
 
     def _reset_within(self, limit_s: float) -> DeviceId | None:
-        """The card that was or is being reset; waits so long for one."""
+        """The GPU that was or is being reset; waits so long for one."""
         if self._library is None:
             self._closing.wait(limit_s)
             return None
@@ -146,7 +146,7 @@ class AmdBackend:
         return uuid
 
     def _xgmi_links(self, nodes: dict[DeviceId, list[KfdNode]]) -> dict[tuple[DeviceId, DeviceId], Link]:
-        """The cards that XGMI joins; links between partitions of one card are its own affair."""
+        """The GPUs that XGMI joins; links between partitions of one GPU are its own affair."""
         owners = {node.number: uuid for uuid, own in nodes.items() for node in own}
         links = xgmi_links(self.roots.sysfs, [node for own in nodes.values() for node in own])
         ends = ((owners[near], owners[far]) for near, far in links if far in owners)
@@ -164,7 +164,7 @@ class AmdBackend:
 
 
 def _uuid(card: DrmCard) -> DeviceId:
-    """The card's own number, as the runtime writes it; its place where it has none."""
+    """The GPU's own number, as the runtime writes it; its place where it has none."""
     own = text(card.device / "unique_id")
     return DeviceId(f"GPU-{own}") if own and own.strip("0") else card.place
 
@@ -197,7 +197,7 @@ def _facts(index: int, uuid: DeviceId, card: DrmCard, nodes: list[KfdNode], root
 
 
 def _modes(card: DrmCard) -> str:
-    """How the card is partitioned, as in AMD's resource names: "cpx_nps4"; "" where it cannot be."""
+    """How the GPU is partitioned, as in AMD's resource names: "cpx_nps4"; "" where it cannot be."""
     modes = [text(card.device / f"current_{what}_partition") or "" for what in ("compute", "memory")]
     return "_".join(mode.lower() for mode in modes if mode) if modes[0] else ""
 
@@ -220,7 +220,7 @@ def _partition(part: int, uuid: DeviceId, card: DrmCard, node: KfdNode, roots: R
 def _nodes_of_cards(
     nodes: list[KfdNode], found: list[tuple[DeviceId, DrmCard]]
 ) -> dict[DeviceId, list[KfdNode]]:
-    """The compute driver's nodes of each card; some releases keep a partition's number in the function."""
+    """The compute driver's nodes of each GPU; some releases keep a partition's number in the function."""
     places = {_location(card): uuid for uuid, card in found}
     by_card: dict[DeviceId, list[KfdNode]] = {}
     for node in nodes:

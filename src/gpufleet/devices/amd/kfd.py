@@ -1,7 +1,7 @@
-"""The compute driver's view of AMD's GPUs: a node for each card, or for each partition of one.
+"""The compute driver's view of AMD's GPUs: a node for each GPU, or for each partition of one.
 
 Below /sys/class/kfd/kfd/topology/nodes each node has a file of properties, its banks of memory and its
-links; processors are nodes too. Where a card is partitioned, its nodes have the number of the partition
+links; processors are nodes too. Where a GPU is partitioned, its nodes have the number of the partition
 in the top four bits of ``location_id``, or, in some releases, in its function bits.
 """
 

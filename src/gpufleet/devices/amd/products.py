@@ -1,6 +1,6 @@
-"""Names of AMD's data centre GPUs by PCI device id, where the card's own memory does not hold one.
+"""Names of AMD's data centre GPUs by PCI device id, where the GPU's own memory does not hold one.
 
-The names are those of libdrm's amdgpu.ids. A card that is not here is named by its id.
+The names are those of libdrm's amdgpu.ids. A GPU that is not here is named by its id.
 """
 
 _PRODUCTS = {
@@ -21,5 +21,5 @@ _PRODUCTS = {
 
 
 def product(device_id: int | None) -> str:
-    """The name of a card."""
+    """The name of a GPU."""
     return _PRODUCTS.get(device_id or 0) or f"AMD GPU 0x{device_id or 0:04x}"

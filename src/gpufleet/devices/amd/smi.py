@@ -17,14 +17,14 @@ from gpufleet.devices.sample import ProcessUse
 from gpufleet.devices.sysfs import MIB
 
 RESETS = {"GPU_PRE_RESET": False, "GPU_POST_RESET": True}
-"""Events that say a card is being reset, and whether it is over."""
+"""Events that say a GPU is being reset, and whether it is over."""
 
 NO_DATA = 40
 """The library's code for a wait that ended without an event."""
 
 
 class ResetSeen(msgspec.Struct, frozen=True):
-    """A card is being reset, or, where ``over``, was."""
+    """A GPU is being reset, or, where ``over``, was."""
 
     pci_bus_id: str
     over: bool
@@ -36,7 +36,7 @@ class Library(Protocol):
     version: str | None
 
     def processes(self, pci_bus_id: str) -> tuple[ProcessUse, ...]:
-        """The processes that use a card. Raises DriverError."""
+        """The processes that use a GPU. Raises DriverError."""
 
     def wait_reset(self, limit_s: float) -> ResetSeen | None:
         """The next reset; None if there was none within the limit. Raises DriverError."""
@@ -61,7 +61,7 @@ def load_library() -> Library | None:
 
 
 class AmdSmi:
-    """The library behind the facade. Handles are found again when a card is not among them."""
+    """The library behind the facade. Handles are found again when a GPU is not among them."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -70,14 +70,14 @@ class AmdSmi:
         self._readers: list[Any] = []
 
     def processes(self, pci_bus_id: str) -> tuple[ProcessUse, ...]:
-        """The processes that amdsmi lists for a card. Raises DriverError."""
+        """The processes that amdsmi lists for a GPU. Raises DriverError."""
         listed = self._ask(self.module.amdsmi_get_gpu_process_list, self._handle(pci_bus_id))
         return tuple(
             ProcessUse(int(one["pid"]), int(one["memory_usage"]["vram_mem"]) // MIB) for one in listed
         )
 
     def wait_reset(self, limit_s: float) -> ResetSeen | None:
-        """The next reset of a card; None if there was none within the limit. Other events are ignored."""
+        """The next reset of a GPU; None if there was none within the limit. Other events are ignored."""
         if not self._readers:
             types = [self.module.AmdSmiEvtNotificationType[name] for name in RESETS]
             self._find_handles()

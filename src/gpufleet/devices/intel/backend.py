@@ -22,7 +22,7 @@ from gpufleet.model.identifiers import DeviceId
 
 DRIVERS = ("xe", "i915")
 LOOK_S = 1.0
-"""How often to look whether a card came or went: the kernel's files send no events."""
+"""How often to look whether a GPU came or went: the kernel's files send no events."""
 
 
 class IntelBackend:
@@ -71,16 +71,16 @@ class IntelBackend:
         )
 
     def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """Raises GpuLostError always, because these cards have no instances."""
+        """Raises GpuLostError always, because these GPUs have no instances."""
         raise GpuLostError(f"{uuid} has no instance {mig_uuid}")
 
     def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """None always, because the kernel's files do not tell the processes on a card."""
+        """None always, because the kernel's files do not tell the processes on a GPU."""
         self._card(uuid)
         return None
 
     def wait_event(self, limit_s: float) -> Event | None:
-        """The next event: a card came or went. None if there was none within the limit."""
+        """The next event: a GPU came or went. None if there was none within the limit."""
         end_s = self.clock_s() + limit_s
         while not self._closing.is_set():
             if self._listing.changed():
@@ -106,7 +106,7 @@ class IntelBackend:
             return None
         before_s, before_uj = self._energy.get(uuid, (now_s, energy_uj))
         self._energy[uuid] = (now_s, energy_uj)
-        # A counter that goes back was reset with the card.
+        # A counter that goes back was reset with the GPU.
         if now_s <= before_s or energy_uj < before_uj:
             return None
         return (energy_uj - before_uj) / 1e6 / (now_s - before_s)
@@ -132,7 +132,7 @@ def _facts(index: int, card: DrmCard) -> GpuFacts:
 
 
 def _memory_mib(card: DrmCard) -> int | None:
-    """The card's own memory: of all tiles (xe), or in all (i915); None for one that uses the machine's."""
+    """The GPU's own memory: of all tiles (xe), or in all (i915); None for one that uses the machine's."""
     tiles = entries(card.device, "tile[0-9]+")
     sizes = [
         number(tile / "physical_vram_size_bytes") or number(tile / "memory/physical_vram_size_bytes")
@@ -146,7 +146,7 @@ def _memory_mib(card: DrmCard) -> int | None:
 
 
 def _energy_uj(hwmon: Path) -> int | None:
-    """The card's energy; the package's where only that is counted."""
+    """The GPU's energy; the package's where only that is counted."""
     found = number(hwmon / "energy1_input")
     return number(hwmon / "energy2_input") if found is None else found
 

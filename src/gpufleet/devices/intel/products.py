@@ -1,7 +1,7 @@
 """Names of Intel's GPUs by PCI device id.
 
-The ids of cards for data centres and workstations and their names are those of Intel's compute runtime
-and of the kernel's list (include/drm/intel/pciids.h). A card that is not here is named by its id.
+The ids of GPUs for data centres and workstations and their names are those of Intel's compute runtime
+and of the kernel's list (include/drm/intel/pciids.h). A GPU that is not here is named by its id.
 """
 
 _FLEX, _MAX, _ARC, _BATTLEMAGE = "Xe-HPG", "Xe-HPC", "Xe-HPG", "Xe2-HPG"
@@ -24,6 +24,6 @@ _PRODUCTS = {
 
 
 def product(device_id: int | None) -> tuple[str, str | None]:
-    """The name and the architecture of a card; the architecture is None where the table lacks the card."""
+    """The name and the architecture of a GPU; the architecture is None where the table lacks the GPU."""
     found = None if device_id is None else _PRODUCTS.get(device_id)
     return found or (f"Intel GPU 0x{device_id or 0:04x}", None)

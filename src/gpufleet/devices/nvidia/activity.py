@@ -1,6 +1,6 @@
 """What the hardware's own counters say (NVML's GPM, Hopper and newer).
 
-The counters run; a metric is what lies between two readings. So each card, and each MIG instance, keeps
+The counters run; a metric is what lies between two readings. So each GPU, and each MIG instance, keeps
 the buffer of its last reading, and the first sample after opening has no metrics yet.
 """
 
@@ -19,7 +19,7 @@ METRICS = (GRAPHICS, TENSOR, DRAM, PCIE_SENT, PCIE_RECEIVED)
 
 
 class Counters:
-    """The buffers of one card or instance: the last reading's, and one for the next."""
+    """The buffers of one GPU or instance: the last reading's, and one for the next."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
@@ -28,7 +28,7 @@ class Counters:
         self._supported: bool | None = None
 
     def read(self, card: Handle, gpu_instance: int | None, answers: Answers) -> Activity:
-        """Metrics since the last reading; all None where there was none, or the card has no counters."""
+        """Metrics since the last reading; all None where there was none, or the GPU has no counters."""
         nvml = self._nvml
         if self._supported is None:
             self._supported = answers.ask(lambda: nvml.gpm_supported(card))
@@ -37,7 +37,7 @@ class Counters:
         return answers.ask(lambda: self._read(card, gpu_instance)) or Activity()
 
     def free(self) -> None:
-        """Give the buffers back; those of a card that is gone went with it."""
+        """Give the buffers back; those of a GPU that is gone went with it."""
         for buffer in (self._last, self._spare):
             if buffer is not None:
                 with suppress(DriverError):

@@ -74,7 +74,7 @@ class NvidiaBackend:
             return found
 
     def sample(self, uuid: DeviceId) -> Sample:
-        """Readings of a GPU now. A card that answers nothing before a reset gives a sample that says so."""
+        """Readings of a GPU now. A GPU that answers nothing before a reset gives a sample that says so."""
         with self._about(uuid) as session:
             at_s, counters = self._clock_s(), session.counters(uuid)
             try:
@@ -89,7 +89,7 @@ class NvidiaBackend:
         return msgspec.structs.replace(found, resets=resets)
 
     def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """Readings of a MIG instance now. Raises GpuLostError where the card has no such instance."""
+        """Readings of a MIG instance now. Raises GpuLostError where the GPU has no such instance."""
         with self._about(uuid) as session:
             card = session.handle(uuid)
             those = {one.uuid: one for one in instances(session.nvml, card, Answers())}
@@ -106,7 +106,7 @@ class NvidiaBackend:
             return processes.processes(session.nvml, session.handle(uuid), self._wall_s)
 
     def wait_event(self, limit_s: float) -> Event | None:
-        """The next event within the limit; cards that ``fleet`` has not listed report nothing."""
+        """The next event within the limit; GPUs that ``fleet`` has not listed report nothing."""
         with self._using() as session:
             return session.events.wait(limit_s)
 
@@ -120,7 +120,7 @@ class NvidiaBackend:
 
     @contextmanager
     def _about(self, uuid: DeviceId) -> Iterator[Session]:
-        """A call about one card; remembers when the card is lost."""
+        """A call about one GPU; remembers when the GPU is lost."""
         with self._using() as session:
             try:
                 yield session

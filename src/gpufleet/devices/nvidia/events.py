@@ -1,10 +1,10 @@
 """What the driver reports by itself.
 
-Only an Xid says what happened; of all other events the card itself tells more, so they are handed on as
-"look again". An Xid of a cut card names the instance it concerns by numbers, which are looked up in the
-last list of cards and not on the card, since it may answer nothing any more.
+Only an Xid says what happened; of all other events the GPU itself tells more, so they are handed on as
+"look again". An Xid of a cut GPU names the instance it concerns by numbers, which are looked up in the
+last list of GPUs and not on the GPU, since it may answer nothing any more.
 
-The set of events belongs to the thread that waits: cards that are listed later are registered by it, and
+The set of events belongs to the thread that waits: GPUs that are listed later are registered by it, and
 it waits in slices, so that it sees soon when the library is to be closed.
 """
 
@@ -31,13 +31,13 @@ OTHERS = {
     0x4000: "GPU unavailable",
     0x8000: "recovery action changed",
 }
-"""nvmlEventType* of nvml.h (driver 580). Older drivers know fewer; each card says which it reports."""
+"""nvmlEventType* of nvml.h (driver 580). Older drivers know fewer; each GPU says which it reports."""
 
 WANTED = XID | sum(OTHERS)
 
 
 class Events:
-    """The events of all cards. ``wait`` is called from one thread, the rest from any."""
+    """The events of all GPUs. ``wait`` is called from one thread, the rest from any."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
@@ -48,7 +48,7 @@ class Events:
         self._loss_told = False
 
     def watch(self, fleet: Fleet, handles: Mapping[DeviceId, Handle]) -> None:
-        """These are the cards now."""
+        """These are the GPUs now."""
         self._listed = (fleet, handles)
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Events:
         return None if raw is None else self._event(raw)
 
     def _register(self) -> None:
-        """Register cards that are new, or listed again after they were not."""
+        """Register GPUs that are new, or listed again after they were not."""
         handles = self._listed[1]
         self._registered = {uuid: at for uuid, at in self._registered.items() if uuid in handles}
         for uuid, handle in handles.items():
@@ -103,9 +103,9 @@ class Events:
             self._registered[uuid] = address(handle)
 
     def _lost(self, limit_s: float) -> Event | None:
-        """A card was lost, and the library does not say which.
+        """A GPU was lost, and the library does not say which.
 
-        The wait fails at once from now on, as long as that card is in the set; so the set is made anew,
+        The wait fails at once from now on, as long as that GPU is in the set; so the set is made anew,
         of those that can be registered. Told once: the second time in a row only time passes.
         """
         self.free()

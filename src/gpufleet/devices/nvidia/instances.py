@@ -1,7 +1,7 @@
-"""MIG instances of a card: which there are, where they lie, and their device nodes.
+"""MIG instances of a GPU: which there are, where they lie, and their device nodes.
 
 An instance's handle dies with it, and its place in the library may then hold another. So they are
-listed anew for every question; that costs a few calls that do not touch the card.
+listed anew for every question; that costs a few calls that do not touch the GPU.
 """
 
 import re
@@ -29,7 +29,7 @@ class Instance(msgspec.Struct, frozen=True):
 
 
 def instances(nvml: Nvml, card: Handle, answers: Answers) -> Iterator[Instance]:
-    """Those of a card; none where it is not cut, or cannot be."""
+    """Those of a GPU; none where it is not cut, or cannot be."""
     if not answers.ask(lambda: nvml.mig_mode(card)):
         return
     for place in range(answers.ask(lambda: nvml.mig_places(card)) or 0):

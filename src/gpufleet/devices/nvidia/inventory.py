@@ -1,8 +1,8 @@
-"""The cards that the driver lists, and what does not change about them.
+"""The GPUs that the driver lists, and what does not change about them.
 
-The NUMA node is the one of the processor that the card hangs on, because that is what the kubelet counts
+The NUMA node is the one of the processor that the GPU hangs on, because that is what the kubelet counts
 in; so it is read from sysfs first. NVML's own ``nvmlDeviceGetNumaNodeId`` names another: the node that
-the card's memory forms where the processor sees it (Grace). Where no sysfs is there, NVML's memory
+the GPU's memory forms where the processor sees it (Grace). Where no sysfs is there, NVML's memory
 affinity answers, if it names one node.
 """
 
@@ -68,16 +68,16 @@ CORES_PER_MULTIPROCESSOR = {
     (12, 0): 128,
 }
 """Single-precision results a clock, by compute capability: CUDA's programming guide, "Arithmetic
-Instructions". The driver tells a card's cores only."""
+Instructions". The driver tells a GPU's cores only."""
 
 FABRIC_JOINED = 3
 NO_CLUSTER = bytes(16)
 
 
 def fleet(nvml: Nvml, root: Path) -> tuple[Fleet, dict[DeviceId, Handle]]:
-    """All cards that answer, with their handles. ``root`` is where sys and proc are mounted below.
+    """All GPUs that answer, with their handles. ``root`` is where sys and proc are mounted below.
 
-    A card that does not tell its UUID is left out: there is no name to report it by.
+    A GPU that does not tell its UUID is left out: there is no name to report it by.
     """
     cards = []
     for index in range(nvml.count()):
@@ -141,7 +141,7 @@ def _multiprocessors(cores: int | None, capability: tuple[int, int] | None) -> i
 
 
 def _clique(nvml: Nvml, handle: Handle, answers: Answers) -> str | None:
-    """Cluster and clique of a fabric that the card has joined, as the label gpu.clique writes them."""
+    """Cluster and clique of a fabric that the GPU has joined, as the label gpu.clique writes them."""
     fabric = answers.ask(lambda: nvml.fabric(handle))
     if fabric is None or fabric.state != FABRIC_JOINED or fabric.status or fabric.cluster == NO_CLUSTER:
         return None

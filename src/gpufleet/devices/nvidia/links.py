@@ -1,4 +1,4 @@
-"""The best way between each two cards."""
+"""The best way between each two GPUs."""
 
 from itertools import combinations
 
@@ -15,10 +15,10 @@ ANCESTORS = {
     40: Link.NUMA_NODE,
     50: Link.SYSTEM,
 }
-"""NVML_TOPOLOGY_*: the nearest point that the ways to both cards share."""
+"""NVML_TOPOLOGY_*: the nearest point that the ways to both GPUs share."""
 
 LINKS_MOST = 36
-"""NVML_NVLINK_MAX_LINKS: so many links of one card can be asked for."""
+"""NVML_NVLINK_MAX_LINKS: so many links of one GPU can be asked for."""
 
 
 def links(
@@ -36,7 +36,7 @@ def links(
 
 
 def _far_ends(nvml: Nvml, handle: Handle, answers: Answers) -> set[str | None]:
-    """The PCI addresses at the other ends of its active links: other cards, or switches of NVLink."""
+    """The PCI addresses at the other ends of its active links: other GPUs, or switches of NVLink."""
     ends: set[str | None] = set()
     for link in range(LINKS_MOST):
         up = answers.ask(lambda link=link: nvml.nvlink_up(handle, link))  # type: ignore[misc]
@@ -48,7 +48,7 @@ def _far_ends(nvml: Nvml, handle: Handle, answers: Answers) -> set[str | None]:
 
 
 def _link(nvml: Nvml, one: Handle, other: Handle, answers: Answers) -> Link | None:
-    """Through a switch of NVLink no card sees another at its links' ends; the driver knows of both."""
+    """Through a switch of NVLink no GPU sees another at its links' ends; the driver knows of both."""
     if answers.ask(lambda: nvml.nvlink_between(one, other)):
         return Link.DIRECT
     ancestor = answers.ask(lambda: nvml.common_ancestor(one, other))

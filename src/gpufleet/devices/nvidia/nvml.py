@@ -2,7 +2,7 @@
 
 Below it is nvidia-ml-py, the maker's own binding, which finds and loads ``libnvidia-ml.so.1``. It has no
 types and hands out structures of C; neither goes further up than this module. It is imported when a
-library is opened, since it is large (6 MiB) and most nodes have no such card.
+library is opened, since it is large (6 MiB) and most nodes have no such GPU.
 
 Handles are pointers into the library and good until it is closed. The handle of a MIG instance dies with
 the instance, and its memory may then stand for another: look instances up each time.
@@ -55,7 +55,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Fabric(msgspec.Struct, frozen=True):
-    """Where a card is in a fabric of NVLink switches. ``state`` 3: it has joined; ``status`` 0: well."""
+    """Where a GPU is in a fabric of NVLink switches. ``state`` 3: it has joined; ``status`` 0: well."""
 
     cluster: bytes
     clique: int
@@ -72,21 +72,21 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 class InstanceInfo(msgspec.Struct, frozen=True):
-    """Where on the card a GPU instance lies, in memory slices, and which profile it is of."""
+    """Where on the GPU a GPU instance lies, in memory slices, and which profile it is of."""
 
     profile: int
     start: int
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process on a card or instance."""
+    """A process on a GPU or instance."""
 
     pid: int
     memory: int | None
 
 
 class ProcessBusy(msgspec.Struct, frozen=True):
-    """How much a process kept the card busy, at a time in microseconds."""
+    """How much a process kept the GPU busy, at a time in microseconds."""
 
     pid: int
     at_us: int
@@ -113,7 +113,7 @@ class RawEvent(msgspec.Struct, frozen=True):
 
 
 def address(handle: Handle) -> int:
-    """Where a handle points: the same card has the same address until the library is closed."""
+    """Where a handle points: the same GPU has the same address until the library is closed."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
@@ -180,16 +180,16 @@ class Nvml:
         return Handle(self._call("nvmlDeviceGetHandleByUUID", uuid))
 
     def uuid(self, handle: Handle) -> str:
-        """Of a card ("GPU-...") or an instance ("MIG-...")."""
+        """Of a GPU ("GPU-...") or an instance ("MIG-...")."""
         return str(self._call("nvmlDeviceGetUUID", handle))
 
     def mig_mode(self, handle: Handle) -> bool:
-        """Whether the card can hold instances now."""
+        """Whether the GPU can hold instances now."""
         current, _pending = self._call("nvmlDeviceGetMigMode", handle)
         return bool(current)
 
     def mig_places(self, handle: Handle) -> int:
-        """How many instances the card could hold at most."""
+        """How many instances the GPU could hold at most."""
         return int(self._call("nvmlDeviceGetMaxMigDeviceCount", handle))
 
     def mig_at(self, handle: Handle, place: int) -> Handle:
@@ -205,7 +205,7 @@ class Nvml:
         return int(self._call("nvmlDeviceGetComputeInstanceId", instance))
 
     def gpu_instance_info(self, handle: Handle, number: int) -> InstanceInfo:
-        """Placement of a GPU instance of a card."""
+        """Placement of a GPU instance of a GPU."""
         found = self._call("nvmlDeviceGetGpuInstanceById", handle, number)
         info = self._call("nvmlGpuInstanceGetInfo", found)
         return InstanceInfo(int(info.profileId), int(info.placement.start))
@@ -261,7 +261,7 @@ class Nvml:
         return sum(int(word) << (64 * at) for at, word in enumerate(found))
 
     def fabric(self, handle: Handle) -> Fabric:
-        """The fabric of NVLink switches that the card has joined."""
+        """The fabric of NVLink switches that the GPU has joined."""
         if not hasattr(self._binding, "c_nvmlGpuFabricInfo_v2_t"):
             raise translated(13, "nvmlDeviceGetGpuFabricInfoV")
         info = self._binding.c_nvmlGpuFabricInfo_v2_t()
@@ -273,7 +273,7 @@ class Nvml:
         return int(self._call("nvmlDeviceGetP2PStatus", one, other, 2)) == 0
 
     def nvlink_up(self, handle: Handle, link: int) -> bool:
-        """Whether a link of a card is active."""
+        """Whether a link of a GPU is active."""
         return bool(self._call("nvmlDeviceGetNvLinkState", handle, link))
 
     def nvlink_far_end(self, handle: Handle, link: int) -> str:
@@ -285,12 +285,12 @@ class Nvml:
         return int(self._call("nvmlDeviceGetTopologyCommonAncestor", one, other))
 
     def memory(self, handle: Handle) -> Memory:
-        """Of a card or an instance."""
+        """Of a GPU or an instance."""
         found = self._call("nvmlDeviceGetMemoryInfo", handle, self._binding.nvmlMemory_v2)
         return Memory(int(found.total), int(found.reserved), int(found.free), int(found.used))
 
     def utilization(self, handle: Handle) -> Utilization:
-        """How busy a card is."""
+        """How busy a GPU is."""
         found = self._call("nvmlDeviceGetUtilizationRates", handle)
         return Utilization(int(found.gpu), int(found.memory))
 
@@ -350,7 +350,7 @@ class Nvml:
         return any(feature.featureState for feature in features)
 
     def fields(self, handle: Handle, wanted: tuple[Field, ...]) -> dict[Field, float]:
-        """Those of the fields that the card gives."""
+        """Those of the fields that the GPU gives."""
         asked = [(field.number, field.scope) for field in wanted]
         found = self._call("nvmlDeviceGetFieldValues", handle, asked)
         return {
@@ -368,7 +368,7 @@ class Nvml:
         return _processes(self._call("nvmlDeviceGetGraphicsRunningProcesses_v3", handle))
 
     def process_busy(self, handle: Handle, after_us: int) -> list[ProcessBusy]:
-        """Those that kept the card busy after a time; empty if none did."""
+        """Those that kept the GPU busy after a time; empty if none did."""
         try:
             found = self._binding.nvmlDeviceGetProcessUtilization(handle, after_us)
         except self._binding.NVMLError as error:
@@ -379,7 +379,7 @@ class Nvml:
         return [ProcessBusy(int(one.pid), int(one.timeStamp), int(one.smUtil)) for one in found]
 
     def gpm_supported(self, handle: Handle) -> bool:
-        """Whether the card has the counters of NVML's GPM (Hopper and newer)."""
+        """Whether the GPU has the counters of NVML's GPM (Hopper and newer)."""
         return bool(self._call("nvmlGpmQueryDeviceSupport", handle).isSupportedDevice)
 
     def gpm_buffer(self) -> GpmBuffer:
@@ -391,7 +391,7 @@ class Nvml:
         self._call("nvmlGpmSampleFree", buffer)
 
     def gpm_read(self, handle: Handle, buffer: GpmBuffer, gpu_instance: int | None = None) -> None:
-        """Read the counters of a card, or of one GPU instance of it."""
+        """Read the counters of a GPU, or of one GPU instance of it."""
         if gpu_instance is None:
             self._call("nvmlGpmSampleGet", handle, buffer)
         else:
@@ -410,7 +410,7 @@ class Nvml:
         return {int(one.metricId): float(one.value) for one in answers if int(one.nvmlReturn) == SUCCESS}
 
     def event_set(self) -> EventSet:
-        """Where events of registered cards arrive; to be freed."""
+        """Where events of registered GPUs arrive; to be freed."""
         return EventSet(self._call("nvmlEventSetCreate"))
 
     def event_set_free(self, events: EventSet) -> None:
@@ -418,11 +418,11 @@ class Nvml:
         self._call("nvmlEventSetFree", events)
 
     def event_kinds(self, handle: Handle) -> int:
-        """Which events the card can report, as bits (nvmlEventType*)."""
+        """Which events the GPU can report, as bits (nvmlEventType*)."""
         return int(self._call("nvmlDeviceGetSupportedEventTypes", handle))
 
     def register(self, handle: Handle, kinds: int, events: EventSet) -> None:
-        """Have these events of a card arrive."""
+        """Have these events of a GPU arrive."""
         self._call("nvmlDeviceRegisterEvents", handle, kinds, events)
 
     def wait_event(self, events: EventSet, limit_ms: int) -> RawEvent | None:

@@ -1,9 +1,9 @@
-"""The processes on a card now.
+"""The processes on a GPU now.
 
 The driver lists those that compute and those that draw; a process that does both is in both lists, with the
-same memory. A cut card is asked instance by instance. How busy a process keeps the card is told only of those
+same memory. A cut GPU is asked instance by instance. How busy a process keeps the GPU is told only of those
 that kept it busy at all within the last moments, so a process that is listed and not among them kept it busy
-for 0 %; where the driver does not tell this (as of cut cards), it is absent.
+for 0 %; where the driver does not tell this (as of cut GPUs), it is absent.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ MOMENT_US = 2_000_000
 
 
 def processes(nvml: Nvml, card: Handle, wall_s: Callable[[], float]) -> tuple[ProcessUse, ...] | None:
-    """All of a card; None where the driver does not tell. ``wall_s`` is the time of day."""
+    """All of a GPU; None where the driver does not tell. ``wall_s`` is the time of day."""
     answers = Answers()
     if answers.ask(lambda: nvml.mig_mode(card)):
         found = _of_instances(nvml, card, answers)

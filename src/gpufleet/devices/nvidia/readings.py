@@ -1,9 +1,9 @@
-"""One moment of a card, or of a MIG instance.
+"""One moment of a GPU, or of a MIG instance.
 
-Everything is asked for by itself, so that what one card or driver does not give is absent and the rest
+Everything is asked for by itself, so that what one GPU or driver does not give is absent and the rest
 is there. Which call stands for which value where NVML has several:
 
-- power: the card's usage; boards that lack it (some modules with a processor) tell it as a field;
+- power: the GPU's usage; boards that lack it (some modules with a processor) tell it as a field;
 - bytes over NVLink: the sum over all links, as data without protocol, up to its fourth generation; of
   the fifth, link by link;
 - uncorrected errors: the total, else the field of double-bit errors.
@@ -53,7 +53,7 @@ RECOVERIES = {
 
 
 def sample(nvml: Nvml, card: Handle, counters: Counters, at_s: float) -> tuple[Sample, bool]:
-    """Readings of a card, and whether it refuses to answer before it is reset.
+    """Readings of a GPU, and whether it refuses to answer before it is reset.
 
     Raises GpuLostError, or DriverError where it answers nothing at all.
     """
@@ -139,7 +139,7 @@ def _uncorrected_errors(nvml: Nvml, card: Handle, fields: dict[Field, float], an
 
 def _recovery(fields: dict[Field, float], answers: Answers) -> Recovery | None:
     """What the driver asks for. A request that we cannot name is taken for a reset, the mildest that
-    puts a card out of service; a card that refuses to answer before it is reset asks for that.
+    puts a GPU out of service; a GPU that refuses to answer before it is reset asks for that.
     """
     action = fields.get(RECOVERY_ACTION)
     asked = None if action is None else RECOVERIES.get(int(action), Recovery.RESET)

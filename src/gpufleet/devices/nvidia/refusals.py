@@ -1,9 +1,9 @@
 """NVML's return codes in our words: the one place where they are read.
 
-Three kinds of refusal concern only what was asked: a value that this card or driver does not give, a
-call that failed for no reason that the driver names, and a card that answers nothing until it is reset.
-A lost card concerns all about that card; everything else, the library as a whole. ``Answers`` asks one
-card for one value after the other by these rules.
+Three kinds of refusal concern only what was asked: a value that this GPU or driver does not give, a
+call that failed for no reason that the driver names, and a GPU that answers nothing until it is reset.
+A lost GPU concerns all about that GPU; everything else, the library as a whole. ``Answers`` asks one
+GPU for one value after the other by these rules.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ SUCCESS = 0
 
 
 class NotGivenError(DriverError):
-    """This card, or this driver, does not tell that, or not to us."""
+    """This GPU, or this driver, does not tell that, or not to us."""
 
 
 class CallFailedError(DriverError):
@@ -25,7 +25,7 @@ class CallFailedError(DriverError):
 
 
 class ResetNeededError(DriverError):
-    """The card answers nothing before it is reset."""
+    """The GPU answers nothing before it is reset."""
 
 
 class VersionMismatchError(DriverError):
@@ -77,7 +77,7 @@ def translated(code: int, call: str) -> DriverError:
 
 
 class Answers:
-    """Asks one card for one value after the other.
+    """Asks one GPU for one value after the other.
 
     A value that is not given is None. A failed call gives None too: a broken sensor must not hide the others.
     Where nothing at all was answered, ``check`` raises the failure.

@@ -1,14 +1,14 @@
-"""How often a card was reset, or found again, since this process began.
+"""How often a GPU was reset, or found again, since this process began.
 
-No call of NVML tells that a card was reset, so it is concluded from what cannot happen otherwise:
+No call of NVML tells that a GPU was reset, so it is concluded from what cannot happen otherwise:
 
-- the card was lost, was not listed, or answered nothing before a reset, and now it answers;
+- the GPU was lost, was not listed, or answered nothing before a reset, and now it answers;
 - a count went back that only grows while the driver is loaded: energy drawn, or uncorrected errors.
 
-A reset between two samples of a card that had nothing to count and was never seen without an answer
-stays unnoticed; there was nothing against such a card, so nothing waits for its reset. A restart of the
+A reset between two samples of a GPU that had nothing to count and was never seen without an answer
+stays unnoticed; there was nothing against such a GPU, so nothing waits for its reset. A restart of the
 machine ends this process, and the next one begins without faults. Counts are kept while the library is
-closed and opened again, since a reload of the driver is one of the ways to reset a card.
+closed and opened again, since a reload of the driver is one of the ways to reset a GPU.
 """
 
 import threading
@@ -26,19 +26,19 @@ class _Seen(msgspec.Struct):
 
 
 class Resets:
-    """Of all cards. May be told and asked from any thread."""
+    """Of all GPUs. May be told and asked from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cards: dict[DeviceId, _Seen] = {}
 
     def missing(self, uuid: DeviceId) -> None:
-        """The card is lost, or answers nothing before it is reset."""
+        """The GPU is lost, or answers nothing before it is reset."""
         with self._lock:
             self._card(uuid).missed = True
 
     def listed(self, uuids: set[DeviceId]) -> None:
-        """These are the cards that the driver lists; others that were seen before are missing."""
+        """These are the GPUs that the driver lists; others that were seen before are missing."""
         with self._lock:
             for uuid, card in self._cards.items():
                 card.missed |= uuid not in uuids
@@ -46,7 +46,7 @@ class Resets:
                 self._card(uuid)
 
     def answered(self, uuid: DeviceId, energy_mj: int | None, uncorrected_errors: int | None) -> int:
-        """The card answered with these counts; how often it was reset by now."""
+        """The GPU answered with these counts; how often it was reset by now."""
         with self._lock:
             card = self._card(uuid)
             back = _went_back(card.energy_mj, energy_mj)
@@ -58,7 +58,7 @@ class Resets:
             return card.resets
 
     def count(self, uuid: DeviceId) -> int:
-        """How often the card was reset by now."""
+        """How often the GPU was reset by now."""
         with self._lock:
             return self._card(uuid).resets
 

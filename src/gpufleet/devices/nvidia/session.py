@@ -59,12 +59,12 @@ class Session:
             self._let_go()
 
     def listed(self, fleet: Fleet, handles: dict[DeviceId, Handle]) -> None:
-        """These are the cards now."""
+        """These are the GPUs now."""
         self._handles = handles
         self.events.watch(fleet, handles)
 
     def handle(self, uuid: DeviceId) -> Handle:
-        """The card of a UUID. Raises GpuLostError where the driver does not find it."""
+        """The GPU of a UUID. Raises GpuLostError where the driver does not find it."""
         known = self._handles.get(uuid)
         if known is not None:
             return known
@@ -76,11 +76,11 @@ class Session:
         return found
 
     def lost(self, uuid: DeviceId) -> None:
-        """The card did not answer to its handle: find it anew next time."""
+        """The GPU did not answer to its handle: find it anew next time."""
         self._handles.pop(uuid, None)
 
     def counters(self, name: str) -> Counters:
-        """Of a card or an instance, by UUID."""
+        """Of a GPU or an instance, by UUID."""
         return self._counters.setdefault(name, Counters(self.nvml))
 
     def _is_last(self) -> bool:

@@ -88,7 +88,7 @@ def _own(text: str | bytes, fleets: tuple[Fleet, ...], pool: str, where: str) ->
 
 
 def _layout_notices(gpu: GpuFacts, plan: SharingPlan) -> list[Notice]:
-    """Says where a card is cut in another way than the configuration wants."""
+    """Says where a GPU is cut in another way than the configuration wants."""
     if not isinstance(plan.mode, Mig) or plan.mode.layout is None:
         return []
     found = sorted((one.start, one.profile) for one in gpu.mig)

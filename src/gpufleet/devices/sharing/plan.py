@@ -17,7 +17,7 @@ from gpufleet.model.mig_boards import BOARDS
 REPLICAS_MAX = 1000
 MPS_CLIENTS_MAX = 48
 MPS_CLIENTS_MAX_BEFORE_VOLTA = 16
-"""Of cards below compute capability 7.5, as the device plugin counts them."""
+"""Of GPUs below compute capability 7.5, as the device plugin counts them."""
 
 
 class Exclusive(msgspec.Struct, frozen=True, tag="exclusive"):
@@ -60,7 +60,7 @@ Mode = Exclusive | TimeSlice | Mps | Mig | Fractions
 
 
 def replicas_of(mode: Mode, profile: str = "") -> int:
-    """In how many replicas a card is offered, or each of its instances of a profile; 1 where it is not."""
+    """In how many replicas a GPU is offered, or each of its instances of a profile; 1 where it is not."""
     match mode:
         case TimeSlice(count) | Mps(count):
             return count
@@ -126,7 +126,7 @@ def checked_time_slice(replicas: int, spot: Spot) -> TimeSlice:
 def checked_mps(
     gpu: GpuFacts, clients: int, memory_mib: int | None, threads_pct: int | None, spot: Spot
 ) -> Mps:
-    """Clients that fit on a card; without limits of their own each gets an equal part."""
+    """Clients that fit on a GPU; without limits of their own each gets an equal part."""
     if gpu.vendor is not Vendor.NVIDIA:
         raise spot.refuse("MPS is NVIDIA's", gpu.product, "another mode")
     check_uncut(gpu, spot)
@@ -145,7 +145,7 @@ def checked_mps(
 
 
 def checked_layout(gpu: GpuFacts, instances: Iterable[MigInstance], spot: Spot) -> Layout:
-    """A layout that can exist on this card. Raises SharingError before anything is destroyed."""
+    """A layout that can exist on this GPU. Raises SharingError before anything is destroyed."""
     layout = tuple(sorted(instances))
     try:
         board(gpu, spot).taken(layout)
@@ -157,7 +157,7 @@ def checked_layout(gpu: GpuFacts, instances: Iterable[MigInstance], spot: Spot) 
 
 
 def board(gpu: GpuFacts, spot: Spot) -> MigGeometry:
-    """What a card can be cut into. Raises SharingError where it cannot be cut."""
+    """What a GPU can be cut into. Raises SharingError where it cannot be cut."""
     model = find(gpu.product)
     geometry = None if model is None else BOARDS.get(model.name)
     if geometry is None or gpu.mig_enabled is None:

@@ -66,7 +66,7 @@ def _plan(gpu: GpuFacts, config: PluginConfig, *, cut: bool, where: str) -> Shar
 
 
 def _instances(gpu: GpuFacts, config: PluginConfig, replicas: dict[str, int]) -> Mig:
-    """The instances that a card has, with the replicas of each profile that is replicated."""
+    """The instances that a GPU has, with the replicas of each profile that is replicated."""
     single = config.mig_strategy == "single"
     names = {one.profile: GPU if single else resource_name(one.profile) for one in gpu.mig}
     shared = {profile: replicas[name] for profile, name in names.items() if name in replicas}

@@ -13,7 +13,7 @@ from gpufleet.model.mig_boards import BOARDS
 LINKS = {"direct": Link.DIRECT, "switch": Link.SINGLE_SWITCH, "system": Link.SYSTEM}
 COOL_CELSIUS = 30
 HOT_CELSIUS = 50
-"""How much warmer than cool a card is at full load."""
+"""How much warmer than cool a GPU is at full load."""
 
 SM_CLOCK_MHZ = 1980
 MEMORY_CLOCK_MHZ = 2619

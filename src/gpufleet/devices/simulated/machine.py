@@ -26,7 +26,7 @@ NAMES = uuid.UUID("0d4c2f6a-53c6-5d7a-8c0e-3a5b7a1e9f24")
 """Under which ids are made: the same machine always has the same GPUs."""
 
 IDLE_SHARE = 0.1
-"""The part of its power limit that a card draws without work."""
+"""The part of its power limit that a GPU draws without work."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -122,9 +122,9 @@ class Machine:
         raise MachineError("no such GPU", field="gpu", value=named, expected=expected)
 
     def raise_xid(self, named: str, code: int, mig_uuid: str | None = None) -> None:
-        """The driver reports an error; what follows from it for the card follows.
+        """The driver reports an error; what follows from it for the GPU follows.
 
-        An error of one MIG instance leaves the card as it is, unless the card is gone by it.
+        An error of one MIG instance leaves the GPU as it is, unless the GPU is gone by it.
         """
         gpu = self.find(named)
         if xid(code).action is XidAction.RESET and mig_uuid is None:
