@@ -24,6 +24,7 @@ from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import node_units
 from gpufleet.kube.objects.node_devices import Holder
 from tests.agent.plugin_world import SIMULATED
+from tests.agent.set_clock import SetClock
 
 Place = tuple[str, str]
 """A pod's UID and a container's name."""
@@ -88,7 +89,7 @@ class ForgetfulNode:
 
     def new_agent(self) -> None:
         """The agent starts with what is on its disk, and reads its report."""
-        self.memory = HolderMemory(HolderRecord(self.folder, "boot-1", self.disk), lambda: self.now_s)
+        self.memory = HolderMemory(SetClock(self), HolderRecord(self.folder, "boot-1", self.disk))
         self.memory.report_said(self.report or ())
         self.sure = False
         self.holders: Topic[Holders] = Topic(())
@@ -98,10 +99,9 @@ class ForgetfulNode:
             self.holders,
             self._ask_pods,
             self.look,
-            memory=self.memory,
+            self.memory,
+            SetClock(self),
             whole=lambda: self.sure,
-            clock_s=lambda: self.now_s,
-            pause=self._pause,
         )
         delivery = Delivery(SIMULATED, BY_CDI)
         self.allocator = WholeDeviceAllocator(self.resource, known, delivery, node_units(self.gpus))
@@ -234,6 +234,3 @@ class ForgetfulNode:
 
     async def _ask_pods(self) -> NodePods:
         return self.api
-
-    async def _pause(self, seconds: float) -> None:
-        self.now_s += seconds

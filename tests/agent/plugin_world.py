@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpufleet.agent.holders.holder_memory import Seen
+from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.static_devices import DeviceFiles
 from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
@@ -25,6 +25,7 @@ from gpufleet.devices.sharing.plan import Exclusive, Mig, Mode, SharingPlan
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
+from tests.agent.set_clock import SetClock
 
 GPU = "nvidia.com/gpu"
 SIMULATED = DeviceFiles(stand_in="/dev/null")
@@ -153,8 +154,8 @@ class PluginWorld:
             Topic(holders),
             self._ask_pods,
             self._ask_holders,
-            clock_s=lambda: self.now_s,
-            pause=self._pause,
+            HolderMemory(SetClock(self)),
+            SetClock(self),
         )
         self.now_s = 100.0
         self.pods = pods_of(*pods)
@@ -196,9 +197,6 @@ class PluginWorld:
 
     async def _ask_holders(self) -> Holders:
         return self.joined()
-
-    async def _pause(self, seconds: float) -> None:
-        self.now_s += seconds
 
 
 def answered(call: Coroutine[Any, Any, Value]) -> Value:

@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpufleet.agent.holders.holder_monitor import HolderMonitor
+from gpufleet.agent.holders.holder_memory import HolderMemory
+from gpufleet.agent.holders.holder_monitor import HolderMonitor, HolderSources
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
@@ -66,12 +67,15 @@ async def run(kubeconfig: Path, plugins: Path, pod_resources: Path, cdi: Path, s
     known: Topic[NodePods] = Topic({})
     holders: Topic[Holders] = Topic(())
     pods = Pods(client, NODE_NAME, known)
-    watch = HolderMonitor(PodResources(pod_resources), plugins, known, holders)
-    world = ShareInputs(gpus, known, holders, pods.ask, watch.ask, edits, watch.look)
+    memory = HolderMemory(client.clock)
+    watch = HolderMonitor(
+        PodResources(pod_resources), plugins, known, holders, HolderSources(memory), client.clock
+    )
+    world = ShareInputs(gpus, known, holders, pods.ask, watch.ask, edits, watch.look, memory)
     allocator = MortalSteward(
         state / "die", world, ShareFiles(cdi), OpenCallRecord(state / "checkpoint.json", BOOT), plugins
     )
-    registration = KubeletRegistration(plugins)
+    registration = KubeletRegistration(MachineClock(), plugins)
     writer = NodeDevicesWriter(client, gpus, holders, known, lambda: pods.listed and watch.known)
     async with asyncio.TaskGroup() as group:
         for part in (

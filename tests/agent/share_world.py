@@ -29,6 +29,7 @@ from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice
 from tests.agent.kubelet_record import record_bytes
 from tests.agent.node_values import BOOT, FRACTIONS, SHARE, a_gpu, a_node
+from tests.agent.set_clock import SetClock
 
 SLOTS = 40
 Place = tuple[str, str]
@@ -81,7 +82,7 @@ class SharedNode:
             ),
             look=self._look,
             new_name=lambda: f"{next(self.numbers):032x}",
-            memory=HolderMemory(HolderRecord(self.folder / "state", BOOT), lambda: self.now_s),
+            memory=HolderMemory(SetClock(self), HolderRecord(self.folder / "state", BOOT)),
             whole=lambda: self.sure,
         )
         self.sure = not self.report

@@ -19,6 +19,6 @@ from gpufleet.agent.gpus.backends import read_machine
 def test_every_form_is_understood(tmp_path: Path, text: str, uuids: list[str] | None) -> None:
     file = tmp_path / "machine.yaml"
     file.write_text(text, encoding="utf-8")
-    found = list(read_machine(file, "node-1", list).gpus)
+    found = list(read_machine(file, "node-1", list, lambda: 0.0).gpus)
     assert len(found) == 2
     assert uuids in (None, found)

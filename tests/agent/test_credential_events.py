@@ -11,6 +11,7 @@ from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.expiry import Expiry
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from tests.agent.api_world import AgentWorld, in_agent_world
+from tests.agent.set_clock import Moment, SetClock
 
 DAY_S = 86_400.0
 
@@ -40,8 +41,10 @@ async def notes(world: AgentWorld) -> list[str]:
 def test_fault_37_the_end_of_each_credential_is_a_series() -> None:
     known = (Expiry("token", 1.8e9), Expiry("server-certificate", 1.9e9))
     topics = Topics(Topic(NodeGpus("node-1", "boot-1")), Topic({}), Topic({}), Topic(()))
-    text = b"".join(Exporter(topics, expiries=lambda: known).page(gzipped=False).parts).decode()
+    exporter = Exporter(topics, SetClock(Moment()), expiries=lambda: known)
+    text = b"".join(exporter.page(gzipped=False).parts).decode()
     name = "gpufleet_agent_credential_expiry_timestamp_seconds"
     assert f'{name}{{node="node-1",credential="token"}} 1800000000\n' in text
     assert f'{name}{{node="node-1",credential="server-certificate"}} 1900000000\n' in text
-    assert name not in b"".join(Exporter(topics).page(gzipped=False).parts).decode()
+    silent = Exporter(topics, SetClock(Moment()))
+    assert name not in b"".join(silent.page(gzipped=False).parts).decode()

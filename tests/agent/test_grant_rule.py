@@ -35,6 +35,7 @@ from tests.agent.plugin_world import (
     held,
     instance,
 )
+from tests.agent.set_clock import SetClock
 
 FOUR = a_node(*(a_gpu(index) for index in range(4)))
 ALL = ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]
@@ -114,11 +115,8 @@ def test_a_granted_instance_is_given() -> None:
 def test_a_granted_pod_is_not_turned_away_because_a_stranger_was_there_a_moment_ago() -> None:
     world = strict(PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-0"]), a_pod("stranger", 1)))
 
-    async def pause(seconds: float) -> None:
-        world.now_s += seconds
-        world.add(a_pod("stranger", 1, finished=True))
-
-    world.known = msgspec.structs.replace(world.known, pause=pause)
+    clock = SetClock(world, lambda: world.add(a_pod("stranger", 1, finished=True)))
+    world.known = msgspec.structs.replace(world.known, clock=clock)
     assert given(world, ALL) == ["GPU-0"]
 
 

@@ -16,6 +16,7 @@ from gpufleet.devices.sharing.plan import Fractions, Mig, TimeSlice
 from tests.agent.forgetful_node import MemoryDisk
 from tests.agent.node_values import SHARE, a_share
 from tests.agent.plugin_world import GPU, a_gpu, a_node, a_pod, cut, held, instance, pods_of
+from tests.agent.set_clock import SetClock
 
 NODE = a_node(*(a_gpu(index) for index in range(4)))
 FOLDER = Path("/state")
@@ -27,7 +28,7 @@ class Remembering:
     def __init__(self, disk: MemoryDisk | None = None, boot: str = "boot-1") -> None:
         self.disk = disk or MemoryDisk()
         self.now_s = 0.0
-        self.memory = HolderMemory(HolderRecord(FOLDER, boot, self.disk), lambda: self.now_s)
+        self.memory = HolderMemory(SetClock(self), HolderRecord(FOLDER, boot, self.disk))
 
     def sees(
         self,

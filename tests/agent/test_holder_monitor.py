@@ -7,12 +7,20 @@ from typing import Self
 import msgspec
 import pytest
 
-from gpufleet.agent.holders.holder_monitor import REGULAR_S, SPACING_S, HolderMonitor, join_holders
+from gpufleet.agent.holders.holder_memory import HolderMemory
+from gpufleet.agent.holders.holder_monitor import (
+    REGULAR_S,
+    SPACING_S,
+    HolderMonitor,
+    HolderSources,
+    join_holders,
+)
 from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.node_state import Held, Holders, NodePods
 from gpufleet.agent.state.topic import Topic
+from gpufleet.kube.clock import MachineClock
 from tests.agent.kubelet_record import write_record
 from tests.agent.node_values import GPU, SHARE, a_pod, by_uid, held
 from tests.agent.small_pod_resources import SmallPodResources
@@ -67,7 +75,9 @@ class Watched:
         self.kubelet = Kubelet()
         self.pods: Topic[NodePods] = Topic(by_uid(a_pod("a")))
         self.topic: Topic[Holders] = Topic(())
-        self.watch = HolderMonitor(self.kubelet, folder, self.pods, self.topic)
+        clock = MachineClock()
+        sources = HolderSources(HolderMemory(clock))
+        self.watch = HolderMonitor(self.kubelet, folder, self.pods, self.topic, sources, clock)
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.watch.run())

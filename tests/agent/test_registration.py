@@ -14,6 +14,7 @@ from gpufleet.agent.plugin.plugin_server import PluginServer
 from gpufleet.agent.plugin.registration import KubeletRegistration, socket_name
 from gpufleet.agent.state.errors import KubeletError, RefusedError
 from gpufleet.agent.units.node_units import Unit
+from gpufleet.kube.clock import MachineClock
 from tests.agent.small_kubelet import PATIENCE_S, SmallKubelet
 
 GPU = "nvidia.com/gpu"
@@ -54,7 +55,7 @@ def told(folder: Path, story: Story) -> None:
     """Tell a story of a kubelet and a registration that is kept up."""
 
     async def run() -> None:
-        kubelet, registration = SmallKubelet(folder), KubeletRegistration(folder)
+        kubelet, registration = SmallKubelet(folder), KubeletRegistration(MachineClock(), folder)
         await kubelet.start()
         keeping = asyncio.create_task(registration.run())
         try:
@@ -152,7 +153,7 @@ def test_a_socket_that_somebody_removed_is_opened_again(folder: Path) -> None:
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(folder: Path) -> None:
     async def run() -> None:
-        registration = KubeletRegistration(folder / "later")
+        registration = KubeletRegistration(MachineClock(), folder / "later")
         await registration.offer(PlainAllocator(), units("a"))
         keeping = asyncio.create_task(registration.run())
         (folder / "later").mkdir()
@@ -193,7 +194,7 @@ def test_a_kubelet_that_takes_no_registration_is_tried_again(folder: Path) -> No
 
 def test_an_agent_that_starts_before_its_kubelet_waits_for_it(folder: Path) -> None:
     async def run() -> None:
-        registration = KubeletRegistration(folder)
+        registration = KubeletRegistration(MachineClock(), folder)
         await registration.offer(PlainAllocator(), units("a"))
         keeping = asyncio.create_task(registration.run())
         await asyncio.sleep(0.1)

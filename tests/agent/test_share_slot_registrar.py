@@ -6,6 +6,7 @@ from pathlib import Path
 from gpufleet.agent.plugin.registration import KubeletRegistration
 from gpufleet.agent.plugin.share_slot_registrar import ShareSlotRegistrar
 from gpufleet.devices.sharing.plan import Exclusive, Fractions
+from gpufleet.kube.clock import MachineClock
 from tests.agent.node_values import SHARE, a_gpu, a_node, a_share
 from tests.agent.share_world import SharedNode
 from tests.agent.small_kubelet import SmallKubelet
@@ -18,7 +19,7 @@ def test_slots_are_offered_allocated_and_prepared_over_the_kubelets_socket(folde
         kubelet = SmallKubelet(sockets)
         await kubelet.start()
         node = SharedNode(folder, a_gpu("GPU-0", Fractions(3)))
-        registration = KubeletRegistration(sockets)
+        registration = KubeletRegistration(MachineClock(), sockets)
         registrar = ShareSlotRegistrar(node.allocator, registration, node.gpus, node.holders)
         work = [asyncio.create_task(one.run()) for one in (registration, registrar)]
         try:

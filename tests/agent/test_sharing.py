@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from gpufleet.agent.plugin.delivery import Delivery
@@ -54,14 +55,16 @@ class Scene:
         self.world = PluginWorld(NodeGpus("node-1"))
         (folder / "sockets").mkdir()
         self.kubelet = SmallKubelet(folder / "sockets")
-        self.registration = KubeletRegistration(folder / "sockets")
+        self.registration = KubeletRegistration(MachineClock(), folder / "sockets")
         mps = MpsOptions(root=folder / "mps")
         setup = SharingSetup(self.file, folder, mps=mps, simulated=True, strategies=strategies)
         known = self.world.known
         self.sharing = Sharing(client, "node-1", setup, known.pods, known.holders, lambda: True)
         daemons = self.sharing.daemons(known.gpus)
         keeping = Setup(self.sharing.delivery(SIMULATED), folder / "cdi")
-        registrar = WholeDeviceRegistrar(known, self.registration, keeping)
+        registrar = WholeDeviceRegistrar(
+            msgspec.structs.replace(known, clock=clock), self.registration, keeping
+        )
         self.parts = [
             self.sharing.run,
             daemons.run,

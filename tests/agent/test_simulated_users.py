@@ -24,7 +24,7 @@ def a_gpu(mode: Mode, mig: tuple[MigFacts, ...] = ()) -> Gpu:
 
 def users(gpu: Gpu, pod: NodePod, *held: Held, proc: Path = Path("/nonexistent")) -> list[User]:
     gpus, pods, holders = Topic(NodeGpus("n", gpus=(gpu,))), Topic({pod.uid: pod}), Topic(held)
-    return SimulatedUsers(gpus, pods, holders, proc)()
+    return SimulatedUsers(gpus, pods, holders, lambda: 0.0, proc)()
 
 
 def a_pod(grant: Grant | None = None, labels: dict[str, str] | None = None) -> NodePod:

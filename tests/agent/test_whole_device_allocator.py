@@ -8,6 +8,7 @@ import pytest
 from gpufleet.agent.state.errors import RefusedError
 from gpufleet.devices.sharing.plan import TimeSlice
 from tests.agent.plugin_world import PluginWorld, a_gpu, a_node, a_pod, answered, cut, held, instance
+from tests.agent.set_clock import SetClock
 
 FOUR = a_node(*(a_gpu(index) for index in range(4)))
 ALL = ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]
@@ -61,11 +62,8 @@ def test_a_stranger_that_was_served_a_moment_ago_is_in_nobodys_way() -> None:
 def test_a_stranger_that_was_refused_a_moment_ago_is_waited_for() -> None:
     world = PluginWorld(FOUR, a_pod("a", 1, grant=["GPU-0"]), a_pod("stranger", 1))
 
-    async def pause(seconds: float) -> None:
-        world.now_s += seconds
-        world.add(a_pod("stranger", 1, finished=True))
-
-    world.known = msgspec.structs.replace(world.known, pause=pause)
+    clock = SetClock(world, lambda: world.add(a_pod("stranger", 1, finished=True)))
+    world.known = msgspec.structs.replace(world.known, clock=clock)
     assert given(world, ["GPU-0"]) == ["GPU-0"]
 
 

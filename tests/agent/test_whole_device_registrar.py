@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpufleet.agent.plugin import whole_device_registrar as registrar
@@ -17,6 +18,7 @@ from gpufleet.agent.state.disk import MachineDisk
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import TimeSlice
+from gpufleet.kube.clock import MachineClock
 from tests.agent.plugin_world import GPU, SIMULATED, PluginWorld, a_gpu, a_node, a_pod, cut
 from tests.agent.small_kubelet import PATIENCE_S, SmallKubelet
 
@@ -45,9 +47,11 @@ class Scene:
         sockets = folder / "sockets"
         sockets.mkdir()
         self.kubelet = SmallKubelet(sockets)
-        self.registration = KubeletRegistration(sockets)
+        self.registration = KubeletRegistration(MachineClock(), sockets)
         setup = Setup(Delivery(SIMULATED), self.cdi, disk=self.disk)
-        self.registrar = WholeDeviceRegistrar(world.known, self.registration, setup)
+        self.registrar = WholeDeviceRegistrar(
+            msgspec.structs.replace(world.known, clock=MachineClock()), self.registration, setup
+        )
 
     async def comes_true(self, what: Callable[[], bool]) -> None:
         """Return when it does."""

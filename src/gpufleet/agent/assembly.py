@@ -6,6 +6,7 @@ against a simulated API server and folders of their own. ``process`` is the prog
 
 import os
 import random
+from collections.abc import Callable
 
 from gpufleet.agent.events.credential_events import CredentialEvents
 from gpufleet.agent.events.lost_holder_events import LostHolderEvents
@@ -49,8 +50,12 @@ class Agent:
         client: Client,
         jitter: random.Random,
         expiries: ExpiryWatch | None = None,
+        *,
+        clock_s: Callable[[], float],
     ) -> None:
         self.settings = settings
+        self.clock_s = clock_s
+        """The time of the client's clock, for threads."""
         self.client = client
         self.expiries = expiries or ExpiryWatch(tuple, client.clock)
         self.pace = Pace(settings.sample_every_s, processes=settings.accounting)
@@ -91,7 +96,11 @@ class Agent:
     def _machine(self) -> Machine | None:
         """The simulated machine, where there is one."""
         settings = self.settings
-        return None if settings.simulated is None else read_machine(settings.simulated, settings.node, list)
+        return (
+            None
+            if settings.simulated is None
+            else read_machine(settings.simulated, settings.node, list, self.clock_s)
+        )
 
     def _monitor(self, jitter: random.Random) -> GpuMonitor:
         machine = self.machine
@@ -158,7 +167,14 @@ class Agent:
         settings, monitor = self.settings, self.monitor
         topics = Topics(monitor.gpus, monitor.readings, self.pods, self.holders)
         whose = pod_of if settings.accounting else None
-        page = exporter(settings.metrics, topics, whose, self.pace.stale_after_s, lambda: self.expiries.known)
+        page = exporter(
+            settings.metrics,
+            topics,
+            self.client.clock,
+            whose,
+            self.pace.stale_after_s,
+            lambda: self.expiries.known,
+        )
         serving = server(settings.metrics_address, page, self.problems)
         return [
             Part("exporter", page.run),
@@ -169,7 +185,7 @@ class Agent:
         """What makes a simulated machine live, and the door through which it is told to fail."""
         if self.machine is None:
             return []
-        self.machine.users = SimulatedUsers(self.monitor.gpus, self.pods, self.holders)
+        self.machine.users = SimulatedUsers(self.monitor.gpus, self.pods, self.holders, self.clock_s)
         return [Part("simulation", SimulationControl(self.settings.state_folder, self.machine).run)]
 
 

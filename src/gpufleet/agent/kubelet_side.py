@@ -48,12 +48,13 @@ class KubeletSide:
         client: Client,
     ) -> None:
         self.settings = settings
+        self.clock = client.clock
         self.gpus = gpus
         self.pods = pods
         self.known_pods = known_pods
         self.holders = holders
         self.files = _device_files(settings)
-        self.memory = HolderMemory(HolderRecord(settings.state_folder, boot_id))
+        self.memory = HolderMemory(client.clock, HolderRecord(settings.state_folder, boot_id))
         sources = HolderSources(
             self.memory,
             gpus,
@@ -62,8 +63,10 @@ class KubeletSide:
             lambda: self.pods.ended,
         )
         lister = PodResources(settings.pod_resources)
-        self.watch = HolderMonitor(lister, settings.device_plugins, known_pods, self.holders, sources)
-        self.registration = KubeletRegistration(settings.device_plugins)
+        self.watch = HolderMonitor(
+            lister, settings.device_plugins, known_pods, self.holders, sources, client.clock
+        )
+        self.registration = KubeletRegistration(client.clock, settings.device_plugins)
         self.registrar = self._registrar()
         self.shares = self._shares(boot_id)
 
@@ -98,9 +101,10 @@ class KubeletSide:
             self.holders,
             self.pods.ask,
             self.watch.ask,
+            self.memory,
+            self.clock,
             gave=self.watch.look,
             grant_required=self.settings.require_grant,
-            memory=self.memory,
             whole=lambda: self.watch.sure,
         )
         setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder)
@@ -115,7 +119,7 @@ class KubeletSide:
             self.watch.ask,
             share_edits(self.gpus, self.registrar),
             self.watch.look,
-            memory=self.memory,
+            self.memory,
             whole=lambda: self.watch.sure,
         )
         checkpoint = OpenCallRecord(self.settings.state_folder / CHECKPOINT, boot_id)

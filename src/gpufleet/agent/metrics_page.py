@@ -13,6 +13,7 @@ from gpufleet.agent.settings import MetricsSettings
 from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
 from gpufleet.daemon.listening import address_of
 from gpufleet.files.regular import read_regular
+from gpufleet.kube.clock import Clock
 from gpufleet.kube.expiry import Expiry
 
 LOG = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ HOSTNAME_LABELS: dict[str, Literal["Hostname", "hostname", ""]] = {
 def exporter(
     settings: MetricsSettings,
     topics: Topics,
+    clock: Clock,
     pod_of: PodOf | None,
     stale_after_s: float,
     expiries: Callable[[], tuple[Expiry, ...]] = tuple,
@@ -43,7 +45,7 @@ def exporter(
         job_folder=settings.hpc_job_mapping,
         stale_after_s=stale_after_s,
     )
-    return Exporter(topics, options, pod_of=pod_of, expiries=expiries)
+    return Exporter(topics, clock, options, pod_of=pod_of, expiries=expiries)
 
 
 def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> HttpServer:

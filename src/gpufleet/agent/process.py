@@ -11,6 +11,7 @@ import logging
 import random
 import signal
 import sys
+import time
 from pathlib import Path
 
 from gpufleet import __version__
@@ -49,7 +50,9 @@ async def _live(settings: AgentSettings) -> int:
     client = Client(transport, MachineClock(), jitter, timeout_s=REQUEST_LIMIT_S)
     try:
         settings.state_folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
-        agent = Agent(settings, client, jitter, ExpiryWatch(transport.expiries, client.clock))
+        agent = Agent(
+            settings, client, jitter, ExpiryWatch(transport.expiries, client.clock), clock_s=time.monotonic
+        )
         life = asyncio.ensure_future(agent.run())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, life.cancel)

@@ -17,6 +17,7 @@ from gpufleet.devices.sample import Memory, ProcessUse, Sample
 from gpufleet.devices.sharing.plan import Mode, SharingPlan, unshared
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
+from tests.agent.set_clock import SetClock
 from tests.devices.fleets import fleet_of
 
 NOW_S = 1000.0
@@ -124,7 +125,7 @@ class Node:
     ) -> None:
         self.now_s = NOW_S
         self.topics = Topics(Topic(gpus), Topic({}), Topic({}), Topic(()))
-        self.exporter = Exporter(self.topics, options, pod_of=pod_of, clock_s=lambda: self.now_s)
+        self.exporter = Exporter(self.topics, SetClock(self), options, pod_of=pod_of)
 
     def card(self, index: int = 0) -> DeviceId:
         """The UUID of one of its cards."""

@@ -8,7 +8,6 @@ publishes anything any more.
 
 import asyncio
 import logging
-import time
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +25,7 @@ from gpufleet.agent.exporter.usage import PodOf
 from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods, Readings
 from gpufleet.agent.state.topic import Topic
 from gpufleet.daemon.http_server import Page
+from gpufleet.kube.clock import Clock
 from gpufleet.kube.expiry import Expiry
 from gpufleet.model.identifiers import DeviceId
 
@@ -68,15 +68,15 @@ class Exporter:
     def __init__(
         self,
         topics: Topics,
+        clock: Clock,
         options: ExporterOptions | None = None,
         *,
         pod_of: PodOf | None = None,
         expiries: Callable[[], tuple[Expiry, ...]] = tuple,
-        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topics = topics
         self._options = options or ExporterOptions()
-        self._clock_s = clock_s
+        self._clock = clock
         self._expiries = expiries
         self._pictures = GpuPages(self._options, pod_of)
         self._text = b""
@@ -99,13 +99,13 @@ class Exporter:
                 group.create_task(self._look_for_jobs())
             while True:
                 await self._changed.wait()
-                await asyncio.sleep(SETTLE_S)
+                await self._clock.sleep(SETTLE_S)
                 self._changed.clear()
                 self._draw_anyway()
 
     def page(self, gzipped: bool) -> Page:
         """What a scrape gets now."""
-        if not self.drawn or (self._stale_at_s is not None and self._clock_s() >= self._stale_at_s):
+        if not self.drawn or (self._stale_at_s is not None and self._clock.monotonic_s() >= self._stale_at_s):
             self.draw()
         ages = encoded(self._ages())
         if not gzipped:
@@ -124,7 +124,7 @@ class Exporter:
             topics.readings.value,
             topics.pods.value,
             topics.holders.value,
-            self._clock_s(),
+            self._clock.monotonic_s(),
             {} if folder is None else read_jobs(folder),
         )
         pictures = self._pictures
@@ -177,7 +177,11 @@ class Exporter:
 
     def _ages(self) -> str:
         """How long ago each GPU answered, also where its readings are too old to be shown."""
-        now_s, gpus, readings = self._clock_s(), self._topics.gpus.value, self._topics.readings.value
+        now_s, gpus, readings = (
+            self._clock.monotonic_s(),
+            self._topics.gpus.value,
+            self._topics.readings.value,
+        )
         told: dict[DeviceId, float] = {}
         lines = []
         for gpu in gpus.gpus:
@@ -199,5 +203,5 @@ class Exporter:
     async def _look_for_jobs(self) -> None:
         """Jobs come and go without a notification, so their folder is read now and then."""
         while True:
-            await asyncio.sleep(JOBS_EVERY_S)
+            await self._clock.sleep(JOBS_EVERY_S)
             self._changed.set()

@@ -5,7 +5,6 @@ need not carry the libraries of the others.
 """
 
 import platform
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -42,8 +41,11 @@ def simulated_backends(machine: Machine) -> Backends:
     return {machine.description.vendor: lambda: ThreadedBackend(SimulatedBackend(machine))}
 
 
-def read_machine(file: Path, node: str, users: Users) -> Machine:
-    """The simulated machine of a file, in our form or as fake-gpu-operator's topology. Raises InputError."""
+def read_machine(file: Path, node: str, users: Users, clock_s: Callable[[], float]) -> Machine:
+    """The simulated machine of a file, in our form or as fake-gpu-operator's topology. Raises InputError.
+
+    ``clock_s`` is asked from the threads of backends.
+    """
     try:
         text = read_regular(file, SIZE_MAX_BYTES, field="--simulated")
     except OSError as error:
@@ -51,7 +53,7 @@ def read_machine(file: Path, node: str, users: Users) -> Machine:
         raise MachineError(
             problem, field="--simulated", value=str(file), expected="a readable file"
         ) from error
-    return Machine(_description(text, str(file)), time.monotonic, users, node)
+    return Machine(_description(text, str(file)), clock_s, users, node)
 
 
 def _description(text: bytes, where: str) -> Description:

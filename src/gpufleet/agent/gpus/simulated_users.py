@@ -9,7 +9,6 @@ The process is one of the pod's own on this machine, found by its control group,
 processes to pods has the same to do as on real GPUs.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,8 +40,8 @@ class SimulatedUsers:
         gpus: Topic[NodeGpus],
         pods: Topic[NodePods],
         holders: Topic[Holders],
+        clock_s: Callable[[], float],
         proc: Path = Path("/proc"),
-        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._gpus = gpus
         self._pods = pods

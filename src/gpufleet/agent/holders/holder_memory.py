@@ -10,8 +10,7 @@ a holder without units is told.
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -29,6 +28,7 @@ from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, No
 from gpufleet.agent.units.granted_units import UnitIndex
 from gpufleet.agent.units.node_units import Units, node_units
 from gpufleet.kube import keys
+from gpufleet.kube.clock import Clock
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.grant import ContainerGrant, GrantKind
 
@@ -57,14 +57,12 @@ class Seen(msgspec.Struct, frozen=True):
 class HolderMemory:
     """What one node's agent remembers of holders. Allocators add answers, the monitor what is listed."""
 
-    def __init__(
-        self, record: HolderRecord | None = None, clock_s: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, clock: Clock, record: HolderRecord | None = None) -> None:
         self._record = record or HolderRecord()
-        self._clock_s = clock_s
+        self._clock = clock
         left = self._record.load()
         self._kept: dict[Key, RememberedHolder] = {_key(one): one for one in left.holders}
-        self._vanished = VanishedPods(left.pods, clock_s)
+        self._vanished = VanishedPods(clock, left.pods)
         self._reported: tuple[Holder, ...] = ()
         self._missed_since_s: dict[Key, float] = {}
         self._turn = asyncio.Lock()
@@ -165,7 +163,7 @@ class HolderMemory:
 
     def _dated(self, found: Iterable[Held], pods: NodePods) -> Iterator[Held]:
         """Which of them run and have been missed for a while."""
-        now_s = self._clock_s()
+        now_s = self._clock.monotonic_s()
         before, self._missed_since_s = self._missed_since_s, {}
         for held in found:
             pod = pods.get(held.pod_uid)

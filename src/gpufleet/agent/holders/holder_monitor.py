@@ -21,6 +21,7 @@ from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry, read_chec
 from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.topic import Topic, any_change
+from gpufleet.kube.clock import Clock
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.errors import WorldError
 
@@ -55,7 +56,7 @@ class HolderSources(msgspec.Struct, frozen=True):
     WorldError and TimeoutError.
     """
 
-    memory: HolderMemory = msgspec.field(default_factory=HolderMemory)
+    memory: HolderMemory
     gpus: Topic[NodeGpus] = msgspec.field(default_factory=lambda: Topic(NodeGpus("")))
     pods_complete: Callable[[], bool] = lambda: True
     report: Callable[[], Awaitable[tuple[Holder, ...]]] = _no_report
@@ -74,13 +75,15 @@ class HolderMonitor:
         record_folder: Path,
         pods: Topic[NodePods],
         topic: Topic[Holders],
-        sources: HolderSources | None = None,
+        sources: HolderSources,
+        clock: Clock,
     ) -> None:
         self._lister = lister
         self._folder = record_folder
         self._pods = pods
         self._topic = topic
-        self._sources = sources or HolderSources()
+        self._sources = sources
+        self._clock = clock
         self._turn = asyncio.Lock()
         self._recalled = False
         self._news = asyncio.Event()
@@ -156,11 +159,11 @@ class HolderMonitor:
                     LOG.warning("the holders of devices are not known", extra={"problem": str(problem)})
                 self.problem = str(problem) or "the node's report is not known: no answer"
                 pause_s = UNSETTLED_FIRST_S
-            await asyncio.sleep(SPACING_S)
+            await self._clock.sleep(SPACING_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._news.wait()
-                    await asyncio.sleep(SETTLING_S)
+                    await self._clock.sleep(SETTLING_S)
 
     def _is_settled(self, holders: Holders) -> bool:
         """Whether the pods of all holders are known, and the kubelet lists them; otherwise one is ahead."""

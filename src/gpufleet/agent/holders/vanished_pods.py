@@ -7,13 +7,13 @@ it was missed, while the kubelet answered. A kubelet that comes back ends what h
 a silence, and after a start of the agent, the margin alone has to pass anew.
 """
 
-import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from gpufleet.agent.holders.holder_record import LastSeen
 from gpufleet.agent.state.node_state import GRACE_S, NodePods
+from gpufleet.kube.clock import Clock
 
 MARGIN_S = 15.0
 """For a kubelet that learns of an end late, and for processes that take a while to die."""
@@ -22,8 +22,8 @@ MARGIN_S = 15.0
 class VanishedPods:
     """The pods that hold something, as last seen; ``left`` is what an earlier process of this boot knew."""
 
-    def __init__(self, left: Iterable[LastSeen] = (), clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._clock_s = clock_s
+    def __init__(self, clock: Clock, left: Iterable[LastSeen] = ()) -> None:
+        self._clock = clock
         self._last = {one.pod_uid: one for one in left}
         self._steady_since_s: float | None = None
 
@@ -38,14 +38,14 @@ class VanishedPods:
 
     def look(self, uids: Collection[str], pods: NodePods, *, complete: bool) -> None:
         """The kubelet answers, and these pods may hold something. ``complete``: ``pods`` are all pods."""
-        now_s = self._clock_s()
+        now_s = self._clock.monotonic_s()
         if self._steady_since_s is None:
             self._steady_since_s = now_s
         self._last = {uid: self._seen(uid, pods, now_s, complete=complete) for uid in uids}
 
     def is_over(self, uid: str) -> bool:
         """Whether a pod that is not in the API has none of its containers any more."""
-        one, now_s = self._last.get(uid), self._clock_s()
+        one, now_s = self._last.get(uid), self._clock.monotonic_s()
         if one is None or one.gone_since_s is None or self._steady_since_s is None:
             return False
         past_grace = now_s >= one.gone_since_s + one.grace_s + MARGIN_S

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
@@ -21,6 +20,7 @@ from gpufleet.agent.plugin.plugin_server import PluginServer
 from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import Unit
+from gpufleet.kube.clock import Clock
 
 LOG = logging.getLogger(__name__)
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
@@ -43,7 +43,8 @@ class KubeletRegistration:
     ``offered_since`` is when it last learned of one, as the API writes times.
     """
 
-    def __init__(self, folder: Path = DEVICE_PLUGINS) -> None:
+    def __init__(self, clock: Clock, folder: Path = DEVICE_PLUGINS) -> None:
+        self._clock = clock
         self.folder = folder
         self.problem = ""
         self.offered_since: Topic[str] = Topic("")
@@ -85,7 +86,7 @@ class KubeletRegistration:
                 sight = self._sight()
                 if sight is not None and (sight != self._known or not self._all_there()):
                     await self._introduce_all(sight)
-                await asyncio.sleep(LOOK_EVERY_S)
+                await self._clock.sleep(LOOK_EVERY_S)
         finally:
             self._known = None
             await asyncio.gather(*(one.close() for one in self._sockets.values()))
@@ -112,7 +113,7 @@ class KubeletRegistration:
             LOG.warning("the kubelet does not know us yet", extra={"problem": problem})
         self.problem = problem
         if sockets and not problems:
-            self.offered_since.publish(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+            self.offered_since.publish(self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
             LOG.info(
                 "registered with the kubelet",
                 extra={"resources": [one.allocator.resource for one in sockets]},

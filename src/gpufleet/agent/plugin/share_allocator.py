@@ -66,8 +66,8 @@ class ShareInputs(msgspec.Struct, frozen=True):
     ask_holders: Callable[[], Awaitable[Holders]]
     edits: Callable[[Gpu], cdi.CdiEdits]
     look: Callable[[], None]
+    memory: HolderMemory
     new_name: Callable[[], str] = lambda: secrets.token_hex(16)
-    memory: HolderMemory = msgspec.field(default_factory=HolderMemory)
     whole: Callable[[], bool] = lambda: True
 
 

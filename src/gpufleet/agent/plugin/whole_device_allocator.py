@@ -9,9 +9,7 @@ until its pod is finished, whatever the kubelet offers; each answer is kept (``h
 kubelet learns of it. ``delivery`` has what a container then gets.
 """
 
-import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -30,6 +28,7 @@ from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import GpuUnit, Units, device_of
+from gpufleet.kube.clock import Clock
 from gpufleet.model.errors import WorldError
 
 LOG = logging.getLogger(__name__)
@@ -57,12 +56,11 @@ class AllocatorInputs(msgspec.Struct, frozen=True):
     holders: Topic[Holders]
     ask_pods: Callable[[], Awaitable[NodePods]]
     ask_holders: Callable[[], Awaitable[Holders]]
+    memory: HolderMemory
+    clock: Clock
     gave: Callable[[], None] = lambda: None
     grant_required: bool = False
-    memory: HolderMemory = msgspec.field(default_factory=HolderMemory)
     whole: Callable[[], bool] = lambda: True
-    clock_s: Callable[[], float] = time.monotonic
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -131,7 +129,7 @@ class WholeDeviceAllocator:
             if look.silent and claim is None:
                 raise RefusedError(look.silent)
             self._check_granted(claim, look, size)
-            return _Proposal(found, self._known.clock_s(), look.pods)
+            return _Proposal(found, self._known.clock.monotonic_s(), look.pods)
 
         self._proposal = await self._answer(propose, size, None)
         return sorted(self._proposal.units)
@@ -164,7 +162,7 @@ class WholeDeviceAllocator:
             return given, AllocateAnswer(self.resource, tuple(sorted(asked)), may_have)
 
         proposal = self._proposal
-        recent = proposal.units == asked and self._known.clock_s() - proposal.at_s < PROPOSAL_S
+        recent = proposal.units == asked and self._known.clock.monotonic_s() - proposal.at_s < PROPOSAL_S
         given, answer = await self._answer(give, len(asked), proposal.pods if recent else None)
         await self._known.memory.answered(answer)
         self._known.gave()
@@ -191,19 +189,19 @@ class WholeDeviceAllocator:
 
         It waits a little where a pod without a grant is in the way, or one that went a moment ago.
         """
-        limit_s = self._known.clock_s() + UNSURE_S
+        limit_s = self._known.clock.monotonic_s() + UNSURE_S
         fresh = not self._known.whole()
         while True:
             look = await self._look(size, pods, fresh=fresh)
             try:
                 return decide(look)
             except RefusedError:
-                waits = (look.rivals(size) or look.vanishing) and self._known.clock_s() < limit_s
+                waits = (look.rivals(size) or look.vanishing) and self._known.clock.monotonic_s() < limit_s
                 if look.fresh and not waits:
                     raise
             pods, fresh = None, True
             if waits:
-                await self._known.pause(UNSURE_EVERY_S)
+                await self._known.clock.sleep(UNSURE_EVERY_S)
 
     async def _look(self, size: int, pods: NodePods | None, *, fresh: bool) -> _Look:
         """What is known now; ``pods`` are those to go by, None for the API server's own word."""

@@ -85,7 +85,7 @@ class WholeDeviceRegistrar:
 
     async def _look_again(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await self._known.clock.sleep(LOOK_EVERY_S)
             await self._apply()
 
     async def _apply(self) -> None:
