@@ -206,7 +206,8 @@ def test_an_agent_that_dies_between_allocate_and_start_gives_nothing_twice(tmp_p
         node.sync()
         await node.admit(uid)
         running = asyncio.create_task(node.allocator.run())
-        await asyncio.sleep(0.1)
+        while not node.checkpoint().load().state.calls:
+            await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         if lost in {"record", "both"}:
