@@ -17,6 +17,8 @@ from gpufleet.auditor.rules import Rules
 from gpufleet.auditor.world import World
 
 SLICES = 7
+"""MIG cuts a card into at most seven compute slices."""
+
 Taken = tuple[Part, ...]
 
 

@@ -13,6 +13,8 @@ from gpufleet.model.identifiers import DeviceId
 
 SCHEMA = "gpufleet.io/advise-sharing/v1"
 HOURS_A_MONTH = 730
+"""365 days of 24 hours over twelve months, as clouds count."""
+
 WIDTH = 110
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 FLAP_XID = 95
 FLAP_HALF_S = 3.0
+"""Long enough for the agent to see and report each half of the flap."""
 
 
 @click.command(name="simulate-gpu")

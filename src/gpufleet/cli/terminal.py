@@ -4,8 +4,13 @@ import os
 import sys
 
 WIDTH_FALLBACK = 100
+"""Where the terminal does not tell its width, as in a pipe."""
+
 WIDTH_LEAST = 40
+"""Narrower columns would hold a word a line."""
+
 WIDTH_MOST = 120
+"""Longer lines are hard to read, however wide the terminal."""
 
 
 def with_color(chosen: str) -> bool:

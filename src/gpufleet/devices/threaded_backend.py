@@ -21,6 +21,8 @@ from gpufleet.model.identifiers import DeviceId
 Value = TypeVar("Value")
 
 CALL_LIMIT_S = 5.0
+"""A call that takes longer counts as hung; its thread stays behind and the agent goes on."""
+
 EVENT_SPARE_S = 5.0
 """How much longer than asked for a wait for events may take."""
 

@@ -16,10 +16,14 @@ import yaml
 from gpufleet.model.errors import InputError, printable
 
 SIZE_MAX_BYTES = 256 * 1024
+"""A configuration by hand has a few kilobytes."""
+
 VALUES_MAX = 20_000
 """Values of a document, those that aliases repeat counted each time."""
 
 DEPTH_MAX = 32
+"""Configurations are nested some ten levels deep; the bound keeps recursion small."""
+
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # YAML 1.2's core schema, by the tag that YAML 1.1 gives the same meaning.

@@ -61,7 +61,10 @@ TWO_MIXERS = ("falcon_h1",)
 PICTURE_TOKENS = 4 * 1601
 """What a layer of Llama 3.2 that looks at a picture keeps of it: four tiles."""
 CHUNKED_PATTERN = 4
+"""In Llama 4 each fourth layer sees everything, the others a chunk."""
+
 LAYERS_MAX = 4096
+"""Far above any model, so that a broken file does not make millions of layers."""
 
 
 def facts_of(name: str, config: ModelConfig) -> ModelFacts:

@@ -44,6 +44,7 @@ _FORMATS = {
 
 _FORM_FACTOR = re.compile(r"[-_ ]*(sxm[0-9]?|oam|pcie|nvl[0-9]{2,3})$", re.IGNORECASE)
 SUGGESTED_MAX = 4
+"""A message with more names is not read."""
 
 
 class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

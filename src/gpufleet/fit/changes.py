@@ -9,7 +9,11 @@ from gpufleet.fit.question import Model, Serving
 
 CONTEXT_LEAST = 1024
 SEQUENCES = 128
+"""Half of vLLM's smallest default."""
+
 UTILISATION = 0.95
+"""Above vLLM's default; the rest stays for the driver."""
+
 SMALLER = ("fp8", "awq")
 SIXTEEN_BITS = ("bf16", "fp16", "fp32")
 

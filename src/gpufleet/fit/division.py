@@ -24,8 +24,13 @@ from gpufleet.fit.formats import WeightFormat
 from gpufleet.fit.question import Serving
 
 STAGES_MAX = 16
+"""More pipeline stages are not proposed: each adds a hop to every token."""
+
 CAPABILITY_16_BIT_BRAIN = 8.0
+"""Ampere is the first with bfloat16."""
+
 CAPABILITY_FP8 = 8.9
+"""Ada is the first with FP8."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -26,7 +26,11 @@ from gpufleet.fit.ranges import GIB, Amount
 from gpufleet.model.errors import InputError
 
 LARGE_CARD_BYTES = 70 * GIB
+"""From here on vLLM takes larger batches by default, but on an A100."""
+
 ACTIVATION_SPREAD = 0.2
+"""How far the peak may lie from what is counted: kernels keep buffers of their own."""
+
 LATENT_TOKENS_MAX = 64 * 1024
 """How many tokens' compressed keys vLLM unpacks at once."""
 

@@ -14,8 +14,13 @@ from gpufleet.fit.weights import stage_sizes
 from gpufleet.model.errors import InputError
 
 INDEX_SCALE_BYTES = 4
+"""An index is kept in FP8 with one scale of 32 bits."""
+
 STATE_BYTES = 4
+"""Recurrent states are kept in 32 bits, where the engine does not say otherwise."""
+
 WINDOW_BYTES = 2
+"""The window of a convolution is kept in 16 bits."""
 
 ELEMENT_BYTES = {
     "auto": 2.0,

@@ -30,7 +30,11 @@ LOADED_GIB_PER_S = 0.2
 
 PROBE_PERIOD_S = 10
 START_S = 300
+"""Beside loading the weights: imports, compilation, recorded graphs."""
+
 PORT = 8000
+"""vLLM's default."""
+
 GROUP = "leaderworkerset.sigs.k8s.io"
 """What the labels begin with that the controller gives the pods of a group."""
 

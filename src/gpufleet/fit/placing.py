@@ -17,6 +17,7 @@ from gpufleet.fit.weights import loaded_bytes, on_one_gpu_bytes, read_bytes, tot
 
 CONTEXT_STEP = 1024
 CONTEXT_UNSAID = 1 << 20
+"""The longest context that is tried where a model states no limit."""
 
 
 def placed(model: Model, serving: Serving, card: CardEntry, division: Division) -> CardFit:

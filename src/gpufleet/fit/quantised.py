@@ -14,6 +14,7 @@ from gpufleet.fit.spared import spared_parts
 from gpufleet.model.errors import InputError
 
 SCALE_BITS = 16
+"""A group's scale is a number of 16 bits."""
 
 
 def native(config: ModelConfig, layers: int) -> WeightFormat:

@@ -20,6 +20,7 @@ from gpufleet.fit.facts import (
 from gpufleet.fit.roles import EVERY_LAYER, Role
 
 VOCABULARY_PADDING = 64
+"""vLLM rounds the vocabulary up to this, so that it divides among GPUs."""
 
 
 @dataclass(frozen=True, slots=True)

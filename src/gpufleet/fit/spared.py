@@ -42,6 +42,8 @@ PARTS: dict[Role, tuple[tuple[str, ...], ...]] = {
 
 BEFORE = ("model.", "model.language_model.", "language_model.model.", "backbone.")
 ALTERNATIVES_MAX = 64
+"""Alternatives multiply; an expression with more is left out instead of being spelt out."""
+
 _ALTERNATIVES = re.compile(r"\(\??:?([^()]*)\)")
 
 

@@ -33,11 +33,14 @@ from gpufleet.model.errors import InputError
 METHODS = ("full", "lora", "qlora")
 GPUS_MAX = 1024
 OPTIMISER_BYTES = 12
+"""Of Adam, a parameter: the weight and two moments, each in 32 bits."""
+
 LOGIT_BYTES = (6, 10, 12)
 """A logit in 16 bits, in 32 bits, and its gradient; less where the loss is fused."""
 ALONE_GIB = (0.4, 0.8, 1.5)
 LINKED_GIB = (0.6, 1.5, 3.0)
 FRAGMENTATION = 0.05
+"""What the allocator of PyTorch may lose between blocks, added to the upper bound alone."""
 
 
 @dataclass(frozen=True, slots=True)

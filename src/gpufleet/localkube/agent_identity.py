@@ -14,6 +14,8 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.processes.plan import OWN_FILE_BYTES_MAX
 
 TOKEN_LASTS_S = 365 * 24 * 3600
+"""Longer than a local cluster lives: no kubelet renews this token."""
+
 ACCOUNT = f"/api/v1/namespaces/{DEFAULT_IDENTITY.namespace}/serviceaccounts/{AGENT_ACCOUNT}"
 
 

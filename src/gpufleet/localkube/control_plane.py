@@ -28,6 +28,8 @@ SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.def
 SIMULATED_ANNOTATION = "kwok.x-k8s.io/node"
 SIMULATED_VALUE = "fake"
 NODE_LEASE_S = 40
+"""The kubelet's default."""
+
 SIMULATED_LIFECYCLES = Path(__file__).with_name("simulated_lifecycles.yaml")
 
 KUBECONFIG = "kubeconfig"

@@ -30,6 +30,8 @@ pools:
 """
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 METRICS_PORT = 9400
+"""The port of dcgm-exporter, where monitoring looks for metrics of GPUs."""
+
 ADVERTISED_WAIT_S = 60.0
 LOOK_EVERY_S = 0.05
 

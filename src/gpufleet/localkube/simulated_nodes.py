@@ -21,6 +21,8 @@ DEFAULT_MODEL = "H100-80GB"
 RESOURCES = {Vendor.NVIDIA: NVIDIA_GPU, Vendor.AMD: AMD_GPU, Vendor.INTEL: INTEL_GPU_XE}
 SHARE_RESOURCE = "gpufleet.io/gpu-share"
 SHARE_SLOTS_PER_GPU = 100
+"""The most shares that the agent's configuration allows a GPU."""
+
 RESERVED_MEMORY_MIB = 512
 NUMA_NODES = 2
 NAMES = uuid.UUID("6f3c1d0a-7f0e-5d4b-9a53-2f6d1c4e8b70")

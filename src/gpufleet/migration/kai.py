@@ -23,8 +23,12 @@ KINDS = ("Queue",)
 NAMESPACE_LABELS = ("kai.scheduler/queue", "runai/queue")
 """Labels by which the namespace of a project names its queue."""
 UNLIMITED = -1
+"""How KAI writes that there is no limit."""
+
 UNITS_NANO = {"gpu": NANO_PER_UNIT, CPU: NANO_PER_MILLI, MEMORY: 10**6 * NANO_PER_UNIT}
 DEFAULT_PRIORITY = 100
+"""KAI's for a queue that names none."""
+
 NEVER_MORE = (
     "0 or nothing: KAI's documents let nothing above the quota, its scheduler nothing at all; here the quota"
     " is the limit"

@@ -11,6 +11,7 @@ from gpufleet.model.identifiers import QueueName
 from gpufleet.model.seat import Seat
 
 NEVER_STALE = -1
+"""In a grant, where None already means the scheduler's default."""
 
 
 class BoundGang(msgspec.Struct, frozen=True):

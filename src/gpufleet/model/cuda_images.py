@@ -11,6 +11,7 @@ import re
 from gpufleet.model.cuda_compatibility import Toolkit, parse_toolkit
 
 MAXIMUM_LENGTH = 1024
+"""Longer references are not searched: no registry takes them."""
 
 _OWN_TAG = re.compile(r"([0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,2})?)(?:-.*)?")
 _NAMED = re.compile(r"(?<![a-z0-9])cuda[-_]?([0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,2})?)(?![0-9.]*[0-9])")

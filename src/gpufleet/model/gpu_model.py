@@ -14,6 +14,8 @@ from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.label_advice import nearest
 
 _MAXIMUM_LENGTH = 128
+"""Twice the length of a label's value: longer texts name no model."""
+
 # What feature discovery appends where a card is shared or partitioned.
 _STATE = re.compile(r"(?:-MIG-.*?)?(?:-SHARED)?$")
 _NOISE = re.compile(r"[^a-z0-9]+")

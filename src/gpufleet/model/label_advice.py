@@ -15,6 +15,7 @@ from gpufleet.model.labels import Operator, Requirement
 # Labels such as the host name have as many values as nodes; comparing with all would take long.
 MAXIMUM_COMPARED = 2000
 _CUTOFF = 0.6
+"""The usual ratio of ``difflib``: less alike texts are no misspelling of each other."""
 
 
 class Advice(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _NAME_LENGTH = 63
 _SUBDOMAIN_LENGTH = 253
+"""Both limits are those of the API server, from DNS."""
 
 KEY_EXPECTED = (
     "a name of up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or"

@@ -22,6 +22,7 @@ from gpufleet.model.label_syntax import (
 from gpufleet.model.label_values import LabelValues, integer_in
 
 MAXIMUM_WEIGHT = 100
+"""The API server's limit for the weight of a preference."""
 
 
 class Operator(enum.Enum):

@@ -13,6 +13,7 @@ from gpufleet.model.mig import MigGeometry, MigProfile
 Figures = Sequence[int | None]
 Row = tuple[int | None, int, int, tuple[int, ...]]
 UNKNOWN: Figures = (None,) * 6
+"""One figure for each of a board's profiles, none of them known."""
 
 # Profile number, compute slices, memory slices, starts: 1g, 1g with double memory, 2g, 3g, 4g, 7g.
 _SEVEN = (

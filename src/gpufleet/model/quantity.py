@@ -20,6 +20,7 @@ from gpufleet.model.errors import InputError
 NANO_PER_UNIT = 10**9
 NANO_PER_MILLI = 10**6
 MAXIMUM_INT64 = 2**63 - 1
+"""The API server counts in signed numbers of 64 bits."""
 
 # The server bounds neither; these keep the work on one text small, far beyond any real amount.
 MAXIMUM_LENGTH = 1000

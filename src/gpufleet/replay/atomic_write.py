@@ -16,6 +16,8 @@ from typing import TextIO
 from gpufleet.replay.errors import FileWriteError, shown_path
 
 NEW_FILE_MODE = 0o666
+"""The mode with which ``open`` makes files; the umask takes rights away."""
+
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISK_ERRORS = NO_ROOM | {errno.EIO, errno.EROFS, errno.ESTALE}
 

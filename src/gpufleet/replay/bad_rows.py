@@ -12,6 +12,7 @@ from gpufleet.replay.errors import BadRowsError, TraceError
 from gpufleet.replay.results import SkippedRow
 
 MOST_SHOWN = 10
+"""Enough to see a pattern, few enough to read."""
 
 
 class BadRows:

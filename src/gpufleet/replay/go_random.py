@@ -22,12 +22,16 @@ LENGTH = 607
 TAP = 273
 FIRST_FEED = LENGTH - TAP
 DRAWS_BEFORE_THE_TABLE = 7_800_000_000_000
+"""The position in seed 1's stream of the table that Go's source calls rngCooked."""
 
 # Lehmer's generator, as Park and Miller revised it
 MULTIPLIER = 48_271
 MODULUS = 2**31 - 1
 SEED_INSTEAD_OF_ZERO = 89_482_311
+"""Go's choice: the seed 0 would give zeros for ever."""
+
 WARM_UP = 20
+"""Go drops this many of Lehmer's numbers before the first word."""
 
 LOW_31_BITS = 2**31 - 1
 LOW_32_BITS = 2**32 - 1

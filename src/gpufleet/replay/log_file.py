@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 from gpufleet.replay.atomic_write import atomic_write
 
 LEVEL = 3
+"""A low level: a long log is packed while the replay runs."""
 
 
 @contextlib.contextmanager

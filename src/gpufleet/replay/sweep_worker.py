@@ -17,6 +17,8 @@ from gpufleet.replay.run_request import RunRequest
 
 EXIT_CODE = 1
 REQUESTS_TO_END = 5
+"""One request may be lost; see ``end_with_parent``."""
+
 PATIENCE_S = 2.0
 
 

@@ -29,6 +29,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 PARQUET_MAGIC = b"PAR1"
 READ_BYTES = 64 * 1024
 SPOOLED_IN_MEMORY_BYTES = 16 * MEBIBYTE
+"""A smaller table is unpacked without touching the disk."""
 
 
 class TableLimits(msgspec.Struct, frozen=True):

@@ -14,6 +14,8 @@ from gpufleet.model.errors import printable
 from gpufleet.replay.errors import TraceError
 
 NEAR_MISS_RATIO = 0.8
+"""About one wrong letter in five, by ``difflib``: the column was probably misspelt."""
+
 SHOWN_UNKNOWN_COLUMNS = 20
 
 

@@ -18,8 +18,13 @@ from gpufleet.replay.errors import TraceError
 from gpufleet.replay.table_bytes import ByteSource, TableLimits, seekable
 
 BATCH_ROWS = 16_384
+"""Bounds the rows in memory, whatever the size of the file's row groups."""
+
 LONGEST_UTF8_BYTES = 4
+"""A character takes up to four bytes, so a cell within this bound may still be short enough."""
+
 LARGEST_EXACT_FLOAT = 2.0**53
+"""Above it a float skips whole numbers, so the cell is not the number that was meant."""
 
 
 class ParquetRecords:

@@ -25,6 +25,8 @@ from gpufleet.replay.trace import Trace
 from gpufleet.replay.trace_tasks import TaskRecord
 
 SERIES_POINTS = 500
+"""More than a chart has pixels for lines side by side; keeps the result small."""
+
 MICROSECONDS = 1_000_000
 WITHDRAWN = "withdrawn"
 

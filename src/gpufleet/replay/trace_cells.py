@@ -18,8 +18,11 @@ MOST_GPUS_PER_NODE = 256  # what the engine holds; a test compares
 MOST_PODS = 1_000_000
 MICROSECONDS = 1_000_000
 LARGEST_TIME_S = 9_000_000_000_000
+"""In microseconds just below 2^63."""
+
 NAME_CHARACTERS = 512
 WHOLE_SECONDS_DIGITS = 12
+"""Short cells of digits alone, the usual case, are read without a pattern."""
 
 _SECONDS = re.compile(r"([0-9]{1,13})(?:\.([0-9]{1,6}))?", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]{1,18}", re.ASCII)

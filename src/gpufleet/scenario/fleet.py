@@ -21,6 +21,8 @@ from gpufleet.scenario.text import Amount, NodesText, PreemptionText, QueueText,
 AMPLE_CPU_MILLI = 10_000_000
 AMPLE_BYTES = 1 << 50
 AMPLE_PODS = 100_000
+"""What a node has where the scenario does not say: more than its pods ask for."""
+
 COUNT_MAX = 20_000
 NEVER = "never"
 

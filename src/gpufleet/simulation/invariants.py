@@ -34,7 +34,11 @@ from gpufleet.simulation.taking_back_judge import (
 
 REQUESTS_PER_OBJECT = 60
 REQUESTS_PER_S = 40
+"""Both bounds are far above what a healthy run asks; retries without a pause break them."""
+
 BINDS_PER_POD = 25
+"""Faults may fail a Binding many times; a loop tries it more often."""
+
 REASON = re.compile(r"[A-Z][A-Za-z]+")
 
 

@@ -21,9 +21,15 @@ from gpufleet.simulation.request_target import Target
 
 NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 NAME_LENGTH = 253
+"""The API server's limit, from DNS."""
+
 ANNOTATIONS_BYTES = 256 * 1024
+"""The API server's limit for all annotations of an object together."""
+
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 GENERATED_BASE_LENGTH = 63 - 5
+"""The server cuts the prefix so that it and five random letters have at most 63 characters."""
+
 CHANGED = "the object has been modified; please apply your changes to the latest version and try again"
 WITHOUT_GENERATION = {
     "nodes",

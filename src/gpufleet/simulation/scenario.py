@@ -33,6 +33,7 @@ from gpufleet.simulation.volume_actors import VolumeActors, nobody
 
 RESTART_WITHIN_S = (0.5, 5.0)
 REFUSED_VOLUMES = 0.3
+"""How often the provisioner turns a node down."""
 
 
 class Scheduler(Protocol):

@@ -24,6 +24,8 @@ from gpufleet.simulation.process import CURRENT, SimulatedProcess
 
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 CALLBACKS_AT_ONE_INSTANT = 2_000_000
+"""Far more than any step of the scheduler needs at one instant of virtual time."""
+
 STORY_TASKS = 40
 
 Result = TypeVar("Result")

@@ -19,8 +19,14 @@ from gpufleet.simulation.refusal import Cause, JsonObject, expired, invalid
 from gpufleet.simulation.request_target import Target
 
 BOOKMARK_EVERY_S = 60.0
+"""The API server's interval."""
+
 BOOKMARK_BEFORE_END_S = 2.0
+"""The API server sends a last bookmark shortly before it ends a watch."""
+
 SHORTEST_DEFAULT_S = 1800.0
+"""The API server ends a watch without a timeout after this long to twice this long."""
+
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 

@@ -17,6 +17,8 @@ OPTIONAL = ("gpu_model", "node", "kind", "isolation", "cpu_milli", "host_memory_
 _DECIMAL = re.compile(r"([0-9]{1,13})(?:\.([0-9]{1,6}))?", re.ASCII)
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 GPUS_MAX = 256
+"""More GPUs than any node has."""
+
 MILLION = 1_000_000
 PERCENT = 100
 MILLI_OF_PERCENT = 10

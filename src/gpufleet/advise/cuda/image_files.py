@@ -21,6 +21,7 @@ INDEX = "index.json"
 MANIFEST = "manifest.json"
 NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 _DEEPEST = 4
+"""An index may name an index; this bound ends a circle of them."""
 
 Kind = TypeVar("Kind")
 

@@ -21,7 +21,11 @@ from gpufleet.model.errors import InputError, printable
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 TENSORS_MAX = 1 << 20
+"""A file that claims more is broken: the number is read before the list, which would fill memory."""
+
 TEXT_MAX = 1 << 24
+"""A text or a list that claims to be longer is broken; the longest real list is the vocabulary."""
+
 DIMENSIONS_MAX = 8
 """ggml itself has four."""
 

@@ -20,7 +20,11 @@ from gpufleet.model.errors import InputError, WorldError
 
 HUB = "https://huggingface.co"
 TIMEOUT_S = 20
+"""For one step of the connection; a hub that says nothing for so long is not reachable."""
+
 TOTAL_S = 120.0
+"""For the whole configuration, so that an answer byte by byte ends too."""
+
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 

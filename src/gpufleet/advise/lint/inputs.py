@@ -16,6 +16,8 @@ STANDARD_INPUT = "-"
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 CHART = "Chart.yaml"
 SIZE_MAX_BYTES = 64 * 2**20
+"""Text, tree and edits are held in memory together."""
+
 DEPTH_MAX = 100
 """Folders in folders."""
 STANDARD_INPUT_HINT = (

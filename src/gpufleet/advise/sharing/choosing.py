@@ -20,8 +20,14 @@ SUSTAINED_MILLI = 500
 AT_ONCE_MILLI = 100
 """From this average use on small servers work at the same time often enough for MPS to pay."""
 HEADROOM_PERCENT = 10
+"""Room above the highest memory that was measured: the next peak may be higher."""
+
 TYPICAL_PERCENT = 95
+"""The use that a part of a GPU must cover: rare peaks may wait for their neighbours."""
+
 SHARE_STEP_MILLI = 50
+"""Parts are rounded up to round numbers, which people read and which fill a GPU evenly."""
+
 PERCENT = 100
 
 

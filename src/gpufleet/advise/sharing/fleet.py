@@ -17,6 +17,7 @@ from gpufleet.usage.cards import Card, Host
 from gpufleet.usage.samples import GPUS_MAX, Sample
 
 PODS_MAX = 110
+"""The kubelet's default for ``maxPods``."""
 
 
 def known_fleet(nodes: Sequence[Node]) -> tuple[Node, ...]:

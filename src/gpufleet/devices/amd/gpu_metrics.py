@@ -12,7 +12,10 @@ _ENERGY_AT = {(1, 3): 24, (1, 4): 24, (1, 5): 88}
 """Where the counter of energy stands, by format and content revision."""
 
 _ABSENT = 2**64 - 1
+"""The firmware fills fields that it does not measure with ones."""
+
 _UNITS_PER_JOULE = 2**16
+"""The counter's unit is 15.259 microjoules, 2^-16 J."""
 
 
 def energy_mj(table: bytes | None) -> int | None:

@@ -19,7 +19,11 @@ from gpufleet.devices.nvidia.nvml import NO_INSTANCE, EventSet, Handle, Nvml, Ra
 from gpufleet.model.identifiers import DeviceId
 
 SLICE_S = 1.0
+"""A wait is cut into slices so that ``close`` ends it within one of them."""
+
 XID = 0x8
+"""nvmlEventTypeXidCriticalError of nvml.h."""
+
 OTHERS = {
     0x2: "uncorrected memory error",
     0x100: "instances were made or taken away",

@@ -71,6 +71,8 @@ CORES_PER_MULTIPROCESSOR = {
 Instructions". The driver tells a GPU's cores only."""
 
 FABRIC_JOINED = 3
+"""NVML_GPU_FABRIC_STATE_COMPLETED of nvml.h."""
+
 NO_CLUSTER = bytes(16)
 
 

@@ -47,6 +47,7 @@ from gpufleet.model.mig import Layout, MigInstance
 VERSION = "gpufleet.io/v1alpha1"
 POOL_DEFAULT = "default"
 SHARES_MAX = 100
+"""Each share of a GPU is a device of its own to the kubelet, so the number is bounded."""
 
 
 class ModelText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -15,7 +15,11 @@ from gpufleet.model.mig import Layout, MigGeometry, MigInstance
 from gpufleet.model.mig_boards import BOARDS
 
 REPLICAS_MAX = 1000
+"""Each replica of a GPU is a device of its own to the kubelet, so the number is bounded."""
+
 MPS_CLIENTS_MAX = 48
+"""What a server of MPS takes on cards from compute capability 7.5 on."""
+
 MPS_CLIENTS_MAX_BEFORE_VOLTA = 16
 """Of GPUs below compute capability 7.5, as the device plugin counts them."""
 

@@ -30,6 +30,8 @@ from gpufleet.devices.yaml_text import read_yaml
 VERSION = "v1"
 PREFIX = "nvidia.com/"
 NAME_MAX = 63
+"""What NVIDIA's plugin allows a resource's name, prefix included."""
+
 LIST_STRATEGIES = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
 
 # A GPU's index, an instance's, a GPU's UUID, an instance's in either form.

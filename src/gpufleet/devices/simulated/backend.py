@@ -12,17 +12,24 @@ from gpufleet.model.mig_boards import BOARDS
 
 LINKS = {"direct": Link.DIRECT, "switch": Link.SINGLE_SWITCH, "system": Link.SYSTEM}
 COOL_CELSIUS = 30
+"""An idle card's temperature."""
+
 HOT_CELSIUS = 50
 """How much warmer than cool a GPU is at full load."""
 
 SM_CLOCK_MHZ = 1980
+"""The highest clock of an H100 SXM."""
+
 MEMORY_CLOCK_MHZ = 2619
+"""The clock of an H100's memory."""
+
 DEVICE_NODES = {
     Vendor.NVIDIA: "/dev/nvidia{}",
     Vendor.AMD: "/dev/dri/renderD{}",
     Vendor.INTEL: "/dev/dri/renderD{}",
 }
 RENDER_FIRST = 128
+"""The kernel numbers render nodes from renderD128 on."""
 
 
 class SimulatedBackend:

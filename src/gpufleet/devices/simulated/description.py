@@ -27,6 +27,8 @@ from gpufleet.model.mig import Layout, MigInstance
 from gpufleet.model.mig_boards import BOARDS
 
 GPUS_MAX = 64
+"""Four times the GPUs of the largest machines: a larger number is a mistake."""
+
 DRIVERS = {Vendor.NVIDIA: ("580.95.05", "13.0"), Vendor.AMD: ("6.16.13", "7.2"), Vendor.INTEL: ("1.0", "")}
 """Driver and runtime version where the description names none."""
 

@@ -10,6 +10,8 @@ from gpufleet.doctor.objects.status import age_s
 from gpufleet.doctor.views.waiting import held_up_by
 
 LONG_S = 24 * 3600.0
+"""Maintenance that closes a node on purpose is mostly over within a day."""
+
 CORDON = "node.kubernetes.io/unschedulable"
 """The taint with which Kubernetes repeats a cordon; it says since when."""
 

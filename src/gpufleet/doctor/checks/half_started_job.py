@@ -13,6 +13,8 @@ from gpufleet.lint.rule import Remark
 from gpufleet.lint.rules.gang import RULE
 
 _PATIENCE_S = 300.0
+"""Pods that come together are placed within minutes; those that still wait have no place."""
+
 _LAUNCHER = re.compile(
     r"\b(torchrun|torch\.distributed|mpirun|mpiexec|deepspeed|accelerate launch|horovodrun)\b"
 )

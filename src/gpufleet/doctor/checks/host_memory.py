@@ -10,6 +10,8 @@ from gpufleet.doctor.objects.status import age_s
 
 _END = "OOMKilled"
 _LATELY_S = 3600.0
+"""What ended longer ago may have been given more memory since."""
+
 _TIMES = 2
 """Once may be bad luck."""
 

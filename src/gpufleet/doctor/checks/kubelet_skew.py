@@ -9,6 +9,8 @@ from gpufleet.doctor.objects.nodes import NodeView
 
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.")
 _BEHIND_FINE = 1
+"""During an upgrade nodes follow the API server, so one minor version behind is usual."""
+
 _BEHIND_MAX = 3
 """How many minor versions a kubelet may be behind (https://kubernetes.io/releases/version-skew-policy/)."""
 

@@ -12,6 +12,7 @@ from gpufleet.doctor.views.warnings import warnings_of
 
 REFUSED = "SharingConfigRefused"
 RECENT_S = 3600.0
+"""The configuration may have been corrected since an older event."""
 
 
 def judge(facts: Facts) -> Iterator[Failure]:

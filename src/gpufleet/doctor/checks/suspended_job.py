@@ -11,6 +11,7 @@ from gpufleet.doctor.views.queues import KUEUE_GROUP, is_suspended, waiting_in_q
 from gpufleet.kube import keys
 
 _PATIENCE_S = 120.0
+"""A job is suspended for a moment whenever it is made; its queue lets it go on soon after."""
 
 
 def judge(facts: Facts) -> Iterator[Failure]:

@@ -11,7 +11,11 @@ from gpufleet.kube.keys import SCHEDULER_NAME
 from gpufleet.model.label_advice import nearest
 
 UNHEARD_S = 120.0
+"""A scheduler that runs has said of a pod by then whether it finds a node."""
+
 STALE_S = 60.0
+"""Four times a Lease's usual length of 15 s: its holder is gone."""
+
 _LEASE_NAMES = {"default-scheduler": "kube-scheduler"}
 """Where a scheduler's Lease is named otherwise than the scheduler."""
 

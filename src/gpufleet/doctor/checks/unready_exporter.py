@@ -8,6 +8,7 @@ from gpufleet.doctor.objects.pods import PodView, logs_command
 from gpufleet.doctor.views.stack import Part, stack_of
 
 _PATIENCE_S = 180.0
+"""An exporter may take minutes to start beside its driver."""
 
 
 def judge(facts: Facts) -> Iterator[Failure]:

@@ -23,6 +23,8 @@ from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.manifest import Manifest
 
 CONNECTIONS = 4
+"""Enough to list several kinds at once, and little for the API server."""
+
 TRIES = 3
 """How often a list is begun anew where the server forgot its version between two pages."""
 

@@ -17,6 +17,8 @@ from gpufleet.usage.samples import Sample
 IDLE_BELOW_MILLI = 50
 """Below five percent a GPU does nothing that would be missed: a clock that ticks, a page that is polled."""
 IDLE_HOURS_MAX = 4.0
+"""Shorter pauses are usual in a working day; after longer ones a GPU was forgotten."""
+
 GAP_MAX = 3
 """How many usual times between readings may pass until a stretch ends."""
 HOUR_S = 3600

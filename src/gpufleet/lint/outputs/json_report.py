@@ -13,6 +13,7 @@ SCHEMA = "gpufleet.io/lint/v1"
 
 
 WORDS_MAX = 4000
+"""A finding may quote a field of any length; readers of the report need its beginning."""
 
 
 class Place(msgspec.Struct, frozen=True):

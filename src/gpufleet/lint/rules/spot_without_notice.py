@@ -10,6 +10,8 @@ from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Remark, Rule, Severity
 
 NOTICE_S = 30
+"""The shortest notice that clouds give before they take a spot node away."""
+
 _SPOT = {
     "karpenter.sh/capacity-type": "spot",
     "eks.amazonaws.com/capacityType": "SPOT",

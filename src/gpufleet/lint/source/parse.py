@@ -15,6 +15,8 @@ from gpufleet.lint.source.text import Position, Problem, SourceText
 from gpufleet.model.errors import printable
 
 DEPTH_MAX = 150
+"""The parser calls itself for each level, and Python's stack is limited."""
+
 VALUES_MAX = 1_000_000
 """Values of a text, those that aliases repeat counted each time."""
 

@@ -21,6 +21,7 @@ FIELD_MANAGER = "gpufleet-up"
 JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 CONNECTIONS = 8
+"""Creates in parallel: one connection would wait for each answer."""
 
 Object = dict[str, Any]
 

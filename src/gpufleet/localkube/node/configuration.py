@@ -32,6 +32,7 @@ PROGRAMS = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 SNAPSHOTTERS = ("overlayfs", "native")
 KUBELET_PORT = 10250
+"""The kubelet's default."""
 
 
 class NodeSpec(msgspec.Struct, frozen=True):

@@ -22,6 +22,8 @@ from gpufleet.localkube.processes.plan import Program
 from gpufleet.localkube.processes.supervised_program import SupervisedProgram
 
 LEASH = 0
+"""Standard input: it ends when the supervisor does."""
+
 REST_S = 0.5
 LOOK_EVERY_S = 0.05
 CONTAINERD_WAIT_S = 60.0

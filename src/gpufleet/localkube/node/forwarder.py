@@ -13,6 +13,8 @@ from gpufleet.localkube.access.ports import LOOPBACK
 
 HTTPS = 443
 IP_FREEBIND = 15
+"""Of linux/in.h: an address may be bound before a device has it."""
+
 CHUNK_BYTES = 1 << 16
 
 

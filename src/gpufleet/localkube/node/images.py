@@ -19,10 +19,14 @@ from gpufleet.localkube.processes.errors import ProgramsMissingError
 from gpufleet.localkube.programs.downloading import ARCHITECTURES
 
 BUSYBOX_BYTES_MAX = 64 << 20
+"""A static busybox has one or two megabytes."""
+
 BUSYBOX = "gpufleet.local/busybox:1"
 PAUSE = "gpufleet.local/pause:1"
 SLEEP = ("/bin/sleep", "2147483647")
 ELF_INTERPRETER = 3
+"""PT_INTERP of elf.h: a program with such a segment needs libraries, which the image lacks."""
+
 ARCHIVE = "images.tar"
 ACCOUNTS = {"etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
 FOLDERS = {"bin": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777}

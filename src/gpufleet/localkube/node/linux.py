@@ -15,6 +15,7 @@ MS_SLAVE = 1 << 19
 MS_SHARED = 1 << 20
 MNT_DETACH = 2
 PR_SET_PDEATHSIG = 1
+"""All of these stand in sched.h, sys/mount.h and sys/prctl.h."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

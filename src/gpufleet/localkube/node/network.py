@@ -22,6 +22,8 @@ from gpufleet.files.regular import read_kernel_file
 from gpufleet.localkube.processes.errors import ClusterError
 
 NUMBERS = 200
+"""The number is the third part of the node's addresses, so it must stay below 256."""
+
 ROUTES = Path("/proc/net/route")
 NARROW_PREFIX = 16
 """A route to a network with this prefix or a longer one is in use and collides; a wider one (a whole VPN)

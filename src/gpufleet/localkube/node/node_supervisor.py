@@ -30,6 +30,8 @@ from gpufleet.localkube.processes.errors import ClusterError
 from gpufleet.localkube.processes.plan import Process
 
 LEASH = 0
+"""Standard input: it ends when the supervisor does."""
+
 FIRST_PROCESS_FILE = "first-process.json"
 REMOVED_WAIT_S = 20.0
 LOOK_EVERY_S = 0.05

@@ -18,8 +18,12 @@ from pathlib import Path
 from gpufleet.localkube.processes.errors import ProgramFailedError
 
 PR_SET_PDEATHSIG = 1
+"""Of sys/prctl.h."""
+
 STOP_WAIT_S = 10.0
 LEASHED_STOP_WAIT_S = 40.0
+"""A child on a leash clears up before it ends, which takes longer than ending."""
+
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 20_000
 

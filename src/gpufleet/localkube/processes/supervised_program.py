@@ -11,7 +11,10 @@ from gpufleet.localkube.processes.plan import Program
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
+"""The pause before a restart doubles up to this."""
+
 STEADY_AFTER_S = 60.0
+"""A program that ran so long starts again with the first pause."""
 
 
 class SupervisedProgram:

@@ -21,8 +21,11 @@ from gpufleet.localkube.programs.releases import Release, pinned_kubernetes_vers
 from gpufleet.localkube.programs.toolchain import find_go
 
 NICENESS = 5
+"""A build takes minutes of all cores; other work on the machine goes first."""
+
 UNFINISHED = ".building-"
 LINES_SHOWN = 15
+"""The end of a failed build's output, where the error stands."""
 
 
 def build(release: Release, programs: Sequence[str], folder: Path, progress: Progress) -> None:

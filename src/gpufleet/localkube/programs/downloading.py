@@ -24,6 +24,8 @@ from gpufleet.localkube.programs.releases import Release
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 TIMEOUT_S = 8.0
+"""For one step of the connection: a machine without the internet shall learn so soon."""
+
 TOTAL_S = 1800.0
 """For all of a file, on a slow line."""
 

@@ -14,7 +14,10 @@ from typing import Protocol
 from gpufleet.model.visible import visible_line
 
 ON_TERMINAL_S = 1.0
+"""A line that is written over may change each second."""
+
 IN_LOG_S = 30.0
+"""Each line of a log stays, so there are fewer."""
 
 
 class Progress(Protocol):

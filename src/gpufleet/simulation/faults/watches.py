@@ -17,6 +17,7 @@ EXPIRED_EVENT = (
     b'"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}\n'
 )
 LAG_S = 4.0
+"""How far behind the other server is: far enough to hide a Binding that was just written."""
 
 
 class WatchCut(Fault):

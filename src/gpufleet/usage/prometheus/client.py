@@ -28,6 +28,8 @@ TOTAL_S = 600.0
 """For all of an answer: a gigabyte on a slow line."""
 
 ANSWER_BYTES_MAX = 2**30
+"""More would fill the machine's memory once decoded."""
+
 _BLOCK_BYTES = 2**20
 
 Heard = Callable[[str, int, int], None]

@@ -20,6 +20,8 @@ from gpufleet.usage.samples import GPUS_MAX, Sample
 
 WHOLE_GPU = "nvidia_com_gpu"
 NAMES_SHOWN = 3
+"""A note names examples, not all."""
+
 OVERSOLD = (
     "ran on nodes that offer more GPUs than were measured there: cards are shared under the plain name, or"
     " are not told of, so whose use it was cannot be said; left out"

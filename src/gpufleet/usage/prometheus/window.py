@@ -12,8 +12,14 @@ import msgspec
 from gpufleet.model.errors import InputError
 
 SERVER_POINTS_MAX = 11_000
+"""Prometheus refuses a query with more points a series; the parts below stay far from it."""
+
 PART_POINTS_MAX = 2_000
+"""Smaller parts keep each answer small and show progress."""
+
 POINTS_MAX = 1_000_000
+"""Bounds the time and the memory that a question takes."""
+
 DAY_S = 86_400
 
 
