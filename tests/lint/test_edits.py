@@ -2,7 +2,17 @@
 
 import pytest
 
-from gpufleet.lint.edits.edits import Append, Edit, Fix, Insert, Remove, Rename, Replace, removal
+from gpufleet.lint.edits.edits import (
+    Append,
+    Edit,
+    Fix,
+    Insert,
+    Remove,
+    Rename,
+    Replace,
+    removal,
+    removals,
+)
 from gpufleet.lint.edits.mending import DocumentFix, mend
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import Data
@@ -122,3 +132,23 @@ def test_one_document_of_several_is_edited() -> None:
     parsed = parse(source)
     fix = Fix("", (Replace(Field(parsed.documents[1]).at("a"), 2),))
     assert mend(source, parsed, [DocumentFix(1, fix)]).text == "a: 1\n--- # two\na: 2\n"
+
+
+def test_of_fixes_that_spoil_each_other_those_after_them_are_applied_too() -> None:
+    text = "a:\n  - x\n  - x\nb: 1\nc: 1\n"
+    source = SourceText("a.yaml", text)
+    parsed = parse(source)
+    first, second = root(text).at("a").items()
+    both = [Remove(first), Remove(second)]
+    others = [Replace(root(text).at("b"), 2), Replace(root(text).at("c"), 2)]
+    fixes = [DocumentFix(0, Fix("", (edit,))) for edit in (*both, *others)]
+    mended = mend(source, parsed, fixes)
+    assert mended.text == "a:\n  - x\nb: 2\nc: 2\n"
+    assert len(mended.applied) == 3
+
+
+def test_what_several_removals_leave_empty_goes_too() -> None:
+    text = "name: x\nvolumeMounts:\n- a\n- b\nvolumes:\n- c\n- d\n"
+    mounts, volumes = (root(text).at(name).items() for name in ("volumeMounts", "volumes"))
+    assert edited(text, *removals([*mounts, volumes[0]])) == "name: x\nvolumes:\n- d\n"
+    assert edited(text, *removals([*mounts, *volumes])) == "name: x\n"

@@ -205,3 +205,31 @@ def test_comments_and_all_that_no_fix_names_stay(pod: Any) -> None:
             assert [line for line in after if line in lines] == [line for line in lines if line in after]
             if not removed:
                 assert [line[line.index("#") :] for line in after if "#" in line] == comments
+
+
+def test_rules_that_undo_each_other_keep_no_fix_of_others_waiting() -> None:
+    text = """apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+spec:
+  containers:
+  - name: a
+    image: web:1
+    resources:
+      limits: {}
+      requests:
+        nvidia.com/gpu: 1
+        alpha.kubernetes.io/nvidia-gpu: 1
+  - name: b
+    image: web:1
+    env:
+    - name: NVIDIA_VISIBLE_DEVICES
+      value: all
+    - name: NVIDIA_VISIBLE_DEVICES
+      value: all
+"""
+    once = fixed(text)
+    assert [one.rule.id for one in report_of(once).findings if one.fix is not None] == []
+    assert "alpha.kubernetes.io" not in once
+    assert "NVIDIA_VISIBLE_DEVICES" not in once

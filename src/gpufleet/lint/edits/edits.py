@@ -1,5 +1,6 @@
 """What a fix changes, in terms of the object: rules say it, ``layout`` finds the characters."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpufleet.lint.source.fields import Field
@@ -77,16 +78,31 @@ _EMPTY_MEANS_NOTHING = frozenset(
 
 def removal(field: Field) -> Remove:
     """Removes the field, and what is left empty around it where empty says nothing."""
-    while (parent := field.parent) is not None and parent.key in _EMPTY_MEANS_NOTHING and _is_alone(field):
-        field = parent
-    return Remove(field)
+    return removals([field])[0]
 
 
-def _is_alone(field: Field) -> bool:
-    node = field.parent.node if field.parent is not None else None
+def removals(fields: Iterable[Field]) -> tuple[Remove, ...]:
+    """Removes the fields, and what is left empty around them together where empty says nothing."""
+    left = {field.keys: field for field in fields}
+    while True:
+        parents = {one.parent.keys: one.parent for one in left.values() if one.parent is not None}
+        emptied = [parent for parent in parents.values() if _is_emptied(parent, left)]
+        if not emptied:
+            return tuple(Remove(field) for field in left.values())
+        for parent in emptied:
+            left = {keys: one for keys, one in left.items() if keys[:-1] != parent.keys}
+            left[parent.keys] = parent
+
+
+def _is_emptied(parent: Field, removed: dict[tuple[str | int, ...], Field]) -> bool:
+    """Whether all that a field holds is removed, and it says nothing without."""
+    node = parent.node
+    count = sum(keys[:-1] == parent.keys for keys in removed if keys)
+    if parent.key not in _EMPTY_MEANS_NOTHING:
+        return False
     if isinstance(node, Sequence):
-        return len(node.items) == 1
-    return isinstance(node, Mapping) and len(node.entries) == 1 and not node.merged
+        return len(node.items) == count
+    return isinstance(node, Mapping) and len(node.entries) == count and not node.merged
 
 
 def setting(mapping: Field, name: str, value: Plain) -> Edit:

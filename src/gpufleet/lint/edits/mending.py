@@ -66,14 +66,22 @@ def mend(source: SourceText, parsed: Parsed, fixes: Sequence[DocumentFix]) -> Me
     text = _spliced(source.text, accepted.splices)
     if _changes_only(source, parsed, text, accepted.fixes):
         return Mended(text, tuple(accepted.fixes))
-    if len(accepted.fixes) == 1:
-        return Mended(source.text)
-    # One of them is at fault: the first that stands alone is applied, the others get another round.
-    for one in accepted.fixes:
-        alone = mend(source, parsed, [one])
-        if alone.applied:
-            return alone
-    return Mended(source.text)
+    return _one_by_one(source, parsed, layout, accepted.fixes)
+
+
+def _one_by_one(source: SourceText, parsed: Parsed, layout: Layout, fixes: list[DocumentFix]) -> Mended:
+    """The text with each fix that can be applied beside those before it.
+
+    With the first alone, two rules that undo each other would keep the others waiting for ever.
+    """
+    found = Mended(source.text)
+    splices: list[Splice] = []
+    for one in fixes:
+        wanted = [*splices, *(layout.splice(edit) for edit in one.fix.edits)]
+        text = _spliced(source.text, wanted)
+        if _changes_only(source, parsed, text, [*found.applied, one]):
+            found, splices = Mended(text, (*found.applied, one)), wanted
+    return found
 
 
 def _meet(one: Splice, other: Splice) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpufleet.lint.context import Context
-from gpufleet.lint.edits.edits import Edit, Fix, removal
+from gpufleet.lint.edits.edits import Fix, removals
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate, Volume
 from gpufleet.lint.rule import Remark, Rule, Severity, has_workload_pods
@@ -37,8 +37,8 @@ def _fix(template: PodTemplate, volume: Volume) -> Fix | None:
     ]
     if any(not container.has_gpu for container, _ in mounts) or not template.asks_for_gpu:
         return None
-    edits: list[Edit] = [removal(volume.field), *(removal(mount.field) for _, mount in mounts)]
-    return Fix(f"remove the volume {volume.name} and its mounts", tuple(edits))
+    edits = removals([volume.field, *(mount.field for _, mount in mounts)])
+    return Fix(f"remove the volume {volume.name} and its mounts", edits)
 
 
 RULE = Rule(

@@ -8,6 +8,7 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.gpu_resources import amount, is_gpu
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rules.deprecated_keys import RESOURCES
 from gpufleet.lint.source.fields import Field
 
 
@@ -30,7 +31,8 @@ def _judged(container: Container, name: str, request: Field) -> Iterator[Remark]
             request,
             f"container {container.name} requests {name}: {request.text} without a limit",
             f"put {name} into limits; the request may then be left out",
-            Fix(does, (edit,)),
+            # A limit under a former name would be removed again by the rule about such names.
+            None if name in RESOURCES else Fix(does, (edit,)),
         )
     elif amount(limit.text) != amount(request.text):
         value = limit.integer if limit.integer is not None else limit.text
