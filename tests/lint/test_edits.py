@@ -139,9 +139,9 @@ def test_of_fixes_that_spoil_each_other_those_after_them_are_applied_too() -> No
     source = SourceText("a.yaml", text)
     parsed = parse(source)
     first, second = root(text).at("a").items()
-    both = [Remove(first), Remove(second)]
-    others = [Replace(root(text).at("b"), 2), Replace(root(text).at("c"), 2)]
-    fixes = [DocumentFix(0, Fix("", (edit,))) for edit in (*both, *others)]
+    edits: list[Edit] = [Remove(first), Remove(second)]
+    edits += [Replace(root(text).at(name), 2) for name in ("b", "c")]
+    fixes = [DocumentFix(0, Fix("", (edit,))) for edit in edits]
     mended = mend(source, parsed, fixes)
     assert mended.text == "a:\n  - x\nb: 2\nc: 2\n"
     assert len(mended.applied) == 3
