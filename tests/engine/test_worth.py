@@ -5,14 +5,15 @@ to date must agree to the last bit.
 """
 
 import random
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pytest
 
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.event import BindRefused, DeviceSet, LessonLearned, PodAdded, PodRemoved
+from gpufleet.engine.event import BindRefused, DeviceSet, Event, LessonLearned, PodAdded, PodRemoved
 from gpufleet.engine.event_log import rerun
-from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, Rejected
 from gpufleet.engine.learn.study import LESSON_GAP_ARRIVALS
 from gpufleet.engine.lesson import (
     CURVE_STEPS,
@@ -32,6 +33,7 @@ from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import GpuModelName, NodeName, PodUid
 from gpufleet.model.shape import Shape
 from gpufleet.replay.driver import Driver
+from gpufleet.virtual_time.player import Player
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import GIB, Story, gang, members, node, pod, problems, refused, shape, share
 from tests.engine.random_fleets import odd_node, odd_shape, plain_node, plain_shape
@@ -274,17 +276,44 @@ class Lines:
         self.lines.append(line)
 
 
+class Unconfirmed:
+    """Keeps what the engine says: pods stay where they were bound, and no bind is confirmed."""
+
+    def __init__(self) -> None:
+        self.said: list[AnyInstruction] = []
+
+    def started(self, bind: Bind) -> Iterable[Event]:
+        """Nothing follows."""
+        self.said.append(bind)
+        return ()
+
+    def evicted(self, evict: Evict) -> Iterable[Event]:
+        """Nothing follows."""
+        self.said.append(evict)
+        return ()
+
+    def told(self, said: AnyInstruction) -> None:
+        """Nothing follows."""
+        self.said.append(said)
+
+    def due(self, uids: Sequence[PodUid]) -> Iterable[Event]:
+        """Nothing is ever due."""
+        raise AssertionError(uids)
+
+
 def churned(seed: int, lines: Lines) -> Driver:
     """A driver that has seen arrivals, departures and lessons."""
     chance = random.Random(seed)
     driver = Driver(find_policy("gpufleet"), seed, lines)
     driver.set_up([plain_node(chance, f"node-{number}") for number in range(12)], ())
+    player = Player(driver, Unconfirmed())
     leaving: list[PodUid] = []
     for number in range(1, 400):
         uid = PodUid(f"pod-{number}")
         leaving.append(uid)
         gone = [PodRemoved(leaving.pop(0)) for _ in range(2)] if len(leaving) > 60 else []
-        driver.step(number, (*gone, PodAdded(pod(uid, plain_shape(chance)))))
+        player.wait_until(number)
+        player.happen((*gone, PodAdded(pod(uid, plain_shape(chance)))))
     return driver
 
 

@@ -1,17 +1,18 @@
-"""Drives one engine: hands it events, does what its policy asks for, keeps the time and the log.
+"""The engine of a replay: every step is measured, and logged if a log is asked for.
 
-The time spent inside (deciding and learning) is what a replay reports as decision time.
-``saturate`` and ``timeline`` are the two ways to use it.
+The time spent inside (deciding and learning) is what a replay reports as decision time. ``saturate`` and
+``timeline`` play it in virtual time, each in its own way.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from gpufleet import __version__
 from gpufleet.engine.errors import BrokenInvariantError
-from gpufleet.engine.event import Event, NodeSet, TargetWorkloadSet
+from gpufleet.engine.event import Event, LessonLearned, NodeSet, TargetWorkloadSet
 from gpufleet.engine.event_log import header_line, step_line
-from gpufleet.engine.instruction import AnyInstruction, Learn, Rejected
+from gpufleet.engine.instruction import AnyInstruction, Rejected
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.preempt.by_name import BY_QUEUES, find_search
 from gpufleet.engine.scheduler import Engine
@@ -42,23 +43,24 @@ class Driver:
         events: list[Event] = [NodeSet(node) for node in nodes]
         if self.engine.books.policy.policy.needs_target:
             events.append(TargetWorkloadSet(workload))
-        self.step(0, tuple(events))
+        self.step(0, events)
         self.decision_s = 0.0
 
-    def step(self, at_us: int, events: tuple[Event, ...]) -> list[AnyInstruction]:
-        """One step; what the policy wants to learn is learned at once and used from the next on."""
+    def step(self, at_us: int, events: Sequence[Event]) -> list[AnyInstruction]:
+        """One step. All events are those of the replay itself, so the engine must take each of them."""
         started = time.perf_counter()
         instructions = self.engine.step(at_us, events)
         self.decision_s += time.perf_counter() - started
         if self._log is not None:
-            self._log.write(step_line(at_us, events, instructions))
+            self._log.write(step_line(at_us, tuple(events), instructions))
         for one in instructions:
             if isinstance(one, Rejected):
                 raise BrokenInvariantError(f"the engine takes no {one.subject} of a replay: {one.problem}")
-        if instructions and isinstance(instructions[-1], Learn):
-            instructions.pop()
-            started = time.perf_counter()
-            lesson = self.engine.study()
-            self.decision_s += time.perf_counter() - started
-            instructions += self.step(at_us, (lesson,))
         return instructions
+
+    def study(self) -> LessonLearned:
+        """What the policy learns from the arrivals so far."""
+        started = time.perf_counter()
+        lesson = self.engine.study()
+        self.decision_s += time.perf_counter() - started
+        return lesson

@@ -5,10 +5,11 @@ Time is the number of the arrival. A unit that is refused is taken back before t
 so it is never tried again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from gpufleet.engine.errors import BrokenInvariantError
 from gpufleet.engine.event import Event, GangRemoved, GangSet, PodAdded, PodRemoved
-from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable, Unschedulable
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, GangUnschedulable, Unschedulable
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.replay.arrivals import Unit
@@ -17,6 +18,7 @@ from gpufleet.replay.driver import Driver
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
 from gpufleet.replay.tally import ITS_GANG, Tally, cause
 from gpufleet.replay.trace_tasks import TaskRecord
+from gpufleet.virtual_time.player import Player
 
 
 class SaturateRun:
@@ -28,38 +30,60 @@ class SaturateRun:
         self.tally = tally
         self.placements: list[Placement] = []
         self._rows = driver.engine.books.fleet.row_by_name
+        self._player = Player(driver, self)
+        self._binds: dict[PodUid, Bind] = {}
+        self._told: list[AnyInstruction] = []
 
     def run(self, units: Sequence[Unit], progress: Callable[[int], None] | None = None) -> None:
         """Let all units arrive; ``progress`` hears how many have, every thousand."""
         undo: tuple[Event, ...] = ()
         for number, unit in enumerate(units, start=1):
-            instructions = self.driver.step(number, undo + events_of(unit))
-            undo = self._settle(unit, instructions, number)
+            self._player.wait_until(number)
+            self._player.happen(undo + events_of(unit))
+            undo = self._settle(unit, number)
+            self._binds.clear()
+            self._told.clear()
             if progress is not None and number % 1000 == 0:
                 progress(number)
 
-    def _settle(self, unit: Unit, instructions: list[AnyInstruction], number: int) -> tuple[Event, ...]:
+    def started(self, bind: Bind) -> Iterable[Event]:
+        """A task has its place. The bind is not confirmed, because nothing here ever leaves its place."""
+        self._binds[bind.uid] = bind
+        return ()
+
+    def evicted(self, evict: Evict) -> Iterable[Event]:
+        """A trace describes no queues, and only work of queues evicts."""
+        raise BrokenInvariantError(f"a replay has no queues, but {evict.uid} was evicted")
+
+    def told(self, said: AnyInstruction) -> None:
+        """What the engine says of a unit that it refused."""
+        self._told.append(said)
+
+    def due(self, uids: Sequence[PodUid]) -> Iterable[Event]:
+        """Nothing is ever due: what is placed stays."""
+        raise BrokenInvariantError(f"nothing leaves here, but {uids} are due")
+
+    def _settle(self, unit: Unit, number: int) -> tuple[Event, ...]:
         """Count what came of a unit; the events that take back what was refused."""
-        binds = {one.uid: one for one in instructions if isinstance(one, Bind)}
         undo: list[Event] = []
         for task in unit.tasks:
-            bind = binds.get(PodUid(task.name))
+            bind = self._binds.get(PodUid(task.name))
             if bind is not None:
                 self.meter.measure(self._rows[bind.node])
                 self.tally.count(task.shape.gpu, None, self.meter.fragmented)
                 self.placements.append(placement_of(task, bind, number))
                 continue
-            reason = self._refusal(task, instructions)
+            reason = self._refusal(task)
             self.tally.count(task.shape.gpu, reason, self.meter.fragmented)
             self.placements.append(Placement(task.name, None, at_us=number, reason=reason))
             undo.append(PodRemoved(PodUid(task.name)))
-        if unit.gang is not None and not binds:
+        if unit.gang is not None and not self._binds:
             undo.append(GangRemoved(unit.gang.name))
         return tuple(undo)
 
-    def _refusal(self, task: TaskRecord, instructions: list[AnyInstruction]) -> str:
+    def _refusal(self, task: TaskRecord) -> str:
         """The cause of a refusal: as the engine told it, else as it explains it when asked."""
-        for one in instructions:
+        for one in self._told:
             if isinstance(one, GangUnschedulable) and one.placeable:
                 # Some of its members would find a node.
                 return ITS_GANG

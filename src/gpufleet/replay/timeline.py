@@ -1,5 +1,5 @@
 """The trace in its own time: tasks arrive when they were created, run for as long as they ran, and leave; a
-task that finds no room waits until some is freed.
+task that finds no room waits until some is freed. ``virtual_time.player`` goes from moment to moment.
 
 Moments with several events are one step of the engine, in which what leaves comes before what arrives. A task
 that was withdrawn before it started in the record leaves at that moment, whether it runs by then or waits;
@@ -7,13 +7,13 @@ one of which neither a duration nor an end is known stays. Waits, queue length a
 they change and summed up at the end.
 """
 
-import heapq
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 
+from gpufleet.engine.errors import BrokenInvariantError
 from gpufleet.engine.event import Event, GangSet, PodAdded, PodRemoved
-from gpufleet.engine.instruction import Bind
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
 from gpufleet.model.identifiers import PodUid
 from gpufleet.replay.csv_export import Placement
 from gpufleet.replay.driver import Driver
@@ -23,12 +23,15 @@ from gpufleet.replay.tally import ITS_GANG, cause
 from gpufleet.replay.task_class import task_class
 from gpufleet.replay.trace import Trace
 from gpufleet.replay.trace_tasks import TaskRecord
+from gpufleet.virtual_time.player import Player
 
 SERIES_POINTS = 500
 """More than a chart has pixels for lines side by side; keeps the result small."""
 
 MICROSECONDS = 1_000_000
 WITHDRAWN = "withdrawn"
+FIRST_ARRIVAL = 1
+"""The turn of the first arrival. What leaves has turn 0, so it makes room for what arrives at that moment."""
 
 
 class StepSeries:
@@ -83,64 +86,65 @@ class TimelineRun:
         self.wait_us_by_task: dict[str, int] = {}
         self.placements: list[Placement] = []
         self._withdrawn: set[str] = set()
-        self._departures: list[tuple[int, str]] = []
+        self._arrived: set[PodUid] = set()
         self._task_by_name = {task.name: task for task in trace.tasks}
+        self._player = Player(driver, self)
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Play until nothing arrives and nothing leaves any more."""
-        arrived = 0
-        first: tuple[Event, ...] = tuple(GangSet(gang) for gang in self.trace.gangs)
-        for at_us, arriving in self._moments():
-            events = [*first, *self._leave(at_us)]
-            first = ()
-            for task in arriving:
-                events.append(PodAdded(pod_of(task)))
-                self.queue_length.add(at_us, 1)
-                if task.withdrawn_at_us is not None:
-                    heapq.heappush(self._departures, (task.withdrawn_at_us, task.name))
-            for one in self.driver.step(at_us, tuple(events)):
-                if isinstance(one, Bind):
-                    self._start(self._task_by_name[one.uid], one, at_us)
-            before, arrived = arrived, arrived + len(arriving)
-            if progress is not None and arrived // 1000 > before // 1000:
-                progress(arrived)
+        for turn, task in enumerate(self.trace.tasks_by_creation(), start=FIRST_ARRIVAL):
+            self._player.later(task.created_at_us, PodUid(task.name), turn)
+        before = 0
+        while self._player.go_on():
+            if progress is not None and len(self._arrived) // 1000 > before // 1000:
+                before = len(self._arrived)
+                progress(before)
         for task in self.never_started():
             reason = self.why_not_started(task)
             self.placements.append(Placement(task.name, None, at_us=self.driver.engine.at_us, reason=reason))
 
-    def _moments(self) -> Iterator[tuple[int, list[TaskRecord]]]:
-        """The moments at which something arrives or leaves, with what arrives."""
-        tasks = self.trace.tasks_by_creation()
-        place = 0
-        while place < len(tasks) or self._departures:
-            arrival_us = tasks[place].created_at_us if place < len(tasks) else None
-            departure_us = self._departures[0][0] if self._departures else None
-            at_us = min(time for time in (arrival_us, departure_us) if time is not None)
-            arriving = []
-            while place < len(tasks) and tasks[place].created_at_us == at_us:
-                arriving.append(tasks[place])
-                place += 1
-            yield at_us, arriving
+    def due(self, uids: Sequence[PodUid]) -> Iterable[Event]:
+        """Tasks arrive for which something is due the first time, and leave the second time."""
+        at_us = self._player.at_us
+        events: list[Event] = [] if self._arrived else [GangSet(gang) for gang in self.trace.gangs]
+        for uid in uids:
+            follows = self._leave if uid in self._arrived else self._arrive
+            events.append(follows(uid, at_us))
+        return events
 
-    def _leave(self, at_us: int) -> list[Event]:
-        leaving: list[Event] = []
-        while self._departures and self._departures[0][0] <= at_us:
-            _, name = heapq.heappop(self._departures)
-            leaving.append(PodRemoved(PodUid(name)))
-            if name in self.wait_us_by_task:
-                self.used_milli.add(at_us, -self._task_by_name[name].shape.gpu.total_milli)
-            else:
-                self.queue_length.add(at_us, -1)
-                self._withdrawn.add(name)
-        return leaving
+    def _arrive(self, uid: PodUid, at_us: int) -> Event:
+        task = self._task_by_name[uid]
+        self._arrived.add(uid)
+        self.queue_length.add(at_us, 1)
+        if task.withdrawn_at_us is not None:
+            self._player.later(task.withdrawn_at_us, uid)
+        return PodAdded(pod_of(task))
 
-    def _start(self, task: TaskRecord, bind: Bind, at_us: int) -> None:
+    def _leave(self, uid: PodUid, at_us: int) -> Event:
+        if uid in self.wait_us_by_task:
+            self.used_milli.add(at_us, -self._task_by_name[uid].shape.gpu.total_milli)
+        else:
+            self.queue_length.add(at_us, -1)
+            self._withdrawn.add(uid)
+        return PodRemoved(uid)
+
+    def started(self, bind: Bind) -> Iterable[Event]:
+        """A task starts. The bind is not confirmed: the engine counts a place as taken once it gave it."""
+        task, at_us = self._task_by_name[bind.uid], self._player.at_us
         self.queue_length.add(at_us, -1)
         self.used_milli.add(at_us, task.shape.gpu.total_milli)
         self.wait_us_by_task[task.name] = at_us - task.created_at_us
         self.placements.append(placement_of(task, bind, at_us))
         if task.duration_us is not None:
-            heapq.heappush(self._departures, (at_us + task.duration_us, task.name))
+            self._player.later(at_us + task.duration_us, bind.uid)
+        return ()
+
+    def evicted(self, evict: Evict) -> Iterable[Event]:
+        """A trace describes no queues, and only work of queues evicts."""
+        raise BrokenInvariantError(f"a replay has no queues, but {evict.uid} was evicted")
+
+    def told(self, said: AnyInstruction) -> None:
+        """Why a task waits is asked at the end."""
 
     def never_started(self) -> list[TaskRecord]:
         """Tasks that waited to their withdrawal or to the end."""

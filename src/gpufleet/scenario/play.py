@@ -92,7 +92,7 @@ class _Play:
             at="0s",
         )
         if text.topology:
-            self.stage.happen(event.TopologySet(topology_of(text.topology)))
+            self.stage.player.happen([event.TopologySet(topology_of(text.topology))])
         self._step(first, "")
         for place, step in enumerate(text.steps):
             self._step(step, f"steps[{place}].")
@@ -101,10 +101,10 @@ class _Play:
     def _step(self, step: StepText, field: str) -> None:
         if step.at is not None:
             at_us = microseconds(step.at, f"{field}at")
-            if at_us < self.stage.at_us:
+            if at_us < self.stage.player.at_us:
                 raise ScenarioError("time goes back", field=f"{field}at", value=step.at, expected="later")
-            self.stage.wait_until(at_us)
-        self.stage.happen(*self._events(step, field))
+            self.stage.player.wait_until(at_us)
+        self.stage.player.happen(self._events(step, field))
         decided = self.stage.decisions[self._seen :]
         self._seen = len(self.stage.decisions)
         self.differences += differences(
@@ -145,7 +145,7 @@ class _Play:
         return self.stage.end(name)
 
     def _submit(self, text: WorkText, field: str) -> list[event.Event]:
-        work = work_of(text, self.stage.at_us, field)
+        work = work_of(text, self.stage.player.at_us, field)
         if work.name in self.stage.work:
             raise ScenarioError(
                 "there twice", field=f"{field}.name", value=work.name, expected="another name"

@@ -1,16 +1,15 @@
 """Plays a scenario through the real engine, and keeps what it decided.
 
-Binds are confirmed at once, evicted pods end at once and come back as a controller would bring them
-back, and time passes from one thing that is due to the next.
+Binds are confirmed at once. Evicted pods end at once, or after as long as the scenario says, and come back as
+a controller would bring them back. ``virtual_time.player`` lets time pass.
 """
 
-import heapq
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from gpufleet.engine import event
-from gpufleet.engine.errors import BrokenInvariantError
-from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, Rejected, RequeueAfter
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -18,9 +17,7 @@ from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, Que
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.scenario.work import Work
-
-ROUNDS_MAX = 10_000
-"""Rounds of decisions at one moment; more than any scenario needs unless decisions go in circles."""
+from gpufleet.virtual_time.player import Player
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -48,10 +45,9 @@ class Stage:
 
     def __init__(self, policy: str, seed: int, *, evicted_return: bool, eviction_takes_us: int) -> None:
         self.engine = Engine(find_policy(policy), seed=seed)
+        self.player = Player(self.engine, self)
         self.evicted_return = evicted_return
         self.eviction_takes_us = eviction_takes_us
-        self.at_us = 0
-        self.due_us: int | None = None
         self.work: dict[str, Work] = {}
         self.name_by_uid: dict[PodUid, str] = {}
         self.pods: dict[PodUid, Pod] = {}
@@ -59,37 +55,6 @@ class Stage:
         self.nodes: dict[NodeName, Node] = {}
         self.decisions: list[Decision] = []
         self._returns: dict[str, int] = {}
-        self._ending: list[tuple[int, int, PodUid]] = []
-
-    def wait_until(self, at_us: int) -> None:
-        """Time passes; whatever is due meanwhile is done when it is due."""
-        while (due_us := self._next_due_us()) is not None and due_us <= at_us:
-            self.at_us = max(self.at_us, due_us)
-            if self.due_us is not None and self.due_us <= self.at_us:
-                self.due_us = None
-            self.happen(*self._ended())
-        self.at_us = max(self.at_us, at_us)
-
-    def _next_due_us(self) -> int | None:
-        dues = [due_us for due_us, _, _ in self._ending[:1]]
-        return min([*dues, *([] if self.due_us is None else [self.due_us])], default=None)
-
-    def _ended(self) -> list[event.Event]:
-        """The events of the pods that are due to end."""
-        events: list[event.Event] = []
-        while self._ending and self._ending[0][0] <= self.at_us:
-            events += self._gone(heapq.heappop(self._ending)[2])
-        return events
-
-    def happen(self, *events: event.Event) -> None:
-        """These events, now, and all that follows from them at this moment."""
-        waiting = list(events)
-        for _ in range(ROUNDS_MAX):
-            said = self.engine.step(self.at_us, waiting)
-            waiting = [follows for one in said for follows in self._carry_out(one)] + self._ended()
-            if not waiting:
-                return
-        raise BrokenInvariantError(f"decisions at {self.at_us} microseconds come to no end")
 
     def submit(self, work: Work) -> list[event.Event]:
         """The events by which the engine hears of work."""
@@ -135,39 +100,41 @@ class Stage:
         self.name_by_uid.pop(uid)
         self.pods.pop(uid)
 
-    def _carry_out(self, said: AnyInstruction) -> list[event.Event]:
-        """What comes of an instruction."""
-        at_s = self.at_us / 1e6
-        match said:
-            case Bind(uid, node, devices):
-                pod = self.pods[uid]
-                self.places[uid] = Place(node, devices)
-                self.decisions.append(Decision(at_s, started=pod.name, node=node, devices=devices))
-                return [event.PodBound(pod, node, devices)]
-            case Evict(uid, beneficiary, reason):
-                return self._evict(uid, str(beneficiary or ""), reason)
-            case Rejected(subject, problem):
-                self.decisions.append(Decision(at_s, rejected=subject, reason=problem))
-            case Learn():
-                return [self.engine.study()]
-            case RequeueAfter(due_us):
-                self.due_us = due_us
-        return []
+    def started(self, bind: Bind) -> Iterable[event.Event]:
+        """A pod runs where it was bound."""
+        pod = self.pods[bind.uid]
+        self.places[bind.uid] = Place(bind.node, bind.devices)
+        decision = Decision(self._at_s(), started=pod.name, node=bind.node, devices=bind.devices)
+        self.decisions.append(decision)
+        return (event.PodBound(pod, bind.node, bind.devices),)
 
-    def _evict(self, uid: PodUid, beneficiary: str, reason: str) -> list[event.Event]:
-        pod = self.pods[uid]
+    def evicted(self, evict: Evict) -> Iterable[event.Event]:
+        """A pod ends, at once unless the scenario says how long that takes."""
+        pod = self.pods[evict.uid]
+        beneficiary = str(evict.beneficiary or "")
         known = self.pods.get(PodUid(beneficiary))
         by_name = known.name if known is not None else beneficiary
-        self.decisions.append(
-            Decision(self.at_us / 1e6, evicted=pod.name, beneficiary=by_name, reason=reason)
-        )
-        due_us = self.at_us + self.eviction_takes_us
-        heapq.heappush(self._ending, (due_us, len(self.decisions), uid))
+        decision = Decision(self._at_s(), evicted=pod.name, beneficiary=by_name, reason=evict.reason)
+        self.decisions.append(decision)
         if not self.eviction_takes_us:
-            return []
-        place = self.places[uid]
+            return self._gone(evict.uid)
+        # Pods that end at one moment end in the order in which they were evicted.
+        self.player.later(self.player.at_us + self.eviction_takes_us, evict.uid, turn=len(self.decisions))
+        place = self.places[evict.uid]
         leaving = msgspec.structs.replace(pod, leaving=True)
-        return [event.PodBound(leaving, place.node, place.devices)]
+        return (event.PodBound(leaving, place.node, place.devices),)
+
+    def told(self, said: AnyInstruction) -> None:
+        """An event that the engine refused is a decision of its own."""
+        if isinstance(said, Rejected):
+            self.decisions.append(Decision(self._at_s(), rejected=said.subject, reason=said.problem))
+
+    def due(self, uids: Sequence[PodUid]) -> Iterable[event.Event]:
+        """Evicted pods have ended."""
+        return [one for uid in uids for one in self._gone(uid)]
+
+    def _at_s(self) -> float:
+        return self.player.at_us / 1e6
 
     def _gone(self, uid: PodUid) -> list[event.Event]:
         """An evicted pod has ended; its controller may bring another in its place."""

@@ -1,13 +1,13 @@
 """What follows from a picture of a cluster: the engine decides, everything it says comes true, time passes.
 
-Binds are confirmed at once; an evicted pod has ended at once and waits again if a controller makes it anew.
-Then time goes from one thing that is due to the next: pods that are being deleted end, those that say how
-long they run end then, and the engine is asked again when it wants to be. The engine is that of the live
-scheduler, with its search for victims.
+Binds are confirmed at once. An evicted pod has ended at once, and waits again if a controller makes it anew.
+Then ``virtual_time.player`` goes from one thing that is due to the next: pods that are being deleted end, and
+pods that say how long they run end after that time. The engine is that of the live scheduler, with its search
+for victims.
 """
 
 import enum
-import heapq
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -16,21 +16,21 @@ from gpufleet.cluster.pods.pod_book import started_at_us
 from gpufleet.cluster.pods.pod_entry import Entry, Place
 from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
-from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, Rejected, RequeueAfter
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.kube.codec.times import microseconds
-from gpufleet.model.errors import InputError, InternalError
+from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.pod import Pod
+from gpufleet.virtual_time.player import Player
 
-ROUNDS_MAX = 10_000
-"""Rounds of decisions at one moment: more than any cluster needs unless decisions go in circles."""
-
-# The course ends after so many moments, or where nothing is due within a week: every question gets an answer.
 MOMENTS_MAX = 1_000
+"""Moments that are played. A question is answered in seconds, and the answer says if it was cut short."""
+
 HORIZON_US = 7 * 86_400 * 10**6
+"""How far ahead is played. What starts later than in a week is as good as unknown."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -64,19 +64,18 @@ class Course:
 
     def __init__(self, facts: Facts, now_us: int) -> None:
         self.facts = facts
-        self.now_us = self.at_us = now_us
+        self.now_us = now_us
         self.engine = Engine(find_policy(facts.settings.policy))
+        self.player = Player(self.engine, self, now_us)
         self.meanings: dict[PodUid, Pod] = {}
         self.running: dict[PodUid, Running] = {}
         self.finished: dict[PodUid, Running] = {}
-        self.evicted: dict[PodUid, Eviction] = {}
+        self.evictions: dict[PodUid, Eviction] = {}
         self.rejected: list[str] = []
         self.cut = False
-        self._ends: list[tuple[int, PodUid]] = []
-        self._due_us: int | None = None
         self._take_in()
         for wave in facts.waves:
-            self._happen(wave)
+            self.player.happen(wave)
         self.usage: tuple[QueueUse, ...] = self.engine.queue_report()
         self._let_time_pass()
 
@@ -92,40 +91,29 @@ class Course:
 
     def _ends_at(self, uid: PodUid, end_us: int | None) -> None:
         if end_us is not None:
-            heapq.heappush(self._ends, (max(end_us, self.now_us), uid))
+            self.player.later(max(end_us, self.now_us), uid)
 
     def _finishes(self, uid: PodUid, pod: Pod, started_at_us: int | None) -> None:
         """A pod that says how long it runs ends then; the end of one that runs longer is unknown."""
         if pod.run_time_us is not None:
-            end_us = (self.at_us if started_at_us is None else started_at_us) + pod.run_time_us
+            end_us = (self.player.at_us if started_at_us is None else started_at_us) + pod.run_time_us
             self._ends_at(uid, end_us if end_us > self.now_us else None)
 
-    def _happen(self, events: list[Event]) -> None:
-        """These events, now, and all that follows from them at this moment."""
-        for _ in range(ROUNDS_MAX):
-            said = self.engine.step(self.at_us, events)
-            events = [follows for one in said for follows in self._carry_out(one)]
-            if not events:
-                return
-        raise InternalError(f"decisions at {self.at_us} microseconds come to no end")
+    def started(self, bind: Bind) -> Iterable[Event]:
+        """A pod runs where it was bound."""
+        pod, at_us = self.meanings[bind.uid], self.player.at_us
+        self.running[bind.uid] = Running(bind.node, at_us)
+        self._finishes(bind.uid, pod, at_us)
+        return (PodBound(pod, bind.node, bind.devices, at_us),)
 
-    def _carry_out(self, said: AnyInstruction) -> list[Event]:
-        match said:
-            case Bind(uid, node, devices):
-                self.running[uid] = Running(node, self.at_us)
-                self._finishes(uid, self.meanings[uid], self.at_us)
-                return [PodBound(self.meanings[uid], node, devices, self.at_us)]
-            case Evict(uid, beneficiary, reason):
-                return self._evict(uid, str(beneficiary or ""), reason)
-            case Rejected(subject, problem):
-                self.rejected.append(f"{subject}: {problem}")
-            case Learn():
-                return [self.engine.study()]
-            case RequeueAfter(due_us):
-                self._due_us = due_us
-        return []
+    def told(self, said: AnyInstruction) -> None:
+        """The answer says what the engine refused to take in."""
+        if isinstance(said, Rejected):
+            self.rejected.append(f"{said.subject}: {said.problem}")
 
-    def _evict(self, uid: PodUid, beneficiary: str, reason: str) -> list[Event]:
+    def evicted(self, evict: Evict) -> Iterable[Event]:
+        """A pod has ended; its controller, if it has one, makes another in its place."""
+        uid, at_us = evict.uid, self.player.at_us
         pod = self.meanings[uid]
         self.running.pop(uid, None)
         origin = PodUid(uid.partition("~")[0])
@@ -133,33 +121,25 @@ class Course:
         again = None
         events: list[Event] = [PodRemoved(uid)]
         if entry is not None and entry.object.metadata.controller is not None:
-            again = PodUid(f"{origin}~{len(self.evicted) + 1}")
-            self.meanings[again] = msgspec.structs.replace(
-                pod, uid=again, created_at_us=self.at_us, leaving=False
-            )
+            again = PodUid(f"{origin}~{len(self.evictions) + 1}")
+            self.meanings[again] = msgspec.structs.replace(pod, uid=again, created_at_us=at_us, leaving=False)
             events.append(PodAdded(self.meanings[again]))
-        self.evicted[uid] = Eviction(self.at_us, beneficiary, reason, again)
+        self.evictions[uid] = Eviction(at_us, str(evict.beneficiary or ""), evict.reason, again)
         return events
 
     def _let_time_pass(self) -> None:
         """From one thing that is due to the next, until nothing is, or too far away."""
         for _ in range(MOMENTS_MAX):
-            due_us = self._next_due_us()
+            due_us = self.player.next_due_us()
             if due_us is None or due_us > self.now_us + HORIZON_US:
                 return
-            self.at_us = max(self.at_us, due_us)
-            self._due_us = None
-            self._happen(self._ended())
+            self.player.go_on()
         self.cut = True
 
-    def _next_due_us(self) -> int | None:
-        dues = [at_us for at_us, _ in self._ends[:1]]
-        return min([*dues, *([] if self._due_us is None else [self._due_us])], default=None)
-
-    def _ended(self) -> list[Event]:
+    def due(self, uids: Sequence[PodUid]) -> Iterable[Event]:
+        """The time of these pods is over; those that were evicted meanwhile are gone already."""
         events: list[Event] = []
-        while self._ends and self._ends[0][0] <= self.at_us:
-            uid = heapq.heappop(self._ends)[1]
+        for uid in uids:
             running = self.running.pop(uid, None)
             if running is None:
                 continue
@@ -176,7 +156,7 @@ class Course:
 
     def state(self, uid: PodUid) -> State:
         """How a pod of the picture ends up."""
-        if uid in self.evicted:
+        if uid in self.evictions:
             return State.EVICTED
         running = self._place(uid)
         if running is not None:
@@ -189,14 +169,14 @@ class Course:
         """Where a pod runs, or ran until it was done."""
         return self.running.get(uid) or self.finished.get(uid)
 
-    def started(self, uid: PodUid | None) -> Running | None:
+    def start_of(self, uid: PodUid | None) -> Running | None:
         """Where and when a pod started after the picture; None if it did not."""
         running = None if uid is None else self._place(uid)
         return None if running is None or running.since_us is None else running
 
     def waiting(self) -> list[PodUid]:
         """All pods that wait in the end, those held back before the engine hears of them too."""
-        elsewhere = (self.running, self.finished, self.evicted)
+        elsewhere = (self.running, self.finished, self.evictions)
         known = [uid for uid in self.meanings if not any(uid in one for one in elsewhere)]
         aside = (Place.HELD, Place.GATED)
         return known + [uid for uid, one in self.facts.pods.entries.items() if one.place in aside]

@@ -31,7 +31,7 @@ class Difference:
         """Work that starts, and would not without the changes, or later."""
 
         def concerns(uid: PodUid) -> bool:
-            now, then = self.after.started(uid), self.before.started(uid)
+            now, then = self.after.start_of(uid), self.before.start_of(uid)
             if now is None or self.before.state(uid) is State.RUNS:
                 return False
             return then is None or _since(now.since_us) < _since(then.since_us)
@@ -45,8 +45,8 @@ class Difference:
         """Work that would start without the changes, and does not, or later."""
 
         def concerns(uid: PodUid) -> bool:
-            now, then = self.after.started(uid), self.before.started(uid)
-            if then is None or uid in self.after.evicted:
+            now, then = self.after.start_of(uid), self.before.start_of(uid)
+            if then is None or uid in self.after.evictions:
                 return False
             return now is None or _since(now.since_us) > _since(then.since_us)
 
@@ -65,12 +65,12 @@ class Difference:
         """Work that is evicted, and would not be without the changes."""
         found = []
         for key, uids in self._grouped(
-            lambda uid: uid in self.after.evicted and uid not in self.before.evicted
+            lambda uid: uid in self.after.evictions and uid not in self.before.evictions
         ):
-            again = [self.after.evicted[uid].again for uid in uids]
+            again = [self.after.evictions[uid].again for uid in uids]
             back = [uid for uid in again if uid is not None]
-            waits = [uid for uid in back if self.after.started(uid) is None]
-            whom = dict.fromkeys(self.title(self.after.evicted[uid].beneficiary) for uid in uids)
+            waits = [uid for uid in back if self.after.start_of(uid) is None]
+            whom = dict.fromkeys(self.title(self.after.evictions[uid].beneficiary) for uid in uids)
             found.append(
                 self._work(
                     key,
@@ -98,7 +98,9 @@ class Difference:
 
     def spared(self) -> tuple[Work, ...]:
         """Work that would be evicted without the changes."""
-        chosen = self._grouped(lambda uid: uid in self.before.evicted and self.after.state(uid) is State.RUNS)
+        chosen = self._grouped(
+            lambda uid: uid in self.before.evictions and self.after.state(uid) is State.RUNS
+        )
         return tuple(self._work(key, uids) for key, uids in chosen)
 
     def waits(self) -> tuple[tuple[Work, ...], int]:
@@ -145,7 +147,7 @@ class Difference:
         return sorted(groups.items())
 
     def _made_anew(self) -> list[PodUid]:
-        return [one.again for one in self.after.evicted.values() if one.again is not None]
+        return [one.again for one in self.after.evictions.values() if one.again is not None]
 
     def _key(self, uid: PodUid) -> Key:
         """Kind, namespace and name of the gang, else of the controller, else of the pod."""
@@ -169,7 +171,7 @@ class Difference:
 
     def _start(self, course: Course, uids: list[PodUid]) -> Start | None:
         """Where these pods start, and when the last of them does."""
-        found = [running for uid in uids if (running := course.started(uid)) is not None]
+        found = [running for uid in uids if (running := course.start_of(uid)) is not None]
         if not found:
             return None
         last_us = max(_since(one.since_us) for one in found)
