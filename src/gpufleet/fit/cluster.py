@@ -16,8 +16,9 @@ import msgspec
 from gpufleet.fit.answer import CardFit, Verdict
 from gpufleet.fit.basis import Basis
 from gpufleet.fit.catalogue import CardEntry, cards
-from gpufleet.kube.codec.containers import device_count
+from gpufleet.kube.codec.containers import devices_held
 from gpufleet.kube.listing import Page
+from gpufleet.kube.meanings.node_labels import PRODUCT_LABELS
 from gpufleet.kube.objects.node import READY, Node
 from gpufleet.kube.objects.node_devices import HEALTHY, MIXED, WHOLE, NodeDevices, ReportedDevice
 from gpufleet.kube.objects.pod import Pod
@@ -28,7 +29,6 @@ from gpufleet.model.device_id import device_name
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.resource_names import GPU_RESOURCES
 
-PRODUCT_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
 DIVIDED = ("-SHARED", "-MIG-")
 ENDED = ("Succeeded", "Failed")
 
@@ -120,16 +120,8 @@ def rooms_of(found: Found) -> list[Room]:
 
 
 def gpus_of(pod: Pod) -> int:
-    """GPUs that a pod holds: those of containers and sidecars together, or of one that starts before."""
-    running, starting = 0, 0
-    for container in pod.spec.init_containers:
-        count = device_count(container, GPU_RESOURCES, f"spec.initContainers[{container.name}]")
-        if container.restartable:
-            running += count
-        starting = max(starting, count)
-    for container in pod.spec.containers:
-        running += device_count(container, GPU_RESOURCES, f"spec.containers[{container.name}]")
-    return max(running, starting)
+    """GPUs that a pod holds, as kube-scheduler counts them."""
+    return devices_held(pod.spec, GPU_RESOURCES)
 
 
 def room_of(node: Node, held: int) -> Room | None:

@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from gpufleet.kube.meanings.group_names import GroupName, named_groups
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.measured_use import MeasuredUse
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.queue_quotas import QUEUE_KINDS, Queues
-
-NATIVE_GROUP = "spec.schedulingGroup.podGroupName"
-"""The mark by which pods name a PodGroup of Kubernetes, which is neither a label nor an annotation."""
 
 
 @dataclass(frozen=True)
@@ -37,20 +35,18 @@ class Context:
                     yield one
 
     @cached_property
-    def _by_mark(self) -> dict[tuple[str, str], list[tuple[Manifest, PodTemplate]]]:
-        found: dict[tuple[str, str], list[tuple[Manifest, PodTemplate]]] = {}
+    def _by_group(self) -> dict[tuple[GroupName, str], list[tuple[Manifest, PodTemplate]]]:
+        found: dict[tuple[GroupName, str], list[tuple[Manifest, PodTemplate]]] = {}
         for one in self.manifests:
+            metadata = one.root.at("metadata")
             for template in one.templates:
-                marks = {
-                    (name, field.text or "")
-                    for place in (template.metadata, one.root.at("metadata"))
-                    for part in ("labels", "annotations")
-                    for name, field in place.at(part).entries()
-                }
                 native = template.spec.at("schedulingGroup", "podGroupName").text
-                marks |= {(NATIVE_GROUP, native)} if native is not None else set()
-                for mark in marks:
-                    found.setdefault(mark, []).append((one, template))
+                labels, annotations = metadata.at("labels").texts(), metadata.at("annotations").texts()
+                said = dict(named_groups(labels, annotations, None))
+                # What the pods say themselves counts before what their object says.
+                said.update(named_groups(template.labels, template.annotations, native))
+                for group in said.items():
+                    found.setdefault(group, []).append((one, template))
         return found
 
     @cached_property
@@ -61,6 +57,6 @@ class Context:
         listed = frozenset(kind for kind in QUEUE_KINDS if cluster is not None and cluster.knows(kind))
         return Queues((*self.of_kind(*QUEUE_KINDS), *known), listed)
 
-    def marked(self, name: str, value: str) -> tuple[tuple[Manifest, PodTemplate], ...]:
-        """The pod templates with this label, annotation or group, themselves or by their object."""
-        return tuple(self._by_mark.get((name, value), ()))
+    def named_group(self, way: GroupName, name: str) -> tuple[tuple[Manifest, PodTemplate], ...]:
+        """The pod templates that name this group in this way, themselves or by their object."""
+        return tuple(self._by_group.get((way, name), ()))

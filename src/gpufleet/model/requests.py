@@ -10,6 +10,7 @@ pod and puts the result into its shape.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -36,6 +37,7 @@ MAXIMUM_DEVICES = 1_000_000
 MAXIMUM_WORDS = "at most 2^63-1"
 
 Amounts = dict[str, Quantity]
+Number = TypeVar("Number", int, Quantity)
 
 
 class ContainerAmounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,13 +99,64 @@ def total_requests(pod: PodAmounts) -> Amounts:
         for container in pod.containers
     ]
     starting = [
-        (container, container_requests(container, f"initContainers[{container.name}].resources"))
-        for container in pod.init_containers
+        (container_requests(init, f"initContainers[{init.name}].resources"), init.restartable)
+        for init in pod.init_containers
     ]
-    running = _sum([*containers, *(amounts for init, amounts in starting if init.restartable)])
-    total = _maximum([running, *_moments_of_start(starting)])
+    total = requests_of_containers(containers, starting)
     overhead = _amounts(pod.overhead, "overhead")
-    return _sum([_with_pod_level(pod, total), overhead])
+    limits = _amounts(pod.pod_limits, "resources.limits", pod_level=True)
+    requests = _amounts(pod.pod_requests, "resources.requests", pod_level=True)
+    for name, request in requests.items():
+        field = f"resources.requests[{name}]"
+        _check_limit(name, request, limits.get(name), field)
+        if request < total.get(name, ZERO):
+            expected = f"at least the containers' {total[name]}"
+            raise InputError("less than its containers", field=field, value=str(request), expected=expected)
+    return requests_of_pod(total, requests, limits, overhead)
+
+
+def effective_requests(
+    containers: Iterable[Mapping[str, Number]],
+    init_containers: Iterable[tuple[Mapping[str, Number], bool]],
+    pod_requests: Mapping[str, Number] | None = None,
+    pod_limits: Mapping[str, Number] | None = None,
+    overhead: Mapping[str, Number] | None = None,
+) -> dict[str, Number]:
+    """The sum that kube-scheduler reserves for a pod, from amounts that were read already.
+
+    An init container comes with whether it is a sidecar, in the order in which they start.
+    """
+    total = requests_of_containers(containers, init_containers)
+    return requests_of_pod(total, pod_requests or {}, pod_limits or {}, overhead or {})
+
+
+def requests_of_containers(
+    containers: Iterable[Mapping[str, Number]], init_containers: Iterable[tuple[Mapping[str, Number], bool]]
+) -> dict[str, Number]:
+    """The most that is in use at one moment: while the containers run, or while one of the others starts.
+
+    Each resource has its own moment: an init container may need most of the CPU, the containers most GPUs.
+    """
+    starting: tuple[tuple[Mapping[str, Number], bool], ...] = tuple(init_containers)
+    together: list[Mapping[str, Number]] = list(containers)
+    together.extend(amounts for amounts, is_sidecar in starting if is_sidecar)
+    moments: list[dict[str, Number]] = [_sum(together)]
+    moments.extend(_moments_of_start(starting))
+    return _maximum(moments)
+
+
+def requests_of_pod(
+    total: Mapping[str, Number],
+    requests: Mapping[str, Number],
+    limits: Mapping[str, Number],
+    overhead: Mapping[str, Number],
+) -> dict[str, Number]:
+    """What a pod asks for as a whole replaces the containers' total; its overhead comes on top.
+
+    A limit of the pod stands for its request where neither the pod nor a container requests any.
+    """
+    defaults = {name: total.get(name, limit) for name, limit in limits.items() if is_pod_level(name)}
+    return _sum([{**total, **defaults, **requests}, overhead])
 
 
 def container_requests(container: ContainerAmounts, field: str) -> Amounts:
@@ -115,28 +168,32 @@ def container_requests(container: ContainerAmounts, field: str) -> Amounts:
     return {**limits, **requests}
 
 
-def _moments_of_start(starting: Iterable[tuple[ContainerAmounts, Amounts]]) -> Iterator[Amounts]:
+def device_count(
+    requests: Mapping[str, str], limits: Mapping[str, str], names: Iterable[str], field: str
+) -> int:
+    """How many devices a container asks for under these resource names; a limit is a request too."""
+    total = 0
+    for name in names:
+        text = limits.get(name, requests.get(name))
+        if text is None:
+            continue
+        place = f"{field}.resources.limits[{name}]"
+        amount = parse_quantity(text, field=place)
+        if not amount.is_whole() or not 0 <= amount.value() <= MAXIMUM_DEVICES:
+            expected = f"a whole number from 0 to {MAXIMUM_DEVICES}"
+            raise InputError("not a number of devices", field=place, value=text, expected=expected)
+        total += amount.value()
+    return total
+
+
+def _moments_of_start(starting: Iterable[tuple[Mapping[str, Number], bool]]) -> Iterator[dict[str, Number]]:
     """What is in use while each init container runs: itself and the sidecars begun before it."""
-    sidecars: Amounts = {}
-    for container, amounts in starting:
+    sidecars: dict[str, Number] = {}
+    for amounts, is_sidecar in starting:
         moment = _sum([sidecars, amounts])
-        if container.restartable:
+        if is_sidecar:
             sidecars = moment
         yield moment
-
-
-def _with_pod_level(pod: PodAmounts, total: Amounts) -> Amounts:
-    """The total after pod-level requests, which default to the containers' sum, then the limit."""
-    limits = _amounts(pod.pod_limits, "resources.limits", pod_level=True)
-    requests = _amounts(pod.pod_requests, "resources.requests", pod_level=True)
-    for name, request in requests.items():
-        field = f"resources.requests[{name}]"
-        _check_limit(name, request, limits.get(name), field)
-        if request < total.get(name, ZERO):
-            expected = f"at least the containers' {total[name]}"
-            raise InputError("less than its containers", field=field, value=str(request), expected=expected)
-    defaults = {name: total.get(name, limit) for name, limit in limits.items() if is_pod_level(name)}
-    return {**total, **defaults, **requests}
 
 
 def _amounts(written: Mapping[str, str], field: str, *, pod_level: bool = False) -> Amounts:
@@ -207,16 +264,16 @@ def _resources(total: Amounts) -> Resources:
     )
 
 
-def _sum(parts: Iterable[Amounts]) -> Amounts:
-    total: Amounts = {}
+def _sum(parts: Iterable[Mapping[str, Number]]) -> dict[str, Number]:
+    total: dict[str, Number] = {}
     for part in parts:
         for name, amount in part.items():
             total[name] = total[name] + amount if name in total else amount
     return total
 
 
-def _maximum(parts: Iterable[Amounts]) -> Amounts:
-    largest: Amounts = {}
+def _maximum(parts: Iterable[Mapping[str, Number]]) -> dict[str, Number]:
+    largest: dict[str, Number] = {}
     for part in parts:
         for name, amount in part.items():
             largest[name] = max(largest.get(name, amount), amount)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
-from gpufleet.kube.codec.cuda import FULL_DRIVER_LABEL, PRODUCT_LABEL
+from gpufleet.kube.meanings.node_labels import FULL_DRIVER, NVIDIA_PRODUCT, PRODUCTS
+from gpufleet.model.gpu_catalogue import Vendor
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
-_LABELS = (FULL_DRIVER_LABEL, "amd.com/gpu.driver-version")
-_PRODUCTS = (PRODUCT_LABEL, "amd.com/gpu.product-name")
+_LABELS = (FULL_DRIVER, "amd.com/gpu.driver-version")
+_PRODUCTS = (NVIDIA_PRODUCT, PRODUCTS[Vendor.AMD])
+"""Of the makers whose discovery labels the driver too."""
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
@@ -38,7 +40,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             (
                 Mend(
                     "bring all nodes of a product to one version, one at a time and drained",
-                    f"kubectl get nodes -L {PRODUCT_LABEL},{FULL_DRIVER_LABEL}",
+                    f"kubectl get nodes -L {NVIDIA_PRODUCT},{FULL_DRIVER}",
                 ),
             ),
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.refusals import Ground, Refusal, refusals
-from gpufleet.lint.objects.gpu_resources import amount
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.model.quantity import Quantity
 
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.waiting import held_up_by
-from gpufleet.kube.codec.cuda import PRODUCT_LABEL
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 
 STRATEGY = "nvidia.com/mig.strategy"
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
     """Such nodes together; feature discovery marks them."""
-    nodes = [one for one in facts.gpu_nodes if one.labels.get(PRODUCT_LABEL, "").endswith("-MIG-INVALID")]
+    nodes = [one for one in facts.gpu_nodes if one.labels.get(NVIDIA_PRODUCT, "").endswith("-MIG-INVALID")]
     if not nodes:
         return
     names = [one.name for one in nodes]
@@ -22,7 +22,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         tuple(
             f"{one.name}: label {name}={one.labels[name]}"
             for one in nodes
-            for name in (PRODUCT_LABEL, STRATEGY)
+            for name in (NVIDIA_PRODUCT, STRATEGY)
             if name in one.labels
         ),
         (

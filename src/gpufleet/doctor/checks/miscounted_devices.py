@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
-from gpufleet.lint.objects.gpu_resources import OWN_SHARE, is_whole_gpu
+from gpufleet.kube.keys import GPU_SHARE
+from gpufleet.kube.meanings.gpu_resources import is_whole_gpu
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
@@ -36,7 +37,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 def _is_comparable(node: NodeView) -> bool:
     """Whether each device of the report is one unit of a resource of whole GPUs."""
     names = {name for name, count in node.capacity.items() if count}
-    only_whole = bool(names) and all(is_whole_gpu(name) or name == OWN_SHARE for name in names)
+    only_whole = bool(names) and all(is_whole_gpu(name) or name == GPU_SHARE for name in names)
     modes = {one.at("sharing").text or "whole" for one in node.device_fields}
     return only_whole and any(map(is_whole_gpu, names)) and bool(modes) and modes <= {"whole", "mixed"}
 

@@ -11,8 +11,9 @@ from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.doctor.views.growth import COMING_S, may_grow
 from gpufleet.doctor.views.offers import by_claims, known_names, offered_names
 from gpufleet.kube.keys import SHARE_RESOURCES
-from gpufleet.lint.objects.gpu_resources import is_device, is_gpu, is_mig, is_whole_gpu
+from gpufleet.kube.meanings.gpu_resources import is_device, is_gpu, is_whole_gpu
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.resource_names import is_mig_instance
 
 _LIKE_A_GPU = re.compile(r"(?i)(nvidia|amd|gpu\.intel|gpufleet)[^/]*/.+|.*\b(gpu|mig|vgpu)s?\b.*")
 
@@ -43,7 +44,7 @@ def _strange(pod: PodView) -> frozenset[str]:
 
 def _is_another_checks(name: str) -> bool:
     by_scheduler = name in SHARE_RESOURCES or (is_gpu(name) and not is_device(name))
-    return by_scheduler or is_whole_gpu(name) or is_mig(name)
+    return by_scheduler or is_whole_gpu(name) or is_mig_instance(name)
 
 
 def _failure(name: str, works: list[tuple[Workload, list[PodView]]], offered: frozenset[str]) -> Failure:

@@ -6,9 +6,11 @@ from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, list
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Part, product_writers, stack_of
+from gpufleet.kube.meanings import node_labels
 from gpufleet.model.gpu_catalogue import Vendor
 
-PRODUCTS = {Vendor.NVIDIA: "nvidia.com/gpu.product", Vendor.AMD: "amd.com/gpu.product-name"}
+PRODUCTS = {vendor: node_labels.PRODUCTS[vendor] for vendor in (Vendor.NVIDIA, Vendor.AMD)}
+"""Intel's rules label no product where they do not know the card."""
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:

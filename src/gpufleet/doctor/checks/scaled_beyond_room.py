@@ -7,7 +7,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.growth import may_grow
 from gpufleet.doctor.views.scalers import Scaler, gpu_scalers
-from gpufleet.lint.objects.gpu_resources import amount
+from gpufleet.lint.objects.amounts import amount
 
 
 def judge(facts: Facts) -> Iterator[Failure]:

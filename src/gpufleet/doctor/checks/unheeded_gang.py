@@ -6,32 +6,32 @@ from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, lis
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.doctor.views.programs import Program, pods_of
-from gpufleet.kube import keys
+from gpufleet.kube.meanings import group_names
+from gpufleet.kube.meanings.group_names import GroupName
 
 _HEEDED_BY = {
-    keys.GANG: "gpufleet",
-    keys.PLUGINS_POD_GROUP: "scheduler-plugins-scheduler",
-    keys.VOLCANO_GROUP: "volcano",
-    keys.KAI_GROUP: "kai-scheduler",
+    group_names.OWN: "gpufleet",
+    group_names.PLUGINS: "scheduler-plugins-scheduler",
+    group_names.VOLCANO: "volcano",
+    group_names.KAI: "kai-scheduler",
 }
 _PLAIN = "default-scheduler"
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Workloads by the key that asks for a gang and that their scheduler does not read."""
-    found: dict[str, list[Workload]] = {}
+    """Workloads by the name of a gang that their scheduler does not read."""
+    found: dict[GroupName, list[Workload]] = {}
     for workload in facts.gpu_workloads:
         for pod in workload.pods[:1]:
-            for key in _HEEDED_BY:
-                said = pod.root.at("metadata", "labels", key).text or pod.template.annotation(key)
-                if said and pod.scheduler == _PLAIN:
-                    found.setdefault(key, []).append(workload)
+            for way in _HEEDED_BY:
+                if way.said(pod.template.labels, pod.template.annotations) and pod.scheduler == _PLAIN:
+                    found.setdefault(way, []).append(workload)
     if pods_of(facts, Program.SCHEDULER_PLUGINS):
         # These may run in place of the default scheduler, under its name.
-        found.pop(keys.PLUGINS_POD_GROUP, None)
-    for key, group in found.items():
+        found.pop(group_names.PLUGINS, None)
+    for way, group in found.items():
         titles = tuple(one.title for one in group)
-        who = _HEEDED_BY[key]
+        key, who = way.keys[0], _HEEDED_BY[way]
         yield Failure(
             f"{listed(titles)}: asks for a gang by {key}, and its scheduler places each pod by itself",
             titles,

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.doctor.objects.status import Condition, conditions
+from gpufleet.kube.meanings.gpu_resources import is_gpu, is_whole_gpu
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
-from gpufleet.lint.objects.gpu_resources import amount, is_gpu, is_mig, is_whole_gpu
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.resource_names import is_mig_instance
 from gpufleet.model.taint import Taint
 
 _PROMISES = re.compile(
@@ -110,7 +112,7 @@ class NodeView:
     @cached_property
     def mig_names(self) -> frozenset[str]:
         """The MIG resources that it offers."""
-        return frozenset(name for name, count in self.allocatable.items() if is_mig(name) and count)
+        return frozenset(name for name, count in self.allocatable.items() if is_mig_instance(name) and count)
 
     @cached_property
     def vendors(self) -> frozenset[Vendor]:

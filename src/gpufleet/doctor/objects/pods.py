@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.doctor.objects.status import Condition, age_s, conditions
-from gpufleet.kube import keys
+from gpufleet.kube.meanings.group_names import named_groups
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field
 
-_GROUP_KEYS = (keys.PLUGINS_POD_GROUP, keys.PLUGINS_POD_GROUP_OLD, keys.VOLCANO_GROUP, keys.KAI_GROUP)
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -107,10 +106,9 @@ class PodView:
     @cached_property
     def group_names(self) -> frozenset[str]:
         """The PodGroups that it names, in the words of any scheduler."""
-        metadata = self.root.at("metadata")
-        fields = [metadata.at(part, key) for key in _GROUP_KEYS for part in ("labels", "annotations")]
-        fields.append(self.root.at("spec", "schedulingGroup", "podGroupName"))
-        return frozenset(one.text for one in fields if one.text)
+        native = self.root.at("spec", "schedulingGroup", "podGroupName").text
+        named = named_groups(self.template.labels, self.template.annotations, native)
+        return frozenset(name for way, name in named if way.api_group and name)
 
     @cached_property
     def conditions(self) -> dict[str, Condition]:

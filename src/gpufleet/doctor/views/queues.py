@@ -9,6 +9,7 @@ from functools import cached_property
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.kube import keys
+from gpufleet.kube.meanings.queue_names import named_queue
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 
@@ -66,10 +67,9 @@ def is_suspended(manifest: Manifest) -> bool:
 
 def _named(facts: Facts, workload: Workload) -> tuple[str, str] | None:
     for place in _places(workload):
-        for key in keys.QUEUE_KEYS:
-            text = place.at("labels", key).text or place.at("annotations", key).text
-            if text is not None:
-                return key, text
+        said = named_queue(place.at("labels").texts(), place.at("annotations").texts())
+        if said is not None:
+            return said
     namespace = facts.find("Namespace", "", workload.manifest.namespace)
     text = namespace.root.at("metadata", "labels", keys.QUEUE).text if namespace is not None else None
     return None if text is None else (keys.QUEUE, text)

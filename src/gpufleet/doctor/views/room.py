@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from gpufleet.kube.meanings.gpu_resources import is_device
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
-from gpufleet.lint.objects.containers import Container
-from gpufleet.lint.objects.gpu_resources import amount, is_device
 from gpufleet.lint.objects.pods import PodTemplate
 
 CPU = "cpu"
@@ -53,17 +53,9 @@ def amounts(by_name: Mapping[str, int]) -> Amounts:
 
 
 def asked_by(template: PodTemplate) -> Amounts:
-    """What a pod asks for: its containers together, or one that starts before them if that is more."""
-    asked: dict[str, int] = {}
-    for container in template.containers:
-        for name, count in _asked(container).items():
-            asked[name] = asked.get(name, 0) + count
-    for container in template.init_containers:
-        for name, count in _asked(container).items():
-            asked[name] = max(asked.get(name, 0), count)
-    for name, field in template.spec.at("overhead").entries():
-        asked[name] = asked.get(name, 0) + _nano(field.text)
-    return amounts({name: count for name, count in asked.items() if count})
+    """What a pod asks for of CPU, memory and devices."""
+    asked = ((name, one.nano) for name, one in template.requests.items() if _counts(name))
+    return amounts({name: nano for name, nano in asked if nano})
 
 
 def offered_by(node: ClusterNode) -> Amounts:
@@ -79,12 +71,6 @@ def shown(name: str, nano: int) -> str:
     if name == MEMORY:
         return f"{nano / NANO / 2**30:.1f} GiB of memory"
     return f"{nano // NANO} {name}"
-
-
-def _asked(container: Container) -> dict[str, int]:
-    """Of what has a limit and no request, the limit is requested."""
-    fields = {**container.limits, **container.requests}
-    return {name: _nano(field.text) for name, field in fields.items() if _counts(name)}
 
 
 def _counts(name: str) -> bool:

@@ -12,8 +12,8 @@ from gpufleet.devices.sharing.plan import Fractions, Mig, SharingPlan, replicas_
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Daemon, Part, Stack
-from gpufleet.kube.codec.cuda import PRODUCT_LABEL
-from gpufleet.lint.objects.gpu_resources import NVIDIA_SHARED
+from gpufleet.kube.meanings.gpu_resources import NVIDIA_SHARED
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
@@ -137,7 +137,7 @@ def _fallbacks(daemon: Daemon) -> tuple[str, ...]:
 
 def _fleet(node: NodeView) -> Fleet | None:
     """The node's NVIDIA cards, as its agent or its labels tell; None where nothing does, or they are cut."""
-    product = node.labels.get(PRODUCT_LABEL, "")
+    product = node.labels.get(NVIDIA_PRODUCT, "")
     if node.mig_names or "-MIG-" in product:
         return None
     cards = dict.fromkeys((one.at("id").text or "").partition("::")[0] for one in node.device_fields)

@@ -1,7 +1,7 @@
 """A pod's containers: what they ask for, and in which order the kubelet hands out devices.
 
 ``model.requests`` adds the amounts up. Resources that only describe a share of a GPU (HAMi's and
-Volcano's) are taken out before: no node offers them, and ``shares`` reads them.
+Volcano's) are taken out before: no node offers them, and ``meanings.shares`` reads them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,15 +9,13 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from gpufleet.kube import keys
+from gpufleet.kube.meanings.shares import without_share_resources
 from gpufleet.kube.objects.pod import Container, PodSpec
-from gpufleet.model.errors import InputError
-from gpufleet.model.quantity import parse_quantity
-from gpufleet.model.requests import MAXIMUM_DEVICES, ContainerAmounts, PodAmounts
+from gpufleet.model.requests import ContainerAmounts, PodAmounts, device_count, effective_requests
 from gpufleet.model.resource_names import GPU_RESOURCES
 
 # The resources of which the kubelet hands out devices: whole GPUs and slots for shares.
 DEVICE_RESOURCES = (*GPU_RESOURCES, keys.GPU_SHARE)
-_SHARES = frozenset(keys.SHARE_RESOURCES)
 
 
 class GpuContainer(msgspec.Struct, frozen=True):
@@ -29,7 +27,12 @@ class GpuContainer(msgspec.Struct, frozen=True):
 
 
 def pod_amounts(spec: PodSpec) -> PodAmounts:
-    """All resource maps of the pod as written, for ``model.requests``."""
+    """All resource maps of the pod that count, for ``model.requests``."""
+    return without_share_resources(written_amounts(spec))
+
+
+def written_amounts(spec: PodSpec) -> PodAmounts:
+    """All resource maps of the pod as written."""
     whole = spec.resources
     return PodAmounts(
         containers=tuple(_amounts(container) for container in spec.containers),
@@ -55,42 +58,29 @@ def places(spec: PodSpec) -> Iterator[tuple[str, Container]]:
         yield f"spec.containers[{container.name}]", container
 
 
-def device_count(container: Container, names: Iterable[str], field: str) -> int:
-    """How many devices a container asks for under these resource names; a limit is a request too."""
-    total = 0
-    for name in names:
-        text = container.resources.limits.get(name, container.resources.requests.get(name))
-        if text is None:
-            continue
-        place = f"{field}.resources.limits[{name}]"
-        amount = parse_quantity(text, field=place)
-        if not amount.is_whole() or not 0 <= amount.value() <= MAXIMUM_DEVICES:
-            expected = f"a whole number from 0 to {MAXIMUM_DEVICES}"
-            raise InputError("not a number of devices", field=place, value=text, expected=expected)
-        total += amount.value()
-    return total
+def devices_held(spec: PodSpec, names: Iterable[str]) -> int:
+    """How many devices of these resources the pod holds at most at one time. Raises InputError."""
+    wanted = tuple(names)
+    containers = [{"": _count(one, wanted, "containers")} for one in spec.containers]
+    starting = [
+        ({"": _count(one, wanted, "initContainers")}, one.restartable) for one in spec.init_containers
+    ]
+    return effective_requests(containers, starting).get("", 0)
 
 
 def _in_order(spec: PodSpec) -> Iterator[GpuContainer]:
     for container in spec.init_containers:
-        count = device_count(container, DEVICE_RESOURCES, f"spec.initContainers[{container.name}]")
+        count = _count(container, DEVICE_RESOURCES, "initContainers")
         yield GpuContainer(container.name, count, lends=not container.restartable)
     for container in spec.containers:
-        count = device_count(container, DEVICE_RESOURCES, f"spec.containers[{container.name}]")
-        yield GpuContainer(container.name, count)
+        yield GpuContainer(container.name, _count(container, DEVICE_RESOURCES, "containers"))
+
+
+def _count(container: Container, names: Iterable[str], part: str) -> int:
+    written = container.resources
+    return device_count(written.requests, written.limits, names, f"spec.{part}[{container.name}]")
 
 
 def _amounts(container: Container, *, restartable: bool = False) -> ContainerAmounts:
     written = container.resources
-    return ContainerAmounts(
-        container.name,
-        _without_shares(written.requests),
-        _without_shares(written.limits),
-        restartable=restartable,
-    )
-
-
-def _without_shares(amounts: dict[str, str]) -> dict[str, str]:
-    if _SHARES.isdisjoint(amounts):
-        return amounts
-    return {name: text for name, text in amounts.items() if name not in _SHARES}
+    return ContainerAmounts(container.name, written.requests, written.limits, restartable=restartable)

@@ -7,10 +7,11 @@ At a pod, an unknown requirement likewise asks for nothing.
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from gpufleet.kube import keys
 from gpufleet.kube.codec.containers import places
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT, labelled_driver
 from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Container, Pod
@@ -33,12 +34,6 @@ ANY = "any"
 VENDOR = "nvidia"
 # Every resource of this domain is a GPU of NVIDIA's or a part of one.
 VENDOR_DOMAIN = "nvidia.com/"
-# Labels of feature discovery that tell the driver's version: today's names, older ones, and the whole version
-# in one.
-DRIVER_LABELS = tuple(f"nvidia.com/cuda.driver-version.{part}" for part in ("major", "minor", "revision"))
-OLDER_DRIVER_LABELS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
-FULL_DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
-PRODUCT_LABEL = "nvidia.com/gpu.product"
 # Resources by which a container gets a part of a GPU.
 SLOTS = frozenset((keys.GPU_SHARE, *keys.SHARE_RESOURCES))
 # Cards that forward compatibility is not made for.
@@ -95,12 +90,7 @@ def known_driver(node: wire.Node, devices: NodeDevices | None) -> DriverVersion 
     if reported is not None:
         return reported
     labels = node.metadata.labels
-    if not labels:
-        return None
-    full = labels.get(FULL_DRIVER_LABEL)
-    if full is not None:
-        return parse_driver(full)
-    return _joined(labels, DRIVER_LABELS) or _joined(labels, OLDER_DRIVER_LABELS)
+    return labelled_driver(labels) if labels else None
 
 
 def _reported_driver(devices: NodeDevices) -> DriverVersion | None:
@@ -114,15 +104,10 @@ def _reported_driver(devices: NodeDevices) -> DriverVersion | None:
     return parse_driver(written) if vendors == {VENDOR} else None
 
 
-def _joined(labels: Mapping[str, str], names: Iterable[str]) -> DriverVersion | None:
-    parts = [labels[name] for name in names if labels.get(name)]
-    return parse_driver(".".join(parts))
-
-
 def _products(node: wire.Node, devices: NodeDevices | None) -> frozenset[str]:
     if devices is not None and devices.spec.devices:
         return frozenset(one.model for one in devices.spec.devices)
-    product = node.metadata.labels.get(PRODUCT_LABEL)
+    product = node.metadata.labels.get(NVIDIA_PRODUCT)
     return frozenset() if product is None else frozenset((product,))
 
 

@@ -24,6 +24,8 @@ from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.codec.topology_terms import with_topology
 from gpufleet.kube.codec.waits import Wait, WaitReason
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.meanings import group_names
+from gpufleet.kube.meanings.group_names import GroupName, named_groups
 from gpufleet.kube.objects.disruption import PriorityClass
 from gpufleet.kube.objects.hyper_nodes import HyperNode
 from gpufleet.kube.objects.metadata import OwnerReference
@@ -43,26 +45,6 @@ ROLES_MAX = 1000
 """A gang has at most so many roles, because a grant can name no more (``bound_terms``)."""
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """One way of naming a group: where it is written, how it is found, what it means."""
-
-    field: str
-    name: Callable[[Pod], str | None]
-    read: Callable[[Pod, str, Lookup], Membership | Wait]
-
-
-def _annotation(key: str) -> Callable[[Pod], str | None]:
-    return lambda pod: pod.metadata.annotations.get(key)
-
-
-def _label(*names: str) -> Callable[[Pod], str | None]:
-    return lambda pod: next((pod.metadata.labels[key] for key in names if key in pod.metadata.labels), None)
-
-
-def _either(key: str) -> Callable[[Pod], str | None]:
-    return lambda pod: pod.metadata.annotations.get(key, pod.metadata.labels.get(key))
-
-
 def _native_name(pod: Pod) -> str | None:
     if pod.spec.workload_ref is not None:
         expected = "spec.schedulingGroup of Kubernetes 1.36 or later, or another kind of group"
@@ -71,20 +53,15 @@ def _native_name(pod: Pod) -> str | None:
     return None if group is None else group.pod_group_name
 
 
-CLAIMS: tuple[Claim, ...] = (
-    Claim("spec.schedulingGroup.podGroupName", _native_name, pod_groups.native),
-    Claim(
-        f"metadata.labels[{keys.PLUGINS_POD_GROUP}]",
-        _label(keys.PLUGINS_POD_GROUP, keys.PLUGINS_POD_GROUP_OLD),
-        pod_groups.of_plugins,
-    ),
-    Claim(
-        f"metadata.annotations[{keys.VOLCANO_GROUP}]", _annotation(keys.VOLCANO_GROUP), pod_groups.of_volcano
-    ),
-    Claim(f"metadata.annotations[{keys.KAI_GROUP}]", _annotation(keys.KAI_GROUP), pod_groups.of_kai),
-    Claim(f"metadata.labels[{keys.KUEUE_GROUP}]", _either(keys.KUEUE_GROUP), pod_groups.of_kueue),
-    Claim(f"metadata.annotations[{keys.GANG}]", _either(keys.GANG), own_gang),
-)
+CLAIMS: dict[GroupName, Callable[[Pod, str, Lookup], Membership | Wait]] = {
+    group_names.NATIVE: pod_groups.native,
+    group_names.PLUGINS: pod_groups.of_plugins,
+    group_names.VOLCANO: pod_groups.of_volcano,
+    group_names.KAI: pod_groups.of_kai,
+    group_names.KUEUE: pod_groups.of_kueue,
+    group_names.OWN: own_gang,
+}
+"""What each way of naming a group means."""
 
 
 FOLLOWED: tuple[tuple[Kind, type[Any]], ...] = (
@@ -108,14 +85,15 @@ def read_membership(pod: Pod, lookup: Lookup) -> Read:
     Raises ObjectError for a pod that names two groups, or one that cannot be.
     """
     with of_object("pod", pod.metadata.path):
-        claimed = [(claim, name) for claim in CLAIMS if (name := claim.name(pod)) is not None]
+        metadata = pod.metadata
+        claimed = tuple(named_groups(metadata.labels, metadata.annotations, _native_name(pod)))
         if len(claimed) > 1:
             named = " and ".join(claim.field for claim, _ in claimed)
             raise InputError("a pod in two groups", field=named, expected="one of them")
         if claimed:
             claim, name = claimed[0]
             _check_name(name, claim.field)
-            return _complete(pod, claim.read(pod, name, lookup))
+            return _complete(pod, CLAIMS[claim](pod, name, lookup))
         controller = pod.metadata.controller
         if controller is None:
             return None

@@ -14,6 +14,7 @@ from gpufleet.kube.codec.attachments import driver_feature
 from gpufleet.kube.codec.cuda import offered_features
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.meanings.node_labels import MEMORY_LABELS, PRODUCT_LABELS
 from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects import node_devices as report
 from gpufleet.kube.objects.storage import CsiNode
@@ -35,9 +36,6 @@ PODS = "pods"
 # The limits of the definition of NodeDevices, which also hold for reports that are older than it.
 MAXIMUM_DEVICES = 1024
 MAXIMUM_MEMORY_MIB = 2**31 - 1
-# Labels in which feature discovery tells what GPUs a node has; AMD's and NVIDIA's names.
-MODEL_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
-MEMORY_LABELS = ("nvidia.com/gpu.memory",)
 # A device that is only counted: no GPU is called so, and a grant never names it.
 ANONYMOUS = "anonymous-"
 
@@ -168,7 +166,7 @@ def counted_gpus(node: wire.Node) -> int:
 def labelled_device(device: DeviceId, node: wire.Node) -> Device:
     """A device of which its node's labels alone tell what it is."""
     labels = node.metadata.labels
-    model = _model(next((labels[key] for key in MODEL_LABELS if key in labels), ""))
+    model = _model(next((labels[key] for key in PRODUCT_LABELS if key in labels), ""))
     memory_mib = next((_plain_mib(labels[key]) for key in MEMORY_LABELS if key in labels), None)
     return Device(device, model, memory_mib)
 

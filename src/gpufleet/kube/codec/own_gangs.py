@@ -12,6 +12,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.gang_terms import GangTerms, Membership
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.waits import Wait, WaitReason
+from gpufleet.kube.meanings.group_names import BARE_MINIMUMS, said_of_gang
 from gpufleet.kube.objects.metadata import OwnerReference
 from gpufleet.kube.objects.owners import Job, StatefulSet
 from gpufleet.kube.objects.pod import Pod
@@ -20,9 +21,6 @@ from gpufleet.model.identifiers import GangName
 
 PARALLEL = "Parallel"
 """The StatefulSet policy that makes all pods at once; otherwise each pod waits for the one before."""
-
-BARE_MINIMUMS = (keys.VOLCANO_GROUP_MINIMUM, keys.KAI_MINIMUM)
-"""Annotations that say how many pods of one controller must start at once, without a group object."""
 
 
 def own_gang(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
@@ -90,4 +88,4 @@ def _missing(controller: OwnerReference) -> Wait:
 
 
 def _said(pod: Pod, key: str) -> str | None:
-    return pod.metadata.annotations.get(key, pod.metadata.labels.get(key))
+    return said_of_gang(pod.metadata.labels, pod.metadata.annotations, key)

@@ -13,7 +13,7 @@ import msgspec
 
 from gpufleet.kube import keys
 from gpufleet.kube.codec import neighbours, selectors
-from gpufleet.kube.codec.containers import pod_amounts
+from gpufleet.kube.codec.containers import pod_amounts, written_amounts
 from gpufleet.kube.codec.cuda import needed_features
 from gpufleet.kube.codec.eviction_terms import is_interruptible, preempts
 from gpufleet.kube.codec.features import required_features
@@ -24,9 +24,9 @@ from gpufleet.kube.codec.queues import NO_QUEUES, NamespaceQueues, read_queue
 from gpufleet.kube.codec.resizing import held_resources
 from gpufleet.kube.codec.run_time_limits import read_run_time_max_us
 from gpufleet.kube.codec.run_times import read_run_time_us
-from gpufleet.kube.codec.shares import read_share
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.meanings.shares import read_share
 from gpufleet.kube.objects.metadata import OwnerReference
 from gpufleet.kube.objects.pod import Pod as WirePod
 from gpufleet.kube.objects.pod import PodSpec
@@ -252,7 +252,7 @@ def _read_shape(pod: WirePod) -> Shape:
 def _needs(pod: WirePod) -> tuple[Needs, GpuRequest]:
     with inside("spec"):
         needs = pod_needs(pod_amounts(pod.spec))
-    share = read_share(pod)
+    share = read_share(pod.metadata.labels, pod.metadata.annotations, written_amounts(pod.spec))
     accepted = accepted_models(pod.metadata.annotations)
     gpu = needs.gpu
     if share is not None:

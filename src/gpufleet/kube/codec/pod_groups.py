@@ -14,6 +14,7 @@ from gpufleet.kube.codec.gang_terms import GangTerms, Membership
 from gpufleet.kube.codec.hyper_nodes import levels_of
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.waits import Wait, WaitReason
+from gpufleet.kube.meanings.group_names import said_of_gang
 from gpufleet.kube.objects.disruption import PriorityClass
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.pod_groups import KaiPodGroup, PluginsPodGroup, PodGroup, VolcanoPodGroup
@@ -126,9 +127,8 @@ def _patience(text: str | None, field: str) -> int | None:
 
 def of_kueue(pod: Pod, name: str, _lookup: Lookup) -> Membership | Wait:
     """Kueue's group of plain pods, which has no object: its size stands on each member."""
-    annotations, labels = pod.metadata.annotations, pod.metadata.labels
     field = f"metadata.annotations[{keys.KUEUE_GROUP_TOTAL}]"
-    text = annotations.get(keys.KUEUE_GROUP_TOTAL, labels.get(keys.KUEUE_GROUP_TOTAL))
+    text = said_of_gang(pod.metadata.labels, pod.metadata.annotations, keys.KUEUE_GROUP_TOTAL)
     if text is None:
         raise InputError("a group without its size", field=field, expected="the number of its pods")
     terms = GangTerms(read_count(text, field), exact_members=True, field=field)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gpufleet.kube import keys
+from gpufleet.kube.meanings.queue_names import named_queue
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.label_syntax import is_subdomain
@@ -34,13 +35,13 @@ def read_queue(
     """The first queue that is named: by the pod (our key, Kueue's, KAI's, Volcano's), then by our
     label on its namespace, then by a queue that claims the namespace; otherwise the default queue.
     """
-    for key in keys.QUEUE_KEYS:
-        name = labels.get(key, annotations.get(key))
-        if name is not None:
-            return _checked(name, f"metadata.labels[{key}]", queues)
-    name = namespace_labels.get(keys.QUEUE)
-    if name is not None:
-        return _checked(name, f"labels[{keys.QUEUE}] of the namespace", queues)
+    said = named_queue(labels, annotations)
+    if said is not None:
+        key, name = said
+        return _checked(name, f"metadata.labels[{key}]", queues)
+    of_namespace = namespace_labels.get(keys.QUEUE)
+    if of_namespace is not None:
+        return _checked(of_namespace, f"labels[{keys.QUEUE}] of the namespace", queues)
     return queues.mapped or DEFAULT_QUEUE
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from gpufleet.kube.meanings.gpu_resources import is_gpu
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.device_plugins import ANNOUNCING_KINDS, Announcers, announcers
-from gpufleet.lint.objects.gpu_resources import amount, is_gpu
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field

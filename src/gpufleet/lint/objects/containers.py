@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpufleet.lint.objects.gpu_resources import amount, is_device, is_gpu
+from gpufleet.kube.meanings.gpu_resources import is_device, is_gpu
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.images import ImageReference, read_image
 from gpufleet.lint.source.fields import Field
 

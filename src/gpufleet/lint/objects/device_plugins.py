@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpufleet.lint.objects.gpu_resources import amount, is_gpu
+from gpufleet.kube.meanings.gpu_resources import is_gpu
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.model.gpu_catalogue import Vendor

@@ -7,8 +7,8 @@ has claims, further networks or the node's own, it may use one, of which a manif
 import re
 from collections.abc import Iterable
 
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
-from gpufleet.lint.objects.gpu_resources import amount
 from gpufleet.lint.objects.pods import PodTemplate
 
 CLIQUE = "nvidia.com/gpu.clique"

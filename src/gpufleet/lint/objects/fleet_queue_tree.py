@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from gpufleet.lint.objects.gpu_resources import amount, is_whole_gpu
+from gpufleet.kube.meanings.gpu_resources import is_whole_gpu
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 

@@ -9,21 +9,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpufleet.kube import keys
-from gpufleet.lint.context import NATIVE_GROUP, Context
+from gpufleet.kube.meanings.group_names import (
+    ANNOTATIONS,
+    BARE_MINIMUMS,
+    GROUP_NAMES,
+    LABELS,
+    LEAST_MEMBERS,
+    NATIVE,
+)
+from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field
 
 _OPERATORS = (("spec", "minAvailable"), ("spec", "runPolicy", "schedulingPolicy", "minAvailable"))
-_POD_GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "scheduling.k8s.io": (("schedulingPolicy", "gang", "minCount"), (NATIVE_GROUP,)),
-    "scheduling.x-k8s.io": (("minMember",), (keys.PLUGINS_POD_GROUP, keys.PLUGINS_POD_GROUP_OLD)),
-    "scheduling.volcano.sh": (("minMember",), (keys.VOLCANO_GROUP,)),
-    "scheduling.run.ai": (("minMember",), (keys.KAI_GROUP,)),
-}
-"""Where each kind says its least number, and by which words pods name it."""
+_POD_GROUPS = {way.api_group: way for way in GROUP_NAMES if way.api_group}
+_LEAST = {NATIVE: ("schedulingPolicy", "gang", "minCount")}
+"""Where a PodGroup says its least number, if not in ``minMember``."""
 
-_MINIMA = (keys.VOLCANO_GROUP_MINIMUM, keys.KAI_MINIMUM, keys.KUEUE_MIN_PARALLELISM)
+_MINIMA = (*BARE_MINIMUMS, keys.KUEUE_MIN_PARALLELISM)
 _WHOLE = frozenset({"batch", "jobset.x-k8s.io", "kubeflow.org"})
 """API groups of the jobs of which Kueue lets all pods in at once."""
 
@@ -107,12 +111,11 @@ def _of_operator(manifest: Manifest) -> Field | None:
 
 
 def _pod_group(group: Manifest, context: Context) -> Iterator[Gang]:
-    path, words = _POD_GROUPS[group.group]
-    field = group.root.at("spec", *path)
+    way = _POD_GROUPS[group.group]
+    field = group.root.at("spec", *_LEAST.get(way, ("minMember",)))
     members = tuple(
         _member(one, template)
-        for word in words
-        for one, template in context.marked(word, group.name)
+        for one, template in context.named_group(way, group.name)
         if _beside(one, group)
     )
     queue = group.root.at("spec", "queue")
@@ -140,17 +143,12 @@ def _part_of(template: PodTemplate, key: str) -> str | None:
 
 def _named(manifest: Manifest, template: PodTemplate, context: Context) -> Gang | None:
     """The gang by a name that pods of one namespace share: ours, or Kueue's group of plain pods."""
-    for name_key, least_key in (
-        (keys.GANG, keys.GANG_MIN_MEMBERS),
-        (keys.KUEUE_GROUP, keys.KUEUE_GROUP_TOTAL),
-    ):
-        name = _said(manifest, template, name_key)
+    for way, least_key in LEAST_MEMBERS.items():
+        name = _said(manifest, template, way.keys[0])
         if name.text is None:
             continue
         members = tuple(
-            _member(one, each)
-            for one, each in context.marked(name_key, name.text)
-            if _beside(one, manifest) and _said(one, each, name_key).text == name.text
+            _member(one, each) for one, each in context.named_group(way, name.text) if _beside(one, manifest)
         )
         least = _said(manifest, template, least_key)
         if least.exists:
@@ -180,9 +178,9 @@ def _queue_of_whole(manifest: Manifest) -> Field | None:
 
 
 def _said(manifest: Manifest, template: PodTemplate, key: str) -> Field:
-    """Where the pods, or else their object, have this label or annotation."""
+    """Where the pods, or else their object, have this annotation or label."""
     places = (template.metadata, manifest.root.at("metadata"))
-    fields = [place.at(part, key) for place in places for part in ("labels", "annotations")]
+    fields = [place.at(part, key) for place in places for part in (ANNOTATIONS, LABELS)]
     return next((one for one in fields if one.exists), fields[0])
 
 

@@ -9,7 +9,7 @@ from gpufleet.cuda.answer import Answer, Check
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
 from gpufleet.kube import keys
-from gpufleet.kube.codec.cuda import FULL_DRIVER_LABEL, PRODUCT_LABEL
+from gpufleet.kube.meanings.node_labels import FULL_DRIVER, NVIDIA_PRODUCT
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.containers import Container
@@ -22,7 +22,7 @@ Question = Callable[[ImageFacts, NodeFacts], Check]
 OTHER_MAKERS = ("amd.com/", "gpu.intel.com/")
 FACTS_NEEDED = (
     f"the CUDA of the image, by its tag or {keys.REQUIRE_CUDA}, and on every node that may take the pod"
-    f" the labels {PRODUCT_LABEL} and {FULL_DRIVER_LABEL}"
+    f" the labels {NVIDIA_PRODUCT} and {FULL_DRIVER}"
 )
 """What is lacking where no node refuses an image and not all are known to take it."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.lint.objects.gpu_resources import is_gpu
+from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_pools import is_gpu_instance
 from gpufleet.lint.source.fields import Field

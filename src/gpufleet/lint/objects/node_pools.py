@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from gpufleet.lint.objects.gpu_resources import is_gpu
+from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from gpufleet.kube.meanings.gpu_resources import is_device
+from gpufleet.kube.meanings.shares import says_share
+from gpufleet.lint.objects.amounts import container_amounts, effective_amounts
 from gpufleet.lint.objects.containers import Container
-from gpufleet.lint.objects.gpu_resources import FRACTION_ANNOTATIONS, amount, is_device
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.requests import Amounts, PodAmounts
 
 _PLUGIN_FOLDERS = (
     "/var/lib/kubelet/device-plugins",
@@ -100,15 +103,38 @@ class PodTemplate:
         return self.metadata.at("annotations", name).text
 
     @cached_property
+    def labels(self) -> dict[str, str]:
+        """The labels of the pods."""
+        return self.metadata.at("labels").texts()
+
+    @cached_property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of the pods."""
+        return self.metadata.at("annotations").texts()
+
+    @cached_property
+    def amounts(self) -> PodAmounts:
+        """All amounts as they are written."""
+        resources = self.spec.at("resources")
+        servers = (self.spec.at(name) for name in self.model_servers)
+        return PodAmounts(
+            tuple(container_amounts(one) for one in (*self.spec.at("containers").items(), *servers)),
+            tuple(container_amounts(one) for one in self.spec.at("initContainers").items()),
+            resources.at("requests").texts(),
+            resources.at("limits").texts(),
+            self.spec.at("overhead").texts(),
+        )
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """What one pod asks for altogether, by name of the resource."""
+        return effective_amounts(self.amounts)
+
+    @cached_property
     def asked_devices(self) -> dict[str, int]:
-        """How many devices its containers ask for together, by resource name."""
-        found: dict[str, int] = {}
-        for container in self.containers:
-            for name, field in {**container.requests, **container.limits}.items():
-                count = amount(field.text)
-                if is_device(name) and count is not None and count.nano > 0:
-                    found[name] = found.get(name, 0) + count.value()
-        return found
+        """How many devices one pod asks for, by name of the resource."""
+        found = ((name, count) for name, count in self.requests.items() if is_device(name))
+        return {name: count.value() for name, count in found if count.nano > 0}
 
     @cached_property
     def asks_for_gpu(self) -> bool:
@@ -116,7 +142,7 @@ class PodTemplate:
         return (
             any(one.has_gpu for one in self.all_containers)
             or bool(self.spec.at("resourceClaims").items())
-            or any(self.annotation(name) is not None for name in FRACTION_ANNOTATIONS)
+            or says_share(self.labels, self.annotations)
         )
 
     @cached_property
@@ -126,8 +152,8 @@ class PodTemplate:
 
     @cached_property
     def device_count(self) -> int:
-        """The GPUs, instances and shares that its containers hold side by side."""
-        return sum(one.device_count for one in self.containers)
+        """The GPUs, instances and shares that one pod holds."""
+        return sum(self.asked_devices.values())
 
     @cached_property
     def is_gpu_infrastructure(self) -> bool:

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.meanings.node_labels import PRODUCT_LABELS
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
-
-PRODUCT_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:

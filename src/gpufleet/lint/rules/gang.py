@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.kube import keys
+from gpufleet.kube.meanings.group_names import GROUP_NAMES
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity
@@ -10,13 +11,8 @@ from gpufleet.lint.rule import Remark, Rule, Severity
 _TRAINING = frozenset({"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "JobSet"})
 _MARKS = (
     *keys.QUEUE_KEYS,
-    keys.GANG,
+    *(key for way in GROUP_NAMES if way.parts for key in way.keys),
     keys.GANG_MIN_MEMBERS,
-    keys.PLUGINS_POD_GROUP,
-    keys.PLUGINS_POD_GROUP_OLD,
-    keys.KAI_GROUP,
-    keys.KUEUE_GROUP,
-    "scheduling.k8s.io/group-name",
 )
 _GANG_SCHEDULERS = frozenset({"volcano", "kai-scheduler", "gpufleet"})
 """Schedulers that see by the owner that pods of a training job belong together."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.kube import keys
+from gpufleet.kube.meanings.queue_names import named_queue
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.gangs import Gang, gangs_of, is_pod_group, may_be_gang
@@ -98,13 +99,8 @@ def _queue(manifest: Manifest, gang: Gang) -> tuple[str, str] | None:
     places: list[Field] = [one.template.metadata for one in gang.members[:1]]
     if not is_pod_group(manifest):
         places.append(manifest.root.at("metadata"))
-    for place in places:
-        for key in keys.QUEUE_KEYS:
-            for part in ("labels", "annotations"):
-                text = place.at(part, key).text
-                if text is not None:
-                    return key, text
-    return None
+    said = (named_queue(one.at("labels").texts(), one.at("annotations").texts()) for one in places)
+    return next((one for one in said if one is not None), None)
 
 
 RULE = Rule("GPU024", "Gang that can never start", Severity.ERROR, check, Scope.CLUSTER, concerns=may_be_gang)

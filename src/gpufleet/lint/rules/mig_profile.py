@@ -2,21 +2,24 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.codec.cuda import PRODUCT_LABEL
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
-from gpufleet.lint.objects.gpu_resources import MIG_PREFIX, is_mig
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
 from gpufleet.model import gpu_model
 from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.resource_names import MIG_PREFIX, is_mig_instance
 
 
 def _concerns(manifest: Manifest) -> bool:
     return any(
-        is_mig(name) for one in manifest.templates for part in one.all_containers for name in part.gpu_names
+        is_mig_instance(name)
+        for one in manifest.templates
+        for part in one.all_containers
+        for name in part.gpu_names
     )
 
 
@@ -24,7 +27,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
     """Each profile that no node has, and that no card of the nodes knows."""
     for template in manifest.templates:
         for container in template.all_containers:
-            for name in filter(is_mig, container.gpu_names):
+            for name in filter(is_mig_instance, container.gpu_names):
                 field = container.limits.get(name) or container.requests[name]
                 if context.cluster is None or not context.cluster.knows("Node"):
                     yield Unjudged(field, CLUSTER_NEEDED)
@@ -35,13 +38,13 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
 def _judged(template: PodTemplate, name: str, field: Field, cluster: Cluster) -> Iterator[Remark | Unjudged]:
     profile = name.removeprefix(MIG_PREFIX).removesuffix(".shared").replace(".me", "+me")
     nodes = cluster.selected(template, [one for one in cluster.nodes if one.gpus])
-    products = {one.labels.get(PRODUCT_LABEL, "") for one in nodes}
+    products = {one.labels.get(NVIDIA_PRODUCT, "") for one in nodes}
     offered = {product: _profiles(product) for product in sorted(products)}
     # What a node gives exists, whatever the tables say.
     if any(name in one.gpus for one in nodes) or any(profile in (own or ()) for own in offered.values()):
         return
     if not nodes or any(own is None for own in offered.values()):
-        yield Unjudged(field, f"a known GPU in {PRODUCT_LABEL} on every node that may take the pod")
+        yield Unjudged(field, f"a known GPU in {NVIDIA_PRODUCT} on every node that may take the pod")
         return
     says = f"no GPU of the cluster can be cut into {profile}"
     told = "; ".join(

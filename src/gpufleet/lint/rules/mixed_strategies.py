@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.codec.cuda import PRODUCT_LABEL
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.manifest import Manifest
@@ -39,7 +39,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
 
 def _is_cut(node: ClusterNode) -> bool:
     """With the strategy single, discovery writes the profile into the product: ...-MIG-1g.10gb."""
-    return node.labels.get(STRATEGY) == _SINGLE and "-MIG-" in node.labels.get(PRODUCT_LABEL, "")
+    return node.labels.get(STRATEGY) == _SINGLE and "-MIG-" in node.labels.get(NVIDIA_PRODUCT, "")
 
 
 RULE = Rule(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.fit.answer import CardFit, Verdict
 from gpufleet.fit.catalogue import CardEntry, find_cards
 from gpufleet.fit.search import on_card
-from gpufleet.kube.codec.cuda import PRODUCT_LABEL
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.containers import Container
@@ -19,7 +19,7 @@ from gpufleet.model.labels import Operator
 
 _WHOLE = "nvidia.com/gpu"
 _CARD_NEEDED = (
-    f"whole cards of the catalogue, by the pod's own selection of {PRODUCT_LABEL} or as that label of every"
+    f"whole cards of the catalogue, by the pod's own selection of {NVIDIA_PRODUCT} or as that label of every"
     f" node that may take it: {CLUSTER_NEEDED}"
 )
 
@@ -61,11 +61,11 @@ def _cards(template: PodTemplate, container: Container, context: Context) -> tup
         value
         for term in node_terms(template)
         for one in term
-        if one.requirement.key == PRODUCT_LABEL and one.requirement.operator is Operator.IN
+        if one.requirement.key == NVIDIA_PRODUCT and one.requirement.operator is Operator.IN
         for value in one.requirement.values
     }
     if not named and context.cluster is not None:
-        named = {one.labels.get(PRODUCT_LABEL, "") for one in context.cluster.candidates(template)}
+        named = {one.labels.get(NVIDIA_PRODUCT, "") for one in context.cluster.candidates(template)}
     found: dict[str, CardEntry] = {}
     for name in sorted(named):
         # A slice or a share has less memory than its card.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.codec.cuda import PRODUCT_LABEL
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_facts import node_facts
@@ -34,7 +34,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
                 advice = f"select GPUs of compute capability {least[0]}.{least[1]} or more by affinity"
                 yield Remark(field, says, advice)
             elif not told or None in told.values():
-                yield Unjudged(field, f"a known GPU in {PRODUCT_LABEL} on every node that may take the pod")
+                yield Unjudged(field, f"a known GPU in {NVIDIA_PRODUCT} on every node that may take the pod")
 
 
 def _needed(found: Served) -> tuple[str, tuple[int, int]] | None:

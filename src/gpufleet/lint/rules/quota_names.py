@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename, removal
-from gpufleet.lint.objects.gpu_resources import is_gpu
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
 

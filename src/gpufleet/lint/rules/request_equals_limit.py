@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, Insert, Replace
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.containers import Container
-from gpufleet.lint.objects.gpu_resources import amount, is_gpu
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity
 from gpufleet.lint.rules.deprecated_keys import RESOURCES

@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 
 from gpufleet.lint.context import Context
-from gpufleet.lint.objects.gpu_resources import amount, is_mig
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.model.resource_names import is_mig_instance
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
     """Each container with more than one instance."""
     for template in manifest.templates:
         for container in template.all_containers:
-            fields = [field for name, field in container.limits.items() if is_mig(name)]
+            fields = [field for name, field in container.limits.items() if is_mig_instance(name)]
             counts = [found.value() for field in fields if (found := amount(field.text)) is not None]
             if sum(counts) > 1:
                 says = f"container {container.name} asks for {sum(counts)} MIG instances"

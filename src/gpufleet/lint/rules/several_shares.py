@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.meanings.gpu_resources import NVIDIA_SHARED
 from gpufleet.lint.context import Context
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.containers import Container
-from gpufleet.lint.objects.gpu_resources import NVIDIA_SHARED, amount, is_mig
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.resource_names import is_mig_instance
 
 STRATEGY = "nvidia.com/gpu.sharing-strategy"
 _SLICED = frozenset({"time-slicing", "mps"})
@@ -23,7 +25,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
                 count = amount(field.text)
                 if count is None or count.value() <= 1:
                     continue
-                if name == NVIDIA_SHARED or (is_mig(name) and name.endswith(".shared")):
+                if name == NVIDIA_SHARED or (is_mig_instance(name) and name.endswith(".shared")):
                     yield _remark(container, field, "")
                 elif name == _WHOLE and (context.cluster is None or not context.cluster.knows("Node")):
                     yield Unjudged(field, CLUSTER_NEEDED)

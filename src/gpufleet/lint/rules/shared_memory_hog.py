@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.keys import GPU_SHARE
+from gpufleet.kube.meanings.gpu_resources import is_shared
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.containers import Container
-from gpufleet.lint.objects.gpu_resources import OWN_SHARE, is_shared
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.servers import serves_language_model
 from gpufleet.lint.rule import Remark, Rule, Severity
@@ -23,7 +24,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
     for template in manifest.templates:
         for container in template.containers:
             # Our shares are held to their memory by themselves.
-            shared = [name for name in container.gpu_names if is_shared(name) and name != OWN_SHARE]
+            shared = [name for name in container.gpu_names if is_shared(name) and name != GPU_SHARE]
             if shared and serves_language_model(container) and not _is_bounded(container):
                 says = f"container {container.name} takes most of the GPU's memory and asks for {shared[0]}"
                 advice = "bound its memory (vLLM: --gpu-memory-utilization), or ask for a MIG instance"

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.context import Context
-from gpufleet.lint.objects.gpu_resources import amount, is_gpu
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.placeholders import is_placeholder
 from gpufleet.lint.rule import Remark, Rule, Severity, Unjudged

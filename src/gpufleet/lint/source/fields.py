@@ -56,6 +56,14 @@ class Field:
             for key_node, value in (*self.node.entries, *self.node.merged):
                 yield key_node.text, Field(value, self, key_node.text, key_node)
 
+    def texts(self) -> dict[str, str]:
+        """The single values of a mapping, such as labels, by name; as ``at`` finds them."""
+        found: dict[str, str] = {}
+        for name, one in self.entries():
+            if one.text is not None:
+                found.setdefault(name, one.text)
+        return found
+
     @property
     def exists(self) -> bool:
         """Whether a value stands here; null is none, as Kubernetes drops it."""

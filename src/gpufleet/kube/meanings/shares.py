@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from gpufleet.kube import keys
-from gpufleet.kube.codec.containers import device_count, places
-from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.model.errors import InputError, printable
 from gpufleet.model.gpu_share import GpuShare, parse_fraction_milli, parse_memory_mib
 from gpufleet.model.quantity import parse_quantity
-from gpufleet.model.requests import MAXIMUM_DEVICES
+from gpufleet.model.requests import MAXIMUM_DEVICES, ContainerAmounts, PodAmounts, device_count
 from gpufleet.model.resource_names import GPU_RESOURCES
 
+_OUR_KEYS = (keys.GPU_FRACTION, keys.GPU_MEMORY)
+_KAI_KEYS = (keys.KAI_FRACTION, keys.KAI_MEMORY)
+_DESCRIBING = frozenset(keys.SHARE_RESOURCES)
 WHOLE = GpuShare(1000)
 """A share of 1000 thousandths: the pod has its GPU alone."""
 
@@ -35,10 +36,39 @@ class Asked(msgspec.Struct, frozen=True):
     container: str | None = None
 
 
-def read_share(pod: Pod) -> GpuShare | None:
-    """The share of each GPU that the pod asks for; None if it asks for whole GPUs or for none."""
-    asked = [*_asked_of_pod(pod), *_asked_of_containers(pod.spec)]
-    slots = {name: count for name, count in slots_by_container(pod.spec).items() if count}
+def says_share(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
+    """Whether a pod speaks of a share outside of the resources of its containers."""
+    in_our_words = any(key in labels or key in annotations for key in _OUR_KEYS)
+    return in_our_words or any(key in annotations for key in _KAI_KEYS)
+
+
+def without_share_resources(pod: PodAmounts) -> PodAmounts:
+    """The amounts without resources that only describe a share, which no node offers."""
+    containers = (*pod.containers, *pod.init_containers)
+    if all(_DESCRIBING.isdisjoint(one.requests) and _DESCRIBING.isdisjoint(one.limits) for one in containers):
+        return pod
+    return msgspec.structs.replace(
+        pod,
+        containers=tuple(_without_description(one) for one in pod.containers),
+        init_containers=tuple(_without_description(one) for one in pod.init_containers),
+    )
+
+
+def _without_description(container: ContainerAmounts) -> ContainerAmounts:
+    requests, limits = (
+        {name: text for name, text in amounts.items() if name not in _DESCRIBING}
+        for amounts in (container.requests, container.limits)
+    )
+    return msgspec.structs.replace(container, requests=requests, limits=limits)
+
+
+def read_share(labels: Mapping[str, str], annotations: Mapping[str, str], pod: PodAmounts) -> GpuShare | None:
+    """The share of each GPU that a pod asks for; None if it asks for whole GPUs or for none.
+
+    ``pod`` are the amounts as written. Raises InputError, naming the field, for what cannot be.
+    """
+    asked = [*_asked_of_pod(labels, annotations), *_asked_of_containers(pod)]
+    slots = {name: count for name, count in slots_by_container(pod).items() if count}
     if not asked:
         if slots:
             expected = f"{keys.GPU_FRACTION} or {keys.GPU_MEMORY} as an annotation"
@@ -57,11 +87,20 @@ def read_share(pod: Pod) -> GpuShare | None:
     return first.share
 
 
-def slots_by_container(spec: PodSpec) -> dict[str, int]:
+def slots_by_container(pod: PodAmounts) -> dict[str, int]:
     """The slots for shares that each container asks for."""
     return {
-        container.name: device_count(container, (keys.GPU_SHARE,), place) for place, container in places(spec)
+        container.name: device_count(container.requests, container.limits, (keys.GPU_SHARE,), place)
+        for place, container in _places(pod)
     }
+
+
+def _places(pod: PodAmounts) -> Iterator[tuple[str, ContainerAmounts]]:
+    """Every container with its path, as a person finds it in the pod."""
+    for container in pod.init_containers:
+        yield f"spec.initContainers[{container.name}]", container
+    for container in pod.containers:
+        yield f"spec.containers[{container.name}]", container
 
 
 def _check_devices(asked: Asked, slots: Mapping[str, int]) -> None:
@@ -79,9 +118,8 @@ def _check_devices(asked: Asked, slots: Mapping[str, int]) -> None:
         raise InputError(problem, field=asked.place, expected=f"as many {keys.GPU_SHARE} as devices")
 
 
-def _asked_of_pod(pod: Pod) -> Iterator[Asked]:
-    annotations, labels = pod.metadata.annotations, pod.metadata.labels
-    ours = {key: _own(annotations, labels, key) for key in (keys.GPU_FRACTION, keys.GPU_MEMORY)}
+def _asked_of_pod(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[Asked]:
+    ours = {key: _own(annotations, labels, key) for key in _OUR_KEYS}
     fraction, memory = ours[keys.GPU_FRACTION], ours[keys.GPU_MEMORY]
     if fraction is not None or memory is not None:
         key = keys.GPU_MEMORY if fraction is None else keys.GPU_FRACTION
@@ -124,16 +162,16 @@ def _share(fraction: str | None, memory: str | None, fraction_key: str, memory_k
     return GpuShare(milli, memory_mib)
 
 
-def _asked_of_containers(spec: PodSpec) -> Iterator[Asked]:
+def _asked_of_containers(pod: PodAmounts) -> Iterator[Asked]:
     """A container that describes its devices with HAMi's or Volcano's resources."""
-    for field, container in places(spec):
-        amounts = {**container.resources.requests, **container.resources.limits}
+    for field, container in _places(pod):
+        amounts = {**container.requests, **container.limits}
         if keys.HAMI_PRIORITY in amounts:
             # HAMi's priority of tasks on a shared card acts on the node; here it only must be a number.
             _whole_amount(amounts, keys.HAMI_PRIORITY, field)
         if any(key in amounts for key in (keys.HAMI_MEMORY, keys.HAMI_MEMORY_PERCENT, keys.HAMI_CORES)):
             share = _described(amounts, field, keys.HAMI_MEMORY, keys.HAMI_MEMORY_PERCENT, keys.HAMI_CORES)
-            whole = device_count(container, GPU_RESOURCES, field)
+            whole = device_count(container.requests, container.limits, GPU_RESOURCES, field)
             yield Asked(share, field, whole or None, container.name)
         volcano = (keys.VOLCANO_MEMORY, keys.VOLCANO_MEMORY_PERCENT, keys.VOLCANO_CORES)
         if keys.VOLCANO_NUMBER in amounts or any(key in amounts for key in volcano):

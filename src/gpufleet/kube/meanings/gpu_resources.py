@@ -1,0 +1,71 @@
+"""Which names of resources stand for GPUs or parts of them."""
+
+import enum
+
+from gpufleet.kube import keys
+from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_I915, INTEL_GPU_XE, NVIDIA_GPU, is_mig_instance
+
+NVIDIA_SHARED = "nvidia.com/gpu.shared"
+_SHARED_SUFFIX = ".shared"
+"""What NVIDIA's device plugin appends to the name of a resource that is shared in time."""
+
+
+class Unit(enum.Enum):
+    """What one unit of a resource is."""
+
+    GPU = "a GPU of its own, or what looks like one where sharing is hidden"
+    INSTANCE = "an instance of one MIG profile"
+    SHARE = "a share of a GPU that others use at the same time"
+    PART = "a part of a GPU that is counted as a device"
+    MEASURE = "memory or compute of a share: it tells how large the share is, and counts no device"
+
+
+UNITS = {
+    NVIDIA_GPU: Unit.GPU,
+    AMD_GPU: Unit.GPU,
+    INTEL_GPU_I915: Unit.GPU,
+    INTEL_GPU_XE: Unit.GPU,
+    "alpha.kubernetes.io/nvidia-gpu": Unit.GPU,  # before device plugins, Kubernetes 1.9 and older
+    NVIDIA_SHARED: Unit.SHARE,
+    keys.GPU_SHARE: Unit.SHARE,
+    "nvidia.com/vgpu": Unit.PART,
+    "k8s.amazonaws.com/vgpu": Unit.PART,
+    keys.VOLCANO_NUMBER: Unit.PART,
+    keys.VOLCANO_MEMORY: Unit.MEASURE,
+    keys.VOLCANO_MEMORY_PERCENT: Unit.MEASURE,
+    keys.VOLCANO_CORES: Unit.MEASURE,
+    "volcano.sh/gpu-memory": Unit.MEASURE,
+    keys.HAMI_MEMORY: Unit.MEASURE,
+    keys.HAMI_MEMORY_PERCENT: Unit.MEASURE,
+    keys.HAMI_CORES: Unit.MEASURE,
+    "aliyun.com/gpu-mem": Unit.MEASURE,
+    "aliyun.com/gpu-core.percentage": Unit.MEASURE,
+}
+"""Every resource but those of MIG, of which each profile has its own."""
+
+
+def unit_of(name: str) -> Unit | None:
+    """What a unit of the resource is; None where it is no GPU."""
+    if is_mig_instance(name):
+        return Unit.SHARE if name.endswith(_SHARED_SUFFIX) else Unit.INSTANCE
+    return UNITS.get(name)
+
+
+def is_whole_gpu(name: str) -> bool:
+    """Whether each unit of the resource is a GPU of its own (or looks like one, where sharing is hidden)."""
+    return unit_of(name) is Unit.GPU
+
+
+def is_shared(name: str) -> bool:
+    """Whether each unit is a share of a GPU that others use at the same time."""
+    return unit_of(name) is Unit.SHARE
+
+
+def is_device(name: str) -> bool:
+    """Whether units of the resource are counted as devices: whole GPUs, MIG instances, shares."""
+    return unit_of(name) not in {None, Unit.MEASURE}
+
+
+def is_gpu(name: str) -> bool:
+    """Whether who asks for the resource runs on a GPU."""
+    return unit_of(name) is not None

@@ -1,0 +1,50 @@
+"""Amounts of resources as they are written: what is no amount counts for nothing here."""
+
+from collections.abc import Mapping
+
+from gpufleet.lint.source.fields import Field
+from gpufleet.model.errors import InputError
+from gpufleet.model.quantity import Quantity, parse_quantity
+from gpufleet.model.requests import Amounts, ContainerAmounts, PodAmounts, effective_requests
+
+
+def amount(text: str | None) -> Quantity | None:
+    """The quantity, or None where the text is none."""
+    if text is None:
+        return None
+    try:
+        return parse_quantity(text)
+    except InputError:
+        return None
+
+
+def container_amounts(container: Field) -> ContainerAmounts:
+    """All amounts of a container as they are written."""
+    resources = container.at("resources")
+    return ContainerAmounts(
+        container.at("name").text or "",
+        resources.at("requests").texts(),
+        resources.at("limits").texts(),
+        restartable=container.at("restartPolicy").text == "Always",
+    )
+
+
+def effective_amounts(pod: PodAmounts) -> Amounts:
+    """What a pod asks for, as kube-scheduler adds it up."""
+    return effective_requests(
+        [_of_container(one) for one in pod.containers],
+        [(_of_container(one), one.restartable) for one in pod.init_containers],
+        _read(pod.pod_requests),
+        _read(pod.pod_limits),
+        _read(pod.overhead),
+    )
+
+
+def _of_container(container: ContainerAmounts) -> Amounts:
+    """A limit stands for the request where that is missing."""
+    return {**_read(container.limits), **_read(container.requests)}
+
+
+def _read(texts: Mapping[str, str]) -> Amounts:
+    found = {name: amount(text) for name, text in texts.items()}
+    return {name: one for name, one in found.items() if one is not None and one.nano >= 0}
