@@ -67,5 +67,5 @@ def is_device(name: str) -> bool:
 
 
 def is_gpu(name: str) -> bool:
-    """Whether who asks for the resource runs on a GPU."""
+    """Whether a container that asks for the resource runs on a GPU."""
     return unit_of(name) is not None
