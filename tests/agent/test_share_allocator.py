@@ -206,7 +206,9 @@ def test_an_agent_that_dies_between_allocate_and_start_gives_nothing_twice(tmp_p
         node.sync()
         await node.admit(uid)
         running = asyncio.create_task(node.allocator.run())
-        while not node.checkpoint().load().state.calls:
+        for _ in range(1000):
+            if node.checkpoint().load().state.calls:
+                break
             await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
