@@ -23,7 +23,7 @@ from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 
@@ -56,7 +56,7 @@ class Arena:
         self.at_us = 0
         self.gpus = nodes * GPUS_A_NODE
         root = QueueName("fleet")
-        never = PreemptionPolicy(within_queue=Prey.NEVER)
+        never = PreemptionPolicy(within_queue=VictimScope.NEVER)
         lent = (Quota(GPU, borrower_owns * 1000),)
         owned = (Quota(GPU, (self.gpus if owner_owns is None else owner_owns) * 1000),)
         self.settle(

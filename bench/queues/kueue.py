@@ -14,7 +14,7 @@ from gpufleet.engine import event
 from gpufleet.model.identifiers import NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import CPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import CPU, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import Shape
 
@@ -104,7 +104,7 @@ def setting(load: Load) -> list[event.Event]:
     """The queues, and a node on which everything fits."""
     node = Node(NodeName("all"), Resources(AMPLE_MILLI, 1 << 50, 10_000_000))
     events: list[event.Event] = [event.NodeSet(node)]
-    preemption = PreemptionPolicy(within_queue=Prey.LOWER_PRIORITY, reclaim=Prey.ANY)
+    preemption = PreemptionPolicy(within_queue=VictimScope.LOWER_PRIORITY, reclaim=VictimScope.ANY)
     for cohort in range(load.cohorts):
         root = QueueName(f"cohort-{cohort}")
         events.append(event.QueueSet(Queue(root)))

@@ -25,7 +25,7 @@ from gpufleet.engine import event
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import GPU, RESERVE_AFTER_US, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import GPU, RESERVE_AFTER_US, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import Shape
 from gpufleet.replay.data_files import shipped_node_list, shipped_task_list
@@ -81,18 +81,18 @@ def fits(needs: Resources, has: Resources) -> bool:
 def ways(gpus: int) -> tuple[Way, ...]:
     """The ways to share so many GPUs."""
     return (
-        Way("queues", teams_of(gpus, Prey.ANY)),
-        Way("queues, nothing reserved", teams_of(gpus, Prey.ANY, reserve=False)),
-        Way("queues, nobody evicted", teams_of(gpus, Prey.NEVER)),
+        Way("queues", teams_of(gpus, VictimScope.ANY)),
+        Way("queues, nothing reserved", teams_of(gpus, VictimScope.ANY, reserve=False)),
+        Way("queues, nobody evicted", teams_of(gpus, VictimScope.NEVER)),
         Way("FIFO", (Queue(LINE, strict=True),), LINE),
         Way("best-effort", (), LINE),
     )
 
 
-def teams_of(gpus: int, reclaim: Prey, *, reserve: bool = True) -> tuple[Queue, ...]:
+def teams_of(gpus: int, reclaim: VictimScope, *, reserve: bool = True) -> tuple[Queue, ...]:
     """A queue for each team: equal parts, and all may borrow."""
     after_us = RESERVE_AFTER_US if reserve else None
-    policy = PreemptionPolicy(within_queue=Prey.NEVER, reclaim=reclaim)
+    policy = PreemptionPolicy(within_queue=VictimScope.NEVER, reclaim=reclaim)
     owned = (Quota(GPU, gpus * 1000 // TEAMS),)
     teams = [
         Queue(

@@ -15,7 +15,7 @@ from gpufleet.engine import event
 from gpufleet.model.identifiers import NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import CPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import CPU, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import Shape
 
@@ -35,7 +35,7 @@ def cores(name: str, queue: str, count: int, arrives_s: int, runs_s: int) -> Job
 
 def two_teams() -> list[event.Event]:
     """Four cores, of which each of two queues owns two and may borrow the rest."""
-    policy = PreemptionPolicy(within_queue=Prey.NEVER, reclaim=Prey.ANY)
+    policy = PreemptionPolicy(within_queue=VictimScope.NEVER, reclaim=VictimScope.ANY)
     queues = [
         Queue(QueueName(name), parent=QueueName("all"), quotas=(Quota(CPU, 2000),), preemption=policy)
         for name in "ab"
@@ -59,7 +59,9 @@ def test_evicted_work_waits_again_and_loses_what_it_did() -> None:
 
 def test_who_is_told_to_look_again_is_looked_at_though_nothing_happens() -> None:
     """By hand: a's pods may not be taken back before they have run for 8 s, so b's starts at 9 s."""
-    policy = PreemptionPolicy(within_queue=Prey.NEVER, reclaim=Prey.ANY, reclaim_after_us=8 * SECOND_US)
+    policy = PreemptionPolicy(
+        within_queue=VictimScope.NEVER, reclaim=VictimScope.ANY, reclaim_after_us=8 * SECOND_US
+    )
     kept = Queue(QueueName("a"), parent=QueueName("all"), quotas=(Quota(CPU, 2000),), preemption=policy)
     jobs = [cores("a-0", "a", 2, 1, 100), cores("a-1", "a", 2, 1, 100), cores("b-0", "b", 2, 3, 5)]
     setting = [*two_teams(), event.QueueSet(kept)]

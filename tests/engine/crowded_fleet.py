@@ -49,30 +49,30 @@ class CrowdedFleet:
     @property
     def shapes(self) -> list[Shape]:
         """Every shape that a pod has."""
-        books = self.story.engine.books
-        return list(dict.fromkeys(one.shape for one in books.pods.pods if one is not None))
+        state = self.story.engine.state
+        return list(dict.fromkeys(one.shape for one in state.pods.pods if one is not None))
 
     def shape_row(self, shape: Shape) -> int:
         """The engine's row of a shape."""
-        return self.story.engine.books.shapes.row_by_shape[shape]
+        return self.story.engine.state.shapes.row_by_shape[shape]
 
     def in_state(self, *states: PodState) -> list[PodUid]:
         """Pods that stand so."""
-        pods = self.story.engine.books.pods
+        pods = self.story.engine.state.pods
         return [uid for uid, row in pods.row_by_uid.items() if pods.state(row) in states]
 
     def plain_nodes(self) -> dict[NodeName, PlainNode]:
         """The same fleet recounted from who sits where."""
-        books = self.story.engine.books
+        state = self.story.engine.state
         plain = {
-            books.fleet.node_at(row).name: PlainNode(books.fleet.node_at(row))
-            for row in books.fleet.row_by_name.values()
+            state.fleet.node_at(row).name: PlainNode(state.fleet.node_at(row))
+            for row in state.fleet.row_by_name.values()
         }
-        for row in books.pods.row_by_uid.values():
-            place = books.pods.node_row(row)
+        for row in state.pods.row_by_uid.values():
+            place = state.pods.node_row(row)
             if place is not None:
                 held: tuple[DeviceId, ...] = tuple(
-                    one for one in books.pods.device_ids(row) if one is not None
+                    one for one in state.pods.device_ids(row) if one is not None
                 )
-                plain[books.fleet.node_at(place).name].take(books.pods.pod_at(row).shape, held)
+                plain[state.fleet.node_at(place).name].take(state.pods.pod_at(row).shape, held)
         return plain

@@ -284,7 +284,7 @@ class Story:
 
     def told_to_end(self, *uids: str) -> list[AnyInstruction]:
         """Pods that run are told to end, and go on holding what they have."""
-        pods = self.engine.books.pods
+        pods = self.engine.state.pods
         known = [pods.pod_at(pods.row_by_uid[PodUid(uid)]) for uid in uids]
         return self.happen(*(event.PodAdded(msgspec.structs.replace(one, leaving=True)) for one in known))
 

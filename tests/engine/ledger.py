@@ -1,6 +1,6 @@
 """An independent account of one engine: what it was told, what it decided, and what must then hold.
 
-The ledger hears every event and every instruction and keeps its own books of plain values. After
+The ledger hears every event and every instruction and keeps its own state of plain values. After
 each step it checks the decisions one by one as they were made, and then that the engine's arrays
 say the same. A check's name says the rule; its message names the pod.
 """
@@ -30,12 +30,12 @@ from gpufleet.model.topology import Topology
 from tests.engine.admit.plain_quota import PlainQuota
 from tests.engine.admit.quota_ledger import QuotaLedger, allows, check_usage
 from tests.engine.bad_events import is_bad_event
-from tests.engine.books_check import check_asks_to_be_woken, check_books
+from tests.engine.devices_without_ids import check_amounts_kept, devices_of, held
 from tests.engine.evictions_check import check_eviction, is_stand_in
 from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
 from tests.engine.reserve.reservation_ledger import ReservationLedger
-from tests.engine.stand_ins import check_amounts_kept, devices_of, held
+from tests.engine.state_check import check_asks_to_be_woken, check_books
 from tests.engine.unknown_gangs_check import check_told_unknown
 
 FIRST_PAUSE_US = 1_000_000
@@ -51,7 +51,7 @@ class Ledger:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.ends = engine.books.departures.is_departing
+        self.ends = engine.state.departures.is_departing
         self.at_us = 0
         self.nodes: dict[NodeName, Node] = {}
         self.pods: dict[PodUid, Pod] = {}
@@ -100,8 +100,8 @@ class Ledger:
         self._add_kept_places(plain)
         self.told |= {one.uid for one in said if isinstance(one, Unschedulable)}
         self._check_states()
-        check_books(self.engine.books, plain)
-        check_usage(self.engine.books, self._usage())
+        check_books(self.engine.state, plain)
+        check_usage(self.engine.state, self._usage())
         self._check_gangs(bound, plain)
         # Work that ends soon may run where others start later.
         self._check_turns([pod for pod in bound if pod.uid not in kept and pod.run_time_us is None])
@@ -112,15 +112,15 @@ class Ledger:
 
     def _follow_stand_ins(self) -> None:
         """Places kept for pods that controllers are to make, like those of pods that are there."""
-        books = self.engine.books
+        state = self.engine.state
         for uid in [uid for uid in self.pods if is_stand_in(uid)]:
             del self.pods[uid], self.arrival[uid]
-        for row in books.stand_ins:
-            pod, node = books.pods.pod_at(row), books.pods.node_row(row)
+        for row in state.replacements:
+            pod, node = state.pods.pod_at(row), state.pods.node_row(row)
             assert node is not None, f"{pod.uid} stands in for nobody"
             self.pods[pod.uid] = pod
             self.arrival[pod.uid] = 0
-            self.reserved[pod.uid] = books.fleet.node_at(node).name
+            self.reserved[pod.uid] = state.fleet.node_at(node).name
 
     # What events mean.
 
@@ -215,9 +215,9 @@ class Ledger:
         placed = [
             Placed(self.pods[uid], name, self.volumes.get(uid, ())) for uid, (name, _) in self.place.items()
         ]
-        books = self.engine.books
+        state = self.engine.state
         kept = [
-            Placed(self.pods[uid], name, books.neighbours.volumes_of(books.pods.row_by_uid[uid]))
+            Placed(self.pods[uid], name, state.neighbours.volumes_of(state.pods.row_by_uid[uid]))
             for uid, name in (self.nominated | self.reserved).items()
         ]
         return PlainNeighbours(self.nodes, placed, self.namespaces, kept)
@@ -226,7 +226,7 @@ class Ledger:
         """Devices that a pod is booked on."""
         name, ids = self.place[uid]
         confirmed = uid in self.confirmed
-        return held(self.engine.books, self.pods[uid], self.nodes.get(name), ids, confirmed=confirmed)
+        return held(self.engine.state, self.pods[uid], self.nodes.get(name), ids, confirmed=confirmed)
 
     def _recount(self) -> dict[NodeName, PlainNode]:
         """The fleet before this step's binds."""
@@ -271,7 +271,7 @@ class Ledger:
 
     def _kept(self, uid: PodUid) -> tuple[DeviceId, ...]:
         """The devices kept for a nominated pod."""
-        return tuple(devices_of(self.engine.books, uid))
+        return tuple(devices_of(self.engine.state, uid))
 
     def _is_open(self, pod: Pod) -> bool:
         """True if the queue of a pod lets it start; when a gang came to a draining one is not known here."""
@@ -381,7 +381,7 @@ class Ledger:
 
     def _check_states(self) -> None:
         """Each pod is in exactly one state, and it is the right one (I2)."""
-        pods = self.engine.books.pods
+        pods = self.engine.state.pods
         assert set(pods.row_by_uid) == set(self.pods)
         for uid, row in pods.row_by_uid.items():
             if uid in self.nominated or uid in self.reserved:
@@ -394,9 +394,9 @@ class Ledger:
             on_node = pods.node_row(row)
             kept = (self.nominated | self.reserved).get(uid)
             if kept is not None:
-                assert on_node == self.engine.books.fleet.row_by_name[kept], uid
+                assert on_node == self.engine.state.fleet.row_by_name[kept], uid
             elif uid in self.place and self.place[uid][0] in self.nodes:
-                assert on_node == self.engine.books.fleet.row_by_name[self.place[uid][0]], uid
+                assert on_node == self.engine.state.fleet.row_by_name[self.place[uid][0]], uid
             else:
                 assert on_node is None, uid
                 assert pods.is_on_lost_node(uid) == (uid in self.place), uid
@@ -464,15 +464,15 @@ class Ledger:
 
     def _check_neighbours(self) -> None:
         """What the engine has against each waiting pod on each node is what the plain rules say."""
-        books = self.engine.books
+        state = self.engine.state
         neighbours = self.neighbours()
         for pod in self.waiting():
-            found = books.neighbours.reasons(books.pods.row_by_uid[pod.uid])
-            for name, row in books.fleet.row_by_name.items():
+            found = state.neighbours.reasons(state.pods.row_by_uid[pod.uid])
+            for name, row in state.fleet.row_by_name.items():
                 expected = neighbours.reasons(pod, self.nodes[name])
                 assert Reason(int(found[row])) == expected, f"{pod.uid} on {name}"
             for uid, chosen in self.volumes.items():
-                assert books.neighbours.volumes_of(books.pods.row_by_uid[uid]) == chosen
+                assert state.neighbours.volumes_of(state.pods.row_by_uid[uid]) == chosen
 
     def _is_behind(self, pod: Pod) -> bool:
         """True if others of a strict queue may be the reason that a pod waits; of gangs any may."""

@@ -33,7 +33,7 @@ class OvertimeLedger:
 
     def check(self, ledger: Ledger, said: Iterable[AnyInstruction]) -> None:
         """Who is told to end has run for long enough, and whoever has is told."""
-        departures, at_us = ledger.engine.books.departures, ledger.at_us
+        departures, at_us = ledger.engine.state.departures, ledger.at_us
         for one in said:
             if isinstance(one, Evict) and one.reason == WhyEvicted.OVERTIME:
                 mates = together(ledger, ledger.pods[one.uid])

@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.engine import event
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.shape import GpuRequest, Shape
 from tests.engine.arrays.test_journal import snapshot
@@ -53,7 +53,7 @@ def test_a_bad_event_is_answered_and_changes_nothing(name: str) -> None:
     said = told.happen(BAD[name], event.PodAdded(pod("good", shape(1))))
     assert len(problems(said)) == 1
     assert placed(said) == placed(untroubled.arrive(pod("good", shape(1)))) == ["good"]
-    assert snapshot(told.engine.books.store.tables) == snapshot(untroubled.engine.books.store.tables)
+    assert snapshot(told.engine.state.store.tables) == snapshot(untroubled.engine.state.store.tables)
     assert problems(told.arrive(pod("bad", shape(1)))) == []
 
 
@@ -67,7 +67,7 @@ def test_time_that_goes_back_is_refused_before_anything_is_taken_in() -> None:
     told.wait_s(5)
     with pytest.raises(EventError, match="time goes back"):
         told.engine.step(0, [event.NodeSet(node("n"))])
-    assert told.engine.books.fleet.row_by_name == {}
+    assert told.engine.state.fleet.row_by_name == {}
 
 
 def test_events_that_come_twice_change_nothing_the_second_time() -> None:
@@ -75,10 +75,10 @@ def test_events_that_come_twice_change_nothing_the_second_time() -> None:
     told.nodes(node("n", 2, labels={"zone": "a"}))
     told.arrive(pod("p", shape(1)))
     told.run_on(pod("p", shape(1)), "n", "n/0")
-    before = snapshot(told.engine.books.store.tables)
+    before = snapshot(told.engine.state.store.tables)
     told.nodes(node("n", 2, labels={"zone": "a"}))
     told.arrive(pod("p", shape(1)))
     told.run_on(pod("p", shape(1)), "n", "n/0")
     told.lose("nowhere")
     told.depart("nobody")
-    assert snapshot(told.engine.books.store.tables) == before
+    assert snapshot(told.engine.state.store.tables) == before

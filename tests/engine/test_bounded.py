@@ -158,7 +158,7 @@ def test_shapes_without_pods_are_forgotten_after_a_while() -> None:
             event.PodAdded(pod(f"p{number}", shape(cpu_milli=number))),
             event.PodRemoved(PodUid(f"p{number}")),
         )
-    book = told.engine.books.shapes
+    book = told.engine.state.shapes
     assert len(book.row_by_shape) == IDLE_SHAPES_MAX
     assert len(book.shapes) <= IDLE_SHAPES_MAX + 1
 
@@ -183,6 +183,6 @@ def test_names_that_nobody_uses_any_more_are_forgotten() -> None:
     told.nodes(node("n", 2))
     for number in range(IDLE_SHAPES_MAX + 200):
         odd_names_come_and_go(told, number)
-    books = told.engine.books
-    assert len(books.fleet.resource_columns) <= IDLE_SHAPES_MAX
-    assert NodeName("n") in books.fleet.row_by_name
+    state = told.engine.state
+    assert len(state.fleet.resource_columns) <= IDLE_SHAPES_MAX
+    assert NodeName("n") in state.fleet.row_by_name

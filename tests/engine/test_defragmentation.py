@@ -13,10 +13,10 @@ from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import PreemptionPolicy
-from tests.engine.books_check import check_books
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, node, pod, shape, share
 from tests.engine.plain_fleet import PlainNode
 from tests.engine.relation_builder import HOST, asking, of, term, zoned
+from tests.engine.state_check import check_books
 
 ANY_NUMBER = 1000
 
@@ -190,13 +190,13 @@ def test_who_has_a_place_needs_no_moves() -> None:
 
 def account(told: Story) -> dict[NodeName, PlainNode]:
     """The nodes with everybody who is booked, recounted."""
-    books = told.engine.books
-    found = {one.name: PlainNode(one) for one in books.fleet.nodes if one is not None}
-    for row, one in enumerate(books.pods.pods):
-        on = None if one is None else books.pods.node_row(row)
+    state = told.engine.state
+    found = {one.name: PlainNode(one) for one in state.fleet.nodes if one is not None}
+    for row, one in enumerate(state.pods.pods):
+        on = None if one is None else state.pods.node_row(row)
         if one is not None and on is not None:
-            held = tuple(device for device in books.pods.device_ids(row) if device is not None)
-            found[books.fleet.node_at(on).name].take(one.shape, held)
+            held = tuple(device for device in state.pods.device_ids(row) if device is not None)
+            found[state.fleet.node_at(on).name].take(one.shape, held)
     return found
 
 
@@ -209,7 +209,7 @@ def scattered(chance: random.Random) -> Story:
     told.arrive(*(pod(uid, chance.choice(needs), replaceable=chance.random() < 0.8) for uid in uids))
     # Nobody else waits: whoever came before would take the room.
     told.depart(*(uid for uid in uids if chance.random() < 0.6 or uid not in told.binds))
-    pods = told.engine.books.pods
+    pods = told.engine.state.pods
     for uid, row in list(pods.row_by_uid.items()):
         told.run_on(pods.pod_at(row), *(told.binds[uid][0], *told.binds[uid][1]))
     told.wait_s(60)
@@ -221,7 +221,7 @@ def test_a_plan_leaves_no_trace_and_can_be_carried_out_move_by_move(seed: int) -
     told = scattered(random.Random(seed))
     before = account(told)
     found = told.engine.defragmentation(ANY_NUMBER)
-    check_books(told.engine.books, account(told))
+    check_books(told.engine.state, account(told))
     assert {name: one.free_amounts() for name, one in account(told).items()} == {
         name: one.free_amounts() for name, one in before.items()
     }
@@ -230,9 +230,9 @@ def test_a_plan_leaves_no_trace_and_can_be_carried_out_move_by_move(seed: int) -
         size * count for size, count in found.before.places
     )
     assert bool(found.moves) == (found.after != found.before)
-    books = told.engine.books
+    state = told.engine.state
     for one in found.moves:
-        known = books.pods.pod_at(books.pods.row_by_uid[one.uid])
+        known = state.pods.pod_at(state.pods.row_by_uid[one.uid])
         anew = msgspec.structs.replace(known, uid=PodUid(f"{one.uid}-anew"))
         told.happen(PodRemoved(one.uid))
         assert account(told)[one.target].fits(known.shape), f"{one.uid} does not fit on {one.target}"
@@ -250,11 +250,11 @@ def test_what_is_moved_for_a_workload_lets_it_start_and_has_a_place_itself(seed:
     if "large" in told.binds:
         return
     moves = told.engine.moves_for(PodUid("large"), ANY_NUMBER)
-    check_books(told.engine.books, account(told))
+    check_books(told.engine.state, account(told))
     if not moves:
         return
-    books = told.engine.books
-    moved = [books.pods.pod_at(books.pods.row_by_uid[one.uid]) for one in moves]
+    state = told.engine.state
+    moved = [state.pods.pod_at(state.pods.row_by_uid[one.uid]) for one in moves]
     told.happen(*(PodRemoved(one.uid) for one in moves))
     assert "large" in told.binds
     anew = [msgspec.structs.replace(one, uid=PodUid(f"{one.uid}-anew")) for one in moved]

@@ -16,7 +16,7 @@ from gpufleet.model.device import Device, Serves
 from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import PreemptionPolicy, Prey, Queue, QueueState, Quota
+from gpufleet.model.queue import PreemptionPolicy, Queue, QueueState, Quota, VictimScope
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint
 from gpufleet.model.volumes import Attachment
@@ -29,7 +29,7 @@ from tests.engine.machine_shapes import ALL_SHAPES, SHAPES
 from tests.engine.overtime_ledger import OvertimeLedger
 from tests.engine.relation_builder import app
 
-Looks = tuple[str, tuple[tuple[str, str], ...]]
+Seen = tuple[str, tuple[tuple[str, str], ...]]
 NODES = ("n0", "n1", "n2", "n3")
 GANGS = ("g0", "g1", "g2")
 QUEUES = ("default", "strict", "late")
@@ -167,7 +167,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.happen(self.engine.study())
 
     def new_pod(
-        self, needs: Shape, queue: str, priority: int, gang_name: str | None, looks: Looks, role: str = ""
+        self, needs: Shape, queue: str, priority: int, gang_name: str | None, looks: Seen, role: str = ""
     ) -> Pod:
         """A pod nobody has seen."""
         self.pods_made += 1
@@ -212,10 +212,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 400))
     def a_controller_makes_a_moved_pod_anew(self, index: int) -> None:
-        books = self.engine.books
-        rows = list(books.stand_ins)
+        state = self.engine.state
+        rows = list(state.replacements)
         if rows:
-            like = books.pods.pod_at(rows[index % len(rows)])
+            like = state.pods.pod_at(rows[index % len(rows)])
             self.pods_made += 1
             anew = msgspec.structs.replace(like, uid=PodUid(f"p{self.pods_made}"))
             self.happen(event.PodAdded(anew))
@@ -259,7 +259,7 @@ class EngineMachine(RuleBasedStateMachine):
         count: int,
         queue: str,
         priority: int,
-        looks: list[Looks],
+        looks: list[Seen],
         run_time_us: int | None,
         says: dict[str, bool],
     ) -> None:
@@ -273,7 +273,7 @@ class EngineMachine(RuleBasedStateMachine):
         ),
         name=st.sampled_from(GANGS),
     )
-    def members_arrive(self, needs: list[tuple[Shape, Looks, str, dict[str, bool]]], name: str) -> None:
+    def members_arrive(self, needs: list[tuple[Shape, Seen, str, dict[str, bool]]], name: str) -> None:
         self.happen(
             *(
                 event.PodAdded(
@@ -306,7 +306,7 @@ class EngineMachine(RuleBasedStateMachine):
         leaving=st.booleans(),
     )
     def pod_is_described_anew(
-        self, index: int, needs: Shape | None, looks: Looks, name: str | None, priority: int, leaving: bool
+        self, index: int, needs: Shape | None, looks: Seen, name: str | None, priority: int, leaving: bool
     ) -> None:
         known = self.ledger.pods.get(self.known(index))
         if known is not None:
@@ -351,7 +351,7 @@ class EngineMachine(RuleBasedStateMachine):
         looks=looks,
     )
     def pod_turns_out_to_run(
-        self, index: int, name: str, held: list[int | None], needs: Shape, looks: Looks
+        self, index: int, name: str, held: list[int | None], needs: Shape, looks: Seen
     ) -> None:
         known = self.ledger.pods.get(self.known(index)) if index % 2 else None
         one = known or self.new_pod(needs, "default", 0, None, looks)
@@ -390,20 +390,20 @@ class EngineMachine(RuleBasedStateMachine):
         name=st.sampled_from(QUEUES),
         priority=st.integers(0, 1),
         strict=st.booleans(),
-        prey=st.sampled_from(Prey),
+        scope=st.sampled_from(VictimScope),
         after_s=st.sampled_from((0, 0, 60)),
         reserve_after_s=st.sampled_from((0, 0, 2)),
     )
     def queue_set(
-        self, name: str, priority: int, strict: bool, prey: Prey, after_s: int, reserve_after_s: int
+        self, name: str, priority: int, strict: bool, scope: VictimScope, after_s: int, reserve_after_s: int
     ) -> None:
-        policy = PreemptionPolicy(within_queue=prey, preempt_after_us=after_s * SECOND_US)
+        policy = PreemptionPolicy(within_queue=scope, preempt_after_us=after_s * SECOND_US)
         one = queue(name, strict=strict, priority=priority, reserve_after_s=reserve_after_s)
         self.happen(event.QueueSet(msgspec.structs.replace(one, preemption=policy)))
 
     @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4), seconds=st.integers(1, 60))
     def evictions_refused(self, indexes: list[int], seconds: int) -> None:
-        evicted = list(self.engine.books.departures.evicted) or [PodUid("nobody")]
+        evicted = list(self.engine.state.departures.evicted) or [PodUid("nobody")]
         until_us = self.at_us + seconds * SECOND_US
         self.happen(*(event.EvictionRefused(evicted[index % len(evicted)], until_us) for index in indexes))
 
@@ -415,7 +415,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(indexes=st.lists(st.integers(0, 400), min_size=1, max_size=4))
     def departing_pods_end(self, indexes: list[int]) -> None:
-        departing = self.engine.books.departures.departing() or [PodUid("nobody")]
+        departing = self.engine.state.departures.departing() or [PodUid("nobody")]
         self.happen(*(event.PodRemoved(departing[index % len(departing)]) for index in indexes))
 
     @rule(

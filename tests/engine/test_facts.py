@@ -154,7 +154,7 @@ def test_unknown_devices_never_stand_where_a_known_one_is() -> None:
     told.lose("n")
     told.nodes(node("n", 2))
     told.nodes(node("n", 2, cpu_milli=32_000))
-    held = told.engine.books.pods
+    held = told.engine.state.pods
     assert held.device_ids(held.row_by_uid[PodUid("known")]) == ("n/1",)
     assert held.device_ids(held.row_by_uid[PodUid("unknown")]) == ("n/0",)
 

@@ -40,11 +40,11 @@ class Shared(Story):
 
     def running(self) -> Counter[str]:
         """How many GPUs each queue has, by what is booked; what is reserved does not run."""
-        books = self.engine.books
+        state = self.engine.state
         counts: Counter[str] = Counter()
-        for row, one in enumerate(books.pods.pods):
-            if one is not None and books.pods.state(row) in {PodState.ASSUMED, PodState.BOUND}:
-                counts[books.queue_of(row)] += one.shape.gpu.count
+        for row, one in enumerate(state.pods.pods):
+            if one is not None and state.pods.state(row) in {PodState.ASSUMED, PodState.BOUND}:
+                counts[state.queue_of(row)] += one.shape.gpu.count
         return counts
 
 
@@ -137,12 +137,12 @@ def test_what_is_asked_of_a_trial_is_as_if_it_had_happened() -> None:
     told.queues(queue("root", gpu=8000), queue("a", "root"), queue("b", "root"))
     told.nodes(node("n", 8))
     told.arrive(*backlog("a", 5), *backlog("b", 3))
-    books = told.engine.books
-    tree = books.queues.tree
-    found = QueueShares(books.store, tree)
+    state = told.engine.state
+    tree = state.queues.tree
+    found = QueueShares(state.store, tree)
     a, b = (tree.row_by_name[QueueName(name)] for name in "ab")
     assert found.compare(a, b) == 1
-    with books.trial() as trial:
+    with state.trial() as trial:
         trial.release(PodUid("a-00000"))
         assert found.share(a) == (False, Fraction(4, 8))
         trial.release(PodUid("a-00001"))
@@ -220,22 +220,22 @@ def test_a_log_of_fair_shares_replays_to_the_same_bytes() -> None:
 
 def restarted(told: Shared) -> Shared:
     """Another engine that is told what the first one would be told after a restart: objects, and the past."""
-    books = told.engine.books
+    state = told.engine.state
     again = Shared("gpufleet")
     again.at_us = told.at_us
     recalled = msgspec.json.decode(msgspec.json.encode(told.engine.past_use()), type=event.PastUseRecalled)
-    queues = [event.QueueSet(one) for one in books.queues.tree.described.values()]
-    nodes = [event.NodeSet(books.fleet.node_at(row)) for row in books.fleet.row_by_name.values()]
-    gangs = [event.GangSet(one.gang) for one in books.gangs.by_name.values() if one.gang is not None]
+    queues = [event.QueueSet(one) for one in state.queues.tree.described.values()]
+    nodes = [event.NodeSet(state.fleet.node_at(row)) for row in state.fleet.row_by_name.values()]
+    gangs = [event.GangSet(one.gang) for one in state.gangs.by_name.values() if one.gang is not None]
     pods: list[event.Event] = []
-    rows = sorted(books.sequence_by_row, key=lambda row: books.sequence_by_row[row])
+    rows = sorted(state.sequence_by_row, key=lambda row: state.sequence_by_row[row])
     for row in rows:
-        node_row = books.pods.node_row(row)
-        one = books.pods.pod_at(row)
-        if node_row is None or books.pods.state(row) is PodState.NOMINATED:
+        node_row = state.pods.node_row(row)
+        one = state.pods.pod_at(row)
+        if node_row is None or state.pods.state(row) is PodState.NOMINATED:
             pods.append(event.PodAdded(one))
         else:
-            pods.append(event.PodBound(one, books.fleet.node_at(node_row).name, books.pods.device_ids(row)))
+            pods.append(event.PodBound(one, state.fleet.node_at(node_row).name, state.pods.device_ids(row)))
     reserved = event.ReservationsRecalled(told.engine.reservations())
     again.happen(recalled, *queues, *nodes, *gangs, *pods, reserved)
     return again

@@ -27,10 +27,10 @@ def test_members_that_avoid_each_other_start_on_nodes_of_their_own_or_not_at_all
     told.nodes(*zoned("x", "x", "y"))
     told.gangs(gang("g", 4))
     needs = asking("g", gpus=1, anti_affinity=(term("g", key=HOST),))
-    before = snapshot(told.engine.books.store.tables)["devices"]
+    before = snapshot(told.engine.state.store.tables)["devices"]
     assert refused(told.arrive(*troop(4, needs))) == ["g"]
-    assert snapshot(told.engine.books.store.tables)["devices"] == before
-    assert told.engine.books.neighbours.census.barrier_count == 0
+    assert snapshot(told.engine.state.store.tables)["devices"] == before
+    assert told.engine.state.neighbours.equivalence_classes.barrier_count == 0
     told.nodes(node("n3", 8, labels={HOST: "n3"}))
     assert sorted(places(told)) == ["n0", "n1", "n2", "n3"]
 
@@ -236,7 +236,7 @@ def test_a_line_ends_with_its_last_pod_also_if_that_turns_out_to_run() -> None:
     told.nodes(node("n", cpu_milli=2000))
     told.arrive(pod("a", shape(cpu_milli=3000)))
     told.run_on(pod("a", shape(cpu_milli=3000)), "elsewhere")
-    assert told.engine.books.waiting.lines == {}
+    assert told.engine.state.waiting.lines == {}
 
 
 def test_a_member_that_is_described_anew_stays_with_its_gang() -> None:

@@ -102,7 +102,7 @@ class Town:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.story = Story(seed=seed)
-        self.books = self.story.engine.books
+        self.state = self.story.engine.state
         self.claims = [any_claim(self.chance, f"c{number}") for number in range(5)]
         for number in range(5):
             self._node(f"n{number}")
@@ -125,7 +125,7 @@ class Town:
             case 0 | 1:
                 self.story.run_on(one, f"n{chance.randrange(6)}")
             case 2:
-                known = list(self.books.pods.row_by_uid)
+                known = list(self.state.pods.row_by_uid)
                 self.story.depart(*chance.sample(known, min(2, len(known))))
             case 3:
                 self._node(f"n{chance.randrange(5)}")
@@ -138,40 +138,40 @@ class Town:
 
     def plain(self) -> PlainNeighbours:
         """The same, from who sits where now, be it in a trial."""
-        books = self.books
+        state = self.state
         placed: list[Placed] = []
         kept: list[Placed] = []
-        lost = {uid: name for name, uids in books.pods.on_lost_node.items() for uid in uids}
-        for uid, row in books.pods.row_by_uid.items():
-            at = books.pods.node_row(row)
-            name = lost.get(uid) if at is None else books.fleet.node_at(at).name
+        lost = {uid: name for name, uids in state.pods.on_lost_node.items() for uid in uids}
+        for uid, row in state.pods.row_by_uid.items():
+            at = state.pods.node_row(row)
+            name = lost.get(uid) if at is None else state.fleet.node_at(at).name
             if name is not None:
-                volumes = books.neighbours.volumes_of(row)
-                there = books.pods.state(row) is not PodState.NOMINATED
-                (placed if there else kept).append(Placed(books.pods.pod_at(row), NodeName(name), volumes))
-        nodes = {one.name: one for one in books.fleet.nodes if one is not None}
-        return PlainNeighbours(nodes, placed, books.neighbours.census.namespaces, kept)
+                volumes = state.neighbours.volumes_of(row)
+                there = state.pods.state(row) is not PodState.NOMINATED
+                (placed if there else kept).append(Placed(state.pods.pod_at(row), NodeName(name), volumes))
+        nodes = {one.name: one for one in state.fleet.nodes if one is not None}
+        return PlainNeighbours(nodes, placed, state.neighbours.equivalence_classes.namespaces, kept)
 
     def check(self) -> None:
         """What is held against each pod without a place is what the plain rules say."""
         plain = self.plain()
         placed = {one.pod.uid for one in plain.placed}
-        for uid, row in self.books.pods.row_by_uid.items():
+        for uid, row in self.state.pods.row_by_uid.items():
             if uid not in placed:
-                found = self.books.neighbours.reasons(row)
-                for name, node_row in self.books.fleet.row_by_name.items():
-                    expected = plain.reasons(self.books.pods.pod_at(row), plain.nodes[name])
+                found = self.state.neighbours.reasons(row)
+                for name, node_row in self.state.fleet.row_by_name.items():
+                    expected = plain.reasons(self.state.pods.pod_at(row), plain.nodes[name])
                     assert Reason(int(found[node_row])) == expected, (uid, name)
 
     def in_state(self, *states: PodState) -> list[str]:
         """Pods that stand so."""
-        pods = self.books.pods
+        pods = self.state.pods
         return [uid for uid, row in pods.row_by_uid.items() if pods.state(row) in states]
 
 
 def counts(neighbours: Neighbours) -> str:
     """Everything that is counted, as text, in an order of its own."""
-    census = neighbours.census
+    classes = neighbours.equivalence_classes
     selections = sorted(
         (
             str(one.criteria),
@@ -179,11 +179,11 @@ def counts(neighbours: Neighbours) -> str:
             sorted(one.kept_by_node.items()),
             sorted((key, sorted(held.items())) for key, held in one.barriers.items()),
         )
-        for one in census._selections.values()
+        for one in classes._selections.values()
     )
     volumes = sorted(neighbours.claims.choice_by_row.items())
     claims = sorted((name, sorted(users)) for name, users in neighbours.exclusive._users.items())
-    return f"{selections} {volumes} {census.barrier_count} {claims}"
+    return f"{selections} {volumes} {classes.barrier_count} {claims}"
 
 
 @pytest.mark.parametrize("seed", seeds(60))
@@ -194,9 +194,9 @@ def test_reasons_are_those_of_the_plain_rules(seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(60))
 def test_what_is_tried_is_counted_and_what_is_taken_back_is_not(seed: int) -> None:
     town = Town(seed)
-    chance, books = town.chance, town.books
-    before = counts(books.neighbours)
-    with books.trial() as trial:
+    chance, state = town.chance, town.state
+    before = counts(state.neighbours)
+    with state.trial() as trial:
         for _ in range(3):
             running = town.in_state(PodState.ASSUMED, PodState.BOUND)
             for uid in chance.sample(running, min(len(running), chance.randint(0, 4))):
@@ -208,38 +208,38 @@ def test_what_is_tried_is_counted_and_what_is_taken_back_is_not(seed: int) -> No
             town.check()
             if chance.random() < 0.3:
                 trial.undo()
-                assert counts(books.neighbours) == before
-    assert counts(books.neighbours) == before
+                assert counts(state.neighbours) == before
+    assert counts(state.neighbours) == before
     town.check()
 
 
 @pytest.mark.parametrize("seed", seeds(60))
 def test_a_place_that_is_only_kept_may_keep_others_off_and_lets_nobody_in(seed: int) -> None:
     town = Town(seed)
-    books = town.books
-    before = counts(books.neighbours)
+    state = town.state
+    before = counts(state.neighbours)
     there = town.in_state(PodState.ASSUMED, PodState.BOUND)
-    rows = [books.pods.row_by_uid[uid] for uid in town.chance.sample(there, len(there) // 2)]  # type: ignore[index]
-    states = [books.pods.state(row) for row in rows]
+    rows = [state.pods.row_by_uid[uid] for uid in town.chance.sample(there, len(there) // 2)]  # type: ignore[index]
+    states = [state.pods.state(row) for row in rows]
     for row in rows:
-        books.pods.mark(row, PodState.NOMINATED)
-        books.neighbours.follow(row)
+        state.pods.mark(row, PodState.NOMINATED)
+        state.neighbours.follow(row)
     town.check()
-    for row, state in zip(rows, states, strict=True):
-        books.pods.mark(row, state)
-        books.neighbours.follow(row)
-    assert counts(books.neighbours) == before
+    for row, pod_state in zip(rows, states, strict=True):
+        state.pods.mark(row, pod_state)
+        state.neighbours.follow(row)
+    assert counts(state.neighbours) == before
     town.check()
 
 
 @pytest.mark.parametrize("seed", seeds(10))
 def test_nothing_is_left_when_everybody_is_gone(seed: int) -> None:
     town = Town(seed)
-    town.story.depart(*list(town.books.pods.row_by_uid))
-    neighbours = town.books.neighbours
+    town.story.depart(*list(town.state.pods.row_by_uid))
+    neighbours = town.state.neighbours
     assert not neighbours.is_active
-    assert neighbours.census.barrier_count == 0
-    assert counts(neighbours) == counts(Story().engine.books.neighbours)
+    assert neighbours.equivalence_classes.barrier_count == 0
+    assert counts(neighbours) == counts(Story().engine.state.neighbours)
 
 
 def test_who_asked_first_finds_those_who_came_before() -> None:

@@ -93,12 +93,12 @@ class OvertimeMachine(RuleBasedStateMachine):
     @rule(numbers=some, seconds=st.integers(1, 30))
     def evictions_are_refused(self, numbers: list[int], seconds: int) -> None:
         until_us = self.at_us + seconds * SECOND_US
-        pods = self.chosen(numbers, list(self.engine.books.departures.evicted))
+        pods = self.chosen(numbers, list(self.engine.state.departures.evicted))
         self.happen(*(event.EvictionRefused(one.uid, until_us) for one in pods))
 
     @rule(numbers=some)
     def evicted_pods_end(self, numbers: list[int]) -> None:
-        pods = self.chosen(numbers, self.engine.books.departures.departing())
+        pods = self.chosen(numbers, self.engine.state.departures.departing())
         self.happen(*(event.PodRemoved(one.uid) for one in pods))
 
     @rule(numbers=some)

@@ -20,7 +20,7 @@ def spread_out(told: Story, count: int, **constraint: object) -> list[str]:
     """The zones that replicas of one app get."""
     needs = asking("web", spread=(spread("web", **constraint),))  # type: ignore[arg-type]
     told.arrive(*(of(f"p{number}", "web", needs) for number in range(count)))
-    nodes = told.engine.books.fleet
+    nodes = told.engine.state.fleet
     return [
         nodes.node_at(nodes.row_by_name[NodeName(place)]).labels[ZONE] for place, _ in told.binds.values()
     ]

@@ -240,7 +240,7 @@ def spread_out(told: Story, count: int, **constraint: object) -> list[str]:
     """The zones that replicas of one app get."""
     needs = asking("web", spread=(spread("web", **constraint),))  # type: ignore[arg-type]
     told.arrive(*(of(f"p{number}", "web", needs) for number in range(count)))
-    nodes = told.engine.books.fleet
+    nodes = told.engine.state.fleet
     return [
         nodes.node_at(nodes.row_by_name[NodeName(place)]).labels[ZONE] for place, _ in told.binds.values()
     ]
@@ -325,7 +325,7 @@ def test_a_pod_that_was_told_to_end_is_not_counted_and_its_end_lets_others_in() 
     told = Story()
     told.nodes(*zoned("x"), node("far", cpu_milli=0, labels={ZONE: "y"}))
     assert spread_out(told, 2) == ["x"]
-    known = told.engine.books.pods.pod_at(told.engine.books.pods.row_by_uid[PodUid("p0")])
+    known = told.engine.state.pods.pod_at(told.engine.state.pods.row_by_uid[PodUid("p0")])
     leaving = msgspec.structs.replace(known, leaving=True)
     assert placed(told.happen(event.PodAdded(leaving))) == ["p1"]
 

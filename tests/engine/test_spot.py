@@ -5,12 +5,12 @@ import pytest
 
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import PreemptionPolicy, Prey, Queue
+from gpufleet.model.queue import PreemptionPolicy, Queue, VictimScope
 from tests.engine.admit.queue_builder import queue
 from tests.engine.fleet_builder import Story, evicted, gang, members, node, placed, pod, shape
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
-TEAM = Queue(queue("team").name, preemption=PreemptionPolicy(within_queue=Prey.LOWER_PRIORITY))
+TEAM = Queue(queue("team").name, preemption=PreemptionPolicy(within_queue=VictimScope.LOWER_PRIORITY))
 
 
 def fleet(*nodes: Node, policy: str = "best-fit") -> Story:
@@ -133,7 +133,7 @@ def test_models_in_an_order_come_before_nodes_that_stay() -> None:
 
 def test_labels_that_change_are_followed() -> None:
     told = fleet(node("a", 2, labels=SPOT), node("b", 2))
-    rows = told.engine.books.fleet
+    rows = told.engine.state.fleet
     assert (rows.spot_nodes, rows.firm.tolist()) == (1, [rows.row_by_name[node("b", 2).name]])
     told.nodes(node("a", 2), node("b", 2, labels=SPOT))
     assert (rows.spot_nodes, rows.firm.tolist()) == (1, [rows.row_by_name[node("a", 2).name]])

@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.engine.instruction import Bind
-from gpufleet.engine.place.relations.unbound_claims import Choice
+from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.volumes import Attachment
 from tests.engine.fleet_builder import Story, node, placed, pod, refused, shape
@@ -171,10 +171,10 @@ def test_what_was_chosen_for_a_pod_that_runs_goes_before_what_one_waits_for_that
     """Rows 0 and 1 share a claim: one was nominated when it seemed free, the other still runs with it."""
     told = Story()
     told.nodes(node("n0"), node("n1"))
-    claims = told.engine.books.neighbours.claims
+    claims = told.engine.state.neighbours.claims
     claims.is_nominated = lambda row: row == 0
-    claims.keep(0, Choice(NodeName("n1"), (("c", "far"),)))
-    claims.keep(1, Choice(NodeName("n0"), (("c", "near"),)))
+    claims.keep(0, VolumeChoice(NodeName("n1"), (("c", "far"),)))
+    claims.keep(1, VolumeChoice(NodeName("n0"), (("c", "near"),)))
     shared = (claim("c", volume("near", on_node("n0")), volume("far")),)
     assert [bool(reason) for reason in claims.reasons(shared)[:2]] == [False, True]
     assert claims.choose(shared, 0) == (("c", "near"),)

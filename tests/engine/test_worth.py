@@ -42,12 +42,12 @@ from tests.engine.worth_account import FLAT, PLAIN, Account, fitting_devices
 
 def scores(engine: Engine, wanted: Shape) -> dict[int, int]:
     """The engine's own scores of a shape, by row of the nodes where it fits."""
-    books = engine.books
-    shape_row = books.shapes.hold(wanted)
-    slot = books.shapes.slot(shape_row)
-    best_node_by_handle(books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot)
-    kept = books.shapes.rankings.scores[slot].tolist()
-    books.shapes.drop(shape_row)
+    state = engine.state
+    shape_row = state.shapes.hold(wanted)
+    slot = state.shapes.slot(shape_row)
+    best_node_by_handle(state.store.handle, state.shapes.rankings_handle, state.policy.handle, slot)
+    kept = state.shapes.rankings.scores[slot].tolist()
+    state.shapes.drop(shape_row)
     return {row: score for row, score in enumerate(kept) if score != layout.INFEASIBLE}
 
 
@@ -62,11 +62,11 @@ def check_scores(engine: Engine, lesson: Lesson, known: list[Shape]) -> None:
 
 def check_tallies(engine: Engine, lesson: Lesson) -> None:
     """The fleet's counts of slots and of free milli against a recount."""
-    worth = engine.books.policy.tables.worth
-    accounts = [Account(engine, lesson, row) for row in engine.books.fleet.row_by_name.values()]
+    worth = engine.state.policy.tables.worth
+    accounts = [Account(engine, lesson, row) for row in engine.state.fleet.row_by_name.values()]
     idle = {account: sum(gpu.idle_milli for gpu in account.gpus) for account in accounts}
     assert worth.state[worth_tables.WORTH_TOTAL_FREE_MILLI] == sum(idle.values())
-    for name, code in engine.books.fleet.model_codes.items():
+    for name, code in engine.state.fleet.model_codes.items():
         of_model = sum(milli for account, milli in idle.items() if account.model == name)
         assert code >= len(worth.model_free) or worth.model_free[code] == of_model
     for kind, slots in enumerate(lesson.slots):
@@ -110,8 +110,8 @@ def random_lesson(chance: random.Random) -> Lesson:
 
 def random_steps(story: Story, chance: random.Random, number: int) -> None:
     """Something happens."""
-    fleet = story.engine.books.fleet
-    running = sorted(story.engine.books.pods.row_by_uid)
+    fleet = story.engine.state.fleet
+    running = sorted(story.engine.state.pods.row_by_uid)
     names = sorted(fleet.row_by_name)
     kind = chance.randrange(10)
     if kind < 5:
@@ -149,7 +149,7 @@ def test_kept_scores_and_tallies_are_those_of_the_account_whatever_happens(seed:
         if number % 8 == 7:
             lesson = random_lesson(chance)
             story.happen(LessonLearned(lesson))
-        known = [one.shape for one in story.engine.books.pods.pods if one is not None][-6:]
+        known = [one.shape for one in story.engine.state.pods.pods if one is not None][-6:]
         check_scores(story.engine, lesson, known)
         if known:
             check_tallies(story.engine, lesson)
@@ -181,9 +181,9 @@ def test_a_pod_goes_where_the_account_loses_least_and_is_refused_only_where_it_f
             assert refused(said) == [f"pod-{number}"]
             continue
         name, devices = story.binds[f"pod-{number}"]
-        assert story.engine.books.fleet.row_by_name[NodeName(name)] == expected
+        assert story.engine.state.fleet.row_by_name[NodeName(name)] == expected
         if device is not None:
-            assert devices == (story.engine.books.fleet.device_ids[device],)
+            assert devices == (story.engine.state.fleet.device_ids[device],)
 
 
 @pytest.mark.parametrize("span", [1, 10**6, SPAN_MOST])
@@ -329,9 +329,9 @@ def test_a_log_with_lessons_runs_again_to_the_same_bytes(seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(5))
 def test_scores_that_lessons_left_alone_are_those_made_anew(seed: int) -> None:
     engine = churned(seed, Lines()).engine
-    known = sorted({one.shape for one in engine.books.pods.pods if one is not None}, key=repr)
+    known = sorted({one.shape for one in engine.state.pods.pods if one is not None}, key=repr)
     kept = [scores(engine, wanted) for wanted in known]
-    engine.books.shapes.rank_anew()
+    engine.state.shapes.rank_anew()
     assert [scores(engine, wanted) for wanted in known] == kept
 
 
@@ -345,7 +345,7 @@ def test_a_bonus_too_small_to_matter_is_not_taken_over_by_halves(bonus: int) -> 
         slots = (SlotKind(2, (SlotLevel(0, 0, amount, -1),)),)
         story.happen(LessonLearned(msgspec.structs.replace(PLAIN, slots=slots)))
         kept = [scores(story.engine, wanted) for wanted in known]
-        story.engine.books.shapes.rank_anew()
+        story.engine.state.shapes.rank_anew()
         assert [scores(story.engine, wanted) for wanted in known] == kept
 
 

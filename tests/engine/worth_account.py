@@ -51,7 +51,7 @@ class Account:
 
     def __init__(self, engine: Engine, lesson: Lesson, row: int) -> None:
         self.lesson = lesson
-        tables = engine.books.store.tables
+        tables = engine.state.store.tables
         first, count = tables.nodes[[layout.NODE_FIRST_DEVICE, layout.NODE_DEVICE_COUNT], row].tolist()
         self.gpus = [
             Gpu(
@@ -62,13 +62,13 @@ class Account:
             for device in range(first, first + count)
         ]
         devices = dict(
-            zip((gpu.row for gpu in self.gpus), engine.books.fleet.node_at(row).devices, strict=True)
+            zip((gpu.row for gpu in self.gpus), engine.state.fleet.node_at(row).devices, strict=True)
         )
         self.link = {row: device.link_group for row, device in devices.items()}
         self.numa = {row: device.numa_node for row, device in devices.items()}
         self.cpu_milli = int(tables.resources_free[row, layout.RESOURCE_CPU_MILLI])
         self.memory_bytes = int(tables.resources_free[row, layout.RESOURCE_MEMORY_BYTES])
-        codes = {code: name for name, code in engine.books.fleet.model_codes.items()}
+        codes = {code: name for name, code in engine.state.fleet.model_codes.items()}
         self.model = codes[int(tables.devices[layout.DEVICE_MODEL, first])] if count else None
 
     def served(self, curve: HostCurve, amount: int, remainder: int) -> int:
@@ -164,12 +164,12 @@ class Account:
 
 def fitting_devices(engine: Engine, wanted: Shape, row: int) -> set[int]:
     """Device rows of a node that can serve the shape (``test_fit`` proves what fits)."""
-    tables = engine.books.store.tables
+    tables = engine.state.store.tables
     found = set()
     for gpu in Account(engine, PLAIN, row).gpus:
         device = tables.devices[:, gpu.row]
         code = int(device[layout.DEVICE_MODEL])
-        accepted = {engine.books.fleet.model_codes.get(model) for model in wanted.gpu.models}
+        accepted = {engine.state.fleet.model_codes.get(model) for model in wanted.gpu.models}
         if accepted and code not in accepted:
             continue
         stated = wanted.gpu.memory_mib

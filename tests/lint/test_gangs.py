@@ -315,7 +315,7 @@ def test_what_a_queue_may_have_is_what_the_engine_says(forest: list[Queue]) -> N
     objects = read(SourceText("cluster", "".join(map(written, forest)))).manifests
     tree = FleetTree({one.name: one for one in objects}, "nvidia.com/gpu")
     for one in objects:
-        expected = available(told.engine.books, one.name, "gpu")
+        expected = available(told.engine.state, one.name, "gpu")
         assert (tree.available(one) * 1000 if tree.limits(one) else None) == expected
 
 

@@ -1,12 +1,12 @@
 """What to do: events of a fleet go in, instructions come out, without I/O, clock or randomness.
 
-The root holds the face (``event``, ``instruction``, ``reason``, ``lesson``, ``policy``, ``errors``) and what
-conducts the rest: ``Engine`` in ``scheduler``, with ``step`` as the one entry point; ``intake`` takes events
-in, ``cycle`` decides, ``event_log`` runs a log again, ``compile`` warms the kernels.
+The root holds the face (``event``, ``instruction``, ``reason``, ``lesson``, ``policy``, ``engine_errors``)
+and what conducts the rest: ``Engine`` in ``scheduler``, with ``step`` as the one entry point; ``intake``
+takes events in, ``cycle`` decides, ``event_log`` runs a log again, ``compile`` warms the kernels.
 
 The folders are the stages, in this order; each imports only those before it (``lint-imports`` holds that):
 
-1. ``arrays``: the state as arrays, and the compiled code that books in it.
+1. ``arrays``: the state as arrays, and the compiled code that books pods in it.
 2. ``state``: nodes, devices, shapes, pods and gangs as rows of these arrays.
 3. ``admit``: queues, quota, fair share, and whose turn it is. Beside it ``learn``: what work is typical.
 4. ``place``: where a pod or a gang goes, and why it goes nowhere.

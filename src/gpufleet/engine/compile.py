@@ -42,6 +42,7 @@ from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.model.topology import Topology, TopologyLevel
 
 CACHES_KEPT = 4
+"""Kernels of this many states of the sources are kept, for checkouts and images that share the folder."""
 RACK = TopologyLevelName("rack")
 WHOLE = Shape(Resources(1000, 1), GpuRequest(2, 1000))
 SHARE = Shape(Resources(1000, 1), GpuRequest(1, 300))

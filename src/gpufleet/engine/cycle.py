@@ -1,16 +1,16 @@
-"""One cycle of decisions: whose turn it is, where it goes, and what to say to those who wait.
+"""One cycle of decisions: whose turn it is, where it goes, and what is said of work that waits.
 
-Queues are taken by their turns (``quota.turns``), inside a queue the heads of its lines. What
+Queues are taken by their turns (``admit.turns``), inside a queue the heads of its lines. What
 fits is booked at once and bound; what does not is parked with its line, or, if the victim search
 finds a way, causes evictions. The cycle ends when every line is empty, parked, or behind the
-parked head of a strict queue. Who has waited for long holds a reservation (``reservations``).
+parked head of a strict queue. Work that has waited for long holds a reservation (``reserve``).
 """
 
 from gpufleet.engine.admit.waiting import Line, LineKey
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.defragment.automatic import Automatic
-from gpufleet.engine.errors import BrokenInvariantError
+from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -21,17 +21,23 @@ from gpufleet.engine.instruction import (
     Verdict,
     WhyEvicted,
 )
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
+from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
 from gpufleet.engine.place.choose.ranking import best_node_by_handle
-from gpufleet.engine.place.choose.search import NO_NODES, place_pod_by_handle
 from gpufleet.engine.preempt.overtime import Overtime
-from gpufleet.engine.preempt.second_looks import SecondLooks
+from gpufleet.engine.preempt.search_retries import SearchRetries
 from gpufleet.engine.preempt.stopping import closed_nominations, running_in_stopped_queues
-from gpufleet.engine.preempt.victims import Asking, NoPlan, NoVictims, Plan, VictimSearch
+from gpufleet.engine.preempt.victims import (
+    EvictionPlan,
+    NoEvictionPlan,
+    NoVictims,
+    UnplacedWorkload,
+    VictimSearch,
+)
 from gpufleet.engine.reserve.backfill import Backfill
-from gpufleet.engine.reserve.book import Reservations
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.reserve.reservations import Reservations
+from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.tell.reservations import ReservationTelling
 from gpufleet.engine.tell.verdicts import Verdicts, gang_refusal
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
@@ -42,98 +48,98 @@ class Cycle:
 
     def __init__(
         self,
-        books: Books,
+        state: EngineState,
         nominations: Nominations,
         victims: VictimSearch,
         overtime: Overtime,
         reservations: Reservations,
         moving: Automatic,
     ) -> None:
-        self.books = books
+        self.state = state
         self.nominations = nominations
         self.victims = victims
         self.evicts = not isinstance(victims, NoVictims)
         self.overtime = overtime
         self.reservations = reservations
         self.moving = moving
-        self.backfill = Backfill(books, reservations)
-        self.telling = ReservationTelling(books, reservations)
-        self.verdicts = Verdicts(books, reservations, self.telling)
-        self.second_looks = SecondLooks(books)
+        self.backfill = Backfill(state, reservations)
+        self.telling = ReservationTelling(state, reservations)
+        self.verdicts = Verdicts(state, reservations, self.telling)
+        self.search_retries = SearchRetries(state)
         self.at_us = 0
         self.instructions: list[AnyInstruction] = []
-        self._hopeful_gangs: dict[int, dict[LineKey, None]] = {}
+        self._gangs_by_waiting_shape: dict[int, dict[LineKey, None]] = {}
         self._again_at_us: int | None = None
 
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Decide everything that can be decided now."""
         self.instructions = []
-        settled = self.books.queues.settle(self.books.named_queue)
+        settled = self.state.queues.settle(self.state.named_queue)
         self.at_us = at_us
-        self.books.steps += 1
-        self.books.placed_in_step.clear()
-        self.books.end_backoff(at_us)
+        self.state.steps += 1
+        self.state.placed_in_step.clear()
+        self.state.end_backoff(at_us)
         if settled:
             self.overtime.settle()
-            for nomination in closed_nominations(self.books):
+            for nomination in closed_nominations(self.state):
                 self.nominations.cancel(nomination)
-        self.moving.stand_ins.tend(at_us)
+        self.moving.replacements.drop_ended(at_us)
         self.reservations.put_aside(at_us)
         self._serve_nominated()
-        if self.books.room_freed:
-            self.books.room_freed = False
-            self.books.prospects += 1
-            self._wake_who_may_fit()
-        if settled or self.books.queues.is_active:
-            self._wake_kept_out(everybody=settled)
-        self._wake_who_hoped()
-        self.second_looks.wake(at_us)
+        if self.state.room_freed:
+            self.state.room_freed = False
+            self.state.victim_changes += 1
+            self._wake_lines_that_may_fit()
+        if settled or self.state.queues.is_active:
+            self._wake_kept_out(every_line=settled)
+        self._wake_shapes_to_retry()
+        self.search_retries.wake(at_us)
         if self.evicts:
-            for row in running_in_stopped_queues(self.books):
+            for row in running_in_stopped_queues(self.state):
                 self._evict(row, None, WhyEvicted.STOPPED)
         for row, limit in self.overtime.take(at_us):
             self._evict(row, None, WhyEvicted.OVERTIME, limit)
         self._serve_queues(at_us)
         if self.reservations.end_round():
-            self._wake_who_may_fit()
-            self._wake_kept_out(everybody=False)
+            self._wake_lines_that_may_fit()
+            self._wake_kept_out(every_line=False)
             self._serve_queues(at_us)
         self.instructions += self.moving.run(at_us)
         self.instructions += self.nominations.take_withdrawn()
         self.instructions += self.telling.news(at_us)
-        self._tell_who_waits()
+        self._tell_waiting_work()
         return self.instructions
 
-    def _wake_kept_out(self, *, everybody: bool) -> None:
-        """Wake those whose queue may have more since usage fell, or everybody that queues keep out."""
-        waiting = self.books.waiting
-        fitting = waiting.kept_out.take_fitting(self.books.store)
-        for key in waiting.kept_out.all_keys() if everybody else fitting:
+    def _wake_kept_out(self, *, every_line: bool) -> None:
+        """Wake lines whose queue may have more since usage fell, or every line that queues keep out."""
+        waiting = self.state.waiting
+        fitting = waiting.kept_out.take_fitting(self.state.store)
+        for key in waiting.kept_out.all_keys() if every_line else fitting:
             waiting.wake(key)
 
     def _serve_nominated(self) -> None:
-        """Bind who has waited for others to leave, there or on room that is free by now."""
-        if self.books.departures.nominations:
+        """Bind pods that have waited for others to leave, there or on room that is free by now."""
+        if self.state.departures.nominations:
             self._bind_nominated(self.nominations.settle())
-            if self.books.room_freed:
+            if self.state.room_freed:
                 self._bind_nominated(self.nominations.move())
-        self.books.pods.left_nodes.clear()
+        self.state.pods.left_nodes.clear()
 
     def _bind_nominated(self, rows: list[int]) -> None:
         gangs: dict[GangName, None] = {}
         for row in rows:
             self._bind(row)
-            gang = self.books.pods.pod_at(row).gang
+            gang = self.state.pods.pod_at(row).gang
             if gang is not None:
                 gangs[gang] = None
         for gang in gangs:
-            self.books.regard_gang(gang)
+            self.state.update_gang(gang)
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
         dues = (
-            self.books.next_backoff_us(),
-            self.second_looks.next_due_us(),
+            self.state.next_backoff_us(),
+            self.search_retries.next_due_us(),
             self.overtime.next_due_us(),
             self.reservations.next_due_us(),
             self.moving.next_due_us(),
@@ -141,8 +147,8 @@ class Cycle:
         known = [due_us for due_us in dues if due_us is not None]
         return min(known) if known else None
 
-    def _wake_who_may_fit(self) -> None:
-        waiting = self.books.waiting
+    def _wake_lines_that_may_fit(self) -> None:
+        waiting = self.state.waiting
         for shape_row in list(waiting.parked_by_shape):
             self._wake_lines(shape_row)
         for key in list(waiting.parked_gangs):
@@ -150,11 +156,11 @@ class Cycle:
 
     def _wake_lines(self, shape_row: int) -> bool:
         """Wake the lines of a shape whose first pod may run now; False if there is none."""
-        waiting = self.books.waiting
+        waiting = self.state.waiting
         woken = False
         if shape_row in waiting.parked_by_shape and self._fits_somewhere(shape_row):
             for key in list(waiting.parked_by_shape[shape_row]):
-                if not self.books.neighbours.is_watchful or self._may_run(key):
+                if not self.state.neighbours.is_watchful or self._may_run(key):
                     waiting.wake(key)
                     woken = True
         return woken
@@ -165,33 +171,37 @@ class Cycle:
         Where a line was not set apart, others' anti-affinity does not count: those behind the first
         may look different.
         """
-        line = self.books.waiting.lines[key]
-        if not self.books.waiting.trim(line):
+        line = self.state.waiting.lines[key]
+        if not self.state.waiting.trim(line):
             return False
         row = line.waiting[0][2]
-        return len(self.books.related.feasible(row, others=bool(key.apart))) > 0
+        return len(self.state.related.feasible(row, others=bool(key.apart))) > 0
 
-    def _wake_who_hoped(self) -> bool:
-        """Wake those to whom a pod that was just placed may have opened a place; False for nobody."""
+    def _wake_shapes_to_retry(self) -> bool:
+        """Wake lines to which a pod that was just placed may have opened a place; False if there are none."""
         woken = False
-        for shape_row in self.books.neighbours.take_stirred():
+        for shape_row in self.state.neighbours.take_shapes_to_retry():
             woken |= self._wake_lines(shape_row)
-            for key in self._hopeful_gangs.pop(shape_row, ()):
-                if key in self.books.waiting.parked_gangs:
-                    self.books.waiting.wake(key)
+            for key in self._gangs_by_waiting_shape.pop(shape_row, ()):
+                if key in self.state.waiting.parked_gangs:
+                    self.state.waiting.wake(key)
                     woken = True
         return woken
 
     def _fits_somewhere(self, shape_row: int) -> bool:
-        slot = self.books.shapes.slot(shape_row)
-        books = self.books
+        slot = self.state.shapes.slot(shape_row)
+        state = self.state
         found = best_node_by_handle(
-            books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot
+            state.store.handle, state.shapes.rankings_handle, state.policy.handle, slot
         )
         return found != layout.NOT_SET
 
     def _serve_queues(self, at_us: int) -> None:
-        waiting, turns, stirred = self.books.waiting, self.books.turns, self.books.neighbours.stirred
+        waiting, turns, shapes_to_retry = (
+            self.state.waiting,
+            self.state.turns,
+            self.state.neighbours.shapes_to_retry,
+        )
         turns.begin(at_us)
         while (line := turns.take()) is not None:
             name = line.key.queue
@@ -200,7 +210,7 @@ class Cycle:
                 turns.offer(name)
                 continue
             served = self._serve_gang(line) if line.key.gang is not None else self._serve_pod(line)
-            if stirred and self._wake_who_hoped():
+            if shapes_to_retry and self._wake_shapes_to_retry():
                 turns.begin(at_us)
             elif served or not waiting.queue(name).strict:
                 turns.offer(name)
@@ -209,34 +219,34 @@ class Cycle:
 
     def _serve_pod(self, line: Line) -> bool:
         """Place the first pod of a line; otherwise park the line."""
-        books = self.books
+        state = self.state
         row = line.waiting[0][2]
-        if books.queues.is_active:
-            if not line.key.late and books.gate.is_late(row):
-                books.set_apart_late(line)
+        if state.queues.is_active:
+            if not line.key.late and state.gate.is_late(row):
+                state.set_apart_late(line)
                 return True
-            if not line.key.refused and books.gate.is_refused(row):
-                books.set_apart_refused(line)
+            if not line.key.refused and state.gate.is_refused(row):
+                state.set_apart_refused(line)
                 return True
-            if books.gate.keeps_out(row):
-                if books.gate.bar(row) is None and self._find_other_ways(line, row, lacks_quota=True):
+            if state.gate.keeps_out(row):
+                if state.gate.bar(row) is None and self._find_other_ways(line, row, lacks_quota=True):
                     return True
                 return self._keep_out(line, row)
-        if books.neighbours.is_watchful and books.neighbours.concerns(row):
+        if state.neighbours.is_watchful and state.neighbours.concerns(row):
             return self._serve_related(line, row)
         if self._place(line, row) == layout.NOT_SET:
             return self._seek_or_park(line, row)
         self._bind(row)
-        books.waiting.advance(line)
+        state.waiting.advance(line)
         return True
 
     def _place(self, line: Line, row: int) -> int:
         """Book the first pod of a line on its best node; the node or NOT_SET."""
-        books, gpu = self.books, self.books.pods.pod_at(row).shape.gpu
-        books.pods.make_journal_room(1, gpu.count)
-        if not (books.gate.is_choosy or gpu.model_order):
-            return self._place_on(row, books.shapes.slot(line.key.shape_row), NO_NODES)
-        for where in books.gate.in_order(row, NO_NODES):
+        state, gpu = self.state, self.state.pods.pod_at(row).shape.gpu
+        state.pods.make_journal_room(1, gpu.count)
+        if not (state.gate.is_choosy or gpu.model_order):
+            return self._place_on(row, state.shapes.slot(line.key.shape_row), NO_NODES)
+        for where in state.gate.in_order(row, NO_NODES):
             node = self._place_on(row, where.slot, where.nodes)
             if node != layout.NOT_SET:
                 return node
@@ -244,21 +254,21 @@ class Cycle:
 
     def _place_on(self, row: int, slot: int, nodes: Int64Array) -> int:
         """Book a pod on the best of these nodes, NO_NODES standing for all of them."""
-        books = self.books
+        state = self.state
         return place_pod_by_handle(
-            books.store.handle, books.shapes.rankings_handle, books.policy.handle, slot, row, nodes
+            state.store.handle, state.shapes.rankings_handle, state.policy.handle, slot, row, nodes
         )
 
     def _serve_related(self, line: Line, row: int) -> bool:
         """The same for a pod whose place depends on its neighbours."""
-        books = self.books
-        if books.related.place(row):
+        state = self.state
+        if state.related.place(row):
             self._bind(row)
-            books.waiting.advance(line)
+            state.waiting.advance(line)
             return True
-        barred = not line.key.apart and books.neighbours.is_barred_somewhere(row)
-        if barred and len(books.related.feasible(row, others=False)):
-            books.set_apart(line)
+        barred = not line.key.apart and state.neighbours.is_barred_somewhere(row)
+        if barred and len(state.related.feasible(row, others=False)):
+            state.set_apart(line)
             return True
         return self._seek_or_park(line, row)
 
@@ -270,40 +280,42 @@ class Cycle:
         return False
 
     def _find_other_ways(self, line: Line, row: int, *, lacks_quota: bool = False) -> bool:
-        """The first pod of a line cannot run where nobody is: it may run where others start later, or once
+        """The first pod of a line fits nowhere as things are: it may run where others start later, or once
         others are evicted, or it holds the place where it will start.
         """
-        for behind in self.backfill.place(Asking(row, None, self.at_us)):
+        for behind in self.backfill.place(UnplacedWorkload(row, None, self.at_us)):
             self._bind(behind)
-            self.books.waiting.advance(line)
+            self.state.waiting.advance(line)
             return True
         return self._seek_for_pod(line, row) or self._reserve_for_pod(line, row, lacks_quota=lacks_quota)
 
     def _reserve_for_pod(self, line: Line, row: int, *, lacks_quota: bool) -> bool:
         """The first pod of a line holds the place where it will start first; False if it holds none."""
-        asking = Asking(row, None, self.at_us)
-        if self.reservations.hold(line, asking, self._again_at_us, own_queue_only=lacks_quota) is None:
+        unplaced = UnplacedWorkload(row, None, self.at_us)
+        if self.reservations.hold(line, unplaced, self._again_at_us, own_queue_only=lacks_quota) is None:
             return False
-        if line.untold.pop((self.books.sequence_by_row[row], row), 0) is None:
+        if line.untold.pop((self.state.sequence_by_row[row], row), 0) is None:
             self.instructions.append(
-                Unschedulable(self.books.pods.pod_at(row).uid, self.verdicts.of(row, self.at_us))
+                Unschedulable(self.state.pods.pod_at(row).uid, self.verdicts.of(row, self.at_us))
             )
-        self.books.waiting.advance(line)
+        self.state.waiting.advance(line)
         return True
 
     def _reserve_for_gang(self, line: Line, members: Members, *, lacks_quota: bool) -> bool:
         """The same for a gang that lacks its minimum."""
         if not members.waiting or not members.missing:
             return False
-        asking = Asking(next(iter(members.waiting)), members, self.at_us)
-        return self.reservations.hold(line, asking, self._again_at_us, own_queue_only=lacks_quota) is not None
+        unplaced = UnplacedWorkload(next(iter(members.waiting)), members, self.at_us)
+        return (
+            self.reservations.hold(line, unplaced, self._again_at_us, own_queue_only=lacks_quota) is not None
+        )
 
     def _seek_for_pod(self, line: Line, row: int) -> bool:
         """Look for pods whose end makes room, or frees quota, for the first pod of a line."""
-        uid = self.books.pods.pod_at(row).uid
-        if not self._seek(line.key, Asking(row, None, self.at_us), uid):
+        uid = self.state.pods.pod_at(row).uid
+        if not self._seek(line.key, UnplacedWorkload(row, None, self.at_us), uid):
             return False
-        self.books.waiting.advance(line)
+        self.state.waiting.advance(line)
         return True
 
     def _seek_for_gang(self, line: Line, members: Members, gang: GangName) -> bool:
@@ -311,39 +323,39 @@ class Cycle:
         if not members.waiting or not members.missing:
             return False
         row = next(iter(members.waiting))
-        if self.books.gate.is_active and self.books.gate.bar(row) is not None:
+        if self.state.gate.is_active and self.state.gate.bar(row) is not None:
             return False
-        return self._seek(line.key, Asking(row, members, self.at_us), gang)
+        return self._seek(line.key, UnplacedWorkload(row, members, self.at_us), gang)
 
-    def _seek(self, key: LineKey, asking: Asking, beneficiary: PodUid | GangName) -> bool:
+    def _seek(self, key: LineKey, unplaced: UnplacedWorkload, beneficiary: PodUid | GangName) -> bool:
         """Look for pods whose end makes room for a workload; False if there are none."""
-        found = self.reservations.guests.plan(asking) or self.victims.find(asking, self.books)
-        self._again_at_us = found.again_at_us if isinstance(found, NoPlan) else None
-        if not isinstance(found, Plan):
+        found = self.reservations.guests.plan(unplaced) or self.victims.find(unplaced, self.state)
+        self._again_at_us = found.again_at_us if isinstance(found, NoEvictionPlan) else None
+        if not isinstance(found, EvictionPlan):
             if found is not None:
-                self.second_looks.note(key, found)
+                self.search_retries.note(key, found)
             return False
-        self._take(found, beneficiary, self.books.queue_of(asking.row))
+        self._take(found, beneficiary, self.state.queue_of(unplaced.row))
         nomination = self.nominations.nominate(found.placements, found.waits_for)
-        # For a single pod that has a place already, nobody would have to go by right.
-        waits = asking.members is None and bool(found.victims) and found.why is None
+        # A single pod that has a place already needs no victim by right.
+        waits = unplaced.members is None and bool(found.victims) and found.why is None
         if not waits and self.nominations.is_ready(nomination):
             self._bind_nominated(self.nominations.take(nomination))
         else:
             self.instructions += self.nominations.told(nomination)
         return True
 
-    def _take(self, found: Plan, beneficiary: PodUid | GangName, queue: QueueName) -> None:
+    def _take(self, found: EvictionPlan, beneficiary: PodUid | GangName, queue: QueueName) -> None:
         """The victims of a plan are told to end for a workload of a queue."""
-        pods = self.books.pods
-        queue_by_victim = {uid: self.books.queue_of(pods.row_by_uid[uid]) for uid in found.victims}
+        pods = self.state.pods
+        queue_by_victim = {uid: self.state.queue_of(pods.row_by_uid[uid]) for uid in found.victims}
         for uid, theirs in queue_by_victim.items():
             why = found.why or (WhyEvicted.PREEMPTED if theirs == queue else WhyEvicted.RECLAIMED)
             if why is WhyEvicted.INTERRUPTED and self.reservations.guests.is_overdue(beneficiary, uid):
                 why = WhyEvicted.OVERDUE
             self._evict(pods.row_by_uid[uid], beneficiary, why)
         placed = [] if found.why else [pods.pod_at(one.row).uid for one in found.placements]
-        self.books.takings.take(queue, placed, queue_by_victim)
+        self.state.eviction_lineage.take(queue, placed, queue_by_victim)
 
     def _evict(
         self,
@@ -353,48 +365,48 @@ class Cycle:
         limit: RunTimeLimit | None = None,
     ) -> None:
         """Tell a pod to end."""
-        pod = self.books.pods.pod_at(row)
-        self.books.departures.evict(pod.uid)
-        if self.books.regard_end(row):
+        pod = self.state.pods.pod_at(row)
+        self.state.departures.evict(pod.uid)
+        if self.state.update_end(row):
             self.nominations.cancel_of_gang(row)
-        self.books.budgets.spend(pod)
+        self.state.budgets.spend(pod)
         self.instructions.append(Evict(pod.uid, beneficiary, why.value, limit))
 
     def _keep_out(self, line: Line, row: int) -> bool:
         """The queue of a line lets its first pod start nowhere: it waits until that changes."""
-        self.books.keep_out(line, row)
-        # Who came late to a draining queue, or may not use the queue, is in nobody's way.
+        self.state.keep_out(line, row)
+        # Work that came late to a draining queue, or may not use the queue, holds back no other.
         return line.key.late or bool(line.key.refused)
 
     def _park(self, line: Line, row: int) -> None:
         """A line found no room; where quota rules devices out, more quota would help it too."""
-        if self.books.queues.is_active:
-            where = self.books.gate.narrowed(row, NO_NODES)
+        if self.state.queues.is_active:
+            where = self.state.gate.narrowed(row, NO_NODES)
             if where is None or where.is_narrower:
-                self.books.keep_out(line, row, lacks_room=True)
+                self.state.keep_out(line, row, lacks_room=True)
                 return
-        self.books.waiting.park(line)
+        self.state.waiting.park(line)
 
     def _serve_gang(self, line: Line) -> bool:
         """Start a gang, or park it; surplus members that did not fit stay parked."""
-        books = self.books
+        state = self.state
         if line.key.gang is None:
             raise BrokenInvariantError("a line of pods was served as a gang")
-        members = books.gangs.members(line.key.gang)
-        if books.gate.is_active and self._gang_is_kept_out(line, members):
+        members = state.gangs.members(line.key.gang)
+        if state.gate.is_active and self._gang_is_kept_out(line, members):
             if self._seek_for_gang(line, members, line.key.gang):
                 return True
             if self._reserve_for_gang(line, members, lacks_quota=True):
                 return True
-            return books.gate.is_in_nobodys_way(next(iter(members.waiting)))
-        only_minimum = members.missing > 0 and members.may_grow_later and books.waiting.others_wait(line)
-        attempt = books.gangs.attempt(members, books.trial(), surplus=not only_minimum)
+            return state.gate.holds_back_nothing(next(iter(members.waiting)))
+        only_minimum = members.missing > 0 and members.may_grow_later and state.waiting.others_wait(line)
+        attempt = state.gangs.attempt(members, state.trial(), surplus=not only_minimum)
         first = next(iter(members.waiting), layout.NOT_SET)
-        placed = attempt.placed or self.backfill.place(Asking(first, members, self.at_us))
+        placed = attempt.placed or self.backfill.place(UnplacedWorkload(first, members, self.at_us))
         for row in placed:
             self._bind(row)
         if members.waiting and placed:
-            books.give_turn(members, line)
+            state.give_turn(members, line)
             if only_minimum:  # The others' turn comes first; what is left after them is for growth.
                 return True
         if not placed and self._seek_for_gang(line, members, line.key.gang):
@@ -404,49 +416,49 @@ class Cycle:
         if not placed and self._reserve_for_gang(line, members, lacks_quota=False):
             return True
         if members.waiting:
-            self._note_hopes(line.key, members)
-            if books.gate.is_active:
-                books.keep_gang_out(line, members, lacks_room=True)
+            self._note_shapes_that_wait(line.key, members)
+            if state.gate.is_active:
+                state.keep_gang_out(line, members, lacks_room=True)
             else:
-                books.waiting.park(line, holds_back=members.missing > 0)
+                state.waiting.park(line, holds_back=members.missing > 0)
         elif members.gang is not None:
-            books.withdraw_gang(members.gang)
+            state.withdraw_gang(members.gang)
         return members.missing == 0
 
     def _gang_is_kept_out(self, line: Line, members: Members) -> bool:
         """Park a gang whose queue lets it not start, if its owner knows or must only be told which queue."""
-        books, rows = self.books, list(members.waiting)
-        barred = books.gate.bar(rows[0]) is not None
-        if not barred and not (members.told and books.gang_lacks_quota(members)):
+        state, rows = self.state, list(members.waiting)
+        barred = state.gate.bar(rows[0]) is not None
+        if not barred and not (members.told and state.gang_lacks_quota(members)):
             return False
         if not members.told:
             self._tell_gang(members, len(members.placed), self.verdicts.of(rows[0], self.at_us), "")
-        books.keep_gang_out(line, members, lacks_room=False)
+        state.keep_gang_out(line, members, lacks_room=False)
         return True
 
-    def _note_hopes(self, key: LineKey, members: Members) -> None:
+    def _note_shapes_that_wait(self, key: LineKey, members: Members) -> None:
         """A gang is parked: remember by which shapes a pod that comes may wake it."""
-        if self.books.neighbours.is_active:
+        if self.state.neighbours.is_active:
             for row in members.waiting:
-                if self.books.neighbours.hopes(row):
-                    shape_row = int(self.books.store.tables.pods[layout.POD_SHAPE, row])
-                    self._hopeful_gangs.setdefault(shape_row, {})[key] = None
+                if self.state.neighbours.waits_for_pods(row):
+                    shape_row = int(self.state.store.tables.pods[layout.POD_SHAPE, row])
+                    self._gangs_by_waiting_shape.setdefault(shape_row, {})[key] = None
 
     def _bind(self, row: int) -> None:
-        books = self.books
-        books.pods.booked(row)
-        books.placed(row)
-        uid, node_row = books.pods.pod_at(row).uid, books.pods.node_row(row)
+        state = self.state
+        state.pods.booked(row)
+        state.placed(row)
+        uid, node_row = state.pods.pod_at(row).uid, state.pods.node_row(row)
         if node_row is None:
             raise BrokenInvariantError(f"pod {uid} was placed on no node")
-        books.placed_in_step.add(row)
-        books.pods.assumed_at_us[row] = self.at_us
-        ids = books.pods.device_ids(row)
+        state.placed_in_step.add(row)
+        state.pods.assumed_at_us[row] = self.at_us
+        ids = state.pods.device_ids(row)
         devices = tuple([device for device in ids if device is not None])
         if len(devices) != len(ids):
             raise BrokenInvariantError(f"pod {uid} got a device without id")
-        node = books.fleet.node_at(node_row)
-        volumes, origin = books.neighbours.volumes_of(row), self.moving.stand_ins.origin(uid)
+        node = state.fleet.node_at(node_row)
+        volumes, origin = state.neighbours.volumes_of(row), self.moving.replacements.origin(uid)
         seats = self.reservations.guests.seats_of(uid)
         self.instructions.append(Bind(uid, node.name, devices, volumes, origin, seats))
 
@@ -458,13 +470,13 @@ class Cycle:
         verdict = self.telling.complete_gang(verdict, members, self.at_us)
         self.instructions.append(gang_refusal(members, members.gang, placeable, verdict, role))
 
-    def _tell_who_waits(self) -> None:
-        for members in self.books.take_short_gangs():
+    def _tell_waiting_work(self) -> None:
+        for members in self.state.take_short_gangs():
             self._tell_gang(members, len(members.placed), None, members.short_role)
-        for name, members in self.books.take_unknown_gangs():
+        for name, members in self.state.take_unknown_gangs():
             members.told_unknown = True
             self.instructions.append(GangUnknown(name, members.arrived))
-        waiting = self.books.waiting
+        waiting = self.state.waiting
         for key in waiting.take_untold():
             line = waiting.lines.get(key)
             if line is None or line.key.gang is not None:
@@ -474,7 +486,7 @@ class Cycle:
                 continue
             for sequence, row in line.untold:
                 if waiting.is_waiting(line, sequence, row):
-                    pod = self.books.pods.pod_at(row)
+                    pod = self.state.pods.pod_at(row)
                     verdict = self.verdicts.of(row, self.at_us)
                     self.instructions.append(Unschedulable(pod.uid, verdict))
             line.untold.clear()

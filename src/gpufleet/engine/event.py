@@ -60,7 +60,7 @@ class PodAdded(Event, frozen=True, tag="pod-added"):
 class PodBound(Event, frozen=True, tag="pod-bound"):
     """A pod runs on a node: a bind of ours confirmed, or a fact we did not decide.
 
-    ``devices`` are the GPUs it holds; None stands for one nobody knows the id of. ``started_at_us`` is
+    ``devices`` are the GPUs it holds; None stands for one whose id is not known. ``started_at_us`` is
     the engine time at which it began to run; where None, it counts from when this was first heard.
     """
 
@@ -86,7 +86,7 @@ class PodCheckpointed(Event, frozen=True, tag="pod-checkpointed"):
 class EvictionRefused(Event, frozen=True, tag="eviction-refused"):
     """An eviction of ours did not happen, and will not before ``until_us``: the pod goes on running.
 
-    Who was to have its place waits again.
+    A workload that was to have its place waits again.
     """
 
     uid: PodUid
@@ -180,7 +180,7 @@ class PastUseOf(msgspec.Struct, frozen=True):
     """What a queue with a half-life used of a resource, as of ``at_us``, and has used since.
 
     ``value`` and ``area`` are whole numbers, as text because they may be longer than 64 bits; what they
-    count says ``quota.decay``.
+    count says ``admit.decay``.
     """
 
     queue: QueueName
@@ -198,13 +198,13 @@ class PastUseRecalled(Event, frozen=True, tag="past-use-recalled"):
 
 
 class ReservationsRecalled(Event, frozen=True, tag="reservations-recalled"):
-    """Who held which places before a restart: they hold them on, as far as nothing speaks against it."""
+    """Reservations from before a restart: their holders keep them, as far as nothing speaks against it."""
 
     reservations: tuple[Reservation, ...]
 
 
 class DefragmentationSet(Event, frozen=True, tag="defragmentation-set", omit_defaults=True):
-    """When running pods are moved without anybody asking; None: never.
+    """When the engine moves running pods by itself; None: never.
 
     ``spent`` are moves that were made before a restart, as (when, GPU-milliseconds of work that ended).
     """

@@ -1,19 +1,19 @@
 """The log of a run: every step's events and instructions, a line each, in canonical JSON.
 
 The events alone decide the instructions, so a log can be run again and must give the same bytes;
-``rerun`` does that. A log is also a bug report: whoever has it sees what the engine saw. This
-module turns steps into bytes and back; files are opened by whoever uses it.
+``rerun`` does that. A log is also a bug report: it has all that the engine saw. This module turns steps
+into bytes and back; its callers open the files.
 """
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from gpufleet.engine.errors import LogError
+from gpufleet.engine.engine_errors import LogError
 from gpufleet.engine.event import AnyEvent, Event
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preempt.by_name import NOBODY, find_search
+from gpufleet.engine.preempt.by_name import NO_EVICTIONS, find_search
 from gpufleet.engine.scheduler import Engine
 
 FORMAT = "gpufleet.io/engine-log/v1"
@@ -22,14 +22,14 @@ FORMAT = "gpufleet.io/engine-log/v1"
 class Header(msgspec.Struct, frozen=True):
     """The first line: what the engine was started with. ``version`` is gpufleet's own.
 
-    ``victims`` names the search for victims (``preemption.by_name``).
+    ``victims`` names the search for victims (``preempt.by_name``).
     """
 
     log: str
     version: str
     policy: str
     seed: int
-    victims: str = NOBODY
+    victims: str = NO_EVICTIONS
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -86,7 +86,7 @@ class MovedTo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Evict(Instruction, frozen=True, tag="evict", omit_defaults=True):
-    """End this pod, so that ``beneficiary`` can run; None where it ends for nobody's sake.
+    """End this pod, so that ``beneficiary`` can run; None where it ends without a beneficiary.
 
     ``reason`` is one of ``WhyEvicted``; logs of older versions have words there. ``limit`` is what work has
     reached that ends after its time; ``moved`` is set for work that is moved.
@@ -172,7 +172,7 @@ class QuotaLimit(enum.StrEnum):
     ``NOMINAL``: what the queues of the tree state together is in use. ``LENDING``: the same, but some
     of them keep what they do not use, by their lending limits. ``BORROWING``: nominal amount and
     borrowing limit of one queue. ``HARD``: the hard limit of one queue. ``PROTECTED``: the nominal amount of
-    one queue, beyond which work that nobody may evict cannot have anything. ``OUTSIDE``: the work is in no
+    one queue, beyond which work that may not be evicted cannot have anything. ``OUTSIDE``: the work is in no
     queue, and gets nothing of a resource that queues own.
     """
 
@@ -222,10 +222,10 @@ class ReservedPlace(msgspec.Struct, frozen=True):
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """Who holds which places until it can start there.
+    """The places that a holder keeps until it can start there.
 
     ``name`` is the holder's for people. ``start_us`` is the engine time at which the work that runs there
-    is expected to have ended, None where somebody's end is not known. ``since_us`` is when it was made.
+    is expected to have ended, None where an end is not known. ``since_us`` is when it was made.
     ``waits_for`` are those whose work must end first.
     """
 
@@ -325,7 +325,7 @@ class GangUnschedulable(Instruction, frozen=True, tag="gang-unschedulable", omit
 
 
 class GangUnknown(Instruction, frozen=True, tag="gang-unknown"):
-    """Pods name a gang that nobody has described; they wait until somebody does. Told once a gang."""
+    """Pods name a gang that is not described; they wait until it is. Told once a gang."""
 
     gang: GangName
     arrived: int

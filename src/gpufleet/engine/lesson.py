@@ -1,8 +1,8 @@
 """What the default policy has learned from the work that arrived, in whole numbers.
 
-A lesson is made by ``learning`` from the mix of requests seen so far and the state of the fleet. It
+A lesson is made by ``learn`` from the mix of requests seen so far and the state of the fleet. It
 enters the engine as an event before it is used, so that a saved log decides alike on any machine
-whatever its floating point does. ``scoring.worth`` values nodes by it.
+whatever its floating point does. ``place.score.worth`` values nodes by it.
 """
 
 import msgspec
@@ -25,6 +25,7 @@ SPAN_MOST = 1 << 34
 NEVER = 1 << 40
 """More milli CPU, MiB, slots or milli of GPUs than any fleet has."""
 
+# The sizes of the tables that kernels read: a lesson has no more of each.
 CURVE_STEPS = 256
 SLOT_KINDS = 4
 SLOT_LEVELS = 8

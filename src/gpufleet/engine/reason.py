@@ -1,6 +1,6 @@
 """Why a node cannot take a pod: one bit a reason, in the order in which they are told.
 
-``eligibility``, ``fit`` and ``relations`` find the bits, ``verdict`` counts nodes by them and
+``eligibility``, ``fit`` and ``place.relations`` find the bits, ``verdict`` counts nodes by them and
 ``explanation`` puts them into words. The order is that of kube-scheduler's filters.
 A node that fails for several reasons is counted once, under the lowest bit, and listed under all.
 """
@@ -56,7 +56,7 @@ NEIGHBOURS = (
     | Reason.POD_ANTI_AFFINITY
     | Reason.OTHERS_ANTI_AFFINITY
 )
-"""Reasons that pass when other pods end (``relations``)."""
+"""Reasons that pass when other pods end (``place.relations``)."""
 
 # Plain integers, which is what the kernels can read.
 GPU_UNREPORTED = int(Reason.GPU_UNREPORTED)

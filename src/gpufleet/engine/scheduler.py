@@ -1,6 +1,6 @@
 """The engine: events in, instructions out, through one entry point.
 
-``Engine.step`` takes what happened and the moment, brings the books up to date (``intake``),
+``Engine.step`` takes what happened and the moment, brings the state up to date (``intake``),
 decides what can be decided (``cycle``) and returns what the shell shall do. It reads no clock and
 draws no random number that is not derived from its seed and its events, so a saved log of steps
 (``event_log``) replays to the same bytes.
@@ -16,7 +16,7 @@ from gpufleet.engine.defragment.consolidation import Consolidation, Defragmentat
 from gpufleet.engine.defragment.for_workload import moves_for
 from gpufleet.engine.defragment.movable import movable
 from gpufleet.engine.defragment.moves import Move, told
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.event import Event, LessonLearned, PastUseRecalled
 from gpufleet.engine.instruction import (
     AnyInstruction,
@@ -31,13 +31,13 @@ from gpufleet.engine.instruction import (
     WhyBarred,
 )
 from gpufleet.engine.intake import Intake
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.preempt.overtime import Overtime
-from gpufleet.engine.preempt.search import PreemptionSearch
-from gpufleet.engine.preempt.victims import Asking, NoVictims, VictimSearch
-from gpufleet.engine.reserve.book import Reservations
+from gpufleet.engine.preempt.victim_search import PreemptionSearch
+from gpufleet.engine.preempt.victims import NoVictims, UnplacedWorkload, VictimSearch
+from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.tell.line_up import Queued, line_up
 from gpufleet.engine.tell.queue_report import QueueUse, queue_report
 from gpufleet.engine.tell.verdicts import gang_refusal
@@ -55,15 +55,15 @@ class Engine:
         seed: int = 0,
         victims: VictimSearch | None = None,
     ) -> None:
-        self.books = Books(policy, seed)
-        self.nominations = Nominations(self.books)
+        self.state = EngineState(policy, seed)
+        self.nominations = Nominations(self.state)
         search = victims or PreemptionSearch()
-        overtime = Overtime(self.books, evicts=not isinstance(search, NoVictims))
+        overtime = Overtime(self.state, evicts=not isinstance(search, NoVictims))
         self.overtime = overtime
-        self._reservations = Reservations(self.books, self.nominations, overtime)
-        moving = Automatic(self.books, self.nominations)
-        self._intake = Intake(self.books, self.nominations, overtime, self._reservations, moving)
-        self._cycle = Cycle(self.books, self.nominations, search, overtime, self._reservations, moving)
+        self._reservations = Reservations(self.state, self.nominations, overtime)
+        moving = Automatic(self.state, self.nominations)
+        self._intake = Intake(self.state, self.nominations, overtime, self._reservations, moving)
+        self._cycle = Cycle(self.state, self.nominations, search, overtime, self._reservations, moving)
         self.at_us = 0
 
     def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:
@@ -83,17 +83,17 @@ class Engine:
                 self._intake.take(happened, at_us)
             except InputError as problem:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
-            self.books.store.keep()
+            self.state.store.keep()
         instructions = rejected + self._cycle.run(at_us)
-        if self.books.past_use.is_due():
+        if self.state.past_use.is_due():
             with self._reservations.left_out():
-                self.books.past_use.follow(at_us)
+                self.state.past_use.follow(at_us)
         due_us = self._cycle.next_due_us()
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
-        if self.books.policy.lesson_is_due():
+        if self.state.policy.lesson_is_due():
             instructions.append(Learn())
-        self.books.store.keep()
+        self.state.store.keep()
         return instructions
 
     def study(self) -> LessonLearned:
@@ -101,11 +101,11 @@ class Engine:
 
         The only float arithmetic of the engine is in here; its result is in whole numbers.
         """
-        return LessonLearned(self.books.policy.study())
+        return LessonLearned(self.state.policy.study())
 
     def past_use(self) -> PastUseRecalled:
         """What queues with a half-life used so far, as the event that tells an engine after a restart."""
-        return self.books.past_use.remembered()
+        return self.state.past_use.remembered()
 
     def fair_shares(self) -> tuple[FairShare, ...]:
         """What each queue is owed of each resource, and its dominant share; none while no queue is described.
@@ -113,14 +113,14 @@ class Engine:
         What is reserved is wanted and not yet had. Costs the whole tree.
         """
         with self._reservations.left_out():
-            return fair_shares(self.books.queues, self.books.turns, self.at_us)
+            return fair_shares(self.state.queues, self.state.turns, self.at_us)
 
     def explain_gang(self, name: GangName) -> GangUnschedulable | None:
-        """Why a gang cannot start now; None if nobody of it waits, or nothing stands in its way.
+        """Why a gang cannot start now; None if none of its pods waits, or nothing stands in its way.
 
         Costs as much as trying to place it, which is taken back.
         """
-        members, verdicts = self.books.gangs.by_name.get(name), self._cycle.verdicts
+        members, verdicts = self.state.gangs.by_name.get(name), self._cycle.verdicts
         if members is None or members.gang is None:
             return None
         kept = next(iter(members.nominated), None)
@@ -131,12 +131,12 @@ class Engine:
         if not members.ready:
             return gang_refusal(members, members.gang, len(members.placed), None, members.short_role)
         first = next(iter(members.waiting))
-        if self.books.gate.is_active and self.books.gate.bar(first) is not None:
+        if self.state.gate.is_active and self.state.gate.bar(first) is not None:
             return gang_refusal(
                 members, members.gang, len(members.placed), verdicts.of(first, self.at_us), ""
             )
-        trial = self.books.trial()
-        attempt = self.books.gangs.attempt(members, trial, asked=True)
+        trial = self.state.trial()
+        attempt = self.state.gangs.attempt(members, trial, asked=True)
         trial.undo()
         if attempt.placed:
             return None
@@ -145,51 +145,51 @@ class Engine:
 
     def queue_report(self) -> tuple[QueueUse, ...]:
         """What each queue may have, has, and why its work waits; empty while no queue is described."""
-        return queue_report(self.books)
+        return queue_report(self.state)
 
     def queues_barred(self, reasons: Iterable[WhyBarred]) -> tuple[QueueBar, ...]:
         """The queues in which nothing starts for one of these reasons, each with that which bars it."""
-        return self.books.queues.tree.bars_for(frozenset(reasons))
+        return self.state.queues.tree.bars_for(frozenset(reasons))
 
     def line_up(self) -> tuple[Queued, ...]:
-        """Everybody who waits, by queue and turn; empty while no queue is described."""
-        return line_up(self.books)
+        """All work that waits, by queue and turn; empty while no queue is described."""
+        return line_up(self.state)
 
     def defragmentation(self, moves_max: int) -> Defragmentation:
         """Moves of running pods that would let larger pods fit; none is made.
 
         Costs a trial a pod with GPUs.
         """
-        return Consolidation(self.books, self.at_us, Limits(moves_max)).plan()
+        return Consolidation(self.state, self.at_us, Limits(moves_max)).plan()
 
     def moves_for(self, workload: PodUid | GangName, moves_max: int) -> tuple[Move, ...] | None:
         """Moves of running pods after which this waiting pod or gang can start; None if none are found.
 
         None also for what has a place or is unknown. Nothing is moved.
         """
-        asking = self._asking(workload)
-        if asking is None:
+        unplaced = self._asking(workload)
+        if unplaced is None:
             return None
-        found = moves_for(asking, self.books, movable(self.books, self.at_us), moves_max)
-        return None if found is None else told(self.books, found.relocations)
+        found = moves_for(unplaced, self.state, movable(self.state, self.at_us), moves_max)
+        return None if found is None else told(self.state, found.relocations)
 
-    def _asking(self, workload: PodUid | GangName) -> Asking | None:
-        members = self.books.gangs.by_name.get(GangName(workload))
+    def _asking(self, workload: PodUid | GangName) -> UnplacedWorkload | None:
+        members = self.state.gangs.by_name.get(GangName(workload))
         if members is not None and members.waiting and members.missing:
-            return Asking(next(iter(members.waiting)), members, self.at_us)
+            return UnplacedWorkload(next(iter(members.waiting)), members, self.at_us)
         row = self._row_without_place(PodUid(workload))
-        if row is None or self.books.pods.pod_at(row).gang is not None or self._reservations.of_row(row):
+        if row is None or self.state.pods.pod_at(row).gang is not None or self._reservations.of_row(row):
             return None
-        return Asking(row, None, self.at_us)
+        return UnplacedWorkload(row, None, self.at_us)
 
     def reservations(self) -> tuple[Reservation, ...]:
-        """Who holds which places, and when each is expected to start; those of the best right first."""
+        """The places that work holds, and when each is expected to start; those of the best right first."""
         return self._reservations.values(self.at_us)
 
     def outlook(self, uid: PodUid) -> Outlook | None:
         """What is known of the end of a pod that runs; None if it does not, or is unknown."""
-        row = self.books.pods.row_by_uid.get(uid)
-        if row is None or self.books.pods.state(row) not in {PodState.ASSUMED, PodState.BOUND}:
+        row = self.state.pods.row_by_uid.get(uid)
+        if row is None or self.state.pods.state(row) not in {PodState.ASSUMED, PodState.BOUND}:
             return None
         latest_us, limit = self.overtime.latest(row) or (None, None)
         return Outlook(latest_us, limit, self._reservations.hosts(uid, self.at_us))
@@ -208,7 +208,7 @@ class Engine:
         return None if row is None else self._cycle.verdicts.reasons_by_node(row)
 
     def _row_without_place(self, uid: PodUid) -> int | None:
-        row = self.books.pods.row_by_uid.get(uid)
+        row = self.state.pods.row_by_uid.get(uid)
         if row is None or self._reservations.of_row(row) is not None:
             return row
-        return row if self.books.pods.state(row) in {PodState.WAITING, PodState.BACKOFF} else None
+        return row if self.state.pods.state(row) in {PodState.WAITING, PodState.BACKOFF} else None

@@ -169,7 +169,7 @@ class Answering:
         """How it stands among the queues; None where no queue is described."""
         from gpufleet.explain.queue_position import QueuePosition
 
-        described = self.engine_run.engine.books.queues.is_active
+        described = self.engine_run.engine.state.queues.is_active
         return QueuePosition(self.engine_run.engine, meaning) if described else None
 
     def _cause(self, case: Case, queues: "QueuePosition | None") -> Finding:

@@ -71,7 +71,7 @@ def _arrivals(events: list[Event]) -> list[Event]:
 def _by_queue(engine: Engine, bound: list[PodUid]) -> dict[QueueName, list[PodUid]]:
     found: dict[QueueName, list[PodUid]] = {}
     for uid in bound:
-        found.setdefault(engine.books.queue_of(engine.books.pods.row_by_uid[uid]), []).append(uid)
+        found.setdefault(engine.state.queue_of(engine.state.pods.row_by_uid[uid]), []).append(uid)
     return found
 
 

@@ -21,8 +21,8 @@ class QueuePosition:
     """One pod, by an engine that was told everything."""
 
     def __init__(self, engine: Engine, pod: Pod) -> None:
-        row = engine.books.pods.row_by_uid[pod.uid]
-        self.queue: QueueName = engine.books.queue_of(row)
+        row = engine.state.pods.row_by_uid[pod.uid]
+        self.queue: QueueName = engine.state.queue_of(row)
         self.pod = pod
         self.engine = engine
         self.uses: dict[QueueName, QueueUse] = {one.queue: one for one in engine.queue_report()}
@@ -47,14 +47,14 @@ class QueuePosition:
     def _name(self, queued: Queued) -> str:
         if queued.gang is not None:
             return "gang " + queued.gang.partition("/")[2]
-        return self.engine.books.pods.pod_at(self.engine.books.pods.row_by_uid[queued.uid]).name
+        return self.engine.state.pods.pod_at(self.engine.state.pods.row_by_uid[queued.uid]).name
 
     def _turn(self) -> list[str]:
         """The nearest level on which another queue with work goes first."""
         if self.queue not in self.uses:
             return []
         above = self.queue
-        for level in precedence(self.engine.books, self.line, self.queue, self.engine.at_us):
+        for level in precedence(self.engine.state, self.line, self.queue, self.engine.at_us):
             names = [one.queue for one in level]
             if above in names and names.index(above) > 0:
                 own = level[names.index(above)]

@@ -1,6 +1,6 @@
 """A queue: the line in which work of one team waits, what that team is owed, and what it may take.
 
-Queues form trees; work waits in the leaves. What the amounts mean together is written in ``engine.quota``;
+Queues form trees; work waits in the leaves. What the amounts mean together is written in ``engine.admit``;
 these are the amounts that an administrator states.
 """
 
@@ -44,7 +44,7 @@ class QueueState(enum.StrEnum):
     STOPPED = "stopped"
 
 
-class Prey(enum.StrEnum):
+class VictimScope(enum.StrEnum):
     """Which workloads another may evict, as far as priority and age go."""
 
     NEVER = "never"
@@ -77,9 +77,9 @@ class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     ``preempt_after_us`` of running, nor reclaimed before ``reclaim_after_us``.
     """
 
-    within_queue: Prey = Prey.LOWER_PRIORITY
-    reclaim: Prey = Prey.ANY
-    borrowing: Prey = Prey.NEVER
+    within_queue: VictimScope = VictimScope.LOWER_PRIORITY
+    reclaim: VictimScope = VictimScope.ANY
+    borrowing: VictimScope = VictimScope.NEVER
     borrowing_priority_max: int | None = None
     preempt_after_us: int = 0
     reclaim_after_us: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gpufleet import __version__
-from gpufleet.engine.errors import BrokenInvariantError
+from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.event import Event, LessonLearned, NodeSet, TargetWorkloadSet
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction, Rejected
@@ -41,7 +41,7 @@ class Driver:
     def set_up(self, nodes: list[Node], workload: tuple[tuple[Shape, int], ...]) -> None:
         """Build the fleet, ranked in the order given; tell the policy its target if it needs one."""
         events: list[Event] = [NodeSet(node) for node in nodes]
-        if self.engine.books.policy.policy.needs_target:
+        if self.engine.state.policy.policy.needs_target:
             events.append(TargetWorkloadSet(workload))
         self.step(0, events)
         self.decision_s = 0.0

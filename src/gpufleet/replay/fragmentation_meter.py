@@ -20,17 +20,17 @@ class FragmentationMeter:
     """
 
     def __init__(self, engine: Engine, workload: tuple[tuple[Shape, int], ...]) -> None:
-        self._books = engine.books
-        self._ruler = PolicyState(Policy("ruler"), 0, engine.books.fleet)
+        self._state = engine.state
+        self._ruler = PolicyState(Policy("ruler"), 0, engine.state.fleet)
         self._ruler.set_target(workload)
-        self._by_row = np.zeros(engine.books.fleet.row_count, np.int64)
+        self._by_row = np.zeros(engine.state.fleet.row_count, np.int64)
         self.weight = sum(count for _, count in workload)
         self.fragmented = 0
-        for row in range(engine.books.fleet.row_count):
+        for row in range(engine.state.fleet.row_count):
             self.measure(row)
 
     def measure(self, row: int) -> None:
         """The node in this row changed."""
-        now = node_fragmentation(self._books.store.tables, self._ruler.tables, row)
+        now = node_fragmentation(self._state.store.tables, self._ruler.tables, row)
         self.fragmented += now - int(self._by_row[row])
         self._by_row[row] = now

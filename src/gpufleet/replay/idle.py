@@ -74,8 +74,8 @@ class FleetView:
     """Reads the fleet of an engine at the end of a run."""
 
     def __init__(self, engine: Engine) -> None:
-        self._fleet = engine.books.fleet
-        self._tables = engine.books.store.tables
+        self._fleet = engine.state.fleet
+        self._tables = engine.state.store.tables
 
     def idle_milli(self, row: int) -> list[int]:
         """Idle milli of each device of a node."""

@@ -7,7 +7,7 @@ so it is never tried again.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gpufleet.engine.errors import BrokenInvariantError
+from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.event import Event, GangRemoved, GangSet, PodAdded, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, GangUnschedulable, Unschedulable
 from gpufleet.model.identifiers import PodUid
@@ -29,7 +29,7 @@ class SaturateRun:
         self.meter = meter
         self.tally = tally
         self.placements: list[Placement] = []
-        self._rows = driver.engine.books.fleet.row_by_name
+        self._rows = driver.engine.state.fleet.row_by_name
         self._player = Player(driver, self)
         self._binds: dict[PodUid, Bind] = {}
         self._told: list[AnyInstruction] = []

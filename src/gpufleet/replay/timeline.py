@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from gpufleet.engine.errors import BrokenInvariantError
+from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.event import Event, GangSet, PodAdded, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
 from gpufleet.model.identifiers import PodUid

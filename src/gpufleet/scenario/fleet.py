@@ -10,7 +10,7 @@ from gpufleet.model.identifiers import (
     TopologyLevelName,
 )
 from gpufleet.model.node import Node
-from gpufleet.model.queue import Door, PreemptionPolicy, Prey, Queue, QueueState, Quota
+from gpufleet.model.queue import Door, PreemptionPolicy, Queue, QueueState, Quota, VictimScope
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Taint
 from gpufleet.model.topology import Topology, TopologyLevel
@@ -121,16 +121,16 @@ def _quota(resource: str, text: QuotaText | Amount, field: str) -> Quota:
 
 def _preemption(text: PreemptionText, field: str) -> PreemptionPolicy:
     return PreemptionPolicy(
-        _prey(text.within_queue, f"{field}.withinQueue"),
-        _prey(text.reclaim, f"{field}.reclaim"),
-        _prey(text.borrowing, f"{field}.borrowing"),
+        _victim_scope(text.within_queue, f"{field}.withinQueue"),
+        _victim_scope(text.reclaim, f"{field}.reclaim"),
+        _victim_scope(text.borrowing, f"{field}.borrowing"),
         text.borrowing_priority_max,
         microseconds(text.preempt_after, f"{field}.preemptAfter"),
         microseconds(text.reclaim_after, f"{field}.reclaimAfter"),
     )
 
 
-def _prey(text: str, field: str) -> Prey:
-    if text not in set(Prey):
-        raise ScenarioError("no such policy", field=field, value=text, expected=", ".join(Prey))
-    return Prey(text)
+def _victim_scope(text: str, field: str) -> VictimScope:
+    if text not in set(VictimScope):
+        raise ScenarioError("no such policy", field=field, value=text, expected=", ".join(VictimScope))
+    return VictimScope(text)

@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from gpufleet.engine.errors import BrokenInvariantError
+from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.event import Event
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, RequeueAfter
 from gpufleet.model.identifiers import PodUid

@@ -3,7 +3,7 @@
 from gpufleet.engine.admit.available import binding_limit
 from gpufleet.engine.admit.past_use import PastUse
 from gpufleet.engine.admit.turns import Turns
-from gpufleet.engine.admit.waiting import Line, LineKey, WaitingRoom
+from gpufleet.engine.admit.waiting import Line, LineKey, WaitingLines
 from gpufleet.engine.arrays.charge import charge_path, writes_for_charge
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import Queue
@@ -16,7 +16,7 @@ class Bout(PlannedTree):
     def __init__(self, *queues: Queue, **pool: int) -> None:
         super().__init__(*queues)
         self.pool = pool
-        self.waiting = WaitingRoom()
+        self.waiting = WaitingLines()
         for one in queues:
             self.waiting.queues[one.name] = one
         self.past_use = PastUse(self.store, self.tree, self.resources)

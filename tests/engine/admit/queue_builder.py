@@ -2,7 +2,7 @@
 
 from gpufleet.engine.admit.available import binding_limit
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.model.queue import Door, Queue, QueueState, Quota
 
@@ -47,26 +47,26 @@ def queue(
     )
 
 
-def available(books: Books, name: str, resource: str) -> int | None:
+def available(state: EngineState, name: str, resource: str) -> int | None:
     """What a queue may still take, None without a limit."""
-    tree = books.queues.tree
+    tree = state.queues.tree
     row = tree.row_by_name[QueueName(name)]
     column = tree.resources.column_by_name[QuotaResource(resource)]
-    left = int(binding_limit(books.store.tables, row, column)[0])
+    left = int(binding_limit(state.store.tables, row, column)[0])
     return None if left == layout.NO_LIMIT else left
 
 
-def used(books: Books, name: str, resource: str) -> tuple[int, int]:
+def used(state: EngineState, name: str, resource: str) -> tuple[int, int]:
     """Counted and total usage of a queue."""
-    tree = books.queues.tree
+    tree = state.queues.tree
     row = tree.row_by_name[QueueName(name)]
     column = tree.resources.column_by_name[QuotaResource(resource)]
-    tables = books.store.tables
+    tables = state.store.tables
     return int(tables.queue_counted[row, column]), int(tables.queue_total[row, column])
 
 
-def protected(books: Books, name: str, resource: str) -> int:
+def protected(state: EngineState, name: str, resource: str) -> int:
     """What protected work has of the nominal amount of a queue."""
-    tree = books.queues.tree
+    tree = state.queues.tree
     column = tree.resources.column_by_name[QuotaResource(resource)]
-    return int(books.store.tables.queue_protected[tree.row_by_name[QueueName(name)], column])
+    return int(state.store.tables.queue_protected[tree.row_by_name[QueueName(name)], column])

@@ -9,7 +9,7 @@ import msgspec
 
 from gpufleet.engine import event
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.model.device import Device
 from gpufleet.model.identifiers import DEFAULT_QUEUE, DeviceId, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
@@ -232,20 +232,20 @@ def allows(pod: Pod, queue: QueueName, usage: PlainQuota, charge: Amounts) -> bo
     return usage.allows(queue, charge, {} if pod.preemptible else charge)
 
 
-def check_usage(books: Books, usage: PlainQuota) -> None:
+def check_usage(state: EngineState, usage: PlainQuota) -> None:
     """The engine's sums, and what is available by them, are what the plain account finds."""
-    tree = books.queues.tree
+    tree = state.queues.tree
     assert set(tree.described) == set(usage.queues) - usage.gone
     for name in usage.queues:
         for resource in tree.resources.column_by_name:
             if usage.pooled(name, resource):
                 counted = (usage.counted(name, resource), usage.total(name, resource))
-                assert used(books, name, resource) == counted, (name, resource)
-            assert used(books, name, resource)[1] == usage.total(name, resource), (name, resource)
-            assert available(books, name, resource) == usage.available(name, resource), (name, resource)
+                assert used(state, name, resource) == counted, (name, resource)
+            assert used(state, name, resource)[1] == usage.total(name, resource), (name, resource)
+            assert available(state, name, resource) == usage.available(name, resource), (name, resource)
             counted_here = usage.protected_at(name, resource)
-            assert protected(books, name, resource) == counted_here, (name, resource)
+            assert protected(state, name, resource) == counted_here, (name, resource)
     if not usage.queues:
-        assert not books.store.tables.queue_total.any()
-        assert not books.store.tables.queue_protected.any()
-        assert books.store.tables.counters[layout.COUNTER_QUEUES] == 0
+        assert not state.store.tables.queue_total.any()
+        assert not state.store.tables.queue_protected.any()
+        assert state.store.tables.counters[layout.COUNTER_QUEUES] == 0

@@ -15,7 +15,7 @@ from gpufleet.engine import event
 from gpufleet.engine.instruction import Bind, Evict
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape
 
@@ -23,8 +23,8 @@ WAITING = 3
 """So much more than it could ever have waits in each queue, in GPUs."""
 
 
-NOBODY = PreemptionPolicy(Prey.NEVER, Prey.NEVER, Prey.NEVER)
-EVERYBODY = PreemptionPolicy(Prey.NEVER, Prey.ANY, Prey.ANY)
+NOBODY = PreemptionPolicy(VictimScope.NEVER, VictimScope.NEVER, VictimScope.NEVER)
+EVERYBODY = PreemptionPolicy(VictimScope.NEVER, VictimScope.ANY, VictimScope.ANY)
 
 
 class Endless(Story):

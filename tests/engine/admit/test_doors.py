@@ -173,7 +173,7 @@ def test_what_runs_goes_on_and_counts_when_the_door_closes() -> None:
     told = story(queue("vision", quota("gpu", 4 * GPUS)))
     arrive(told, "x", "runs", gpus=3)
     assert evicted(told.queues(VISION)) == {}
-    assert used(told.engine.books, "vision", "gpu") == (3 * GPUS, 3 * GPUS)
+    assert used(told.engine.state, "vision", "gpu") == (3 * GPUS, 3 * GPUS)
     assert placed(arrive(told, "vision", "own", gpus=2)) == []
 
 
@@ -184,10 +184,10 @@ def test_placed_work_stays_charged_where_it_was_if_it_names_a_queue_that_it_coul
     told = story(VISION, queue("speech", door=admitting("speech")))
     arrive(told, "vision", "runs", gpus=4)
     told.arrive(pod("runs", shape(4), queue=name, namespace="vision"))
-    assert used(told.engine.books, "vision", "gpu") == (4 * GPUS, 4 * GPUS)
+    assert used(told.engine.state, "vision", "gpu") == (4 * GPUS, 4 * GPUS)
     assert placed(arrive(told, "vision", "more")) == []
     told.queues(queue("other"))
-    assert used(told.engine.books, "vision", "gpu") == (4 * GPUS, 4 * GPUS), (
+    assert used(told.engine.state, "vision", "gpu") == (4 * GPUS, 4 * GPUS), (
         "also when the tree is settled anew"
     )
 
@@ -196,12 +196,12 @@ def test_what_another_scheduler_placed_takes_nothing_of_a_queue_that_does_not_ad
     told = story(queue("vision", quota("gpu", 4 * GPUS)), gpus=8)
     alien = msgspec.structs.replace(pod("alien", shape(3), queue="vision", namespace="x"), foreign=True)
     told.run_on(alien, "n", "n/0", "n/1", "n/2")
-    assert used(told.engine.books, "vision", "gpu") == (3 * GPUS, 3 * GPUS)
+    assert used(told.engine.state, "vision", "gpu") == (3 * GPUS, 3 * GPUS)
     told.queues(VISION)
-    assert used(told.engine.books, "vision", "gpu") == (0, 0)
+    assert used(told.engine.state, "vision", "gpu") == (0, 0)
     assert placed(arrive(told, "vision", "own", gpus=4)) == ["own"]
     told.queues(queue("vision", quota("gpu", 4 * GPUS), door=admitting("vision", "x")))
-    assert used(told.engine.books, "vision", "gpu") == (7 * GPUS, 7 * GPUS)
+    assert used(told.engine.state, "vision", "gpu") == (7 * GPUS, 7 * GPUS)
 
 
 def test_work_outside_of_every_queue_gets_nothing_that_queues_own() -> None:
@@ -247,10 +247,10 @@ def test_work_of_a_queue_that_is_gone_counts_above_it() -> None:
     )
     told.arrive(pod("runs", shape(3), queue="a"))
     told.happen(event.QueueRemoved(QueueName("a")))
-    assert used(told.engine.books, "root", "gpu") == (3 * GPUS, 3 * GPUS)
+    assert used(told.engine.state, "root", "gpu") == (3 * GPUS, 3 * GPUS)
     assert placed(told.arrive(pod("more", shape(1), queue="b"))) == []
     assert placed(told.depart("runs")) == ["more"]
-    assert available(told.engine.books, "b", "gpu") == 1 * GPUS
+    assert available(told.engine.state, "b", "gpu") == 1 * GPUS
 
 
 def test_work_below_a_queue_that_is_gone_counts_above_that() -> None:
@@ -262,9 +262,9 @@ def test_work_below_a_queue_that_is_gone_counts_above_that() -> None:
     )
     told.arrive(pod("runs", shape(3), queue="a"))
     told.happen(event.QueueRemoved(QueueName("middle")))
-    assert available(told.engine.books, "b", "gpu") == 1 * GPUS
+    assert available(told.engine.state, "b", "gpu") == 1 * GPUS
     told.happen(event.QueueRemoved(QueueName("a")))
-    assert available(told.engine.books, "b", "gpu") == 1 * GPUS
+    assert available(told.engine.state, "b", "gpu") == 1 * GPUS
 
 
 def test_who_is_owed_what_work_of_a_queue_that_is_gone_has_gets_it_back() -> None:

@@ -115,7 +115,7 @@ def test_a_hard_limit_is_told_as_such() -> None:
 def test_who_waits_for_quota_is_not_looked_at_when_only_room_comes_free() -> None:
     told = story(queue("team", quota("gpu", 1 * GPUS)), gpus=2)
     told.arrive(pod("idle", shape(1)), pod("one", shape(1), queue="team"), pod("two", shape(1), queue="team"))
-    waiting = told.engine.books.waiting
+    waiting = told.engine.state.waiting
     key = next(key for key in waiting.lines if key.queue == "team")
     assert key in waiting.kept_out
     assert not waiting.waits_for_room(key)
@@ -144,8 +144,8 @@ def test_a_quota_of_cpu_and_memory_counts_what_is_asked_for() -> None:
     told = story(queue("team", quota("cpu", 2500), quota("memory", 2 << 30), quota("example.com/nic", 1)))
     told.nodes(node("m", other=(("example.com/nic", 4),)))
     told.arrive(pod("one", shape(other=(("example.com/nic", 1),)), queue="team"))
-    assert used(told.engine.books, "team", "cpu") == (1000, 1000)
-    assert used(told.engine.books, "team", "memory") == (1 << 30, 1 << 30)
+    assert used(told.engine.state, "team", "cpu") == (1000, 1000)
+    assert used(told.engine.state, "team", "memory") == (1 << 30, 1 << 30)
     told.arrive(pod("two", shape(other=(("example.com/nic", 1),)), queue="team"))
     assert verdict(told, "two").quota == short("team", "example.com/nic", QuotaLimit.NOMINAL, 1, 1, 1, 1)
     told.arrive(pod("three", shape(cpu_milli=1501), queue="team"))
@@ -200,7 +200,7 @@ def test_nodes_whose_devices_have_too_much_memory_for_the_quota_are_left_out() -
     told.arrive(pod("one", shape(1, selector=(("kubernetes.io/hostname", "a"),)), queue="team"))
     assert placed(told.arrive(pod("two", shape(1), queue="team"))) == ["two"]
     assert told.binds["two"][0] == "b"
-    assert used(told.engine.books, "team", "gpu-memory") == (120_000, 120_000)
+    assert used(told.engine.state, "team", "gpu-memory") == (120_000, 120_000)
 
 
 def test_a_dear_model_costs_more_of_the_quota() -> None:
@@ -209,23 +209,23 @@ def test_a_dear_model_costs_more_of_the_quota() -> None:
     told.nodes(node("h", 8, model="H100"), node("t", 8, model="T4"))
     told.queues(queue("team", quota("cost", 5000)))
     told.arrive(pod("h", shape(1, models=("H100",)), queue="team"))
-    assert used(told.engine.books, "team", "cost") == (4000, 4000)
+    assert used(told.engine.state, "team", "cost") == (4000, 4000)
     told.arrive(pod("either", shape(2), queue="team"))
     assert told.binds["either"][0] == "t"
-    assert used(told.engine.books, "team", "cost") == (4500, 4500)
+    assert used(told.engine.state, "team", "cost") == (4500, 4500)
     told.happen(event.PricesSet(((GpuModelName("T4"), 100),)))
-    assert used(told.engine.books, "team", "cost") == (1200, 1200), "usage follows the prices"
+    assert used(told.engine.state, "team", "cost") == (1200, 1200), "usage follows the prices"
 
 
 def test_a_share_by_memory_is_charged_for_the_part_it_keeps_others_from() -> None:
     told = story(queue("team", quota("gpu", 1 * GPUS), quota("gpu-memory", 40_000)))
     told.arrive(pod("one", share(200, memory_mib=15_001), queue="team"))
     # 15,001 of 40,000 MiB are 375.03 thousandths.
-    assert used(told.engine.books, "team", "gpu") == (376, 376)
-    assert used(told.engine.books, "team", "gpu-memory") == (15_001, 15_001)
+    assert used(told.engine.state, "team", "gpu") == (376, 376)
+    assert used(told.engine.state, "team", "gpu-memory") == (15_001, 15_001)
     told.arrive(pod("two", share(600), queue="team"))
-    assert used(told.engine.books, "team", "gpu") == (976, 976)
-    assert used(told.engine.books, "team", "gpu-memory") == (39_001, 39_001)
+    assert used(told.engine.state, "team", "gpu") == (976, 976)
+    assert used(told.engine.state, "team", "gpu-memory") == (39_001, 39_001)
 
 
 def test_a_gang_starts_within_its_quota_or_not_at_all() -> None:
@@ -238,7 +238,7 @@ def test_a_gang_starts_within_its_quota_or_not_at_all() -> None:
     assert refusal.placeable == 2
     assert refusal.verdict is not None
     assert refusal.verdict.quota == short("team", "gpu", QuotaLimit.NOMINAL, 5000, 1000, 5000, 1000)
-    assert used(told.engine.books, "team", "gpu") == (3000, 3000), "what was tried is taken back"
+    assert used(told.engine.state, "team", "gpu") == (3000, 3000), "what was tried is taken back"
     again = told.engine.explain_gang(GangName("g"))
     assert again == refusal
     assert placed(told.depart("one")) == ["g-0", "g-1", "g-2"]
@@ -250,18 +250,18 @@ def test_a_gang_spreads_over_the_models_that_its_quota_allows() -> None:
     told.gangs(gang("g", 3, queue="team"))
     told.arrive(*members("g", 4, shape(1)))
     assert len(told.binds) == 3
-    assert used(told.engine.books, "team", "gpu/A100") == (1000, 1000)
-    assert used(told.engine.books, "team", "gpu/T4") == (2000, 2000)
+    assert used(told.engine.state, "team", "gpu/A100") == (1000, 1000)
+    assert used(told.engine.state, "team", "gpu/T4") == (2000, 2000)
 
 
 def test_a_member_is_charged_to_the_queue_of_its_gang() -> None:
     told = story(queue("team", quota("gpu", 4 * GPUS)), queue("other", quota("gpu", 4 * GPUS)))
     told.gangs(gang("g", 2, queue="team"))
     told.arrive(*members("g", 2, shape(1)))
-    assert used(told.engine.books, "team", "gpu") == (2000, 2000)
+    assert used(told.engine.state, "team", "gpu") == (2000, 2000)
     told.gangs(gang("g", 2, queue="other"))
-    assert used(told.engine.books, "team", "gpu") == (0, 0)
-    assert used(told.engine.books, "other", "gpu") == (2000, 2000)
+    assert used(told.engine.state, "team", "gpu") == (0, 0)
+    assert used(told.engine.state, "other", "gpu") == (2000, 2000)
 
 
 def test_a_strict_queue_stops_behind_a_head_without_quota() -> None:
@@ -341,7 +341,7 @@ def test_a_gang_that_comes_to_a_draining_queue_waits() -> None:
 def test_what_runs_elsewhere_counts_and_may_exceed_the_quota() -> None:
     told = story(queue("team", quota("gpu", 2 * GPUS)))
     told.run_on(pod("fact", shape(3), queue="team"), "n", "n/0", "n/1", "n/2")
-    assert used(told.engine.books, "team", "gpu") == (3000, 3000)
+    assert used(told.engine.state, "team", "gpu") == (3000, 3000)
     assert placed(told.arrive(pod("one", shape(1), queue="team"))) == []
     assert placed(told.arrive(pod("no gpu", shape(), queue="team"))) == ["no gpu"]
     assert placed(told.depart("fact")) == ["one"]
@@ -351,17 +351,17 @@ def test_a_running_pod_with_another_queue_is_charged_there() -> None:
     told = story(queue("a", quota("gpu", 2 * GPUS)), queue("b", quota("gpu", 2 * GPUS)))
     told.arrive(pod("one", shape(2), queue="a"), pod("two", shape(1), queue="a"))
     assert placed(told.arrive(pod("one", shape(2), queue="b"))) == ["two"]
-    assert used(told.engine.books, "a", "gpu") == (1000, 1000)
-    assert used(told.engine.books, "b", "gpu") == (2000, 2000)
+    assert used(told.engine.state, "a", "gpu") == (1000, 1000)
+    assert used(told.engine.state, "b", "gpu") == (2000, 2000)
 
 
 def test_a_lost_node_frees_quota_and_brings_its_usage_back() -> None:
     told = story(queue("team", quota("gpu", 1 * GPUS)), gpus=1)
     told.arrive(pod("one", shape(1), queue="team"), pod("two", shape(1), queue="team"))
     told.lose("n")
-    assert used(told.engine.books, "team", "gpu") == (0, 0)
+    assert used(told.engine.state, "team", "gpu") == (0, 0)
     told.nodes(node("n", 1))
-    assert used(told.engine.books, "team", "gpu") == (1000, 1000)
+    assert used(told.engine.state, "team", "gpu") == (1000, 1000)
     told.nodes(node("m", 1))
     assert "two" not in told.binds
 
@@ -370,8 +370,8 @@ def test_another_parent_takes_its_usage_along() -> None:
     told = story(*shared_tree(), queue("other", quota("gpu", 1 * GPUS)))
     told.arrive(pod("one", shape(3), queue="a"))
     told.queues(queue("a", quota("gpu", 4 * GPUS), parent="other"))
-    assert used(told.engine.books, "root", "gpu") == (0, 0)
-    assert used(told.engine.books, "other", "gpu") == (3000, 3000)
+    assert used(told.engine.state, "root", "gpu") == (0, 0)
+    assert used(told.engine.state, "other", "gpu") == (3000, 3000)
 
 
 def test_a_trial_takes_charges_back() -> None:
@@ -379,15 +379,15 @@ def test_a_trial_takes_charges_back() -> None:
     told.arrive(
         pod("one", shape(4), queue="b"), pod("two", shape(3), queue="a"), pod("big", shape(9), queue="a")
     )
-    books = told.engine.books
-    before = (books.store.tables.queue_counted.copy(), books.store.tables.queue_total.copy())
-    with books.trial() as trial:
+    state = told.engine.state
+    before = (state.store.tables.queue_counted.copy(), state.store.tables.queue_total.copy())
+    with state.trial() as trial:
         trial.release(PodUid("one"))
         trial.release(PodUid("two"))
-        assert used(books, "root", "gpu") == (0, 0)
+        assert used(state, "root", "gpu") == (0, 0)
         assert not trial.place_pod(PodUid("big")), "9 are more than the tree has"
         assert trial.place_pod(PodUid("two"))
-    after = (books.store.tables.queue_counted, books.store.tables.queue_total)
+    after = (state.store.tables.queue_counted, state.store.tables.queue_total)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
 
@@ -395,17 +395,17 @@ def test_nothing_is_kept_or_charged_while_no_queue_is_described() -> None:
     told = Story()
     told.nodes(node("n", 4))
     told.arrive(pod("one", shape(1), queue="a"), pod("two", shape(1), queue="b"), pod("big", shape(4)))
-    books = told.engine.books
-    before = books.store.mark()
-    assert books.queues.tree.row_by_name == {}
-    assert books.store.writes_a_charge == 0
-    assert books.store.tables.counters[layout.COUNTER_QUEUES] == 0
-    with books.trial() as trial:
+    state = told.engine.state
+    before = state.store.mark()
+    assert state.queues.tree.row_by_name == {}
+    assert state.store.writes_a_charge == 0
+    assert state.store.tables.counters[layout.COUNTER_QUEUES] == 0
+    with state.trial() as trial:
         trial.release(PodUid("one"))
-        tables = set(books.store.tables.journal[before : books.store.mark(), 0].tolist())
+        tables = set(state.store.tables.journal[before : state.store.mark(), 0].tolist())
     assert tables
     assert tables.isdisjoint({layout.TABLE_QUEUE_COUNTED, layout.TABLE_QUEUE_TOTAL})
-    assert books.gate.complete(verdict(told, "big"), 2) == verdict(told, "big")
+    assert state.gate.complete(verdict(told, "big"), 2) == verdict(told, "big")
 
 
 def test_what_is_told_survives_the_log() -> None:
@@ -425,8 +425,8 @@ def test_lines_that_come_and_go_leave_nothing_behind() -> None:
     for number in range(50):
         told.gangs(gang(f"g{number}", 1, queue="team"))
         told.arrive(*members(f"g{number}", 1, shape(1)), pod(f"p{number}", share(number + 1), queue="team"))
-        assert len(told.engine.books.waiting.kept_out) == 2
+        assert len(told.engine.state.waiting.kept_out) == 2
         told.depart(f"g{number}-0", f"p{number}")
         told.happen(event.GangRemoved(GangName(f"g{number}")))
-    assert len(told.engine.books.waiting.kept_out) == 0
-    assert len(told.engine.books.waiting.kept_out._keys) == 2
+    assert len(told.engine.state.waiting.kept_out) == 0
+    assert len(told.engine.state.waiting.kept_out._keys) == 2

@@ -202,18 +202,18 @@ def test_who_would_not_evict_others_is_not_protected_by_that() -> None:
 def test_a_trial_leaves_no_trace() -> None:
     told = story(*shared_tree())
     told.arrive(*(fixed(f"f{number}") for number in range(3)))
-    books = told.engine.books
-    before = books.store.tables.queue_protected.copy()
-    with books.trial() as trial:
+    state = told.engine.state
+    before = state.store.tables.queue_protected.copy()
+    with state.trial() as trial:
         trial.release(PodUid("f0"))
-        assert not np.array_equal(before, books.store.tables.queue_protected)
-    assert np.array_equal(before, books.store.tables.queue_protected)
+        assert not np.array_equal(before, state.store.tables.queue_protected)
+    assert np.array_equal(before, state.store.tables.queue_protected)
 
 
 @pytest.mark.parametrize("queues", [shared_tree(), (queue("a"),)])
 def test_where_nothing_is_protected_nothing_is_counted(queues: tuple[Queue, ...]) -> None:
     told = story(*queues)
     told.arrive(*(soft(f"s{number}") for number in range(4)))
-    assert not told.engine.books.store.tables.queue_protected.any()
-    assert not told.engine.books.pods.any_is_protected
-    assert not told.engine.books.store.tables.pods[layout.POD_PROTECTED].any()
+    assert not told.engine.state.store.tables.queue_protected.any()
+    assert not told.engine.state.pods.any_is_protected
+    assert not told.engine.state.store.tables.pods[layout.POD_PROTECTED].any()

@@ -119,16 +119,16 @@ class Play:
 
     def try_in_vain(self) -> None:
         """A trial in which pods go and come leaves usage as it was."""
-        books, places = self.engine.books, list(self.ledger.place)
-        tables = books.store.tables
+        state, places = self.engine.state, list(self.ledger.place)
+        tables = state.store.tables
         usage = (tables.queue_counted, tables.queue_total, tables.queue_protected)
         before = [one.copy() for one in usage]
-        with books.trial() as trial:
+        with state.trial() as trial:
             for uid in places[::2]:
                 trial.release(uid)
             for one in self.ledger.waiting():
                 trial.place_pod(PodUid(one.uid))
-        tables = books.store.tables
+        tables = state.store.tables
         after = (tables.queue_counted, tables.queue_total, tables.queue_protected)
         for was, found in zip(before, after, strict=True):
             assert np.array_equal(was, found[: len(was), : was.shape[1]])

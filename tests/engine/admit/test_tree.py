@@ -5,7 +5,7 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.admit.tree import DEPTH_MAX, QUEUES_MAX
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import Queue, QueueState, Quota
 from tests.engine.admit.queue_builder import available, queue, quota, used
@@ -24,17 +24,17 @@ def story(*queues: Queue, gpus: int = 16) -> Story:
 
 def bar(told: Story, name: str) -> str | None:
     """Why no work of the queue may start."""
-    tree = told.engine.books.queues.tree
+    tree = told.engine.state.queues.tree
     found = tree.bar(tree.row_by_name[QueueName(name)])
     return None if found is None else f"{found.queue} {found.why}"
 
 
 def test_a_root_may_take_its_nominal_amount() -> None:
     told = story(queue("team", quota("gpu", 4 * GPUS)))
-    assert available(told.engine.books, "team", "gpu") == 4 * GPUS
+    assert available(told.engine.state, "team", "gpu") == 4 * GPUS
     told.arrive(pod("a", shape(3), queue="team"))
-    assert used(told.engine.books, "team", "gpu") == (3 * GPUS, 3 * GPUS)
-    assert available(told.engine.books, "team", "gpu") == 1 * GPUS
+    assert used(told.engine.state, "team", "gpu") == (3 * GPUS, 3 * GPUS)
+    assert available(told.engine.state, "team", "gpu") == 1 * GPUS
 
 
 def test_what_a_sibling_leaves_idle_may_be_borrowed() -> None:
@@ -45,9 +45,9 @@ def test_what_a_sibling_leaves_idle_may_be_borrowed() -> None:
     )
     told.arrive(pod("one", shape(3), queue="b"))
     # The pool is 8, 3 are in use.
-    assert available(told.engine.books, "a", "gpu") == 5 * GPUS
-    assert available(told.engine.books, "b", "gpu") == 5 * GPUS
-    assert used(told.engine.books, "root", "gpu") == (3 * GPUS, 3 * GPUS)
+    assert available(told.engine.state, "a", "gpu") == 5 * GPUS
+    assert available(told.engine.state, "b", "gpu") == 5 * GPUS
+    assert used(told.engine.state, "root", "gpu") == (3 * GPUS, 3 * GPUS)
 
 
 def test_a_borrowing_limit_ends_what_may_be_borrowed() -> None:
@@ -56,7 +56,7 @@ def test_a_borrowing_limit_ends_what_may_be_borrowed() -> None:
         queue("a", quota("gpu", 4 * GPUS, borrow=1 * GPUS), parent="root"),
         queue("b", quota("gpu", 4 * GPUS), parent="root"),
     )
-    assert available(told.engine.books, "a", "gpu") == 5 * GPUS
+    assert available(told.engine.state, "a", "gpu") == 5 * GPUS
 
 
 def test_a_lending_limit_keeps_the_rest_for_its_owner() -> None:
@@ -65,17 +65,17 @@ def test_a_lending_limit_keeps_the_rest_for_its_owner() -> None:
         queue("a", quota("gpu", 4 * GPUS), parent="root"),
         queue("b", quota("gpu", 4 * GPUS, lend=1 * GPUS), parent="root"),
     )
-    books = told.engine.books
-    assert available(books, "a", "gpu") == 5 * GPUS
-    assert available(books, "b", "gpu") == 8 * GPUS
+    state = told.engine.state
+    assert available(state, "a", "gpu") == 5 * GPUS
+    assert available(state, "b", "gpu") == 8 * GPUS
     told.arrive(pod("one", shape(2), queue="b"))
     # b is guaranteed 3, and 2 are covered by that: the pool does not feel them.
-    assert used(books, "b", "gpu") == (2 * GPUS, 2 * GPUS)
-    assert used(books, "root", "gpu") == (0, 2 * GPUS)
-    assert available(books, "a", "gpu") == 5 * GPUS
+    assert used(state, "b", "gpu") == (2 * GPUS, 2 * GPUS)
+    assert used(state, "root", "gpu") == (0, 2 * GPUS)
+    assert available(state, "a", "gpu") == 5 * GPUS
     told.arrive(pod("two", shape(2), queue="b"))
-    assert used(books, "root", "gpu") == (1 * GPUS, 4 * GPUS)
-    assert available(books, "a", "gpu") == 4 * GPUS
+    assert used(state, "root", "gpu") == (1 * GPUS, 4 * GPUS)
+    assert available(state, "a", "gpu") == 4 * GPUS
 
 
 def test_a_hard_limit_holds_for_everything_below_it() -> None:
@@ -85,8 +85,8 @@ def test_a_hard_limit_holds_for_everything_below_it() -> None:
         queue("b", quota("gpu", 8 * GPUS, lend=0), parent="root"),
     )
     told.arrive(pod("one", shape(2), queue="b"))
-    assert available(told.engine.books, "a", "gpu") == 1 * GPUS
-    assert available(told.engine.books, "b", "gpu") == 1 * GPUS
+    assert available(told.engine.state, "a", "gpu") == 1 * GPUS
+    assert available(told.engine.state, "b", "gpu") == 1 * GPUS
 
 
 def test_what_no_queue_of_the_path_names_is_not_limited_and_takes_nothing_from_others() -> None:
@@ -95,15 +95,15 @@ def test_what_no_queue_of_the_path_names_is_not_limited_and_takes_nothing_from_o
         queue("a", quota("gpu", 4 * GPUS), parent="root"),
         queue("b", quota("cpu", 64_000), parent="root"),
     )
-    assert available(told.engine.books, "b", "gpu") is None
+    assert available(told.engine.state, "b", "gpu") is None
     told.arrive(pod("one", shape(6), queue="b"))
-    assert available(told.engine.books, "a", "gpu") == 4 * GPUS
-    assert used(told.engine.books, "root", "gpu") == (0, 6 * GPUS)
+    assert available(told.engine.state, "a", "gpu") == 4 * GPUS
+    assert used(told.engine.state, "root", "gpu") == (0, 6 * GPUS)
 
 
 def test_what_only_an_ancestor_names_is_nominally_nothing_below_it() -> None:
     told = story(queue("root", quota("gpu", 2 * GPUS)), queue("a", parent="root"))
-    assert available(told.engine.books, "a", "gpu") == 2 * GPUS
+    assert available(told.engine.state, "a", "gpu") == 2 * GPUS
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_quota_that_makes_no_sense_is_refused_by_its_field(stated: Quota, fiel
     assert len(told_problems) == 1
     assert "queue team: quotas" in told_problems[0]
     assert field in told_problems[0]
-    assert available(told.engine.books, "team", "gpu") == 4, "the last good statement holds"
+    assert available(told.engine.state, "team", "gpu") == 4, "the last good statement holds"
 
 
 def test_a_negative_weight_is_refused_and_none_is_welcome() -> None:
@@ -187,10 +187,10 @@ def test_a_tree_may_be_a_thousand_deep() -> None:
     chain += [queue(f"q{depth}", parent=f"q{depth - 1}") for depth in range(1, 1000)]
     told = story(*chain)
     told.arrive(pod("deep", shape(3), queue="q999"))
-    assert used(told.engine.books, "q0", "gpu") == (3 * GPUS, 3 * GPUS)
-    assert available(told.engine.books, "q999", "gpu") == 5 * GPUS
+    assert used(told.engine.state, "q0", "gpu") == (3 * GPUS, 3 * GPUS)
+    assert available(told.engine.state, "q999", "gpu") == 5 * GPUS
     told.depart("deep")
-    assert used(told.engine.books, "q0", "gpu") == (0, 0)
+    assert used(told.engine.state, "q0", "gpu") == (0, 0)
 
 
 def test_what_stands_too_deep_waits_and_nobody_else() -> None:
@@ -203,7 +203,7 @@ def test_what_stands_too_deep_waits_and_nobody_else() -> None:
 
 def test_a_tree_may_be_ten_thousand_wide_and_no_wider_than_the_bound() -> None:
     told = story(queue("root"), *(queue(f"q{n}", quota("gpu", GPUS), parent="root") for n in range(10_000)))
-    assert available(told.engine.books, "q77", "gpu") == 10_000 * GPUS
+    assert available(told.engine.state, "q77", "gpu") == 10_000 * GPUS
     said = told.happen(*(event.QueueSet(queue(f"more{n}")) for n in range(QUEUES_MAX - 10_000)))
     assert len(problems(said)) == 1
     assert "queues" in problems(said)[0]
@@ -216,12 +216,12 @@ def test_columns_are_given_back_and_their_number_is_bounded() -> None:
     swapped = [quota(f"example.com/{number}", 1) for number in range(63)]
     assert problems(told.happen(event.QueueSet(queue("team", *swapped, quota("gpu", 1))))) == []
     assert problems(told.happen(event.QueueRemoved(QueueName("team")))) == []
-    assert told.engine.books.queues.resources.column_by_name == {}
+    assert told.engine.state.queues.resources.column_by_name == {}
 
 
 def test_a_bad_statement_raises_before_anything_is_changed() -> None:
     told = story(queue("team", quota("gpu", GPUS)))
-    tree = told.engine.books.queues.tree
+    tree = told.engine.state.queues.tree
     with pytest.raises(EventError):
         tree.set(queue("team", quota("cpu", 5), quota("memory", -1)))
     assert not tree.is_stale
@@ -232,10 +232,10 @@ def test_nothing_is_charged_once_the_last_queue_is_gone() -> None:
     told = story(queue("team", quota("gpu", 4 * GPUS)))
     told.arrive(pod("a", shape(1), queue="team"))
     told.happen(event.QueueRemoved(QueueName("team")))
-    tables = told.engine.books.store.tables
-    row = told.engine.books.pods.row_by_uid[pod("a").uid]
+    tables = told.engine.state.store.tables
+    row = told.engine.state.pods.row_by_uid[pod("a").uid]
     assert tables.pods[layout.POD_QUEUE, row] == layout.NOT_SET
     assert not tables.queue_total.any()
     told.depart("a")
     told.happen(event.QueueSet(queue("team", quota("gpu", 4 * GPUS))))
-    assert available(told.engine.books, "team", "gpu") == 4 * GPUS
+    assert available(told.engine.state, "team", "gpu") == 4 * GPUS

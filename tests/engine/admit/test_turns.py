@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.admit.owed import Level, top_down
+from gpufleet.engine.admit.entitlements import Level, top_down
 from gpufleet.engine.admit.shares import QueueShares
 from gpufleet.engine.admit.turns import Contestant
 from gpufleet.engine.admit.waiting import Head

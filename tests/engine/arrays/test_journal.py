@@ -6,9 +6,9 @@ import pytest
 
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import Tables
-from tests.engine.books_check import check_node, check_rankings
 from tests.engine.crowded_fleet import CrowdedFleet
 from tests.engine.effort import seeds
+from tests.engine.state_check import check_node, check_rankings
 
 POLICIES_TRIED = ("best-fit", "gpu-packing", "random", "fgd")
 UNDONE = (
@@ -31,8 +31,8 @@ def snapshot(tables: Tables) -> dict[str, bytes]:
 
 def try_something(fleet: CrowdedFleet) -> None:
     """Release and place at random inside a trial, perhaps starting over, and keep nothing."""
-    books, chance = fleet.story.engine.books, fleet.chance
-    with books.trial() as trial:
+    state, chance = fleet.story.engine.state, fleet.chance
+    with state.trial() as trial:
         for _ in range(chance.randint(1, 3)):
             running = fleet.in_state(PodState.ASSUMED, PodState.BOUND)
             for uid in chance.sample(running, min(len(running), chance.randint(0, 5))):
@@ -48,35 +48,35 @@ def try_something(fleet: CrowdedFleet) -> None:
 @pytest.mark.parametrize("seed", seeds(40))
 def test_a_trial_that_is_not_kept_restores_every_bit(seed: int, policy: str) -> None:
     fleet = CrowdedFleet(seed, policy)
-    books = fleet.story.engine.books
-    before = snapshot(books.store.tables)
+    state = fleet.story.engine.state
+    before = snapshot(state.store.tables)
     try_something(fleet)
-    assert snapshot(books.store.tables) == before
-    check_rankings(books)
+    assert snapshot(state.store.tables) == before
+    check_rankings(state)
 
 
 @pytest.mark.parametrize("policy", POLICIES_TRIED)
 @pytest.mark.parametrize("seed", seeds(40))
 def test_the_arrays_are_what_a_recount_finds(seed: int, policy: str) -> None:
     fleet = CrowdedFleet(seed, policy)
-    books = fleet.story.engine.books
+    state = fleet.story.engine.state
     for name, plain in fleet.plain_nodes().items():
-        check_node(books, books.fleet.row_by_name[name], plain)
-    check_rankings(books)
+        check_node(state, state.fleet.row_by_name[name], plain)
+    check_rankings(state)
 
 
 def test_an_error_inside_a_trial_undoes_it_too() -> None:
     fleet = CrowdedFleet(3)
-    books = fleet.story.engine.books
-    before = snapshot(books.store.tables)
+    state = fleet.story.engine.state
+    before = snapshot(state.store.tables)
     fleet.chance = random.Random(1)
     running = fleet.in_state(PodState.ASSUMED, PodState.BOUND)
 
     def fail() -> None:
-        with books.trial() as trial:
+        with state.trial() as trial:
             trial.release(running[0])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert snapshot(books.store.tables) == before
+    assert snapshot(state.store.tables) == before

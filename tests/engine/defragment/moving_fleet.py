@@ -38,7 +38,7 @@ def moved(said: list[AnyInstruction]) -> dict[str, tuple[str | None, str]]:
 
 def anew(told: Story, uid: str, name: str = "") -> Pod:
     """The pod that a controller makes instead of a known one."""
-    pods = told.engine.books.pods
+    pods = told.engine.state.pods
     known = pods.pod_at(pods.row_by_uid[PodUid(uid)])
     created_us = told.at_us
     return msgspec.structs.replace(
@@ -48,7 +48,7 @@ def anew(told: Story, uid: str, name: str = "") -> Pod:
 
 def confirm(told: Story, said: list[AnyInstruction]) -> None:
     """What was bound runs."""
-    pods = told.engine.books.pods
+    pods = told.engine.state.pods
     for one in said:
         if isinstance(one, Bind):
             pod = pods.pod_at(pods.row_by_uid[one.uid])

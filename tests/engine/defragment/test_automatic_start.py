@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.engine.defragment.stand_ins import KEPT_FOR_US
+from gpufleet.engine.defragment.replacements import KEPT_FOR_US
 from gpufleet.engine.event import (
     DefragmentationSet,
     DisruptionBudgetSet,
@@ -182,7 +182,7 @@ def test_a_refused_eviction_leaves_everybody_where_they_are() -> None:
     told.wait_s(20)
     other = {"a": "b", "b": "a"}[victim]
     assert moved(told.said[-20:]).get(other) is not None, "the other one is moved instead"
-    assert set(told.engine.books.pods.row_by_uid) == {"a", "b", "large", f"{other}/moved"}
+    assert set(told.engine.state.pods.row_by_uid) == {"a", "b", "large", f"{other}/moved"}
 
 
 def test_a_place_is_kept_for_a_while_and_no_longer() -> None:
@@ -220,13 +220,15 @@ def test_quota_is_charged_once_when_all_is_done() -> None:
 
 def test_a_moved_pod_stands_against_whom_it_stood_against() -> None:
     told = halves()
-    takings = told.engine.books.takings
-    takings.take(QueueName("default"), [PodUid("a"), PodUid("b")], {PodUid("gone"): QueueName("poor")})
+    eviction_lineage = told.engine.state.eviction_lineage
+    eviction_lineage.take(
+        QueueName("default"), [PodUid("a"), PodUid("b")], {PodUid("gone"): QueueName("poor")}
+    )
     (victim,) = moved(told.wait_s(60))
     replacement = anew(told, victim)
     told.happen(PodAdded(replacement))
     told.depart(victim)
-    assert takings.against(replacement.uid) == {"poor"}
+    assert eviction_lineage.immune_to(replacement.uid) == {"poor"}
 
 
 def test_the_reason_and_what_is_lost_are_told() -> None:

@@ -78,11 +78,11 @@ def test_a_move_whose_place_another_move_leaves_is_not_made_yet() -> None:
         runs(told, pod(f"s{number}", share(500)), number // 2, number % 2)
     said = told.wait_s(3600)
     free = {(f"n{number // 2}", f"n{number // 2}/{number % 2}"): 500 for number in range(4)}
-    books = told.engine.books
+    state = told.engine.state
     for one in said:
         if isinstance(one, Evict):
-            row = books.pods.row_by_uid[f"{one.uid}/moved"]  # type: ignore[index]
+            row = state.pods.row_by_uid[f"{one.uid}/moved"]  # type: ignore[index]
             assert one.moved is not None
-            for held in books.pods.device_ids(row):
+            for held in state.pods.device_ids(row):
                 free[one.moved.node, str(held)] -= 500
     assert min(free.values()) == 0

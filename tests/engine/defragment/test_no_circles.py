@@ -41,7 +41,7 @@ def begin(chance: random.Random) -> Story:
 
 def without_place(told: Story) -> int:
     """How many known pods wait."""
-    pods = told.engine.books.pods
+    pods = told.engine.state.pods
     return sum(
         pods.node_row(row) is None for uid, row in pods.row_by_uid.items() if not uid.endswith("/moved")
     )

@@ -165,7 +165,7 @@ def test_after_a_restart_who_came_since_is_a_guest_still() -> None:
 def learned(*minutes: float, told: bool = False) -> int | None:
     """The bound, in minutes, after these runs."""
     one, found = named("p", "nightly-1"), LearnedRunTimes()
-    found.regard(LEARNS)
+    found.update(LEARNS)
     for length in minutes:
         found.ended(QueueName("small"), one, int(length * 60 * SECOND_US), told=told)
     bound_us = found.bound_us(QueueName("small"), one)
@@ -184,7 +184,7 @@ def test_only_the_last_runs_count() -> None:
 def test_runs_that_were_told_to_end_count_only_if_they_overran() -> None:
     assert learned(10, 20, 30, 40, 50, told=True) is None
     one, found, small = named("p", "nightly-1"), LearnedRunTimes(), QueueName("small")
-    found.regard(LEARNS)
+    found.update(LEARNS)
     for _ in range(5):
         found.ended(small, one, 60 * SECOND_US, told=False)
     found.ended(small, one, 30 * SECOND_US, told=True)
@@ -195,7 +195,7 @@ def test_runs_that_were_told_to_end_count_only_if_they_overran() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     found, small = LearnedRunTimes(), QueueName("small")
-    found.regard(LEARNS)
+    found.update(LEARNS)
     for number in range(ALIKE_MAX + 10):
         found.ended(small, named("p", f"job{number}x"), SECOND_US, told=False)
     assert len(found._runs) == ALIKE_MAX

@@ -31,7 +31,7 @@ def lesson_of(nodes: list[Node], arrivals: list[Shape]) -> Lesson | None:
     mix = Mix()
     for wanted in arrivals:
         mix.arrived(wanted)
-    return study(mix, story.engine.books.fleet)
+    return study(mix, story.engine.state.fleet)
 
 
 def taught(nodes: list[Node], arrivals: list[Shape]) -> Lesson:
@@ -184,5 +184,5 @@ def test_a_fleet_that_learned_long_ago_and_saw_only_cpu_work_since_still_learns(
         mix.arrived(shape())
     story = Story("best-fit")
     story.nodes(node("a", 8))
-    lesson = study(mix, story.engine.books.fleet)
+    lesson = study(mix, story.engine.state.fleet)
     assert lesson is None  # forgotten, rather than divided by nearly nothing

@@ -38,7 +38,7 @@ def story(*, gpus: int = 2, nodes: int = 1) -> Story:
 
 def state(told: Story, uid: str) -> PodState:
     """Where a pod stands."""
-    pods = told.engine.books.pods
+    pods = told.engine.state.pods
     return pods.state(pods.row_by_uid[PodUid(uid)])
 
 
@@ -95,7 +95,7 @@ def test_a_pod_is_bound_as_soon_as_what_it_needs_is_free_though_others_still_lea
     ending(told, shape(1, cpu_milli=2000), shape(1, cpu_milli=2000))
     said = told.arrive(of_team("x", shape(1, cpu_milli=2000)), of_team("y", shape(1, cpu_milli=3000)))
     assert set(nominated(said)["y"][1]) == {"a", "b"}, "at its worst, x runs while one of them still does"
-    on = told.engine.books.pods
+    on = told.engine.state.pods
     taken = on.device_ids(on.row_by_uid[PodUid("x")])[0]
     first, second = ("a", "b") if taken == told.binds["a"][1][0] else ("b", "a")
     assert placed(told.depart(first)) == ["x"]
@@ -116,7 +116,7 @@ def test_a_departing_pod_that_is_bound_where_it_was_changes_nothing() -> None:
     told = story()
     ending(told, shape(2))
     told.arrive(of_team("next", shape(2)))
-    leaving = told.engine.books.pods.pod_at(told.engine.books.pods.row_by_uid[PodUid("a")])
+    leaving = told.engine.state.pods.pod_at(told.engine.state.pods.row_by_uid[PodUid("a")])
     said = told.run_on(leaving, "n0", "n0/0", "n0/1")
     assert (placed(said), withdrawn(said), state(told, "next")) == ([], [], PodState.NOMINATED)
     assert placed(told.depart("a")) == ["next"]
@@ -126,7 +126,7 @@ def test_a_departing_pod_that_turns_out_to_run_elsewhere_leaves_its_place_at_onc
     told = story(nodes=1)
     ending(told, shape(2))
     told.arrive(of_team("next", shape(2)))
-    leaving = told.engine.books.pods.pod_at(told.engine.books.pods.row_by_uid[PodUid("a")])
+    leaving = told.engine.state.pods.pod_at(told.engine.state.pods.row_by_uid[PodUid("a")])
     assert placed(told.run_on(leaving, "far away", "f/0", "f/1")) == ["next"]
 
 

@@ -13,14 +13,14 @@ from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Nominated, 
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.shape import Shape
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape, share
 from tests.engine.plain_fleet import PlainNode
 
 NEEDS = (shape(1), shape(1), shape(2), shape(4), share(500), share(300), shape(cpu_milli=3000))
 SPOT = {"cloud.google.com/gke-spot": "true"}
-POLICIES = (Prey.LOWER_PRIORITY, Prey.LOWER_OR_NEWER_EQUAL_PRIORITY, Prey.ANY)
+POLICIES = (VictimScope.LOWER_PRIORITY, VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY, VictimScope.ANY)
 
 
 class Arena:
@@ -58,12 +58,12 @@ class Arena:
 
     def known(self, uid: PodUid) -> Pod:
         """A pod that is there."""
-        pods = self.story.engine.books.pods
+        pods = self.story.engine.state.pods
         return pods.pod_at(pods.row_by_uid[uid])
 
     def state(self, uid: PodUid) -> PodState | None:
         """Where a pod stands, None if it is gone."""
-        pods = self.story.engine.books.pods
+        pods = self.story.engine.state.pods
         return pods.state(pods.row_by_uid[uid]) if uid in pods.row_by_uid else None
 
     def happen(self, *events: event.Event) -> list[AnyInstruction]:
@@ -95,7 +95,7 @@ class Arena:
 
     def check_promises(self) -> None:
         """Nobody waits for a place that is promised when those it waits for are gone."""
-        here = self.story.engine.books.pods.row_by_uid
+        here = self.story.engine.state.pods.row_by_uid
         for uid, waits_for in self.promised.items():
             if uid in here:
                 assert waits_for & set(here), f"{uid} waits for {waits_for}, and they are gone"
@@ -103,9 +103,9 @@ class Arena:
 
     def is_firm(self, uid: PodUid) -> bool:
         """True for a pod on a node that nobody takes back."""
-        books = self.story.engine.books
-        on = books.pods.node_row(books.pods.row_by_uid[uid])
-        return on is not None and books.fleet.node_at(on).labels.get("cloud.google.com/gke-spot") != "true"
+        state = self.story.engine.state
+        on = state.pods.node_row(state.pods.row_by_uid[uid])
+        return on is not None and state.fleet.node_at(on).labels.get("cloud.google.com/gke-spot") != "true"
 
     def end(self, uid: PodUid, *, made_anew: bool) -> None:
         """A pod is gone; its controller makes another one."""
@@ -127,24 +127,24 @@ class Arena:
 
     def plain(self) -> dict[NodeName, PlainNode]:
         """The nodes with everybody who is booked, those who wait for others among them."""
-        books = self.story.engine.books
-        found = {one.name: PlainNode(one) for one in books.fleet.nodes if one is not None}
-        for row, one in enumerate(books.pods.pods):
-            on = None if one is None else books.pods.node_row(row)
+        state = self.story.engine.state
+        found = {one.name: PlainNode(one) for one in state.fleet.nodes if one is not None}
+        for row, one in enumerate(state.pods.pods):
+            on = None if one is None else state.pods.node_row(row)
             if one is not None and on is not None:
-                held = tuple(device for device in books.pods.device_ids(row) if device is not None)
-                found[books.fleet.node_at(on).name].take(one.shape, held)
+                held = tuple(device for device in state.pods.device_ids(row) if device is not None)
+                found[state.fleet.node_at(on).name].take(one.shape, held)
         return found
 
     def fits_without(self, needs: Shape, gone: set[PodUid]) -> bool:
         """True if a pod of this shape fits somewhere once these pods are gone, by the plain account."""
         plain = self.plain()
-        pods = self.story.engine.books.pods
+        pods = self.story.engine.state.pods
         for uid in gone:
             row = pods.row_by_uid[uid]
             on = pods.node_row(row)
             assert on is not None
-            name = self.story.engine.books.fleet.node_at(on).name
+            name = self.story.engine.state.fleet.node_at(on).name
             held = tuple(device for device in pods.device_ids(row) if device is not None)
             plain[name].give_back(self.known(uid).shape, held)
         return any(one.accepts(needs) and one.fits(needs) for one in plain.values())
@@ -163,9 +163,9 @@ def random_tree(chance: random.Random, gpus: int) -> tuple[Queue, ...]:
     for number in range(chance.randint(2, 4)):
         parent = chance.choice((root, root, *queues[1:2])).name if number > 1 else root.name
         policy = PreemptionPolicy(
-            within_queue=chance.choice(tuple(Prey)),
-            reclaim=chance.choice(tuple(Prey)),
-            borrowing=chance.choice(tuple(Prey)),
+            within_queue=chance.choice(tuple(VictimScope)),
+            reclaim=chance.choice(tuple(VictimScope)),
+            borrowing=chance.choice(tuple(VictimScope)),
             borrowing_priority_max=chance.choice((None, None, 1)),
         )
         quota = Quota(
@@ -192,13 +192,13 @@ def random_gang(chance: random.Random, name: str, queue: str) -> Gang:
     return Gang(GangName(name), chance.randint(2, 3), QueueName(queue), chance.randint(0, 3))
 
 
-def cheapest(arena: Arena, asking: Pod, prey: list[Pod]) -> tuple[int, int, int] | None:
+def cheapest(arena: Arena, asking: Pod, evictable: list[Pod]) -> tuple[int, int, int] | None:
     """By trying every set: the lowest highest priority, with it the fewest victims, and of these the fewest
     on nodes that stay; None for none.
     """
-    departing = set(arena.story.engine.books.departures.departing())
-    for priority in sorted({one.priority for one in prey}):
-        among = [one.uid for one in prey if one.priority <= priority]
+    departing = set(arena.story.engine.state.departures.departing())
+    for priority in sorted({one.priority for one in evictable}):
+        among = [one.uid for one in evictable if one.priority <= priority]
         for size in range(1, len(among) + 1):
             fitting = [
                 sum(map(arena.is_firm, chosen))

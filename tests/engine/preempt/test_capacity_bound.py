@@ -11,13 +11,13 @@ from gpufleet.engine.instruction import Evict
 from gpufleet.engine.preempt.candidates import Candidates
 from gpufleet.engine.preempt.capacity_bound import knapsacks
 from gpufleet.engine.preempt.over_fleet import OverFleet
-from gpufleet.engine.preempt.search import Quest
+from gpufleet.engine.preempt.victim_search import SearchRun
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import CPU, GPU, Queue, Quota
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, node, pod, refused, shape, share
 from tests.engine.preempt.test_reclaim import two_teams, work
-from tests.engine.preempt.test_succession import random_owners
+from tests.engine.preempt.test_search_cache import random_owners
 
 SETS_MAX = 400
 
@@ -28,20 +28,20 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.refused = 0
         self.asked = 0
-        self._may_suffice = Quest._may_suffice
+        self._may_suffice = SearchRun._may_suffice
 
-        def checked(quest: Quest, found: Candidates) -> bool:
+        def checked(quest: SearchRun, found: Candidates) -> bool:
             return self._checked(quest, found)
 
-        monkeypatch.setattr(Quest, "_may_suffice", checked)
+        monkeypatch.setattr(SearchRun, "_may_suffice", checked)
 
-    def _checked(self, quest: Quest, found: Candidates) -> bool:
+    def _checked(self, quest: SearchRun, found: Candidates) -> bool:
         self.asked += 1
         if self._may_suffice(quest, found):
             return True
         self.refused += 1
         leaving = quest.leaving.rows.tolist()
-        over_fleet = OverFleet(quest.proof, quest.books, leaving)
+        over_fleet = OverFleet(quest.proof, quest.state, leaving)
         assert over_fleet.find(found.alone) is None
         units, tried = found.in_order(), 0
         for size in range(1, len(units) + 1):

@@ -6,12 +6,12 @@ from itertools import combinations, islice
 import pytest
 
 from gpufleet.engine import event
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt import by_node
 from gpufleet.engine.preempt.candidates import within_queue
 from gpufleet.engine.preempt.reclaim import Reclaim
-from gpufleet.engine.preempt.search import PreemptionSearch, Quest, rank_of
-from gpufleet.engine.preempt.victims import Asking, NoPlan, Plan
+from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun, rank_of
+from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.labels import LabelSelector, Operator, Requirement
@@ -129,29 +129,29 @@ class Watched(PreemptionSearch):
         self.planned = 0
         self.asked = 0
 
-    def find(self, asking: Asking, books: Books) -> Plan | NoPlan | None:
+    def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """The same, checked."""
-        found = super().find(asking, books)
+        found = super().find(asking, state)
         if asking.members is None:
             return found
         self.asked += 1
-        self.planned += isinstance(found, Plan)
-        if isinstance(found, NoPlan) and not found.cut:
+        self.planned += isinstance(found, EvictionPlan)
+        if isinstance(found, NoEvictionPlan) and not found.cut:
             self.refused += 1
-            assert sets_that_would_do(asking, books) == []
+            assert sets_that_would_do(asking, state) == []
         return found
 
 
-def sets_that_would_do(asking: Asking, books: Books) -> list[list[str]]:
+def sets_that_would_do(asking: UnplacedWorkload, state: EngineState) -> list[list[str]]:
     """The first set of candidates that it is just to evict, and without which the gang fits; none after many
     tries.
     """
-    quest, rank = Quest(asking, books), rank_of(asking, books)
-    of = books.waiting.queues[rank.queue]
-    reclaim = Reclaim(books, rank, of, quest._needed(), quest._least())
+    quest, rank = SearchRun(asking, state), rank_of(asking, state)
+    of = state.waiting.queues[rank.queue]
+    reclaim = Reclaim(state, rank, of, quest._needed(), quest._least())
     quest.proof.is_just = reclaim.is_just
     with quest.proof.in_future():
-        own = within_queue(books, rank, of, asking.at_us)
+        own = within_queue(state, rank, of, asking.at_us)
         others = (reclaim.candidates(asking.at_us), quest._others_without(own, reclaim))
         units = {unit.rows: unit for found in (own, *others) for unit in found.in_order()}
         sizes = range(1, len(units) + 1)
@@ -159,7 +159,7 @@ def sets_that_would_do(asking: Asking, books: Books) -> list[list[str]]:
         for chosen in islice(sets, SETS_MAX):
             rows = dict.fromkeys(row for unit in chosen for row in unit.rows)
             if quest.proof.fits_without([*quest.leaving.rows.tolist(), *rows]):
-                return [[str(books.pods.pod_at(row).uid) for row in rows]]
+                return [[str(state.pods.pod_at(row).uid) for row in rows]]
     return []
 
 

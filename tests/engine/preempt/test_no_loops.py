@@ -3,13 +3,13 @@
 import pytest
 
 from gpufleet.model.identifiers import QueueName, QuotaResource
-from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import Story, node, shape
 from tests.engine.preempt.treadmill import Treadmill, random_treadmill
 
 ROUNDS_MAX = 60
-EAGER = PreemptionPolicy(reclaim=Prey.ANY, borrowing=Prey.ANY)
+EAGER = PreemptionPolicy(reclaim=VictimScope.ANY, borrowing=VictimScope.ANY)
 
 
 WENT_ROUND = (438, 773, 885, 959, 968, 1208)

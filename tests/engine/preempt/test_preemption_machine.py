@@ -18,7 +18,7 @@ from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import PreemptionPolicy, Prey, Queue
+from gpufleet.model.queue import PreemptionPolicy, Queue, VictimScope
 from gpufleet.model.shape import Shape
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, share, topology
@@ -54,9 +54,9 @@ class PreemptionMachine(RuleBasedStateMachine):
         """One step, judged."""
         self.ledger.step(self.at_us, *events)
 
-    @initialize(strict=st.booleans(), prey=st.sampled_from(Prey))
-    def begin(self, strict: bool, prey: Prey) -> None:
-        policy = PreemptionPolicy(within_queue=prey)
+    @initialize(strict=st.booleans(), scope=st.sampled_from(VictimScope))
+    def begin(self, strict: bool, scope: VictimScope) -> None:
+        policy = PreemptionPolicy(within_queue=scope)
         self.happen(
             event.TopologySet(topology("rack")),
             event.QueueSet(Queue(QueueName("default"))),
@@ -121,7 +121,7 @@ class PreemptionMachine(RuleBasedStateMachine):
 
     @rule(numbers=st.lists(index, min_size=1, max_size=3))
     def departing_pods_end(self, numbers: list[int]) -> None:
-        departing = self.engine.books.departures.departing()
+        departing = self.engine.state.departures.departing()
         self.happen(*(event.PodRemoved(self.some(departing, number)) for number in numbers))
 
     @rule(numbers=st.lists(index, min_size=1, max_size=3))
@@ -147,7 +147,7 @@ class PreemptionMachine(RuleBasedStateMachine):
 
     @rule(numbers=st.lists(index, min_size=1, max_size=2), seconds=st.integers(1, 60))
     def evictions_refused(self, numbers: list[int], seconds: int) -> None:
-        evicted = list(self.engine.books.departures.evicted)
+        evicted = list(self.engine.state.departures.evicted)
         until_us = self.at_us + seconds * SECOND_US
         self.happen(*(event.EvictionRefused(self.some(evicted, number), until_us) for number in numbers))
 

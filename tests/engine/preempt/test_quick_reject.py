@@ -1,16 +1,16 @@
-"""Without hope there is nobody to evict; in a fleet that is shared as owed, nobody has any."""
+"""A quick reject is right: a search finds no victim either. A fleet shared as owed rejects all work."""
 
 import random
 
 import pytest
 
 from gpufleet.engine import event
-from gpufleet.engine.lifecycle.books import Books
-from gpufleet.engine.preempt.quick_reject import Hope
-from gpufleet.engine.preempt.search import PreemptionSearch, Quest, rank_of
-from gpufleet.engine.preempt.victims import Asking, NoPlan, Plan
+from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.preempt.quick_reject import QuickReject
+from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun, rank_of
+from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import QueueName
-from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.fleet_builder import Story, node, pod, shape
 from tests.engine.preempt.arena import random_tree
 
@@ -18,26 +18,26 @@ ROOT = QueueName("all")
 
 
 class Doubting(PreemptionSearch):
-    """Looks all the same where there is no hope."""
+    """Searches all the same where work is rejected."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.hopeful = 0
-        self.hopeless = 0
+        self.searched = 0
+        self.rejected = 0
 
-    def find(self, asking: Asking, books: Books) -> Plan | NoPlan | None:
-        """What is found, and nothing where nothing was hoped for."""
-        rank = rank_of(asking, books)
-        queue = books.waiting.queues.get(rank.queue)
-        if queue is not None and not Hope(books).is_there(rank.priority, queue):
-            self.hopeless += 1
-            assert Quest(asking, books).find(rank, queue) == NoPlan()
+    def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
+        """What is found, and nothing where work is rejected."""
+        rank = rank_of(asking, state)
+        queue = state.waiting.queues.get(rank.queue)
+        if queue is not None and not QuickReject(state).may_find(rank.priority, queue):
+            self.rejected += 1
+            assert SearchRun(asking, state).find(rank, queue) == NoEvictionPlan()
         elif queue is not None:
-            self.hopeful += 1
-        return super().find(asking, books)
+            self.searched += 1
+        return super().find(asking, state)
 
 
-def test_who_has_no_hope_finds_nobody() -> None:
+def test_a_search_for_rejected_work_finds_no_victim() -> None:
     doubting = Doubting()
     for seed in range(60):
         chance = random.Random(seed)
@@ -56,8 +56,8 @@ def test_who_has_no_hope_finds_nobody() -> None:
             running.append(f"p{number}")
             if chance.random() < 0.3:
                 story.depart(running.pop(chance.randrange(len(running))))
-    assert doubting.hopeless > 50
-    assert doubting.hopeful > 50
+    assert doubting.rejected > 50
+    assert doubting.searched > 50
 
 
 def fleet(*, a_gpus: int, b_gpus: int, policy: PreemptionPolicy | None = None) -> Story:
@@ -77,36 +77,36 @@ def owner(name: str, gpu_milli: int, policy: PreemptionPolicy | None = None) -> 
     return event.QueueSet(told)
 
 
-def has_hope(hope: Hope, priority: int = 5) -> bool:
-    """Whether work of queue a has hope."""
-    return hope.is_there(priority, hope.books.waiting.queues[QueueName("a")])
+def may_find(reject: QuickReject, priority: int = 5) -> bool:
+    """Whether work of queue a may find victims."""
+    return reject.may_find(priority, reject.state.waiting.queues[QueueName("a")])
 
 
 def test_where_nobody_borrows_nobody_can_be_reclaimed_from() -> None:
-    assert not has_hope(Hope(fleet(a_gpus=2, b_gpus=2).engine.books))
+    assert not may_find(QuickReject(fleet(a_gpus=2, b_gpus=2).engine.state))
 
 
 def test_where_somebody_borrows_they_may_be() -> None:
-    assert has_hope(Hope(fleet(a_gpus=1, b_gpus=3).engine.books))
+    assert may_find(QuickReject(fleet(a_gpus=1, b_gpus=3).engine.state))
 
 
-def test_hope_comes_with_a_place_with_a_queue_and_with_work_that_owns_nothing() -> None:
+def test_a_place_a_queue_and_work_that_owns_nothing_each_end_the_rejection() -> None:
     placed, cut, owning_nothing = (fleet(a_gpus=2, b_gpus=2) for _ in range(3))
-    hopes = [Hope(story.engine.books) for story in (placed, cut, owning_nothing)]
-    assert not any(map(has_hope, hopes))
+    rejects = [QuickReject(story.engine.state) for story in (placed, cut, owning_nothing)]
+    assert not any(map(may_find, rejects))
     # a has 2 of its 2, so b may borrow what a third queue owns.
     placed.happen(owner("idle", 1000))
     placed.arrive(pod("more", shape(1), queue="b", priority=5))
     cut.happen(owner("b", 1000))
     owning_nothing.arrive(pod("stray", shape(1), priority=5))
-    assert all(map(has_hope, hopes))
+    assert all(map(may_find, rejects))
 
 
-def test_lower_priority_anywhere_is_hope() -> None:
-    assert has_hope(Hope(fleet(a_gpus=2, b_gpus=2).engine.books), priority=6)
+def test_lower_priority_anywhere_ends_the_rejection() -> None:
+    assert may_find(QuickReject(fleet(a_gpus=2, b_gpus=2).engine.state), priority=6)
 
 
 @pytest.mark.parametrize("priority", [5, 6])
 def test_who_may_evict_nobody_has_none(priority: int) -> None:
-    never = PreemptionPolicy(within_queue=Prey.NEVER, reclaim=Prey.NEVER)
-    assert not has_hope(Hope(fleet(a_gpus=1, b_gpus=3, policy=never).engine.books), priority)
+    never = PreemptionPolicy(within_queue=VictimScope.NEVER, reclaim=VictimScope.NEVER)
+    assert not may_find(QuickReject(fleet(a_gpus=1, b_gpus=3, policy=never).engine.state), priority)

@@ -6,12 +6,12 @@ from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, RequeueAfter
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.shape import Shape
 from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, node, nominated, placed, pod, shape
 
 RECLAIMS = PreemptionPolicy()
-SHARES = PreemptionPolicy(borrowing=Prey.ANY)
+SHARES = PreemptionPolicy(borrowing=VictimScope.ANY)
 
 
 def queue(
@@ -93,19 +93,19 @@ def test_the_root_s_own_quota_is_borrowed_by_whoever_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prey", "lower", "equal_newer", "higher"),
+    ("scope", "lower", "equal_newer", "higher"),
     [
-        (Prey.NEVER, False, False, False),
-        (Prey.LOWER_PRIORITY, True, False, False),
-        (Prey.LOWER_OR_NEWER_EQUAL_PRIORITY, True, True, False),
-        (Prey.ANY, True, True, True),
+        (VictimScope.NEVER, False, False, False),
+        (VictimScope.LOWER_PRIORITY, True, False, False),
+        (VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY, True, True, False),
+        (VictimScope.ANY, True, True, True),
     ],
 )
 def test_the_policy_says_whom_it_is_taken_from(
-    prey: Prey, lower: bool, equal_newer: bool, higher: bool
+    scope: VictimScope, lower: bool, equal_newer: bool, higher: bool
 ) -> None:
     for priority, expected in ((1, lower), (5, equal_newer), (9, higher)):
-        told = two_teams(gpus=1, a=1, b=0, policy=PreemptionPolicy(reclaim=prey))
+        told = two_teams(gpus=1, a=1, b=0, policy=PreemptionPolicy(reclaim=scope))
         told.arrive(pod("b0", shape(1), queue="b", priority=priority, created_at_us=7))
         said = told.arrive(pod("a0", shape(1), queue="a", priority=5))
         assert evicted(said) == ({"b0": "a0"} if expected else {}), priority
@@ -191,7 +191,7 @@ def test_shares_become_as_unequal_as_the_weights() -> None:
 
 
 def test_while_borrowing_only_priorities_up_to_the_limit_are_taken() -> None:
-    policy = PreemptionPolicy(borrowing=Prey.ANY, borrowing_priority_max=3)
+    policy = PreemptionPolicy(borrowing=VictimScope.ANY, borrowing_priority_max=3)
     told = two_teams(gpus=2, a=0, b=0, root=2, policy=policy)
     told.arrive(pod("b0", shape(1), queue="b", priority=4), pod("b1", shape(1), queue="b", priority=3))
     assert evicted(told.arrive(*work("a", 1))) == {"b1": "a0"}

@@ -17,20 +17,20 @@ from tests.engine.preempt.test_victims_are_worth_it import arrivals
 
 def facts(told: Story) -> list[event.Event]:
     """What a new leader is told: objects, pods with a node or without one, and past use."""
-    books = told.engine.books
-    queues = [event.QueueSet(one) for one in books.queues.tree.described.values()]
-    nodes = [event.NodeSet(one) for one in books.fleet.nodes if one is not None]
-    gangs = [event.GangSet(one.gang) for one in books.gangs.by_name.values() if one.gang is not None]
+    state = told.engine.state
+    queues = [event.QueueSet(one) for one in state.queues.tree.described.values()]
+    nodes = [event.NodeSet(one) for one in state.fleet.nodes if one is not None]
+    gangs = [event.GangSet(one.gang) for one in state.gangs.by_name.values() if one.gang is not None]
     pods: list[event.Event] = []
-    for row in sorted(books.sequence_by_row, key=lambda row: books.sequence_by_row[row]):
-        one, at = books.pods.pod_at(row), books.pods.node_row(row)
-        if books.departures.is_departing(one.uid):
+    for row in sorted(state.sequence_by_row, key=lambda row: state.sequence_by_row[row]):
+        one, at = state.pods.pod_at(row), state.pods.node_row(row)
+        if state.departures.is_departing(one.uid):
             one = msgspec.structs.replace(one, leaving=True)
-        if at is None or books.pods.state(row) is PodState.NOMINATED:
+        if at is None or state.pods.state(row) is PodState.NOMINATED:
             pods.append(event.PodAdded(one))
         else:
-            name, devices = books.fleet.node_at(at).name, books.pods.device_ids(row)
-            pods.append(event.PodBound(one, name, devices, books.pods.started_at_us.get(row, told.at_us)))
+            name, devices = state.fleet.node_at(at).name, state.pods.device_ids(row)
+            pods.append(event.PodBound(one, name, devices, state.pods.started_at_us.get(row, told.at_us)))
     # As in the live scheduler: those that run before those that wait.
     pods.sort(key=lambda one: isinstance(one, event.PodAdded))
     return [told.engine.past_use(), *queues, *nodes, *gangs, *pods]
@@ -46,20 +46,20 @@ def restarted(told: Story, policy: str) -> Story:
 
 def running(told: Story) -> dict[PodUid, str]:
     """Who holds a place that is its own, and where."""
-    books = told.engine.books
-    rows = {books.pods.pod_at(row).uid: row for row in books.sequence_by_row}
+    state = told.engine.state
+    rows = {state.pods.pod_at(row).uid: row for row in state.sequence_by_row}
     has = {PodState.ASSUMED, PodState.BOUND}
     return {
-        uid: books.fleet.node_at(at).name
+        uid: state.fleet.node_at(at).name
         for uid, row in rows.items()
-        if books.pods.state(row) in has and (at := books.pods.node_row(row)) is not None
+        if state.pods.state(row) in has and (at := state.pods.node_row(row)) is not None
     }
 
 
 def kept_for(told: Story) -> set[PodUid]:
     """Who waits for others to leave."""
-    books = told.engine.books
-    return {uid for uid, row in books.pods.row_by_uid.items() if books.pods.state(row) is PodState.NOMINATED}
+    state = told.engine.state
+    return {uid for uid, row in state.pods.row_by_uid.items() if state.pods.state(row) is PodState.NOMINATED}
 
 
 @pytest.mark.parametrize("seed", seeds(20))
@@ -76,8 +76,8 @@ def test_in_the_middle_of_evictions_whatever_runs_stays_and_nobody_gets_what_oth
     again = restarted(arena.story, "gpufleet" if seed % 3 == 0 else "best-fit")
     assert [one for one in again.said if isinstance(one, Bind)] == []
     assert running(again) == running(arena.story)
-    assert set(arena.story.engine.books.departures.departing()) <= set(
-        again.engine.books.departures.departing()
+    assert set(arena.story.engine.state.departures.departing()) <= set(
+        again.engine.state.departures.departing()
     )
     # Who waits for a place is decided anew: it may be another one of theirs, but nobody else evicts.
     waited = kept_for(arena.story)

@@ -1,8 +1,8 @@
 """The seam for preemption: a search of one's own that proves its victims on a trial."""
 
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import placement_of
-from gpufleet.engine.preempt.victims import Asking, NoPlan, Plan
+from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import PodUid
 from tests.engine.arrays.test_journal import snapshot
 from tests.engine.fleet_builder import Story, evicted, node, nominated, placed, pod, shape, share
@@ -11,20 +11,20 @@ from tests.engine.fleet_builder import Story, evicted, node, nominated, placed, 
 class LowestFirst:
     """Evicts running pods of lower priority, the lowest first, as few as will do."""
 
-    def find(self, asking: Asking, books: Books) -> Plan | NoPlan:
+    def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan:
         """Releases one after the other until the refused pod fits."""
-        refused = books.pods.pod_at(asking.row)
-        pods = [books.pods.pod_at(row) for rows in books.pods.on_node.values() for row in rows]
+        refused = state.pods.pod_at(asking.row)
+        pods = [state.pods.pod_at(row) for rows in state.pods.on_node.values() for row in rows]
         victims: list[PodUid] = []
-        with books.trial() as trial:
+        with state.trial() as trial:
             for victim in sorted(pods, key=lambda one: (one.priority, one.uid)):
                 if victim.priority >= refused.priority:
                     break
                 trial.release(victim.uid)
                 victims.append(victim.uid)
                 if trial.place_pod(refused.uid):
-                    return Plan((placement_of(books, asking.row),), tuple(victims), tuple(victims))
-        return NoPlan()
+                    return EvictionPlan((placement_of(state, asking.row),), tuple(victims), tuple(victims))
+        return NoEvictionPlan()
 
 
 def test_victims_are_proven_and_the_pod_runs_when_they_are_gone() -> None:
@@ -50,10 +50,10 @@ def test_a_search_leaves_no_trace_in_the_arrays() -> None:
     told = Story(victims=LowestFirst())
     told.nodes(node("n", 2), node("m", 2))
     told.arrive(*(pod(f"s{number}", share(500), priority=number) for number in range(8)))
-    before = snapshot(told.engine.books.store.tables)
+    before = snapshot(told.engine.state.store.tables)
     told.arrive(pod("urgent", shape(2), priority=9))
     told.depart("urgent")
-    after = snapshot(told.engine.books.store.tables)
+    after = snapshot(told.engine.state.store.tables)
     assert {key: after[key] for key in ("nodes", "devices", "kinds", "resources_free")} == {
         key: before[key] for key in ("nodes", "devices", "kinds", "resources_free")
     }
@@ -65,8 +65,8 @@ def test_a_trial_cannot_release_what_holds_nothing_nor_place_what_has_a_place() 
     told.run_on(pod("lost", shape(1)), "gone", "gone/0")
     told.lose("gone")
     told.arrive(pod("runs", shape(1)))
-    before = snapshot(told.engine.books.store.tables)
-    with told.engine.books.trial() as trial:
+    before = snapshot(told.engine.state.store.tables)
+    with told.engine.state.trial() as trial:
         trial.release(PodUid("lost"))
         assert not trial.place_pod(PodUid("runs"))
-        assert snapshot(told.engine.books.store.tables) == before
+        assert snapshot(told.engine.state.store.tables) == before

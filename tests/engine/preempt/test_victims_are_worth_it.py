@@ -7,7 +7,7 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import Evict, Nominated
-from gpufleet.engine.preempt.candidates import is_prey
+from gpufleet.engine.preempt.candidates import is_in_scope
 from gpufleet.engine.preempt.reach import Rank
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
@@ -24,17 +24,17 @@ def arrivals(arena: Arena, count: int) -> list[Pod]:
 
 def prey_of(arena: Arena, asking: Pod) -> list[Pod]:
     """Whom a pod may evict by the policy of its queue, in the words of the queue."""
-    books = arena.story.engine.books
+    state = arena.story.engine.state
     policy = arena.queues[0].preemption.within_queue
     rank = Rank(asking.queue, asking.priority, asking.created_at_us)
-    running = [books.pods.pods[row] for rows in books.pods.on_node.values() for row in rows]
+    running = [state.pods.pods[row] for rows in state.pods.on_node.values() for row in rows]
     return [
         one
         for one in running
         if one is not None
         and arena.state(one.uid) in {PodState.ASSUMED, PodState.BOUND}
-        and not books.departures.is_departing(one.uid)
-        and is_prey(policy, rank, one.priority, one.created_at_us)
+        and not state.departures.is_departing(one.uid)
+        and is_in_scope(policy, rank, one.priority, one.created_at_us)
     ]
 
 
@@ -49,7 +49,7 @@ def test_the_victims_of_a_pod_are_the_cheapest_that_exist(seed: int, spot: int) 
         arena.story.at_us += 1
         asking = arrivals(arena, 1)[0]
         before = cheapest(arena, asking, prey_of(arena, asking))
-        free = arena.fits_without(asking.shape, set(arena.story.engine.books.departures.departing()))
+        free = arena.fits_without(asking.shape, set(arena.story.engine.state.departures.departing()))
         known = {one.uid: one for one in prey_of(arena, asking)}
         said = arena.happen(event.PodAdded(asking))
         victims = [known[one.uid] for one in said if isinstance(one, Evict) and one.beneficiary == asking.uid]
@@ -70,7 +70,7 @@ def test_without_any_one_of_those_it_waits_for_a_pod_would_not_fit(seed: int) ->
     arena = Arena(seed, nodes=3)
     for one in arrivals(arena, 16):
         arena.happen(event.PodAdded(one))
-    books = arena.story.engine.books
+    state = arena.story.engine.state
     for _ in range(8):
         asking = arrivals(arena, 1)[0]
         said = arena.happen(event.PodAdded(asking))
@@ -78,7 +78,7 @@ def test_without_any_one_of_those_it_waits_for_a_pod_would_not_fit(seed: int) ->
         if len(places) == 1 and places[0].uid == asking.uid:
             (kept,) = places
             # As if it had no place yet.
-            with books.trial() as trial:
+            with state.trial() as trial:
                 trial.release(kept.uid)
                 waits_for = set(kept.waits_for)
                 assert arena.fits_without(asking.shape, waits_for)
@@ -108,8 +108,8 @@ def test_whoever_others_were_evicted_for_runs_when_they_are_gone(seed: int) -> N
         arena.let_victims_end()
         rounds += 1
         assert rounds < 50
-    assert not arena.promised.keys() & arena.story.engine.books.pods.row_by_uid.keys()
-    assert not arena.story.engine.books.departures.nominations
+    assert not arena.promised.keys() & arena.story.engine.state.pods.row_by_uid.keys()
+    assert not arena.story.engine.state.departures.nominations
 
 
 @pytest.mark.parametrize("seed", seeds(40))
@@ -140,7 +140,7 @@ def come_to_an_end(arena: Arena) -> None:
     one = random_gang(chance, "gang", arena.queues[-1].name)
     members = [arena.pod(NEEDS[0], one.queue, one.priority, one.name) for _ in range(one.min_members)]
     arena.happen(event.GangSet(one), *map(event.PodAdded, members))
-    pods = len(arena.story.engine.books.pods.row_by_uid)
+    pods = len(arena.story.engine.state.pods.row_by_uid)
     for _ in range(2 * pods):
         arena.let_victims_end()
         arena.happen()
@@ -149,4 +149,4 @@ def come_to_an_end(arena: Arena) -> None:
             break
     assert not arena.ending, "they still evict each other"
     assert len(arena.evictions) <= pods * pods
-    assert {PodUid(one.uid) for one in arena.evictions}.isdisjoint(arena.story.engine.books.pods.row_by_uid)
+    assert {PodUid(one.uid) for one in arena.evictions}.isdisjoint(arena.story.engine.state.pods.row_by_uid)

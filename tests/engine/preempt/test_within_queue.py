@@ -9,7 +9,7 @@ from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import PreemptionPolicy, Prey
+from gpufleet.model.queue import PreemptionPolicy, VictimScope
 from gpufleet.model.shape import Shape, Within
 from tests.engine.fleet_builder import (
     SECOND_US,
@@ -28,10 +28,12 @@ from tests.engine.fleet_builder import (
 EVERYBODY = LabelSelector()
 
 
-def story(prey: Prey = Prey.LOWER_PRIORITY, *, gpus: int = 2, nodes: int = 1, after_s: int = 0) -> Story:
+def story(
+    scope: VictimScope = VictimScope.LOWER_PRIORITY, *, gpus: int = 2, nodes: int = 1, after_s: int = 0
+) -> Story:
     """One queue with a policy, and some nodes."""
     told = Story()
-    told.queue("team", preemption=PreemptionPolicy(prey, preempt_after_us=after_s * SECOND_US))
+    told.queue("team", preemption=PreemptionPolicy(scope, preempt_after_us=after_s * SECOND_US))
     told.nodes(*(node(f"n{number}", gpus) for number in range(nodes)))
     return told
 
@@ -62,17 +64,19 @@ def of_team(
 
 
 @pytest.mark.parametrize(
-    ("prey", "lower", "newer", "older"),
+    ("scope", "lower", "newer", "older"),
     [
-        (Prey.NEVER, False, False, False),
-        (Prey.LOWER_PRIORITY, True, False, False),
-        (Prey.LOWER_OR_NEWER_EQUAL_PRIORITY, True, True, False),
-        (Prey.ANY, True, True, False),
+        (VictimScope.NEVER, False, False, False),
+        (VictimScope.LOWER_PRIORITY, True, False, False),
+        (VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY, True, True, False),
+        (VictimScope.ANY, True, True, False),
     ],
 )
-def test_the_policy_says_who_may_be_evicted(prey: Prey, lower: bool, newer: bool, older: bool) -> None:
+def test_the_policy_says_who_may_be_evicted(
+    scope: VictimScope, lower: bool, newer: bool, older: bool
+) -> None:
     for priority, created_s, expected in ((4, 5, lower), (5, 9, newer), (5, 1, older), (6, 9, False)):
-        told = story(prey, gpus=1)
+        told = story(scope, gpus=1)
         told.arrive(of_team("runs", priority=priority, created_s=created_s))
         said = told.arrive(of_team("asks", priority=5, created_s=5))
         assert evicted(said) == ({"runs": "asks"} if expected else {}), (priority, created_s)

@@ -11,14 +11,20 @@ from gpufleet.engine.instruction import Evict
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.shape import Shape
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape, share
 
 NEARLY_ONE_MILLI = (999, 1000, 1000, 1001, 500, 3000, 0)
 """Weights that make shares nearly equal, and some that do not."""
 
-EAGER = (Prey.ANY, Prey.ANY, Prey.LOWER_OR_NEWER_EQUAL_PRIORITY, Prey.LOWER_PRIORITY, Prey.NEVER)
+EAGER = (
+    VictimScope.ANY,
+    VictimScope.ANY,
+    VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY,
+    VictimScope.LOWER_PRIORITY,
+    VictimScope.NEVER,
+)
 
 
 class Treadmill:
@@ -69,7 +75,7 @@ class Treadmill:
         return bool(self._evicted)
 
     def _returning(self) -> list[event.Event]:
-        pods = self.story.engine.books.pods
+        pods = self.story.engine.state.pods
         found: list[event.Event] = []
         for one in self._evicted:
             known = pods.pod_at(pods.row_by_uid[one.uid])
@@ -79,7 +85,7 @@ class Treadmill:
 
     def known(self) -> set[PodUid]:
         """Everybody who is there."""
-        return set(self.story.engine.books.pods.row_by_uid)
+        return set(self.story.engine.state.pods.row_by_uid)
 
 
 def random_treadmill(seed: int) -> Treadmill:
@@ -150,7 +156,7 @@ def random_queues(chance: random.Random, gpus: int, cpu_milli: int) -> tuple[Que
 def random_policy(chance: random.Random) -> PreemptionPolicy:
     """Whom work of a queue may evict of its own, and of others' because it owns, or has the smaller share."""
     return PreemptionPolicy(
-        within_queue=chance.choice(tuple(Prey)),
+        within_queue=chance.choice(tuple(VictimScope)),
         reclaim=chance.choice(EAGER),
         borrowing=chance.choice(EAGER),
         borrowing_priority_max=chance.choice((None, None, None, 1)),

@@ -77,7 +77,7 @@ class ReservationLedger:
         self, at_us: int, pods: Mapping[PodUid, Pod], held: Held, ran_before: set[PodUid]
     ) -> None:
         """Nobody holds a reservation any more who waits for nobody but guests that may be evicted."""
-        refused = self.engine.books.departures.refused_until_us
+        refused = self.engine.state.departures.refused_until_us
         for one in self.engine.reservations():
             key = (one.holder, one.since_us)
             _, with_it = self._there_first.setdefault(key, (ran_before, set(held)))
@@ -99,22 +99,22 @@ class ReservationLedger:
         Of those who came at that very moment nobody knows it ``for_certain``: it may have been made anew.
         """
         before, with_it = self._there_first.get((one.holder, one.since_us), (set(), set()))
-        leaves = self.engine.books.departures.is_departing(pod.uid)
+        leaves = self.engine.state.departures.is_departing(pod.uid)
         first = with_it if for_certain else before
         return pod.interruptible and pod.makes_room and not leaves and pod.uid not in first
 
     def _ends_by(self, pod: Pod, at_us: int, by_us: int) -> bool:
         """True for work that ends by then as it said, or must end, or was told to."""
-        books = self.engine.books
-        if books.departures.is_departing(pod.uid):
+        state = self.engine.state
+        if state.departures.is_departing(pod.uid):
             return True
-        row = books.pods.row_by_uid[pod.uid]
-        start_us = books.pods.started_at_us.get(row, books.pods.assumed_at_us.get(row, at_us))
+        row = state.pods.row_by_uid[pod.uid]
+        start_us = state.pods.started_at_us.get(row, state.pods.assumed_at_us.get(row, at_us))
         return any(at_us < start_us + length_us <= by_us for length_us in self._run_times_us(pod))
 
     def _run_times_us(self, pod: Pod) -> list[int]:
         """How long it says that it runs, and how long it may, which another ledger judges."""
-        limit = self.engine.overtime.limit(self.engine.books.pods.row_by_uid[pod.uid])
+        limit = self.engine.overtime.limit(self.engine.state.pods.row_by_uid[pod.uid])
         found = [pod.run_time_us, None if limit is None else limit.run_time_us]
         return [length_us for length_us in found if length_us is not None]
 

@@ -100,7 +100,7 @@ def test_the_outlook_of_a_gang_is_the_end_of_the_first_of_it() -> None:
     first, second = members("g", 2, shape(1))
     story.happen(PodAdded(limited(first, 90)), PodAdded(limited(second, 60)))
     for number, one in enumerate((limited(first, 90), limited(second, 60))):
-        device = story.engine.books.pods.device_ids(story.engine.books.pods.row_by_uid[one.uid])[0]
+        device = story.engine.state.pods.device_ids(story.engine.state.pods.row_by_uid[one.uid])[0]
         assert device is not None
         story.happen(PodBound(one, NodeName("a"), (DeviceId(device),), number * SECOND_US))
     expected = Outlook(61 * SECOND_US, RunTimeLimit(60 * SECOND_US, None), ())

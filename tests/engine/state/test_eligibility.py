@@ -75,7 +75,7 @@ def test_all_nodes_at_once_are_judged_as_each_alone(seed: int) -> None:
         if chance.random() < 0.3:
             told.lose(f"n{chance.randrange(6)}")
         needs = choosy_shape(chance)
-        fleet = told.engine.books.fleet
+        fleet = told.engine.state.fleet
         at_once = fleet_reasons(needs, fleet)
         for row in fleet.row_by_name.values():
             assert at_once[row] == node_reasons(needs, fleet.node_at(row))

@@ -15,7 +15,7 @@ from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.manifests import FOLDER
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, status_of
 from gpufleet.model.identifiers import QuotaResource
-from gpufleet.model.queue import PreemptionPolicy, Prey, QueueState, Quota
+from gpufleet.model.queue import PreemptionPolicy, QueueState, Quota, VictimScope
 from tests.kube.codec.queue_cases import CASES, Case
 from tests.kube.wire_objects import decoded
 
@@ -102,9 +102,9 @@ def test_a_whole_queue() -> None:
         Quota(QuotaResource("cpu"), 500),
     )
     assert queue.preemption == PreemptionPolicy(
-        Prey.LOWER_OR_NEWER_EQUAL_PRIORITY,
-        Prey.LOWER_PRIORITY,
-        Prey.LOWER_PRIORITY,
+        VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY,
+        VictimScope.LOWER_PRIORITY,
+        VictimScope.LOWER_PRIORITY,
         100,
         600 * 10**6,
         3600 * 10**6,

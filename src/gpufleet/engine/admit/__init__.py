@@ -7,7 +7,7 @@ that for each workload.
 
 ``waiting`` holds the lines of waiting work. ``shares`` compares queues, with their past by ``past_use`` and
 ``decay``; ``turns`` says by that whose work is served next. What each queue is owed in the end is worked out
-by ``owed`` with ``water_filling``, and listed by ``fair_shares``.
+by ``entitlements`` with ``water_filling``, and listed by ``fair_shares``.
 
 Comes after ``state`` and before ``place``, which finds room for what was admitted.
 """

@@ -7,12 +7,12 @@ The arithmetic is Kueue's, for trees of any depth, with hard limits on top:
                       + min(available(parent),
                             subtree - guaranteed - max(0, counted - guaranteed) + borrowing limit)
 
-It is linear in what is charged: after a charge there is as much less available. So a charge is
-allowed if what is available after it is not negative, which is what ``search`` asks after placing.
-Unrolled from the queue to the root, with ``own`` for the first terms of the queues passed so far,
-it is the least of (own + the queue's ceiling) over the path, and of (own + what is left at the root).
+It is linear in what is charged: after a charge there is as much less available. So a charge is allowed if
+what is available after it is not negative, which is what ``place.choose.placement`` asks after placing.
+Unrolled from the queue to the root, with ``own`` for the first terms of the queues passed so far, it is the
+least of (own + the queue's ceiling) over the path, and of (own + what is left at the root).
 
-Protected work, which nobody may evict, has a limit of its own besides: what it borrowed could never be
+Protected work, which may not be evicted, has a limit of its own besides: what it borrowed could never be
 given back. So on the path of its queue, the nearest that states a quota of a resource lets it have no more
 than its nominal amount. That keeps the same true at every level above: what queues have together is the
 sum of what they state.
@@ -23,9 +23,7 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import charged
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.handle import opened
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
+from gpufleet.engine.arrays.tables import Tables
 
 
 @leaf
@@ -66,7 +64,7 @@ def binding(tables: Tables, queue: int, column: int) -> tuple[int, int, int]:
 def left_to_protected(tables: Tables, queue: int, column: int) -> int:
     """What protected work of a queue may still take, by the nominal amount that it counts against.
 
-    Below 0 where it has more than it may; NO_LIMIT where nobody on the path states the resource.
+    Below 0 where it has more than it may; NO_LIMIT where no queue on the path states the resource.
     """
     owner = tables.queue_limits[layout.LIMIT_OWNER, queue, column]
     if owner == layout.NOT_SET:
@@ -145,9 +143,9 @@ def is_kept_out(tables: Tables, pod: int) -> bool:
 def who_fits(
     tables: Tables, queues: Int64Array, asked: Int64Array, protected: Int64Array, found: Int64Array
 ) -> int:
-    """Which of those who wait for quota, in trees where usage fell, may have what they ask now.
+    """Which lines that wait for quota, in trees where usage fell, may have what they ask now.
 
-    ``queues[number]`` is the row of the queue (NOT_SET: nobody), ``asked[number, column]`` what is
+    ``queues[number]`` is the row of the queue (NOT_SET: no line), ``asked[number, column]`` what is
     needed, ``protected[number, column]`` what of that is for protected work; ``found`` gets the numbers, and
     how many they are is returned.
     """

@@ -6,9 +6,9 @@ use now. Under a steady use it approaches that use, halving the distance in ever
     decayed(t + d) = used + (decayed(t) - used) * 2^(-d / half-life)
 
 Time is cut into ticks, 4,096 to a half-life, at fixed moments of engine time. Within a tick the use is
-summed up exactly; only the passing of ticks rounds. So it hardly matters how often anybody looks:
-two ways of looking at the same use differ by no more than ``ERROR_MOST``. Nothing here is a float, so
-every machine finds the same. ``past_use`` keeps one of these for each queue that asks for it and
+summed up exactly; only the passing of ticks rounds. So it hardly matters how often the use is read: two
+readings of the same use differ by no more than ``ERROR_MOST``, however many came before. Nothing here is a
+float, so every machine finds the same. ``past_use`` keeps one of these for each queue that asks for it and
 each resource.
 """
 
@@ -17,6 +17,7 @@ from math import isqrt
 
 TICKS_BITS = 12
 TICKS_A_HALF_LIFE = 1 << TICKS_BITS
+"""A power of two, so that the factor of any number of ticks is a product of square roots of a half."""
 
 FRACTION_BITS = 16
 """Decayed use is kept in 1/65,536 of the unit of its resource."""
@@ -29,6 +30,7 @@ Rounding errs by at most half of the last place a tick, and is forgotten by half
 """
 
 FACTOR_BITS = 128
+"""Bits of the factors' fractions: far more than the use has, so that only the use is rounded."""
 
 
 def roots_of_half() -> tuple[int, ...]:
@@ -63,7 +65,7 @@ def remembered(amount: int, ticks: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DecayedUse:
-    """Past use as of ``at_us``, and the use since then, which is steady until somebody says otherwise.
+    """Past use as of ``at_us``, and the use since then, which is steady until another is told.
 
     ``value`` is the decayed use at the beginning of the tick that holds ``at_us``, in 1/65,536 of a
     unit; ``area`` what was used in that tick so far, in units times microseconds.

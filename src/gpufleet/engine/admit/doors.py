@@ -75,7 +75,7 @@ class Doors:
 
 
 def _words(name: QueueName, keeper: QueueName | None, door: Door | None) -> str:
-    """Whom the door of a queue admits."""
+    """The namespaces that the door of a queue admits."""
     if door is None:
         return "neither it nor a queue above it names namespaces, and other queues do"
     subject = "it admits" if keeper == name else f"queue {keeper}, above it, admits"

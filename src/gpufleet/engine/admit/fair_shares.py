@@ -1,20 +1,18 @@
 """What to say of fair shares: what each queue is owed, wants and has, and how it stands among its siblings.
 
-``owed`` and ``turns`` work it out; here it becomes values for people.
+``entitlements`` and ``turns`` work it out; here it becomes values for people.
 """
 
 import msgspec
 import numpy as np
 
-from gpufleet.engine.admit.owed import Level, top_down
+from gpufleet.engine.admit.entitlements import Level, top_down
 from gpufleet.engine.admit.queue_book import QueueBook
 from gpufleet.engine.admit.turns import Turns
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
+from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import QueueName, QuotaResource
 
@@ -24,8 +22,8 @@ IN_WHOLE_GPUS = (layout.CHARGE_GPU, layout.CHARGE_GPU_OF_MODEL)
 class OwedAmount(msgspec.Struct, frozen=True):
     """One resource of a queue and all below it, in the resource's own unit.
 
-    ``wanted`` is what it uses and its waiting work will be charged at least; ``owed`` what it would have
-    if all were divided anew, as far as it wants it.
+    ``wanted`` is what it uses and its waiting work will be charged at least; ``owed`` what it would have if
+    all were divided anew, as far as it wants it.
     """
 
     resource: QuotaResource

@@ -3,8 +3,8 @@
 Quota and placement are one decision. What does not depend on the device is asked before a node is
 looked for (``keeps_out``). Where a charge depends on the device, the pod is only shown devices of
 kinds that the quota still allows (``narrowed``): it is placed as if its shape accepted no other
-models. And ``search`` proves each placement on the journal, so that whatever a trial tries, no limit
-is broken. Why somebody is kept out, by which queue and which limit, is told by ``complete``.
+models. And ``placement`` proves each placement on the journal, so that whatever a trial tries, no limit
+is broken. ``complete`` tells which queue and which limit keeps a workload out.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,9 +24,7 @@ from gpufleet.engine.admit.queue_book import QueueBook
 from gpufleet.engine.admit.resources import DeviceKind
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
+from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict, WhyBarred
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.model_order import Models, groups_of
@@ -44,7 +42,7 @@ NOTHING: Int64Array = np.zeros(0, np.int64)
 
 
 class Narrowed(NamedTuple):
-    """Where a pod may go: its ranking slot, and the nodes, none standing for all of them.
+    """Where a pod may go: its ranking slot, and the nodes, none verdict_key for all of them.
 
     ``is_narrower``: quota rules out devices that the shape itself accepts.
     """
@@ -114,9 +112,9 @@ class Gate:
         """True if the namespace of the pod may not use its queue."""
         return self._refusal(row) is not None
 
-    def is_in_nobodys_way(self, row: int) -> bool:
-        """True if a pod, or its gang, that waits holds back nobody: it came late to a draining queue, or may
-        not use the queue at all.
+    def holds_back_nothing(self, row: int) -> bool:
+        """True if a waiting pod, or its gang, holds back no other: it came late to a
+        draining queue, or may not use the queue at all.
         """
         if self.is_late(row):
             return True
@@ -152,7 +150,7 @@ class Gate:
         return np.asarray(each[:count].sum(axis=0), np.int64)
 
     def is_protected(self, row: int) -> bool:
-        """True if nobody may evict the pod for another's sake."""
+        """True if the pod may not be evicted for another's sake."""
         return bool(self.store.tables.pods[layout.POD_PROTECTED, row])
 
     def protected_part(self, row: int, asked: Int64Array) -> Int64Array:
@@ -206,7 +204,7 @@ class Gate:
     def narrowed(self, row: int, nodes: Int64Array, within: Models = ()) -> Narrowed | None:
         """Where the quota allows a pod to go (within ``nodes``, if any are given); None for nowhere.
 
-        ``within`` are the models to look at, none standing for all that its shape accepts.
+        ``within`` are the models to look at, none verdict_key for all that its shape accepts.
         """
         shape_row = self._shape_row(row)
         options = self._options_of(shape_row) if self.is_active else None
@@ -266,7 +264,7 @@ class Gate:
 
     # Words.
 
-    def standing(self, row: int) -> tuple[int, bool, bool, str]:
+    def verdict_key(self, row: int) -> tuple[int, bool, bool, str]:
         """What, besides its shape, decides what the queues have against a pod."""
         if not self.is_active:
             return layout.NOT_SET, False, False, ""

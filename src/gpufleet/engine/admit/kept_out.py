@@ -1,8 +1,8 @@
 """Lines that quota keeps out: each with its queue and the least that it needs.
 
-They are apart from the lines that lack room, because other things wake them: only when usage fell in
-their tree is anybody looked at, all in one pass of compiled code, and woken only who may now have
-what they need. ``gate`` puts lines here, ``waiting`` takes them away when they are woken or empty.
+They are apart from the lines that lack room, because other things wake them. Only when usage fell in a tree
+are its lines looked at, all in one pass of compiled code, and only lines that may now have what they need
+are woken. ``gate`` puts lines here, ``waiting`` takes them away when they are woken or empty.
 """
 
 from typing import Generic, TypeVar

@@ -19,10 +19,8 @@ from gpufleet.engine.admit.resources import QuotaResources
 from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.event import PastUseOf, PastUseRecalled
 from gpufleet.engine.state.bounds import check_range
 from gpufleet.model.identifiers import QueueName, QuotaResource

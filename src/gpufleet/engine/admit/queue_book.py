@@ -36,7 +36,7 @@ class QueueBook:
         self._had_doors = False
 
     def set(self, queue: Queue, last_sequence: int) -> None:
-        """Take over what somebody states of a queue. ``last_sequence``: who came later came after that.
+        """Take over what is stated of a queue. Arrivals after ``last_sequence`` came after that.
 
         Raises EventError, before anything is changed, for what makes no sense.
         """
@@ -47,7 +47,7 @@ class QueueBook:
             self.drained_at.setdefault(queue.name, last_sequence)
 
     def remove(self, name: QueueName) -> None:
-        """Nobody describes the queue any more."""
+        """The queue is not described any more."""
         self.tree.remove(name)
         self.drained_at.pop(name, None)
 
@@ -86,7 +86,7 @@ class QueueBook:
 
     def _admitting(self, row: int, name: QueueName) -> QueueName:
         """The queue that a pod names; the default one for what another scheduler placed in a queue that does
-        not admit its namespace: nobody asked that queue.
+        not admit its namespace: that queue was not asked.
         """
         pod = self.pods.pod_at(row)
         named = self.tree.row_by_name.get(name) if pod.foreign else None

@@ -1,6 +1,6 @@
 """The columns of quota: which named resource stands where, and what a pod's charge in it follows from.
 
-A resource has a column as long as some queue names it; a column that nobody names any more goes to
+A resource has a column as long as some queue names it; a column whose name is not used any more goes to
 the next name. What follows from a shape alone (CPU, memory, extended resources, MIG slices) is
 worked out once a shape; what follows from the devices given is left to ``charge``, which finds here
 only the least that it can come to.
@@ -14,10 +14,8 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.numbering import Numbering
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.state.bounds import check_range
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeBook
@@ -37,6 +35,7 @@ stay within 64 bits.
 """
 
 PRICE_MILLI_MAX = 1_000_000_000
+"""A million times the price of the GPU that costs 1: charges by cost stay below ``CHARGE_MAX``."""
 GPU_KINDS = {
     GPU: layout.CHARGE_GPU,
     GPU_MEMORY: layout.CHARGE_GPU_MEMORY,
@@ -83,7 +82,7 @@ def amount_of(resource: QuotaResource, resources: Resources) -> int:
 
 
 def gpu_milli_of(gpu: GpuRequest, total_mib: int) -> int:
-    """What one device with this memory (NOT_SET: nobody knows) is charged for, in thousandths of it."""
+    """What one device with this memory (NOT_SET: not known) is charged for, in thousandths of it."""
     if gpu.gpu_milli == WHOLE_GPU_MILLI or gpu.memory_mib is None:
         return gpu.gpu_milli
     if total_mib <= 0:

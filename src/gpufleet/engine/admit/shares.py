@@ -1,4 +1,4 @@
-"""How much of what is shared somebody has: dominant shares, as exact fractions.
+"""Dominant shares, as exact fractions: how much of what is shared a queue has.
 
 A queue's share of a resource is what it borrows (its use beyond its nominal amount) over what its parent
 has to share, divided by its weight. The largest over all resources is its dominant share (Ghodsi
@@ -17,9 +17,7 @@ import numpy as np
 from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
+from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.model.queue import WEIGHT_ONE_MILLI
 
 NOT_LIMITED = -1
@@ -32,7 +30,7 @@ ORDER_BITS = 384
 class Share(NamedTuple):
     """A dominant share; the smaller one has the better right.
 
-    ``endless`` shares are larger than all others: of a queue of weight 0, which gets only what nobody
+    ``endless`` shares are larger than all others: of a queue of weight 0, which gets only what no other
     else wants, and of one that holds what its parent has nothing of (a quota cut below its use).
     """
 
@@ -120,7 +118,7 @@ class QueueShares:
     def by_resource(self, row: int) -> list[tuple[bool, int]]:
         """The order keys of a queue's shares of each resource, the largest first.
 
-        Where two dominant shares are equal, the next ones decide: so nobody can take anything at all and
+        Where two dominant shares are equal, the next ones decide: so no queue can take anything at all and
         keep the rank that it had.
         """
         over = (self.store.tables.queue_counted[row] - self.tree.subtree[row]).tolist()
@@ -195,7 +193,7 @@ class QueueShares:
     def of_parent(self, row: int) -> list[int]:
         """By column, what the parent of a queue has to share; NOT_LIMITED where the queue is not limited.
 
-        A root gets nothing from anybody: what it has beyond its own is an endless share.
+        A root borrows from no other: what it has beyond its own is an endless share.
         """
         self._regard_tree()
         known = self._to_share.get(row)
@@ -208,7 +206,7 @@ class QueueShares:
         return known
 
     def _potential(self, row: int) -> list[int]:
-        """The most that can come to a queue and all below it, if nobody else of its tree takes anything.
+        """The most that can come to a queue and all below it, if no other queue of its tree takes anything.
 
         Kueue's potentialAvailable: guaranteed + min(potential of the parent, what is lent + what may be
         borrowed).

@@ -1,11 +1,11 @@
 """What may be said of a queue: refused here, naming the field, before anything is changed.
 
-What is wrong only among several queues (a parent that is its own descendant, one that nobody has
+What is wrong only among several queues (a parent that is its own descendant, one that is not
 described) is no fault of a statement; ``tree`` keeps such queues waiting.
 """
 
 from gpufleet.engine.admit.resources import check_resource
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.state.bounds import check_range
 from gpufleet.model.queue import Queue, Quota
 
@@ -13,7 +13,9 @@ AMOUNT_MAX = 1 << 56
 """64 PiB, and of everything that is not measured in bytes more than there is."""
 
 WEIGHT_MILLI_MAX = 1_000_000_000
+"""A million times the usual weight of 1."""
 PRIORITY_MAX = (1 << 31) - 1
+"""As large as priorities of Kubernetes, which have 32 bits."""
 
 
 def check_queue(queue: Queue) -> None:

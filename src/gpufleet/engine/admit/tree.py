@@ -1,14 +1,14 @@
-"""The queues of a fleet as rows: who is below whom, what each may take, and whose work cannot start.
+"""The queues of a fleet as rows: the parent of each, what each may take, and which queues let no work start.
 
-Statements come in one by one; ``settle`` then works out what they mean together, level by level and
-without recursion. A queue that is its own ancestor, whose parent nobody has described, or that
-stands too deep is cut off and becomes a root whose work waits with that reason, as does all work
-below it; every other queue is as if the bad one were not there. A name that pods use and nobody has
-described has a row too, so that what runs under it can be seen.
+Queues are stated one by one; ``settle`` then works out what the statements mean together, level by level and
+without recursion. A queue that is its own ancestor, whose parent is not described, or that stands too deep
+is cut off and becomes a root whose work waits with that reason, as does all work below it; every other queue
+is as if the bad one were not there. A name that pods use and that is not described has a row too, so that
+what runs under it can be seen.
 
 With subtree(q) = nominal(q) + what its children lend, and guaranteed(q) = max(0, subtree(q) - lending
 limit), 0 without a lending limit. Where neither a queue nor any above or below it names a resource,
-nothing of its usage counts above it: what is not limited takes from nobody what they are owed.
+nothing of its usage counts above it: use without a limit takes nothing that other queues are owed.
 
 A queue that is described no more leaves its row where it was as long as work of it is there: what runs is
 charged above it as before. For the same reason a queue whose parent is gone stays below what was above that.
@@ -40,6 +40,7 @@ from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, QueueState
 
 QUEUES_MAX = 16_384
+"""Above any fleet's; each queue costs a row in five tables, and a step of every ``settle``."""
 DEPTH_MAX = 1_024
 """Queues on a path, the root among them; a charge costs that many steps."""
 
@@ -47,7 +48,7 @@ SUBTREE_MAX = 1 << 60
 """What children lend adds up to no more: sums stay within 64 bits."""
 
 UNLIMITED = (layout.LIMIT_BORROWING, layout.LIMIT_LENDING, layout.LIMIT_HARD, layout.LIMIT_GUARANTEED)
-"""What is without a limit unless somebody states one."""
+"""What is without a limit unless a queue states one."""
 
 STATES = {
     QueueState.STOPPED: WhyBarred.STOPPED,
@@ -122,11 +123,11 @@ class QueueTree:
         self._children: dict[int, list[int]] = {}
         self._bars: dict[int, QueueBar] = {}
 
-    # Who there is.
+    # The queues there are.
 
     @property
     def described(self) -> dict[QueueName, Queue]:
-        """The queues as somebody stated them."""
+        """The queues as they were stated."""
         return self._described
 
     @property
@@ -139,12 +140,12 @@ class QueueTree:
         return self._name_by_row[row]
 
     def queue_at(self, row: int) -> Queue:
-        """The queue of a row; one that nobody has described states nothing."""
+        """The queue of a row; one that is not described states nothing."""
         name = self._name_by_row[row]
         return self._described.get(name) or Queue(name)
 
     def is_described(self, row: int) -> bool:
-        """True if somebody has described the queue."""
+        """True if the queue is described."""
         return self._name_by_row[row] in self._described
 
     def hold(self, name: QueueName) -> int:
@@ -170,7 +171,7 @@ class QueueTree:
             self.is_stale |= int(self.parent[row]) != layout.NOT_SET
 
     def _clear(self, row: int) -> None:
-        """A row as of a name that nobody has described and under which nothing runs."""
+        """A row as of a name that is not described and under which nothing runs."""
         tables = self.store.tables
         closed = int(self._name_by_row[row] != DEFAULT_QUEUE)
         tables.queues[:, row] = (layout.NOT_SET, row, closed, 0)
@@ -185,10 +186,10 @@ class QueueTree:
         limits[list(UNLIMITED), row] = layout.NO_LIMIT
         limits[layout.LIMIT_OWNER, row] = layout.NOT_SET
 
-    # What somebody says.
+    # What is stated.
 
     def set(self, queue: Queue) -> bool:
-        """Take over what somebody states of a queue; False if it was known already.
+        """Take over what is stated of a queue; False if it was known already.
 
         Raises EventError, before anything is changed, for what makes no sense.
         """
@@ -214,7 +215,7 @@ class QueueTree:
         return True
 
     def remove(self, name: QueueName) -> bool:
-        """Nobody describes the queue any more; False if nobody did."""
+        """The queue is not described any more; False if it was not before."""
         known = self._described.pop(name, None)
         if known is None:
             return False
@@ -429,7 +430,7 @@ class QueueTree:
 
     @property
     def guaranteed(self) -> Int64Array:
-        """What nobody else may have of it; NO_LIMIT where its usage does not count above it at all."""
+        """What no other may have of it; NO_LIMIT where its usage does not count above it at all."""
         return self.store.tables.queue_limits[layout.LIMIT_GUARANTEED]
 
     @property
@@ -444,7 +445,7 @@ class QueueTree:
 
 
 def members_of_cycles(parent: dict[int, int]) -> Iterator[int]:
-    """Everybody who is their own ancestor; who only stands below such a one is not."""
+    """All queues that are their own ancestor; a queue that only stands below such a one is not."""
     seen_on: dict[int, int] = {}
     for start in parent:
         row = start

@@ -24,10 +24,10 @@ from typing import NamedTuple
 from gpufleet.engine.admit.past_use import MEAN_SCALE, PastUse
 from gpufleet.engine.admit.shares import QueueShares, RawShare, dominant, is_within
 from gpufleet.engine.admit.tree import QueueTree
-from gpufleet.engine.admit.waiting import Head, Line, WaitingRoom
+from gpufleet.engine.admit.waiting import Head, Line, WaitingLines
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.tables import TableStore
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import GangName, QueueName
 
 TOP = layout.NOT_SET
@@ -47,7 +47,7 @@ class Contestant(NamedTuple):
     ask: Ask
 
 
-class Standing(NamedTuple):
+class QueueTerms(NamedTuple):
     """What a queue brings along whatever happens: good as long as the tree is the same."""
 
     parent: int
@@ -65,6 +65,7 @@ priority, whether its share is endless, its share, and its head.
 """
 
 
+# The classes of right, the best first.
 WITHIN_WHAT_IS_OWED = 0
 BEYOND_WHAT_IS_OWED = 1
 WITHOUT_WEIGHT = 2
@@ -77,7 +78,7 @@ class Turns:
     def __init__(
         self,
         store: TableStore,
-        waiting: WaitingRoom,
+        waiting: WaitingLines,
         members: Mapping[GangName, Members],
         tree: QueueTree,
         past_use: PastUse,
@@ -91,7 +92,7 @@ class Turns:
         self._at_us = 0
         self._is_flat = True
         self._flat: list[tuple[Head, QueueName, Line]] = []
-        self._standings: dict[int, Standing] = {}
+        self._terms_by_row: dict[int, QueueTerms] = {}
         self._as_of = tree.changes
         self._lines: dict[int, Line] = {}
         self._contestants: dict[int, Contestant] = {}
@@ -127,7 +128,7 @@ class Turns:
             rows = above
 
     def _queues_with_work(self) -> Iterator[QueueName]:
-        """Queues that may have work; one that nobody knows any more has left only entries to be dropped."""
+        """Queues that may have work; one that is not known any more has left only entries to be dropped."""
         for name in self.waiting.queues_with_work():
             if name in self.tree.row_by_name:
                 yield name
@@ -137,7 +138,7 @@ class Turns:
     def _regard_tree(self) -> None:
         """Forget what holds for another tree."""
         if self._as_of != self.tree.changes:
-            self._standings.clear()
+            self._terms_by_row.clear()
             self._measured.clear()
             self._as_of = self.tree.changes
 
@@ -145,7 +146,7 @@ class Turns:
         """A queue takes part with the line whose turn it is in it, or with none.
 
         The line stays the first of its queue until it is served: what is done for other queues neither
-        adds to this one nor takes from it, unless somebody hoped for it.
+        adds to this one nor takes from it, unless a pod waited for it.
         """
         if not self._is_flat:
             self._settle(self._enter(name))
@@ -169,7 +170,7 @@ class Turns:
             self._settle(self.tree.row_by_name[name])
 
     def take(self) -> Line | None:
-        """The line whose turn it is, None if nobody takes part any more.
+        """The line whose turn it is, None if no queue takes part any more.
 
         Its queue must ``offer`` or ``rest`` before the next is taken.
         """
@@ -200,7 +201,7 @@ class Turns:
 
     def _settle_alone(self, row: int) -> int:
         """The key of one queue, those below it being up to date; the queue above it."""
-        parent = self._standing(row).parent
+        parent = self._terms(row).parent
         if row in self._lines:
             contestant = self._contestants[row]
         else:
@@ -216,11 +217,11 @@ class Turns:
             heapq.heappush(self._heaps.setdefault(parent, []), (key, row))
         return parent
 
-    def _standing(self, row: int) -> Standing:
-        known = self._standings.get(row)
+    def _terms(self, row: int) -> QueueTerms:
+        known = self._terms_by_row.get(row)
         if known is None:
             queue = self.tree.queue_at(row)
-            known = self._standings[row] = Standing(
+            known = self._terms_by_row[row] = QueueTerms(
                 int(self.tree.parent[row]),
                 self.tree.is_described(row),
                 -queue.priority,
@@ -232,32 +233,32 @@ class Turns:
         return known
 
     def _key(self, row: int, contestant: Contestant) -> Key:
-        standing = self._standing(row)
-        if not standing.is_described:
+        terms = self._terms(row)
+        if not terms.is_described:
             return UNDESCRIBED, 0, False, 0, contestant.head
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
         right = WITHIN_WHAT_IS_OWED
-        if not is_within(counted, standing.owed, contestant.ask):
-            right = BEYOND_WHAT_IS_OWED if standing.weight_milli else WITHOUT_WEIGHT
+        if not is_within(counted, terms.owed, contestant.ask):
+            right = BEYOND_WHAT_IS_OWED if terms.weight_milli else WITHOUT_WEIGHT
         # A head that found no place leaves the use on its path as it was, and most heads find none. What
         # counts the past holds for this moment only, the rest until use is another.
-        known = self._measured_now if standing.half_life_us else self._measured
+        known = self._measured_now if terms.half_life_us else self._measured
         measured = known.get(row)
         if measured is None or measured[0] != counted:
-            measured = (counted, self._share(row, standing, counted, self._at_us).order_key)
+            measured = (counted, self._share(row, terms, counted, self._at_us).order_key)
             known[row] = measured
         endless, share = measured[1]
-        return right, standing.minus_priority, endless, share, contestant.head
+        return right, terms.minus_priority, endless, share, contestant.head
 
     def share(self, row: int, at_us: int) -> RawShare:
         """The dominant share by which a queue is compared, with its past where it has a half-life."""
         self._regard_tree()
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
-        return self._share(row, self._standing(row), counted, at_us)
+        return self._share(row, self._terms(row), counted, at_us)
 
-    def _share(self, row: int, standing: Standing, counted: list[int], at_us: int) -> RawShare:
-        owed, to_share, weight_milli = standing.owed, standing.to_share, standing.weight_milli
-        if not standing.half_life_us:
+    def _share(self, row: int, terms: QueueTerms, counted: list[int], at_us: int) -> RawShare:
+        owed, to_share, weight_milli = terms.owed, terms.to_share, terms.weight_milli
+        if not terms.half_life_us:
             over = [used - amount for used, amount in zip(counted, owed, strict=True)]
             return dominant(over, to_share, weight_milli)
         weighed = self.past_use.weighed(row, at_us)

@@ -4,7 +4,7 @@ A queue holds *lines*: pods of one priority and one shape, oldest first, or one 
 line are interchangeable (but for their labels, see ``LineKey.apart``), so when the first cannot
 run the whole line is parked, and nothing in it is looked at until room was freed that its shape
 could use: a hundred thousand waiting pods cost what their few distinct shapes cost. ``cycle`` takes
-the heads; which queue goes first is decided by ``quota.turns``.
+the heads; which queue goes first is decided by ``turns``.
 
 Entries of heaps are dropped when they come up, not when their pod leaves. A heap that is mostly
 such entries is swept, so that work which comes and goes behind a blocked head costs no memory.
@@ -21,7 +21,7 @@ from gpufleet.model.queue import Queue
 
 Group = TypeVar("Group")
 
-Looks = tuple[()] | tuple[str, tuple[tuple[str, str], ...]]
+SeenLabels = tuple[()] | tuple[str, tuple[tuple[str, str], ...]]
 """What other pods' selectors see of a pod, or nothing where that does not matter."""
 
 CLASS_BITS = 5
@@ -45,8 +45,8 @@ class LineKey(NamedTuple):
     ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
     it does. ``late`` is set for pods that came when their queue was draining already, ``refused`` to the
     namespace of pods whose queue did not admit it. ``preempts`` is False
-    for pods for whose sake nobody is evicted, ``protected`` set for those that are evicted for nobody's; the
-    members of a gang each say that themselves.
+    for pods that may evict none, ``protected`` set for those that may not be evicted; the members of a gang
+    each say that themselves.
     ``run_time_class`` tells pods apart that say how long they run, or that they may be interrupted: such ones
     may run where others may not. So does ``template``, for pods whose run time is learned.
     """
@@ -55,7 +55,7 @@ class LineKey(NamedTuple):
     priority: int
     shape_row: int
     gang: GangName | None = None
-    apart: Looks = ()
+    apart: SeenLabels = ()
     late: bool = False
     refused: str = ""
     preempts: bool = True
@@ -87,7 +87,7 @@ class Line:
         return Head(-self.key.priority, created_at_us, sequence)
 
 
-class WaitingRoom:
+class WaitingLines:
     """Every queue with its lines."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class WaitingRoom:
         self._untold: dict[LineKey, None] = {}
 
     def queue(self, name: QueueName) -> Queue:
-        """The queue of that name; one that nobody described has priority 0."""
+        """The queue of that name; one that is not described has priority 0."""
         return self.queues.get(name) or Queue(name)
 
     @property
@@ -229,8 +229,8 @@ class WaitingRoom:
         """The line cannot run until room is freed.
 
         ``holds_back`` False lets work behind it in a strict queue go on: what a gang that runs
-        would still like to have. ``lacks_room`` False: no room would help, it is somebody else who
-        wakes it.
+        would still like to have. ``lacks_room`` False: no room would help, it is woken by other
+        changes.
         """
         self._parked += not line.parked
         line.parked = True
@@ -277,7 +277,7 @@ class WaitingRoom:
         queue = self.queues.get(name)
         if queue is None or not queue.strict:
             return False
-        # Who holds a reservation waits too, and stands in no line meanwhile.
+        # A holder of a reservation waits too, and stands in no line meanwhile.
         reserved = self.reserved_heads.get(name)
         if reserved is not None and reserved < line.head():
             return True
@@ -293,7 +293,7 @@ class WaitingRoom:
         return keys
 
     def tell_later(self, key: LineKey) -> None:
-        """The line has pods to tell, but nobody knows yet what."""
+        """The line has pods to tell, but it is not known yet what."""
         self._untold[key] = None
 
     def queues_with_work(self) -> list[QueueName]:

@@ -1,11 +1,10 @@
 """What each of several claims is owed of one resource: water poured into vessels of unequal width.
 
-Everybody gets what is nominally theirs, as far as they want it. What is left over is poured by
-priority, and among equal priorities by weight: each vessel is as wide as its weight and as high as what
-is still wanted allows, so who wants less than its part leaves the rest to the others. A claim of
-weight 0 gets only what nobody else wants. Amounts are integers; GPUs are given in whole units, and
-what rounding leaves goes, a unit each, to the largest remainders. ``owed`` asks this for every level of a
-tree of queues.
+Each claim gets its nominal amount, as far as it wants that. What is left over is poured by priority, and
+among equal priorities by weight: each vessel is as wide as its weight and as high as what is still wanted
+allows, so a claim that wants less than its part leaves the rest to the others. A claim of weight 0 gets only
+what no other claim wants. Amounts are integers; GPUs are given in whole units, and what rounding leaves goes,
+a unit each, to the largest remainders. ``entitlements`` asks this for every level of a tree of queues.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +17,7 @@ from gpufleet.model.queue import WEIGHT_ONE_MILLI
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What somebody wants of a resource, and by which right.
+    """What one claim wants of a resource, and by which right.
 
     ``demand`` is what is used and waited for; no more than ``limit`` is given of it, None being
     without a limit.
@@ -69,7 +68,7 @@ def owed_by_name(capacity: int, claims: Sequence[Claim], unit: int = 1) -> dict[
 
 
 def by_rank(claims: Iterable[Claim]) -> list[list[Claim]]:
-    """The claims that share alike in what is left over, those who come first at the front."""
+    """The claims that share alike in what is left over, the first to be served at the front."""
 
     def rank(claim: Claim) -> tuple[bool, int]:
         return (claim.weight_milli == 0, -claim.priority)

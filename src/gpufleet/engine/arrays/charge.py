@@ -3,7 +3,7 @@
 The charge of a GPU resource depends on the devices given, so it follows the booking: ``placing``
 charges after the devices are written and discharges before they are taken away. ``total`` counts
 everything below a queue; ``counted`` only what a queue does not cover by what it is guaranteed
-(``tree``). ``protected`` is what pods that nobody may evict are charged, counted once: at the nearest
+(``tree``). ``protected`` is what pods that may not be evicted are charged, counted once: at the nearest
 queue that states the resource, against its own nominal amount (``available``). Usage always follows
 from bookings: ``recount`` works it out from nothing.
 """
@@ -20,7 +20,7 @@ def gpu_milli(tables: Tables, shape: int, device: int) -> int:
     """Thousandths of a device that a pod of the shape is charged for.
 
     A share counts by its milli or its part of the memory, whatever is larger: that is the part of the
-    GPU that it keeps others from. Of a device that nobody knows, a share by memory alone counts whole.
+    GPU that it keeps others from. Of a device of unknown memory, a share by memory alone counts whole.
     """
     milli = tables.shapes[layout.SHAPE_GPU_MILLI, shape]
     stated = tables.shapes[layout.SHAPE_GPU_MIB, shape]

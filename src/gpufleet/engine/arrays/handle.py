@@ -26,6 +26,7 @@ from gpufleet.engine.arrays.array_types import ArrayKind, Int64Array
 Opened = TypeVar("Opened")
 
 
+# The columns of a handle.
 ADDRESS = 0
 EXTENT = 1
 HANDLE_COLUMNS = 4
@@ -128,7 +129,7 @@ class Reader:
             strides.insert(0, self.builder.mul(strides[0], extent))
         cells = self.context.get_data_type(kind.dtype).as_pointer()
         data = self.builder.inttoptr(self._cell(ADDRESS), cells)
-        # Without ``meminfo`` the memory belongs to nobody here: the tuple in ``Handle`` keeps it alive.
+        # Without ``meminfo`` numba counts no references: the tuple that ``Handle`` keeps owns the memory.
         populate_array(array, data=data, shape=extents, strides=strides, itemsize=size, meminfo=None)
         self.row += 1
         return array._getvalue()  # noqa: SLF001 - how numba ends the making of an array

@@ -9,9 +9,7 @@ way to set one. A changed node is put on the list of changes either way, so that
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
-from gpufleet.engine.arrays.handle import (
-    opened,
-)
+from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.tables import Tables
 
 

@@ -14,7 +14,7 @@ NODE_PRESENT = 0
 NODE_FIRST_DEVICE = 1
 NODE_DEVICE_COUNT = 2
 NODE_FREE_GPU_MILLI = 3  # over healthy devices
-NODE_FREE_WHOLE_GPUS = 4  # healthy, serving whole requests, nobody on them
+NODE_FREE_WHOLE_GPUS = 4  # healthy, serving whole requests, without users
 NODE_COLUMNS = 5
 
 # resources_free[node row, COLUMN] and shape_resources[shape row, COLUMN]; further columns are
@@ -41,7 +41,7 @@ DEVICE_LINK_GROUP = 7
 DEVICE_USERS = 8  # pods holding some part of it
 DEVICE_MEMORY_SHARES = 9  # users whose share was given in MiB
 DEVICE_IDLE_MILLI = 10  # free milli of a healthy device, 0 of a sick one
-DEVICE_WHOLE_FREE = 11  # 1 if healthy, serving whole requests, and nobody on it
+DEVICE_WHOLE_FREE = 11  # 1 if healthy, serving whole requests, and without users
 DEVICE_HARDWARE = (
     12  # the first row of those that are replicas of one card or instance; its own if none other is
 )
@@ -69,7 +69,7 @@ SHAPE_COLUMNS = 6
 QUEUE_PARENT = 0  # NOT_SET for a root
 QUEUE_ROOT = 1
 QUEUE_CLOSED = 2  # 1: no work of this queue may start
-QUEUE_FELL = 3  # of a root, 1: usage below it fell since somebody looked; never taken back
+QUEUE_FELL = 3  # of a root, 1: usage below it fell since this was last read; never taken back
 QUEUE_COLUMNS = 4
 
 # queue_limits[LIMIT, queue row, resource column]; NO_LIMIT where there is none
@@ -128,7 +128,8 @@ INFEASIBLE = -(1 << 62)
 DEVICES_A_NODE_MAX = 256
 """Far above any machine with GPUs: rows of scratch in kernels, and the most that a pod may ask for."""
 
-DEVICES_A_POD_MAX = 16
+DEVICES_A_POD_AT_FIRST = 16
+"""Columns of devices that a pod's row begins with; a shape that asks for more adds some."""
 
 
 class PodState(enum.IntEnum):

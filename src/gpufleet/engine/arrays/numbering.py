@@ -1,6 +1,6 @@
 """Small numbers for values in use, so that a value can index an array.
 
-A number is given back when nobody uses its value any more, and the lowest free one goes to the
+A number is given back when its value has no user any more, and the lowest free one goes to the
 next value: host names of nodes that come and go for years number no more than there are at once.
 """
 

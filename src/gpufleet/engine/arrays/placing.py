@@ -1,19 +1,16 @@
 """Putting a pod onto devices of a node and taking it away again, cell by cell through the journal.
 
-Nothing is decided here: ``choice`` and ``ranking`` say where, ``trial`` and the cycle say whether
-it stays.
+Nothing is decided here: ``place.choose`` says where, trials and the cycle say whether it stays.
 """
 
 from gpufleet.engine.arrays import journal, layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import charge
 from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.eviction_columns import LEAVING
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.request import is_whole, share_mib
-from gpufleet.engine.arrays.standing import LEAVING
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
+from gpufleet.engine.arrays.tables import Tables
 from gpufleet.model.device import WHOLE_GPU_MILLI, Serves
 
 SERVES_WHOLE = int(Serves.WHOLE)
@@ -35,7 +32,7 @@ def settle_device(tables: Tables, device: int) -> None:
 
 @leaf
 def settle_node(tables: Tables, node: int) -> None:
-    """Sum up the node from its devices and tell everyone who caches that it changed."""
+    """Sum up the node from its devices and note that it changed, for all caches."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     idle, entirely = 0, 0
     for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
@@ -117,16 +114,18 @@ def release(tables: Tables, pod: int, state: int) -> None:
 
 
 @kernel
-def release_all(tables: Tables, pods: Int64Array, state: int, standing: Int64Array, uncharged: int) -> None:
+def release_all(
+    tables: Tables, pods: Int64Array, state: int, eviction_columns: Int64Array, uncharged: int
+) -> None:
     """Take pods off their nodes, those that are on one.
 
-    ``uncharged`` is 1 where those that leave are not charged any more (``quota.future``).
+    ``uncharged`` is 1 where those that leave are not charged any more (``admit.future_quota``).
     """
     for index in range(len(pods)):
         pod = pods[index]
         if tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
             continue
-        if uncharged == 1 and standing[LEAVING, pod] == 1:
+        if uncharged == 1 and eviction_columns[LEAVING, pod] == 1:
             charge(tables, pod, 1)
         release(tables, pod, state)
 
@@ -150,7 +149,7 @@ def release_by_handle(tables: Int64Array, pod: int, state: int) -> None:
 
 @kernel
 def release_all_by_handle(
-    tables: Int64Array, pods: Int64Array, state: int, standing: Int64Array, uncharged: int
+    tables: Int64Array, pods: Int64Array, state: int, eviction_columns: Int64Array, uncharged: int
 ) -> None:
     """``release_all``, for Python: by handle (see ``handle``)."""
-    release_all(opened(Tables, tables), pods, state, standing, uncharged)
+    release_all(opened(Tables, tables), pods, state, eviction_columns, uncharged)

@@ -1,10 +1,10 @@
-"""Moves that nobody asks for: to start work that waits, and by the clock; both within one budget.
+"""Moves that the engine makes by itself: to start work that waits, and by the clock; both within one budget.
 
 A move is decided as a whole: the pod is told to end, its new place is kept for the pod that its controller
-makes instead (``stand_ins``), and the room that it leaves is kept for the workload that is to start. The
-new place is really free at that moment, whatever becomes of those who still leave other nodes.
+makes instead (``replacements``), and the room that it leaves is kept for the workload that is to start. The
+new place is really free at that moment, whatever becomes of pods that still leave other nodes.
 
-Moves do not go round in circles. Those that start a workload send nobody back to wait, so each lowers the
+Moves do not go round in circles. Those that start a workload send no other back to wait, so each lowers the
 number of workloads that wait. Those by the clock make ``room.worth`` of the fleet larger. So without new
 facts there are only so many of both; and the budget bounds what new facts can cause.
 """
@@ -19,14 +19,14 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.defragment.consolidation import Consolidation, Limits
 from gpufleet.engine.defragment.for_workload import MovesFor, moves_for
 from gpufleet.engine.defragment.movable import movable
+from gpufleet.engine.defragment.move_budget import MoveBudget
 from gpufleet.engine.defragment.moves import Relocation
-from gpufleet.engine.defragment.spending import Spending
-from gpufleet.engine.defragment.stand_ins import StandIns
+from gpufleet.engine.defragment.replacements import Replacements
 from gpufleet.engine.event import DefragmentationSet
 from gpufleet.engine.instruction import AnyInstruction, Evict, MovedFrom, MovedTo, WhyEvicted
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, Placement
-from gpufleet.engine.preempt.victims import Asking
+from gpufleet.engine.preempt.victims import UnplacedWorkload
 from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.identifiers import GangName, PodUid
 
@@ -39,23 +39,24 @@ TRIED_IN_FULL = 64
 
 
 class Look(NamedTuple):
-    """When a line was looked at, and what ``books.prospects`` was then."""
+    """When a line was looked at, and what ``state.victim_changes`` was then."""
 
     at_us: int
-    prospects: int
+    victim_changes: int
 
 
 NEVER_LOOKED = Look(-1, -1)
+"""Before every time and every count."""
 
 
 class Automatic:
     """Decides and makes moves, while rules are set."""
 
-    def __init__(self, books: Books, nominations: Nominations) -> None:
-        self.books = books
+    def __init__(self, state: EngineState, nominations: Nominations) -> None:
+        self.state = state
         self.nominations = nominations
-        self.stand_ins = StandIns(books, nominations)
-        self.spending = Spending()
+        self.replacements = Replacements(state, nominations)
+        self.budget = MoveBudget()
         self.rules: DefragmentationRules | None = None
         self._next_run_us: int | None = None
         self._next_look_us = 0
@@ -66,7 +67,7 @@ class Automatic:
     def set_rules(self, happened: DefragmentationSet, at_us: int) -> None:
         """When to move pods from now on; the first run by the clock is an interval from now."""
         self.rules = happened.rules
-        self.spending.recall(happened.spent)
+        self.budget.recall(happened.spent)
         self._looked_at.clear()
         self._seen = (-1, -1)
         self._next_run_us = self._run_after(at_us)
@@ -78,9 +79,9 @@ class Automatic:
         return due_us if window is None else window.next_us(due_us)
 
     def run(self, at_us: int) -> list[AnyInstruction]:
-        """Tell who has taken a place over, and make the moves for which it is time."""
+        """Tell which pods have taken a place over, and make the moves for which it is time."""
         told: list[AnyInstruction] = []
-        for nomination in self.stand_ins.take_taken_over():
+        for nomination in self.replacements.take_taken_over():
             told += self.nominations.told(nomination)
         if self.rules is None:
             return told
@@ -93,7 +94,7 @@ class Automatic:
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
-        kept_until_us = self.stand_ins.next_due_us()
+        kept_until_us = self.replacements.next_due_us()
         if self.rules is None:
             return kept_until_us
         dues = [kept_until_us, self._next_run_us, self._look_due_us()]
@@ -105,43 +106,43 @@ class Automatic:
         """Make the moves that start one workload, if there are any."""
         self._next_look_us = at_us + LOOK_EVERY_US
         self._seen = self._marks()
-        waiting = self.books.waiting
+        waiting = self.state.waiting
         self._looked_at = {key: one for key, one in self._looked_at.items() if key in waiting.lines}
         lines = self._waiting_lines(rules)
         self._ripe_us = min((due_us for due_us, _ in lines if due_us > at_us), default=None)
-        left = self.spending.left(rules, at_us)
+        left = self.budget.left(rules, at_us)
         due = [line for due_us, line in lines if due_us <= at_us and self._is_scattered(line)]
-        units = movable(self.books, at_us, rules.queues) if due and left.moves else []
+        units = movable(self.state, at_us, rules.queues) if due and left.moves else []
         due.sort(key=lambda line: (self._looked_at.get(line.key, NEVER_LOOKED).at_us, line.head()))
         if len(due) > SEARCHES_A_LOOK:
             self._ripe_us = at_us
         for line in due[:SEARCHES_A_LOOK] if units else ():
-            self._looked_at[line.key] = Look(at_us, self.books.prospects)
-            asking = self._asking(line, at_us)
-            found = moves_for(asking, self.books, units, left.moves)
+            self._looked_at[line.key] = Look(at_us, self.state.victim_changes)
+            unplaced = self._asking(line, at_us)
+            found = moves_for(unplaced, self.state, units, left.moves)
             if found is not None and sum(one.lost for one in found.relocations) <= left.lost:
-                told = self._start(asking, found, at_us)
+                told = self._start(unplaced, found, at_us)
                 if told:
                     self._ripe_us = at_us
                     return told
         return []
 
-    def _start(self, asking: Asking, found: MovesFor, at_us: int) -> list[AnyInstruction]:
+    def _start(self, unplaced: UnplacedWorkload, found: MovesFor, at_us: int) -> list[AnyInstruction]:
         """Move these, and keep their room for the workload; nothing where a place is not free yet."""
-        books, pods = self.books, self.books.pods
-        first = pods.pod_at(asking.row)
-        whom = first.uid if first.gang is None else first.gang
+        state, pods = self.state, self.state.pods
+        first = pods.pod_at(unplaced.row)
+        beneficiary = first.uid if first.gang is None else first.gang
         name = f"pod {first.name or first.uid}" if first.gang is None else f"gang {first.gang}"
-        told = self._move(found.relocations, whom, name, at_us)
+        told = self._move(found.relocations, beneficiary, name, at_us)
         if not told:
             return []
         nodes = {one.node for one in found.placements}
         near = [row for row in found.leave if pods.node_row(row) in nodes] or list(found.leave)
         waits_for = [pods.pod_at(row).uid for row in (*near, *(one.row for one in found.relocations))]
-        for one in found.placements if asking.members is None else ():
-            books.waiting.withdraw(one.row)
+        for one in found.placements if unplaced.members is None else ():
+            state.waiting.withdraw(one.row)
         nomination = self.nominations.nominate(found.placements, tuple(waits_for))
-        books.departures.unsettled[nomination.number] = None
+        state.departures.unsettled[nomination.number] = None
         return [*told, *self.nominations.told(nomination)]
 
     def _waiting_lines(self, rules: DefragmentationRules) -> list[tuple[int, Line]]:
@@ -149,29 +150,29 @@ class Automatic:
 
         Without those that were looked at since anything changed.
         """
-        waiting, prospects = self.books.waiting, self.books.prospects
+        waiting, victim_changes = self.state.waiting, self.state.victim_changes
         by_shape = waiting.parked_by_shape.values()
         found: list[tuple[int, Line]] = []
         for key in [*waiting.parked_gangs, *(key for keys in by_shape for key in keys)]:
             line, looked = waiting.lines[key], self._looked_at.get(key, NEVER_LOOKED)
-            if looked.prospects != prospects and rules.reaches(key.queue) and waiting.trim(line):
+            if looked.victim_changes != victim_changes and rules.reaches(key.queue) and waiting.trim(line):
                 found.append((self._since_us(line) + (rules.start_after_us or 0), line))
         return found
 
     def _since_us(self, line: Line) -> int:
-        gang = None if line.key.gang is None else self.books.gangs.members(line.key.gang).gang
+        gang = None if line.key.gang is None else self.state.gangs.members(line.key.gang).gang
         return line.head().created_at_us if gang is None else gang.created_at_us
 
     def _is_scattered(self, line: Line) -> bool:
         """True if there are enough GPUs free for a workload, where it may run at all, though not together."""
-        books, tables = self.books, self.books.store.tables
+        state, tables = self.state, self.state.store.tables
         rows = self._needed(line)
         if not rows:
             return False
-        gpus = [books.pods.pod_at(row).shape.gpu for row in rows]
-        slot = books.shapes.slot(int(tables.pods[layout.POD_SHAPE, rows[0]]))
+        gpus = [state.pods.pod_at(row).shape.gpu for row in rows]
+        slot = state.shapes.slot(int(tables.pods[layout.POD_SHAPE, rows[0]]))
         there = tables.nodes[layout.NODE_PRESENT] == 1
-        there[: books.fleet.row_count] &= books.shapes.rankings.refused[slot, : books.fleet.row_count] == 0
+        there[: state.fleet.row_count] &= state.shapes.rankings.refused[slot, : state.fleet.row_count] == 0
         free = np.maximum(tables.nodes[layout.NODE_FREE_GPU_MILLI][there], 0).sum()
         return 0 < sum(gpu.total_milli for gpu in gpus) <= int(free)
 
@@ -179,16 +180,16 @@ class Automatic:
         """The pods that must fit: the first of a line, or as many as a gang lacks, 0 if it has enough."""
         if line.key.gang is None:
             return [line.waiting[0][2]]
-        members = self.books.gangs.members(line.key.gang)
+        members = self.state.gangs.members(line.key.gang)
         return list(members.waiting)[: members.missing]
 
-    def _asking(self, line: Line, at_us: int) -> Asking:
+    def _asking(self, line: Line, at_us: int) -> UnplacedWorkload:
         gang = line.key.gang
-        members = None if gang is None else self.books.gangs.members(gang)
-        return Asking(self._needed(line)[0], members, at_us)
+        members = None if gang is None else self.state.gangs.members(gang)
+        return UnplacedWorkload(self._needed(line)[0], members, at_us)
 
     def _look_due_us(self) -> int | None:
-        waiting = self.books.waiting
+        waiting = self.state.waiting
         is_on = self.rules is not None and self.rules.start_after_us is not None
         if not is_on or not (waiting.parked_gangs or waiting.parked_by_shape):
             return None
@@ -198,17 +199,17 @@ class Automatic:
 
     def _marks(self) -> tuple[int, int]:
         """What changes whenever there is a reason to look again, but for time."""
-        return (self.books.prospects, self.books.waiting.last_sequence)
+        return (self.state.victim_changes, self.state.waiting.last_sequence)
 
     # By the clock.
 
     def _put_together(self, rules: DefragmentationRules, at_us: int) -> list[AnyInstruction]:
         """Move pods so that what is free lies together."""
-        left = self.spending.left(rules, at_us)
+        left = self.budget.left(rules, at_us)
         if not left.moves:
             return []
         limits = Limits(left.moves, left.lost, TRIED_IN_FULL, rules.queues)
-        search = Consolidation(self.books, at_us, limits)
+        search = Consolidation(self.state, at_us, limits)
         search.plan()
         told: list[AnyInstruction] = []
         for unit in search.relocations:
@@ -222,32 +223,32 @@ class Automatic:
     # Both.
 
     def _move(
-        self, moves: Sequence[Relocation], whom: PodUid | GangName | None, name: str | None, at_us: int
+        self, moves: Sequence[Relocation], beneficiary: PodUid | GangName | None, name: str | None, at_us: int
     ) -> list[AnyInstruction]:
         """Tell these to end, and keep their new places; nothing where one of these is not really free."""
-        books = self.books
-        places = [one.place._replace(row=self.stand_ins.make(one.row)) for one in moves]
+        state = self.state
+        places = [one.place._replace(row=self.replacements.make(one.row)) for one in moves]
         if not self._are_free(places):
             for place in places:
-                self.stand_ins.drop(place.row)
+                self.replacements.drop(place.row)
             return []
         told: list[AnyInstruction] = []
         for one, place in zip(moves, places, strict=True):
-            pod, source = books.pods.pod_at(one.row), books.fleet.node_at(self._node_of(one.row)).name
-            books.departures.evict(pod.uid)
-            books.budgets.spend(pod)
-            self.stand_ins.keep(place, MovedFrom(pod.name or pod.uid, source, name, at_us, one.lost))
-            self.spending.note(at_us, one.lost)
-            moved = MovedTo(books.fleet.node_at(place.node).name, one.lost)
-            told.append(Evict(pod.uid, whom, WhyEvicted.MOVED.value, moved=moved))
+            pod, source = state.pods.pod_at(one.row), state.fleet.node_at(self._node_of(one.row)).name
+            state.departures.evict(pod.uid)
+            state.budgets.spend(pod)
+            self.replacements.keep(place, MovedFrom(pod.name or pod.uid, source, name, at_us, one.lost))
+            self.budget.note(at_us, one.lost)
+            moved = MovedTo(state.fleet.node_at(place.node).name, one.lost)
+            told.append(Evict(pod.uid, beneficiary, WhyEvicted.MOVED.value, moved=moved))
         return told
 
     def _node_of(self, row: int) -> int:
-        return int(self.books.store.tables.pods[layout.POD_NODE, row])
+        return int(self.state.store.tables.pods[layout.POD_NODE, row])
 
     def _are_free(self, places: Iterable[Placement]) -> bool:
-        """True if there is room for all of these now, with everybody there who is there."""
-        books, every = self.books, list(places)
-        with books.trial():
-            books.pods.make_journal_room(len(every), books.store.tables.pod_devices.shape[1])
+        """True if there is room for all of these now, with every pod there that is there."""
+        state, every = self.state, list(places)
+        with state.trial():
+            state.pods.make_journal_room(len(every), state.store.tables.pod_devices.shape[1])
             return all(map(self.nominations.fits_and_is_placed, every))

@@ -1,8 +1,8 @@
-"""Moves that make larger gaps: greedy, each the best gain a moved pod among those looked at.
+"""Moves that make larger gaps: greedy, each the best gain a moved pod among those tried.
 
 A fleet is better the more pods of one, two, four, eight GPUs would fit (``room.worth``). For every pod, every
 shared GPU and every node it is worked out what their end alone would gain; the most promising are then
-tried in full, with everybody placed again, and the best is kept. That is repeated until nothing gains, or
+tried in full, with every pod placed again, and the best is kept. That is repeated until nothing gains, or
 the budget is spent. Not the optimum: moves that pay only together are found only if they empty one node.
 """
 
@@ -14,7 +14,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.defragment.movable import movable, together
 from gpufleet.engine.defragment.moves import Move, Relocation, move_each
 from gpufleet.engine.defragment.room import Room, free_whole_gpus, room, worth
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import placement_of
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.candidates import Unit
@@ -45,7 +45,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     moves_max: int
     lost_max: int | None = None
-    looks_max: int = LOOKS_MAX
+    tried_max: int = LOOKS_MAX
     queues: tuple[QueueName, ...] = ()
 
 
@@ -60,12 +60,12 @@ class Found(msgspec.Struct, frozen=True):
 class Consolidation:
     """One search. ``relocations`` are what it found, unit by unit, in the order in which they can be made."""
 
-    def __init__(self, books: Books, at_us: int, limits: Limits) -> None:
-        self.books = books
+    def __init__(self, state: EngineState, at_us: int, limits: Limits) -> None:
+        self.state = state
         self.limits = limits
-        self.looks = 0
+        self.tried = 0
         self.lost = 0
-        self.units = together(books, movable(books, at_us, limits.queues))
+        self.units = together(state, movable(state, at_us, limits.queues))
         self.relocations: list[tuple[Relocation, ...]] = []
         self.promises: dict[tuple[int, ...], int] = {}
         self.moved: dict[int, None] = {}
@@ -73,19 +73,19 @@ class Consolidation:
 
     def plan(self) -> Defragmentation:
         """The moves, none of them made."""
-        before = room(self.books.store.tables)
-        with self.books.trial() as trial:
-            while self.looks < self.limits.looks_max:
+        before = room(self.state.store.tables)
+        with self.state.trial() as trial:
+            while self.tried < self.limits.tried_max:
                 found = self._best()
                 if found is None:
                     break
                 self._make(found, trial)
-            after = room(self.books.store.tables)
-        return Defragmentation(tuple(self.moves), before, after, self.looks >= self.limits.looks_max)
+            after = room(self.state.store.tables)
+        return Defragmentation(tuple(self.moves), before, after, self.tried >= self.limits.tried_max)
 
     def _best(self) -> Found | None:
         """The best of the most promising units; those that turn out to gain nothing are dropped."""
-        while self.looks < self.limits.looks_max:
+        while self.tried < self.limits.tried_max:
             self.units = [unit for unit in self.units if self._is_open(unit)]
             promising = nsmallest(LOOKS_A_ROUND, self.units, key=self._rank)
             if not promising:
@@ -107,8 +107,8 @@ class Consolidation:
             return False
         if any(row in self.moved for row in unit.rows):
             return False
-        pods = self.books.pods
-        if not self.books.budgets.allow(map(pods.pod_at, (*self.moved, *unit.rows))):
+        pods = self.state.pods
+        if not self.state.budgets.allow(map(pods.pod_at, (*self.moved, *unit.rows))):
             return False
         return self._promise(unit) > 0
 
@@ -116,44 +116,44 @@ class Consolidation:
         return (-self._promise(unit) / len(unit.rows), unit.lost, unit.rows)
 
     def _promise(self, unit: Unit) -> int:
-        """What the end of these pods would gain at most, were they placed where they harm nobody.
+        """What the end of these pods would gain at most, were they placed where they harm no other.
 
         Whole GPUs take at least their number from wherever they go.
         """
         if unit.rows not in self.promises:
             node = self._source(unit)
-            with self.books.trial() as trial:
-                before = free_whole_gpus(self.books.store.tables)[node]
+            with self.state.trial() as trial:
+                before = free_whole_gpus(self.state.store.tables)[node]
                 trial.release_all(unit.rows)
-                after = free_whole_gpus(self.books.store.tables)[node]
-            shapes = (self.books.pods.pod_at(row).shape.gpu for row in unit.rows)
+                after = free_whole_gpus(self.state.store.tables)[node]
+            shapes = (self.state.pods.pod_at(row).shape.gpu for row in unit.rows)
             taken = sum(gpu.count for gpu in shapes if gpu.whole)
             self.promises[unit.rows] = int(worth(after) - worth(before)) - taken
         return self.promises[unit.rows]
 
     def _source(self, unit: Unit) -> int:
-        return int(self.books.store.tables.pods[layout.POD_NODE, unit.rows[0]])
+        return int(self.state.store.tables.pods[layout.POD_NODE, unit.rows[0]])
 
     def _tried(self, unit: Unit) -> Found | None:
         """What the unit gains with all of it placed again; None for nothing."""
-        self.looks += 1
-        tables = self.books.store.tables
+        self.tried += 1
+        tables = self.state.store.tables
         before = int(worth(free_whole_gpus(tables)).sum())
-        with self.books.trial() as trial:
-            targets = move_each(self.books, trial, unit.rows)
+        with self.state.trial() as trial:
+            targets = move_each(self.state, trial, unit.rows)
             gain = int(worth(free_whole_gpus(tables)).sum()) - before
         return None if targets is None or gain <= 0 else Found(gain, unit, targets)
 
     def _make(self, found: Found, trial: Trial) -> None:
         """The moves stand for the rest of the search."""
-        fleet, pods, source = self.books.fleet, self.books.pods, self._source(found.unit)
-        with self.books.trial() as attempt:
-            targets = move_each(self.books, attempt, found.unit.rows) or {}
+        fleet, pods, source = self.state.fleet, self.state.pods, self._source(found.unit)
+        with self.state.trial() as attempt:
+            targets = move_each(self.state, attempt, found.unit.rows) or {}
             attempt.keep_within(trial)
         lost = found.unit.lost // len(found.unit.rows)
         self.lost += found.unit.lost
         self.relocations.append(
-            tuple(Relocation(row, placement_of(self.books, row), lost) for row in targets)
+            tuple(Relocation(row, placement_of(self.state, row), lost) for row in targets)
         )
         for row in targets:
             self.moved[row] = None

@@ -1,7 +1,7 @@
-"""Moves that let one waiting workload start: whoever makes room for it has a place elsewhere.
+"""Moves that let one waiting workload start: every pod that makes room for it has a place elsewhere.
 
-The search for victims, with another question about what is just: with the workload placed, everybody who
-left must fit somewhere too, at the same moment. Nobody is sent back to wait, so priorities do not matter.
+The search for victims, with another question about what is just: with the workload placed, every pod that
+left must fit somewhere too, at the same moment. No pod is sent back to wait, so priorities do not matter.
 """
 
 from typing import NamedTuple
@@ -10,18 +10,18 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.defragment.moves import Relocation, place_elsewhere
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement, placement_of
 from gpufleet.engine.preempt.by_node import ByNode
 from gpufleet.engine.preempt.candidates import Singles, Unit
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
 from gpufleet.engine.preempt.proof import Placements, Proof
-from gpufleet.engine.preempt.victims import Asking
+from gpufleet.engine.preempt.victims import UnplacedWorkload
 
 
 class MovesFor(NamedTuple):
-    """Who moves where, and where the workload goes then, once those who ``leave`` anyway have left too."""
+    """Where each moved pod goes, and the workload then, once pods that ``leave`` anyway have left too."""
 
     relocations: tuple[Relocation, ...]
     placements: Placements
@@ -29,36 +29,38 @@ class MovesFor(NamedTuple):
 
 
 class Elsewhere:
-    """Asks whether all who left fit somewhere, and remembers where."""
+    """Asks whether all pods that left fit somewhere, and remembers where."""
 
-    def __init__(self, books: Books) -> None:
-        self.books = books
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
         self.places: dict[int, Placement] = {}
 
     def has_room(self, rows: list[int]) -> bool:
         """True if these pods, which a trial released, have a place each in what that trial left free."""
-        with self.books.trial() as trial:
-            targets = place_elsewhere(self.books, trial, rows) or {}
-            self.places = {row: placement_of(self.books, row) for row in targets}
+        with self.state.trial() as trial:
+            targets = place_elsewhere(self.state, trial, rows) or {}
+            self.places = {row: placement_of(self.state, row) for row in targets}
         return len(self.places) == len(rows)
 
 
-def moves_for(asking: Asking, books: Books, units: list[Unit], moves_max: int) -> MovesFor | None:
+def moves_for(
+    unplaced: UnplacedWorkload, state: EngineState, units: list[Unit], moves_max: int
+) -> MovesFor | None:
     """Few moves among these units that let the workload start; None if none are found.
 
     No move of them can be left out. Changes nothing.
     """
-    leaving, elsewhere = Leaving(books), Elsewhere(books)
-    proof = Proof(asking, books, leaving)
+    leaving, elsewhere = Leaving(state), Elsewhere(state)
+    proof = Proof(unplaced, state, leaving)
     proof.is_just = elsewhere.has_room
     rows: tuple[int, ...] | None = None
-    if asking.members is None and not proof.is_tied:
-        short = leaving.left.shortage(int(books.store.tables.pods[layout.POD_SHAPE, asking.row]))
-        on_one_node = ByNode(proof, books, leaving, short, singles(units)).find()
+    if unplaced.members is None and not proof.is_tied:
+        short = leaving.left.shortage(int(state.store.tables.pods[layout.POD_SHAPE, unplaced.row]))
+        on_one_node = ByNode(proof, state, leaving, short, singles(units)).find()
         rows = None if on_one_node is None else on_one_node.rows
     going = leaving.rows.tolist()
     if rows is None:
-        over_fleet = OverFleet(proof, books, going).find(units)
+        over_fleet = OverFleet(proof, state, going).find(units)
         rows = None if over_fleet is None else tuple(row for unit in over_fleet[0] for row in unit.rows)
     if rows is None or len(rows) > moves_max:
         return None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.defragment.room import free_whole_gpus, worth
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -38,85 +38,85 @@ class Relocation(NamedTuple):
     lost: int
 
 
-def told(books: Books, relocations: Sequence[Relocation]) -> tuple[Move, ...]:
+def told(state: EngineState, relocations: Sequence[Relocation]) -> tuple[Move, ...]:
     """Relocations of pods that have a place, by name."""
     found: list[Move] = []
     for one in relocations:
-        source = books.pods.node_row(one.row)
+        source = state.pods.node_row(one.row)
         if source is not None:
-            names = books.fleet.node_at(source).name, books.fleet.node_at(one.place.node).name
-            found.append(Move(books.pods.pod_at(one.row).uid, *names, one.lost))
+            names = state.fleet.node_at(source).name, state.fleet.node_at(one.place.node).name
+            found.append(Move(state.pods.pod_at(one.row).uid, *names, one.lost))
     return tuple(found)
 
 
-def move_each(books: Books, trial: Trial, rows: Sequence[int]) -> dict[int, int] | None:
+def move_each(state: EngineState, trial: Trial, rows: Sequence[int]) -> dict[int, int] | None:
     """Take pods off their nodes and place them elsewhere, one after the other; their new nodes by row.
 
     Whole GPUs go to another node, shares at least to another GPU. So each can be moved when those before
     it have been. None if one of them fits nowhere else.
     """
     targets: dict[int, int] = {}
-    for row in by_size(books, rows):
-        source, held = books.pods.node_row(row), books.pods.device_ids(row)
-        trial.release(books.pods.pod_at(row).uid)
-        may_stay = not books.pods.pod_at(row).shape.gpu.whole
-        target = place_gently(books, trial, row, None if may_stay else source)
-        if target is not None and target == source and books.pods.device_ids(row) == held:
-            trial.release(books.pods.pod_at(row).uid)
-            target = place_gently(books, trial, row, source)
+    for row in by_size(state, rows):
+        source, held = state.pods.node_row(row), state.pods.device_ids(row)
+        trial.release(state.pods.pod_at(row).uid)
+        may_stay = not state.pods.pod_at(row).shape.gpu.whole
+        target = place_gently(state, trial, row, None if may_stay else source)
+        if target is not None and target == source and state.pods.device_ids(row) == held:
+            trial.release(state.pods.pod_at(row).uid)
+            target = place_gently(state, trial, row, source)
         if target is None:
             return None
         targets[row] = target
     return targets
 
 
-def place_elsewhere(books: Books, trial: Trial, rows: Sequence[int]) -> dict[int, int] | None:
+def place_elsewhere(state: EngineState, trial: Trial, rows: Sequence[int]) -> dict[int, int] | None:
     """Place pods that were released together; their nodes by row, None if one of them fits nowhere."""
     targets: dict[int, int] = {}
-    for row in by_size(books, rows):
-        target = place_gently(books, trial, row)
+    for row in by_size(state, rows):
+        target = place_gently(state, trial, row)
         if target is None:
             return None
         targets[row] = target
     return targets
 
 
-def by_size(books: Books, rows: Sequence[int]) -> list[int]:
+def by_size(state: EngineState, rows: Sequence[int]) -> list[int]:
     """The largest first: they find the fewest places."""
-    return sorted(rows, key=lambda row: (-books.pods.pod_at(row).shape.gpu.total_milli, row))
+    return sorted(rows, key=lambda row: (-state.pods.pod_at(row).shape.gpu.total_milli, row))
 
 
-def place_gently(books: Books, trial: Trial, row: int, avoid: int | None = None) -> int | None:
+def place_gently(state: EngineState, trial: Trial, row: int, avoid: int | None = None) -> int | None:
     """Place a pod where it breaks up the least room, but not on the node row ``avoid``.
 
     The node row, None if there is no place.
     """
-    nodes = books.related.feasible(row)
+    nodes = state.related.feasible(row)
     if avoid is not None:
         nodes = nodes[nodes != avoid]
-    if any(placed_on(books, trial, row, group) for group in gentlest(books, row, nodes)):
-        return books.pods.node_row(row)
+    if any(placed_on(state, trial, row, group) for group in gentlest(state, row, nodes)):
+        return state.pods.node_row(row)
     return None
 
 
-def placed_on(books: Books, trial: Trial, row: int, nodes: Int64Array) -> bool:
+def placed_on(state: EngineState, trial: Trial, row: int, nodes: Int64Array) -> bool:
     """True if the pod now has a place on one of these nodes."""
-    if books.neighbours.is_watchful and books.neighbours.concerns(row):
+    if state.neighbours.is_watchful and state.neighbours.concerns(row):
         return trial.place_related(row, nodes)
-    shape_row = int(books.store.tables.pods[layout.POD_SHAPE, row])
+    shape_row = int(state.store.tables.pods[layout.POD_SHAPE, row])
     return trial.place(shape_row, [row], nodes) == 1
 
 
-def gentlest(books: Books, row: int, nodes: Int64Array) -> list[Int64Array]:
+def gentlest(state: EngineState, row: int, nodes: Int64Array) -> list[Int64Array]:
     """These nodes in groups, those first where the pod breaks up the least room."""
     if not len(nodes):
         return []
-    gpu = books.pods.pod_at(row).shape.gpu
-    tables = books.store.tables
+    gpu = state.pods.pod_at(row).shape.gpu
+    tables = state.store.tables
     free = free_whole_gpus(tables)[nodes]
     taken = np.full(len(nodes), gpu.count, np.int64)
     if not gpu.whole:
-        taken[has_begun(books, nodes, gpu)] = 0
+        taken[has_begun(state, nodes, gpu)] = 0
     harm = worth(free) - worth(np.maximum(free - taken, 0))
     order = np.lexsort((nodes, harm))
     edges = np.flatnonzero(np.diff(harm[order])) + 1
@@ -124,9 +124,9 @@ def gentlest(books: Books, row: int, nodes: Int64Array) -> list[Int64Array]:
     return [nodes[order[first:last]] for first, last in pairwise(cuts)]
 
 
-def has_begun(books: Books, nodes: Int64Array, share: GpuRequest) -> npt.NDArray[np.bool_]:
+def has_begun(state: EngineState, nodes: Int64Array, share: GpuRequest) -> npt.NDArray[np.bool_]:
     """By node, true where a GPU that is shared already has room for such a share."""
-    devices = books.store.tables.devices
+    devices = state.store.tables.devices
     begun = (devices[layout.DEVICE_USERS] > 0) & (devices[layout.DEVICE_IDLE_MILLI] >= share.gpu_milli)
     if share.memory_mib is not None:
         begun &= devices[layout.DEVICE_FREE_MIB] >= share.memory_mib

@@ -1,13 +1,11 @@
-"""What is free, in the words of those who need it: how many pods of each number of whole GPUs would fit."""
+"""What is free, as work needs it: how many pods of each number of whole GPUs would fit."""
 
 import msgspec
 import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
+from gpufleet.engine.arrays.tables import Tables
 
 SIZES = (1, 2, 4, 8, 16)
 """Numbers of whole GPUs that pods ask for."""
@@ -16,7 +14,7 @@ SIZES = (1, 2, 4, 8, 16)
 class Room(msgspec.Struct, frozen=True):
     """What is free on a fleet.
 
-    ``gpu_milli`` are thousandths of GPUs that nobody has, ``whole_gpus`` those that nobody has any part
+    ``gpu_milli`` are thousandths of GPUs without users, ``whole_gpus`` those that no pod has any part
     of. ``places`` says for each number of whole GPUs how many pods of that size would fit if nothing but
     GPUs counted; sizes that no node has are left out.
     """
@@ -37,7 +35,7 @@ def room(tables: Tables) -> Room:
 
 
 def free_whole_gpus(tables: Tables) -> Int64Array:
-    """By node row, GPUs that nobody has any part of."""
+    """By node row, GPUs that no pod has any part of."""
     there = tables.nodes[layout.NODE_PRESENT] == 1
     return np.where(there, np.maximum(tables.nodes[layout.NODE_FREE_WHOLE_GPUS], 0), 0)
 

@@ -2,7 +2,7 @@
 
 If x of the resource is left per GPU of worth, the requests that need no more than x are served in
 full and the others in proportion: E[min(1, x / need)], each request weighing by its GPUs' worth.
-Where nobody needs the resource, any amount serves all, none included.
+Where no request needs the resource, any amount serves all, none included.
 A node serves several requests, so what counts is nearer to their mean than single needs are; the
 needs are drawn towards it as the mean of ``TASKS_A_NODE`` draws would be.
 """

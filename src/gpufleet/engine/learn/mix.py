@@ -12,7 +12,9 @@ from gpufleet.model.shape import Shape
 
 HALF_LIFE_ARRIVALS = 4000
 REQUESTS_MAX = 1024
+"""Beyond this many shapes the lighter half is forgotten: a lesson costs by the number of requests."""
 WEIGHT_MAX = 1e12
+"""All weights are scaled down before the next arrival weighs more, so that floats keep their precision."""
 WEIGHT_LEAST = 1e-9
 """What weighs less against one arrival is forgotten, before it is too small to divide by."""
 

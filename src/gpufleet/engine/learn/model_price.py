@@ -3,7 +3,7 @@
 A market: every request spends the worth of its GPUs on the models it accepts, every model sells
 what is free of it. In equilibrium (Fisher) a set of models that is asked for by name beyond its
 share costs more, and tasks that accept anything keep off it. Found set by set: the set with the
-highest money per capacity among buyers who accept nothing outside of it gets that price, then the
+highest money per capacity among buyers that accept nothing outside of it gets that price, then the
 rest of the market is settled without it.
 """
 
@@ -13,10 +13,11 @@ MODELS_MAX = 10
 """Sets of models are enumerated, so the least asked-for models beyond this many count as one."""
 
 TIE = 1e-9
+"""Prices nearer than this part are equal: rounding must not decide between sets."""
 
 
 def merge_rare(demand: dict[frozenset[int], float], capacity: dict[int, float]) -> dict[int, int]:
-    """Each model's stand-in: itself, or one common number for models nobody names or beyond the
+    """Each model's stand-in: itself, or one common number for models that no request names or beyond the
     most wanted.
     """
     wanted = dict.fromkeys(capacity, 0.0)
@@ -73,7 +74,7 @@ def model_prices(demand: dict[frozenset[int], float], capacity: dict[int, float]
         for model in models:
             price[model] = found
             del left[model]
-        # whoever accepts a cheaper model as well buys there
+        # A buyer that accepts a cheaper model as well buys there.
         rest: dict[frozenset[int], float] = {}
         for accepted, money in buyers.items():
             if accepted - models:

@@ -18,8 +18,11 @@ from gpufleet.model.device import WHOLE_GPU_MILLI
 Float64Array = npt.NDArray[np.float64]
 
 PIVOTS_MAX = 1000
+"""Steps of the simplex method after which the prices so far are taken: an end, whatever rounding does."""
 TOLERANCE = 1e-9
+"""What counts as nothing in the simplex method."""
 TIE = 1e-12
+"""A filling must be better by this much to replace another: rounding must not decide."""
 WASTE = -2
 """In a knapsack's choices: nothing ends at this size."""
 

@@ -2,9 +2,9 @@
 
 Where a queue asks for it, the ended runs of its work are remembered by what makes pods alike: queue, shape,
 and the name without what controllers append to it (numbers and random letters). Once enough of them are
-known, their upper quantile with a margin bounds the next run. Nothing of this is certain, so nobody counts
-on it: such work comes before a reservation as a guest only (``guests``), and ends for the holder's sake if it
-overruns.
+known, their upper quantile with a margin bounds the next run. Nothing of this is certain, so no reservation
+counts on it: such work comes before a reservation as a guest only (``reserve.guests``), and ends for the
+holder's sake if it overruns.
 
 A run that was told to end says only that it would have taken longer; it counts if it was longer than its
 bound, so that a template whose runs grow is not interrupted for ever. A restart forgets what was learned.
@@ -24,7 +24,9 @@ RUNS_LEAST = 5
 RUNS_KEPT = 20
 """So many of the last runs count."""
 QUANTILE_PERCENT = 95
+"""The part of the runs that ended within the bound, before the margin."""
 MARGIN_PERCENT = 125
+"""What the bound is of that quantile: a run a little longer than all before is no overrun."""
 ALIKE_MAX = 4096
 """So many templates are remembered, those whose runs ended last."""
 
@@ -52,7 +54,7 @@ class LearnedRunTimes:
         self.queues: dict[QueueName, None] = {}
         self._runs: dict[Alike, deque[int]] = {}
 
-    def regard(self, queue: Queue) -> None:
+    def update(self, queue: Queue) -> None:
         """A queue appears or changes."""
         if queue.learn_run_times:
             self.queues[queue.name] = None
@@ -84,7 +86,7 @@ class LearnedRunTimes:
             del self._runs[next(iter(self._runs))]
 
     def bound_us(self, queue: QueueName, pod: Pod) -> int | None:
-        """How long a pod is expected to run at most, None where nobody knows."""
+        """How long a pod is expected to run at most, None where that is not known."""
         if not self.learns(queue, pod):
             return None
         runs = self._runs.get(Alike(queue, stem(pod.name or pod.uid), pod.shape), ())

@@ -24,14 +24,18 @@ from gpufleet.model.resources import MEBIBYTE
 Float64Array = npt.NDArray[np.float64]
 
 FIRST_LESSON_ARRIVALS = 16
+"""Fewer requests say nothing of a mix."""
 ARRIVALS_GROWTH = 1.5
+"""The next lesson is due when arrivals have grown by half: often at first, when each says most."""
 ARRIVALS_STEP_MAX = 2000
 """Half of the mix's half-life: a fleet that has run for years still learns, and not more often than
 the mix can have changed.
 """
 
 FREE_FALL = 0.2
+"""When this part of what was free is gone, what is left has another worth."""
 FREE_RISE = 0.25
+"""A rise of a quarter takes back a fall of a fifth."""
 FREE_LEAST = 0.03
 """When less than this part of the fleet is free, its shrinking calls for no more lessons."""
 
@@ -45,8 +49,11 @@ LESSON_GAP_ARRIVALS = 16
 """So many arrivals are left between two lessons, whatever the fleet does."""
 
 NOTHING_FREE = 1e-6
+"""Stands for no free capacity, which a price cannot be divided by."""
 SIZES_MAX = 64
+"""Parts of a GPU that the cutting-stock problem knows; it costs by their number."""
 PRICE_MAX = 8.0
+"""No model weighs more than so many times the cheapest wanted one, or less than that part of it."""
 
 
 def next_lesson_at(arrivals: int) -> int:
@@ -131,8 +138,8 @@ def prices_of(
 ) -> dict[GpuModelName, int]:
     """The price of each model; empty if no task names a model.
 
-    The cheapest that somebody wants costs 1. What nobody wants now costs little, but not nothing:
-    who comes to it all the same should not tear it to pieces.
+    The cheapest that any request names costs 1. What none wants now costs little, but not nothing:
+    a request that comes to it all the same should not tear it to pieces.
     """
     if all(not request.models for request, _ in wanted):
         return {}
@@ -162,7 +169,7 @@ def codes(request: Request, fleet: Fleet) -> frozenset[int]:
 def low_marks(wanted: list[tuple[Request, float]], fleet: Fleet) -> dict[GpuModelName, int]:
     """For models that tasks name: the free milli at which another lesson is due.
 
-    Counted as ``scoring.worth`` counts what is left: a node belongs to the model of its first GPU.
+    Counted as ``place.score.worth`` counts what is left: a node belongs to the model of its first GPU.
     """
     named = frozenset().union(*(codes(request, fleet) for request, _ in wanted))
     if not named:

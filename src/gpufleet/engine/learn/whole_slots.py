@@ -16,7 +16,9 @@ from gpufleet.engine.lesson import NEVER, ONE_GPU, SLOT_LEVELS, SlotKind, SlotLe
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 SLOT_GPUS = (2, 4, 8)
+"""The numbers of GPUs that work asks for on one node, and that nodes are built of."""
 INSURED_GPUS = 8
+"""Slots of a whole machine are kept a little even before any task has asked for one."""
 INSURED_SHARE = 0.25
 """The part of the free capacity that unseen 8-GPU tasks might want."""
 
@@ -33,9 +35,13 @@ NEAR = 3.0
 """Slots up to this many times the expected tasks are scarce enough to be watched."""
 
 BONUS_STEPS = 1024
+"""A bonus is rounded to this part of a GPU, so that lessons differ only where scores would."""
 POISSON_MAX = 200.0
+"""Above this many expected tasks the normal distribution stands in: exp(-expected) nears the least float."""
 NEGLIGIBLE = 1e-18
+"""Terms of a Poisson sum below this change no bit of it."""
 SCARCE_LEAST = 2
+"""Where fewer slots are left there is no fall to watch for."""
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ BudgetKey = tuple[str, str]
 
 @dataclass(slots=True)
 class _Account:
-    """``spent``: whom we told to end, and whether the budget has reported since without naming them."""
+    """``spent``: the pods that we told to end, and whether the budget reported since without naming them."""
 
     budget: DisruptionBudget
     spent: dict[PodUid, bool] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Budgets:
 
     @property
     def any_is_known(self) -> bool:
-        """True if some budget may keep somebody."""
+        """True if some budget may keep a pod."""
         return any(self._accounts.values())
 
     def set(self, budget: DisruptionBudget, evicted: Iterable[Pod]) -> None:
@@ -68,7 +68,7 @@ class Budgets:
             account.spent.pop(pod.uid, None)
 
     def forbids(self, pod: Pod) -> bool:
-        """True if the pod may not be evicted, whoever else is."""
+        """True if the pod may not be evicted, whatever others are."""
         if not self._accounts:
             return False
         accounts = self._of(pod)

@@ -1,15 +1,15 @@
-"""Who is leaving, and who waits for whom.
+"""Which pods are leaving, and which workloads wait for which of them.
 
-A pod that was told to end holds what it has until it is gone: its booking stays, whoever told it. Who
-needs its room is *nominated*: booked there in addition, so that the node counts as over-committed and
-nobody else is placed into that room. Nothing here touches a booking; ``nominations`` does. What kernels
-ask is noted by row too (``standing``).
+A pod that was told to end holds what it has until it is gone: its booking stays, whatever told it. A workload
+that needs its room is *nominated*: booked there in addition, so that the node counts as over-committed and no
+other pod is placed into that room. Nothing here touches a booking; ``nominations`` does. What kernels ask is
+noted by row too (``arrays.eviction_columns``).
 """
 
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpufleet.engine.arrays.standing import AWAITED_BY, LEAVING, NOBODY, NOMINATION, REFUSED
+from gpufleet.engine.arrays.eviction_columns import AWAITED_BY, LEAVING, NO_NOMINATION, NOMINATION, REFUSED
 from gpufleet.engine.state.pods import PodBook
 from gpufleet.model.identifiers import GangName, PodUid
 
@@ -20,10 +20,10 @@ Key = TypeVar("Key")
 class Nomination:
     """A workload with places that others still leave.
 
-    ``rows`` are its pods, ``waits_for`` the departing pods without whom it fits. ``elsewhere`` are those
+    ``rows`` are its pods, ``waits_for`` the departing pods without which it fits. ``elsewhere`` are those
     among them that hold nothing where it was placed, but something else that it needs, such as quota.
     ``alike`` is what it shares with single pods of the same needs, None for a gang. ``reserved``: those it
-    waits for were not told to end (``reservations``).
+    waits for were not told to end (``reserve``).
     """
 
     number: int
@@ -59,7 +59,7 @@ class Departures:
         return uid in self.told or uid in self.evicted
 
     def departing(self) -> list[PodUid]:
-        """Everybody who was told to end, in the order in which that was heard."""
+        """Every pod that was told to end, in the order in which that was heard."""
         return list(self.told | self.evicted)
 
     def evict(self, uid: PodUid) -> None:
@@ -125,20 +125,20 @@ class Departures:
         if alike is not None:
             self.by_needs.setdefault(alike, {})[number] = None
         for row in rows:
-            self.pods.standing.cells[NOMINATION, row] = number
+            self.pods.eviction_columns.cells[NOMINATION, row] = number
         for uid in waits_for:
             self._by_departing.setdefault(uid, {})[number] = None
             self._note_who_waits(uid)
         return nomination
 
     def end(self, nomination: Nomination) -> None:
-        """A workload is bound, or waits for nobody any more."""
+        """A workload is bound, or waits for no pod any more."""
         self.changes += 1
         del self.nominations[nomination.number]
         self.unsettled.pop(nomination.number, None)
         for row in nomination.rows:
             del self.by_row[row]
-            self.pods.standing.cells[NOMINATION, row] = NOBODY
+            self.pods.eviction_columns.cells[NOMINATION, row] = NO_NOMINATION
         if nomination.alike is not None:
             _take_out(self.by_needs, nomination.alike, nomination.number)
         for uid in nomination.waits_for:
@@ -173,12 +173,12 @@ class Departures:
 
     def _note_who_waits(self, uid: PodUid) -> None:
         """Numbers rise, and each stands in the order of its coming: the first one is the smallest."""
-        self._note(uid, AWAITED_BY, next(iter(self._by_departing.get(uid, ())), NOBODY))
+        self._note(uid, AWAITED_BY, next(iter(self._by_departing.get(uid, ())), NO_NOMINATION))
 
     def _note(self, uid: PodUid, column: int, value: int) -> None:
         row = self.pods.row_by_uid.get(uid)
         if row is not None:
-            self.pods.standing.cells[column, row] = value
+            self.pods.eviction_columns.cells[column, row] = value
 
 
 def _take_out(groups: dict[Key, dict[int, None]], key: Key, number: int) -> None:

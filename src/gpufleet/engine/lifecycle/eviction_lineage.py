@@ -1,62 +1,63 @@
-"""At whose cost work came to its place, so that nobody can take it back for the same reason turned round.
+"""Which queues may not evict a pod, because it came to its place at their cost.
 
-Where two resources are limited, each of two queues may have a claim on what the other took: this GPU is
-mine, your cores are too many. Whoever is evicted comes back, and such claims can go round for ever. So work
-that was placed by evicting others *stands against* their queues, and against all queues that these stood
-against: none of them may evict it. What the work of a queue replaces in its own queue it also takes over.
+Where two resources are limited, each of two queues may have a claim on what the other took. Example: queue A
+is owed GPUs that B uses, and B is owed CPU that A uses. Evicted pods come back, so such claims could go round
+for ever. So a pod that was placed by evicting others is *immune* to the queues of its victims, and to all
+queues that these victims were immune to: none of these queues may evict it. What the work of a queue replaces
+in its own queue it also inherits.
 
-This ends every circle. Give each running pod the number of queues that it stands against. An eviction for
+This ends every circle. Give each running pod the number of queues that it is immune to. An eviction for
 another queue takes away pods of some numbers and adds one with a larger number than any of them; one within
 a queue adds one with no smaller number and of higher priority. Ordered from the largest down, these only
 ever rise, and there are only so many pods and queues.
 
-Guests on reserved nodes (``reservations.guests``) end for no claim of a queue: nobody stands against theirs
-for it, and who comes back is no guest of the same holder, which runs by then.
+Guests on reserved nodes (``reserve.guests``) end for no claim of a queue, so no pod becomes immune to their
+queues, and a guest that comes back is no guest of the same holder, which runs by then.
 
-It is forgotten where a claim is a new one: when a queue is described anew, and of a queue whose work ended
-by itself. ``preemption.reclaim`` asks.
+Immunity ends where a claim is a new one: when a queue is described anew, and for a queue whose work ended by
+itself. ``preempt.reclaim`` asks.
 """
 
 from collections.abc import Iterable, Mapping
 
 from gpufleet.model.identifiers import PodUid, QueueName
 
-NOBODY: frozenset[QueueName] = frozenset()
+NO_QUEUES: frozenset[QueueName] = frozenset()
 
 
-class Takings:
-    """Which pods stand against which queues."""
+class EvictionLineage:
+    """Which pods are immune to which queues."""
 
     def __init__(self) -> None:
-        self._against: dict[PodUid, frozenset[QueueName]] = {}
+        self._immune_to: dict[PodUid, frozenset[QueueName]] = {}
         self._by_queue: dict[QueueName, dict[PodUid, None]] = {}
         self._evicted: dict[PodUid, None] = {}
 
     def take(self, queue: QueueName, placed: Iterable[PodUid], victims: Mapping[PodUid, QueueName]) -> None:
         """Work of a queue is to have the places of these victims, each of a queue."""
-        against = frozenset(victims.values()).union(*map(self.against, victims)) - {queue}
+        immune_to = frozenset(victims.values()).union(*map(self.immune_to, victims)) - {queue}
         self._evicted.update(dict.fromkeys(victims))
-        if against:
+        if immune_to:
             for uid in placed:
-                self._set(uid, against | self.against(uid))
+                self._set(uid, immune_to | self.immune_to(uid))
 
-    def against(self, uid: PodUid) -> frozenset[QueueName]:
+    def immune_to(self, uid: PodUid) -> frozenset[QueueName]:
         """The queues for which a pod may not be evicted."""
-        return self._against.get(uid, NOBODY)
+        return self._immune_to.get(uid, NO_QUEUES)
 
-    def held_from(self, queue: QueueName) -> Mapping[PodUid, None]:
+    def pods_immune_to(self, queue: QueueName) -> Mapping[PodUid, None]:
         """The pods that may not be evicted for a queue."""
         return self._by_queue.get(queue, {})
 
     def leave(self, uid: PodUid, queue: QueueName, *, ran: bool) -> None:
         """A pod is gone. If it ``ran`` and we did not evict it, its queue's claims are new ones."""
-        self._set(uid, NOBODY)
+        self._set(uid, NO_QUEUES)
         evicted = uid in self._evicted
         self._evicted.pop(uid, None)
         if evicted or not ran:
             return
-        for held in list(self.held_from(queue)):
-            self._set(held, self._against[held] - {queue})
+        for held in list(self.pods_immune_to(queue)):
+            self._set(held, self._immune_to[held] - {queue})
 
     def stays(self, uid: PodUid) -> None:
         """A pod was not evicted after all: if it ends now, it does so by itself."""
@@ -64,18 +65,18 @@ class Takings:
 
     def begin_anew(self) -> None:
         """A queue has other rights now, so every claim may be a new one."""
-        self._against.clear()
+        self._immune_to.clear()
         self._by_queue.clear()
 
-    def _set(self, uid: PodUid, against: frozenset[QueueName]) -> None:
-        before = self.against(uid)
-        for queue in before - against:
+    def _set(self, uid: PodUid, immune_to: frozenset[QueueName]) -> None:
+        before = self.immune_to(uid)
+        for queue in before - immune_to:
             del self._by_queue[queue][uid]
             if not self._by_queue[queue]:
                 del self._by_queue[queue]
-        for queue in against - before:
+        for queue in immune_to - before:
             self._by_queue.setdefault(queue, {})[uid] = None
-        if against:
-            self._against[uid] = against
+        if immune_to:
+            self._immune_to[uid] = immune_to
         else:
-            self._against.pop(uid, None)
+            self._immune_to.pop(uid, None)

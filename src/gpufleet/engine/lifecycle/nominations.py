@@ -1,10 +1,10 @@
 """Places that are kept for work until pods that end have left them.
 
-A nominated pod is booked like any other, in addition to those who still run there, so that nobody is
-placed into the room that these leave. It is bound as soon as what it needs is really free, which is
-asked of the same kernels as every placement: with the nominated pods that came later taken away, does it
-fit on its node and devices? Facts win: whatever changes on a node by somebody else's hand ends the
-nominations there, and their workloads wait again. One that could run elsewhere at once is moved.
+A nominated pod is booked like any other, in addition to the pods that still run there, so that no other pod
+is placed into the room that these leave. It is bound as soon as what it needs is really free, which is asked
+of the same kernels as every placement: with the nominated pods that came later taken away, does it fit on its
+node and devices? Facts win: whatever changes on a node from outside the engine ends the nominations there,
+and their workloads wait again. One that could run elsewhere at once is moved.
 """
 
 from typing import NamedTuple
@@ -17,9 +17,9 @@ from gpufleet.engine.arrays.journal import undo_by_handle
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.placing import place_by_handle, release_all_by_handle
 from gpufleet.engine.instruction import Nominated, NominationWithdrawn
-from gpufleet.engine.lifecycle.books import Books
 from gpufleet.engine.lifecycle.departures import Nomination
-from gpufleet.engine.place.relations.unbound_claims import Choice
+from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
 from gpufleet.engine.place.score import fit
 from gpufleet.model.identifiers import PodUid
 
@@ -30,15 +30,15 @@ class Placement(NamedTuple):
     row: int
     node: int
     devices: tuple[int, ...]
-    choice: Choice | None
+    choice: VolumeChoice | None
 
 
-def placement_of(books: Books, row: int) -> Placement:
+def placement_of(state: EngineState, row: int) -> Placement:
     """Where a pod is booked now."""
-    tables = books.store.tables
+    tables = state.store.tables
     count = int(tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]])
     devices = tuple(tables.pod_devices[row, :count].tolist())
-    return Placement(row, int(tables.pods[layout.POD_NODE, row]), devices, books.neighbours.choice_of(row))
+    return Placement(row, int(tables.pods[layout.POD_NODE, row]), devices, state.neighbours.choice_of(row))
 
 
 def chosen_by(placement: Placement) -> Int64Array:
@@ -49,9 +49,9 @@ def chosen_by(placement: Placement) -> Int64Array:
 class Nominations:
     """Keeps places and gives them out, or takes them back."""
 
-    def __init__(self, books: Books) -> None:
-        self.books = books
-        self.departures = books.departures
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        self.departures = state.departures
         self.withdrawn: dict[PodUid, None] = {}
 
     def nominate(
@@ -59,68 +59,68 @@ class Nominations:
     ) -> Nomination:
         """Keep these places for a workload until these pods are gone.
 
-        ``reserved``: nobody told these pods to end, and ``reservations`` sees to it that the workload is
+        ``reserved``: these pods were not told to end, and ``reserve`` sees to it that the workload is
         tried again in its turn.
         """
-        books = self.books
+        state = self.state
         for one in placements:
             self._book(one)
         rows = tuple(one.row for one in placements)
         nodes = {one.node for one in placements}
-        pods = books.pods
+        pods = state.pods
         elsewhere = tuple(uid for uid in waits_for if pods.node_row(pods.row_by_uid[uid]) not in nodes)
         gang = pods.pod_at(rows[0]).gang
         alike = None
         if reserved:
             elsewhere = ()
         elif gang is None:
-            alike = int(books.store.tables.pods[layout.POD_SHAPE, rows[0]])
+            alike = int(state.store.tables.pods[layout.POD_SHAPE, rows[0]])
         for row in rows:
-            books.nominated(row)
+            state.nominated(row)
         nomination = self.departures.nominate(rows, gang, alike, waits_for, elsewhere, reserved=reserved)
         if gang is not None:
-            books.regard_gang(gang)
+            state.update_gang(gang)
         return nomination
 
     def told(self, nomination: Nomination) -> list[Nominated]:
         """What is said of a nomination, pod by pod."""
-        books = self.books
+        state = self.state
         said: list[Nominated] = []
         for row in nomination.rows:
-            node = int(books.store.tables.pods[layout.POD_NODE, row])
-            uid = books.pods.pod_at(row).uid
+            node = int(state.store.tables.pods[layout.POD_NODE, row])
+            uid = state.pods.pod_at(row).uid
             self.withdrawn.pop(uid, None)
-            said.append(Nominated(uid, books.fleet.node_at(node).name, tuple(nomination.waits_for)))
+            said.append(Nominated(uid, state.fleet.node_at(node).name, tuple(nomination.waits_for)))
         return said
 
     def _book(self, one: Placement) -> None:
-        books = self.books
-        books.pods.make_journal_room(1, len(one.devices))
-        place_by_handle(books.store.handle, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
-        books.pods.booked(one.row)
-        books.neighbours.follow(one.row)
-        books.neighbours.choose_again(one.row, one.choice)
+        state = self.state
+        state.pods.make_journal_room(1, len(one.devices))
+        place_by_handle(state.store.handle, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
+        state.pods.booked(one.row)
+        state.neighbours.follow(one.row)
+        state.neighbours.choose_again(one.row, one.choice)
 
     def cancel(self, nomination: Nomination) -> None:
         """The places are not kept any more: the workload waits as before."""
         self.take_back(nomination)
         if not nomination.reserved:
             for row in nomination.rows:
-                self.withdrawn[self.books.pods.pod_at(row).uid] = None
-        self.books.room_freed = True
+                self.withdrawn[self.state.pods.pod_at(row).uid] = None
+        self.state.room_freed = True
 
     def take_back(self, nomination: Nomination) -> None:
-        """The same, and nobody is told."""
-        books = self.books
+        """The places are not kept any more, and that is not told."""
+        state = self.state
         self.departures.end(nomination)
         for row in nomination.rows:
-            books.pods.unbook(row, PodState.WAITING)
-        books.neighbours.follow_moves()
+            state.pods.unbook(row, PodState.WAITING)
+        state.neighbours.follow_moves()
         for row in nomination.rows:
-            books.lost_nomination(row)
+            state.lost_nomination(row)
 
     def cancel_of(self, row: int) -> None:
-        """A pod is about to be described anew, to be bound by somebody, or to be forgotten."""
+        """A pod is about to be described anew, to be bound by another scheduler, or to be forgotten."""
         nomination = self.departures.by_row.get(row)
         if nomination is not None:
             self.cancel(nomination)
@@ -130,19 +130,19 @@ class Nominations:
 
         What is reserved is looked at anew in every step.
         """
-        gang = self.books.pods.pod_at(row).gang
-        if gang is None or gang not in self.books.gangs.by_name:
+        gang = self.state.pods.pod_at(row).gang
+        if gang is None or gang not in self.state.gangs.by_name:
             return
-        for other in list(self.books.gangs.members(gang).nominated):
+        for other in list(self.state.gangs.members(gang).nominated):
             nomination = self.departures.by_row.get(other)
             if nomination is not None and not nomination.reserved:
                 self.cancel(nomination)
 
     def cancel_on(self, node: int | None) -> None:
-        """Something changed on a node by somebody else's hand."""
+        """Something changed on a node from outside the engine."""
         if not self.departures.by_row or node is None:
             return
-        for row in list(self.books.pods.on_node.get(node, ())):
+        for row in list(self.state.pods.on_node.get(node, ())):
             self.cancel_of(row)
 
     def cancel_waiting_for(self, uid: PodUid) -> None:
@@ -160,24 +160,24 @@ class Nominations:
 
     def _has_no_place(self, uid: PodUid) -> bool:
         """True for a pod that waits; a reservation is no place that others leave for it."""
-        row = self.books.pods.row_by_uid.get(uid)
+        row = self.state.pods.row_by_uid.get(uid)
         if row is None:
             return False
         nomination = self.departures.by_row.get(row)
         if nomination is not None:
             return nomination.reserved
-        return self.books.pods.state(row) in {PodState.WAITING, PodState.BACKOFF}
+        return self.state.pods.state(row) in {PodState.WAITING, PodState.BACKOFF}
 
     def settle(self) -> list[int]:
         """The rows of nominated pods that can be bound now, in the order of their nomination.
 
-        Those who wait for nobody any more and do not fit all the same wait again.
+        Those that wait for no pod any more and do not fit all the same wait again.
         """
         numbers = dict(self.departures.unsettled)
         self.departures.unsettled.clear()
         if self.departures.by_row:
-            for node in self.books.pods.left_nodes:
-                for row in self.books.pods.on_node.get(node, ()):
+            for node in self.state.pods.left_nodes:
+                for row in self.state.pods.on_node.get(node, ()):
                     if row in self.departures.by_row:
                         numbers[self.departures.by_row[row].number] = None
         ready: list[int] = []
@@ -195,76 +195,76 @@ class Nominations:
         """The nomination ends because its pods are to be bound where they are."""
         self.departures.end(nomination)
         for row in nomination.rows:
-            self.books.pods.mark(row, PodState.ASSUMED)
-            self.books.neighbours.follow(row)  # It is not a place that is only kept any more.
+            self.state.pods.mark(row, PodState.ASSUMED)
+            self.state.neighbours.follow(row)  # It is not a place that is only kept any more.
         return list(nomination.rows)
 
     def is_ready(self, nomination: Nomination) -> bool:
         """True if everything that the workload needs is really free.
 
-        Who is concerned by what pods decide about each other waits for all to leave.
+        A pod that is concerned by what pods decide about each other waits for all to leave.
         """
-        neighbours = self.books.neighbours
+        neighbours = self.state.neighbours
         is_tied = neighbours.is_active and any(map(neighbours.concerns, nomination.rows))
         if nomination.elsewhere or (is_tied and nomination.waits_for):
             return False
         rows, by_row = nomination.rows, self.departures.by_row
-        on_node = self.books.pods.on_node
-        nodes = dict.fromkeys(int(self.books.store.tables.pods[layout.POD_NODE, row]) for row in rows)
+        on_node = self.state.pods.on_node
+        nodes = dict.fromkeys(int(self.state.store.tables.pods[layout.POD_NODE, row]) for row in rows)
         near = [row for node in nodes for row in on_node[node] if row in by_row]
         if not self._really_fit(rows, self._not_before(nomination, near)):
             return False
-        if not self.books.future_quota.keeps_promises(rows, nomination.number):
+        if not self.state.future_quota.keeps_promises(rows, nomination.number):
             return False
         return not is_tied or self._neighbours_agree(nomination)
 
     def _neighbours_agree(self, nomination: Nomination) -> bool:
         """True unless a pod that came since keeps one of these out, on another node of a domain perhaps.
 
-        Volumes are chosen anew: who shares a claim with them may have had another chosen since.
+        Volumes are chosen anew: a pod that shares a claim with them may have had another chosen since.
         """
-        nodes = {row: int(self.books.store.tables.pods[layout.POD_NODE, row]) for row in nomination.rows}
-        with self.books.trial() as trial:
+        nodes = {row: int(self.state.store.tables.pods[layout.POD_NODE, row]) for row in nomination.rows}
+        with self.state.trial() as trial:
             trial.release_all(self._not_before(nomination, list(self.departures.by_row)))
-            future = self.books.future_quota
+            future = self.state.future_quota
             future.change(future.charges(nomination.number).awaited, -1)
             agree = all(trial.place_related(row, np.array([node], np.int64)) for row, node in nodes.items())
-            choices = {row: self.books.neighbours.choice_of(row) for row in nodes}
+            choices = {row: self.state.neighbours.choice_of(row) for row in nodes}
         if agree:
             for row, choice in choices.items():
-                self.books.neighbours.choose_again(row, choice)
+                self.state.neighbours.choose_again(row, choice)
         return agree
 
     def _not_before(self, nomination: Nomination, rows: list[int]) -> list[int]:
         """Those of the nominated pods that came with this nomination or after it.
 
-        Who came before counts as if it ran already: it may need what is free by now and more.
+        A nomination that came before counts as if it ran already: it may need what is free by now and more.
         """
         return [row for row in rows if self.departures.by_row[row].number >= nomination.number]
 
     def _really_fit(self, rows: tuple[int, ...], aside: list[int]) -> bool:
-        """True if there is room for these nominated pods together where they are, without those who stand
+        """True if there is room for these nominated pods together where they are, without those that stand
         aside.
         """
-        pods, store = self.books.pods, self.books.store
-        kept = [placement_of(self.books, row) for row in rows]
+        pods, store = self.state.pods, self.state.store
+        kept = [placement_of(self.state, row) for row in rows]
         mark = store.mark()
         pods.make_journal_room(len(aside) + len(rows), store.tables.pod_devices.shape[1])
         gone = np.array(aside, np.int64)
-        release_all_by_handle(store.handle, gone, int(PodState.WAITING), pods.standing.cells, 0)
+        release_all_by_handle(store.handle, gone, int(PodState.WAITING), pods.eviction_columns.cells, 0)
         has_room = all(map(self.fits_and_is_placed, kept))
         undo_by_handle(store.handle, mark)
         return has_room
 
     def fits_and_is_placed(self, one: Placement) -> bool:
         """Book a pod where it is to go, inside a trial, if that is really free."""
-        tables = self.books.store.tables
+        tables = self.state.store.tables
         shape = int(tables.pods[layout.POD_SHAPE, one.row])
         if layout.NOT_SET in one.devices or not fit.host_fits(tables, shape, one.node):
             return False
         if not all(fit.device_fits(tables, shape, device) for device in one.devices):
             return False
-        place_by_handle(self.books.store.handle, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
+        place_by_handle(self.state.store.handle, one.row, one.node, chosen_by(one), int(PodState.NOMINATED))
         return True
 
     def move(self) -> list[int]:
@@ -278,7 +278,7 @@ class Nominations:
                 nomination = self.departures.nominations[number]
                 placed = self._place_anew(nomination)
                 moved += placed
-                if not placed and not self.books.neighbours.is_watchful:
+                if not placed and not self.state.neighbours.is_watchful:
                     break
         for nomination in list(self.departures.nominations.values()):
             if nomination.gang is not None and not nomination.reserved:
@@ -287,11 +287,11 @@ class Nominations:
 
     def _place_anew(self, nomination: Nomination) -> list[int]:
         """Place a workload as if nothing was kept for it; if that fails everything is as before."""
-        books = self.books
-        kept = [placement_of(books, row) for row in nomination.rows]
+        state = self.state
+        kept = [placement_of(state, row) for row in nomination.rows]
         for one in kept:
-            books.pods.unbook(one.row, PodState.WAITING)
-        books.neighbours.follow_moves()
+            state.pods.unbook(one.row, PodState.WAITING)
+        state.neighbours.follow_moves()
         placed = self._place(nomination)
         if not placed:
             for one in kept:
@@ -300,25 +300,25 @@ class Nominations:
         self.departures.end(nomination)
         for row in nomination.rows:
             if row not in placed:
-                self.withdrawn[books.pods.pod_at(row).uid] = None
-                books.lost_nomination(row)
+                self.withdrawn[state.pods.pod_at(row).uid] = None
+                state.lost_nomination(row)
         return placed
 
     def _place(self, nomination: Nomination) -> list[int]:
-        books = self.books
+        state = self.state
         if nomination.gang is None:
             row = nomination.rows[0]
-            with books.trial() as trial:
-                if trial.place_pod(books.pods.pod_at(row).uid):
+            with state.trial() as trial:
+                if trial.place_pod(state.pods.pod_at(row).uid):
                     trial.keep()
                     return [row]
             return []
-        members = books.gangs.members(nomination.gang)
+        members = state.gangs.members(nomination.gang)
         # They first, so that others of the gang do not take their turn.
         nominated = {row: members.nominated.pop(row) for row in nomination.rows}
         members.waiting = nominated | members.waiting
-        with books.trial() as trial:
-            placed = books.gangs.place(members, trial, surplus=True)
+        with state.trial() as trial:
+            placed = state.gangs.place(members, trial, surplus=True)
             if placed:
                 trial.keep()
         if not placed:

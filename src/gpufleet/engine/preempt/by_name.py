@@ -5,17 +5,17 @@ A log must decide the same when it is run again, so the search is part of its fi
 
 from collections.abc import Callable
 
-from gpufleet.engine.preempt.search import PreemptionSearch
+from gpufleet.engine.preempt.victim_search import PreemptionSearch
 from gpufleet.engine.preempt.victims import NoVictims, VictimSearch
 from gpufleet.model.errors import InputError
 
-NOBODY = "nobody"
-"""Nobody is evicted; also what a log means that does not say it, because it is older than the others."""
+NO_EVICTIONS = "nobody"
+"""No pod is evicted; also what a log means that does not say it, because it is older than the others."""
 
 BY_QUEUES = "by-queues"
 """As the policies of the queues say."""
 
-SEARCHES: dict[str, Callable[[], VictimSearch]] = {NOBODY: NoVictims, BY_QUEUES: PreemptionSearch}
+SEARCHES: dict[str, Callable[[], VictimSearch]] = {NO_EVICTIONS: NoVictims, BY_QUEUES: PreemptionSearch}
 
 
 def find_search(name: str) -> VictimSearch:

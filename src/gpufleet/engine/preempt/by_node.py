@@ -5,9 +5,9 @@ those whose node is spared less (``candidates``), then the least work lost. For 
 all of these follows from sums over its candidates, worked out for the whole fleet at once; nodes are then
 examined in the order of their bounds, until the next bound is no better than what was found (branch and
 bound). On a node, the lowest priority is exact; so is the number, as long as there are few enough sets to
-try them all. Where a single victim is enough and nobody of lower priority is of any use, no bound can be
-better, and none is worked out. Sums count room and quota (``short_quota``); a set whose sums do not suffice
-is not tried.
+try them all. Where a single victim is enough and no candidate of lower priority is of any use, no bound can
+be better, and none is worked out. Sums count room and quota (``quota_shortage``); a set whose sums do not
+suffice is not tried.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,12 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.arrays.tables import Tables
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.candidates import Singles, Unit
 from gpufleet.engine.preempt.leaving import FAR_TOO_MUCH, GPU, Leaving
 from gpufleet.engine.preempt.proof import Placements, Proof
-from gpufleet.engine.preempt.short_quota import ShortQuota, short_quota
+from gpufleet.engine.preempt.quota_shortage import QuotaLack, short_quota
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 PROOFS_MAX = 4096
@@ -35,6 +33,7 @@ PROOFS_MAX = 4096
 SETS_A_NODE_MAX = 300
 """On a node with more sets than this, victims are taken off one by one instead."""
 NEVER = 1 << 60
+"""Above every priority and cost, with room for sums of it within 64 bits."""
 
 
 class Bound(NamedTuple):
@@ -58,7 +57,7 @@ class Victims(NamedTuple):
     placements: Placements
 
 
-class Held(NamedTuple):
+class HeldOnNode(NamedTuple):
     """By row of a candidate what it holds of each thing that is short on its node, and how much that is."""
 
     by_row: dict[int, list[int]]
@@ -66,26 +65,26 @@ class Held(NamedTuple):
 
 
 class ByNode:
-    """A search for one pod among these candidates; ``short`` says what each node lacks (``Left``).
+    """A search for one pod among these candidates; ``short`` says what each node lacks (``FutureRoom``).
 
     ``is_single``: it found a single victim than which nothing could be cheaper.
     """
 
     def __init__(
-        self, proof: Proof, books: Books, leaving: Leaving, short: Int64Array, singles: Singles
+        self, proof: Proof, state: EngineState, leaving: Leaving, short: Int64Array, singles: Singles
     ) -> None:
         self.proof = proof
-        self.books = books
+        self.state = state
         self.leaving = leaving
         self.short = short
         self.singles = singles
-        self.nodes: Int64Array = books.store.tables.pods[layout.POD_NODE, singles.rows]
-        self.shape = int(books.store.tables.pods[layout.POD_SHAPE, proof.asking.row])
-        self.quota: ShortQuota = short_quota(books.store.tables, proof.asking.row, singles.rows)
+        self.nodes: Int64Array = state.store.tables.pods[layout.POD_NODE, singles.rows]
+        self.shape = int(state.store.tables.pods[layout.POD_SHAPE, proof.unplaced.row])
+        self.quota: QuotaLack = short_quota(state.store.tables, proof.unplaced.row, singles.rows)
         self.cut = False
         self.is_single = False
         self._units_on: dict[int, list[Unit]] = {}
-        self._held_on: dict[int, Held] = {}
+        self._held_on: dict[int, HeldOnNode] = {}
 
     def find(self) -> Victims | None:
         """The cheapest victims, None if there are none (or ``cut`` is set)."""
@@ -106,7 +105,7 @@ class ByNode:
 
     def _single(self) -> Victims | None:
         """A single victim than which nothing can be cheaper, if there is one."""
-        tables = self.books.store.tables
+        tables = self.state.store.tables
         place = int(cheapest_single(tables, self.shape, self.short, *self.quota, *self.singles, False))
         if place == layout.NOT_SET:
             return None
@@ -126,7 +125,7 @@ class ByNode:
         """For each thing asked for: how much of it the candidates of these places hold, and how much is short
         by node.
         """
-        tables, rows = self.books.store.tables, self.singles.rows[places]
+        tables, rows = self.state.store.tables, self.singles.rows[places]
         shapes = tables.pods[layout.POD_SHAPE, rows]
         wants: list[tuple[Int64Array, Int64Array]] = []
         if tables.shapes[layout.SHAPE_GPU_COUNT, self.shape]:
@@ -147,7 +146,9 @@ class ByNode:
             self._units_on[node] = self.singles.units(places)
             wants = [(held, int(short[node])) for held, short in self._wants(places) if short[node] > 0]
             rows, held = self.singles.rows[places].tolist(), np.array([held for held, _ in wants]).T.tolist()
-            self._held_on[node] = Held(dict(zip(rows, held, strict=False)), [short for _, short in wants])
+            self._held_on[node] = HeldOnNode(
+                dict(zip(rows, held, strict=False)), [short for _, short in wants]
+            )
         return self._units_on[node]
 
     def _may_do(self, node: int, units: Sequence[Unit]) -> bool:
@@ -178,11 +179,11 @@ class ByNode:
         return self.proof.fits_without(rows, np.array([node], np.int64), judged=judged)
 
     def _allowed(self, units: list[Unit]) -> bool:
-        pods = self.books.pods
-        return self.books.budgets.allow(pods.pod_at(row) for unit in units for row in unit.rows)
+        pods = self.state.pods
+        return self.state.budgets.allow(pods.pod_at(row) for unit in units for row in unit.rows)
 
     def _fewest(self, bound: Bound, among: list[Unit]) -> Victims | None:
-        """As few of these as will do, and of those the ones who lose least."""
+        """As few of these as will do, and of those the ones with the least work to lose."""
         sets = 0
         for size in range(max(1, bound.pods), len(among) + 1):
             sets += comb(len(among), size)
@@ -199,7 +200,7 @@ class ByNode:
     def _taken_off(self, bound: Bound, among: list[Unit]) -> Victims | None:
         """The same by taking the dearest off as long as the pod still fits: a minimal set.
 
-        If it is not just to evict these, they are looked for among those who may justly go together.
+        If it is not just to evict these, they are looked for among candidates that may justly go together.
         """
         chosen: list[Unit] = []
         for unit in among:
@@ -210,7 +211,7 @@ class ByNode:
         return self._minimal(bound, chosen) or next(filter(None, just), None)
 
     def _minimal(self, bound: Bound, units: list[Unit], *, judged: bool = False) -> Victims | None:
-        """As many at once as will do: whoever can be spared together could be spared one by one.
+        """As many at once as will do: what can be spared together could be spared one by one.
 
         ``judged``: only what it is just to evict is preferred to more.
         """
@@ -319,11 +320,11 @@ def cheapest_single(
     spared: Int64Array,
     in_order: bool,
 ) -> int:
-    """The place in ``rows`` of a candidate who holds all that its node, and quota, lacks; NOT_SET for nobody.
+    """The place in ``rows`` of a candidate that holds all that its node and quota lack; NOT_SET if none does.
 
-    That with the lowest priority, then the one less spared, then the least work to lose; none if somebody of
-    lower priority holds anything of use: he and others might do. Rows that are NOT_SET are nobody's.
-    ``in_order``: nobody in front of another costs more than he does, but for their rights.
+    That with the lowest priority, then the one less spared, then the least work to lose; none if one of
+    lower priority holds anything of use: it and others might do. Rows that are NOT_SET stand for no pod.
+    ``in_order``: no candidate in front of another costs more than that one does, but for their rights.
     """
     whole = tables.shapes[layout.SHAPE_GPU_MILLI, shape] == WHOLE_GPU_MILLI
     best, lowest = layout.NOT_SET, NEVER

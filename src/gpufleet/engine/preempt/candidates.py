@@ -1,4 +1,4 @@
-"""Who may be evicted for a workload's sake, and what each would cost.
+"""Which pods may be evicted for a workload, and what each eviction would cost.
 
 Never a pod that is nominated or was placed in this very step, that is not preemptible, whose eviction was
 refused a moment ago, that has not run for its minimum time, or that a disruption budget keeps. Of gangs,
@@ -6,7 +6,7 @@ first the members above the minimum may go, one by one, then only the whole gang
 one compiled pass over all pods and stay columns; what is looked at more closely becomes a ``Unit``.
 
 Work on spot nodes goes before its equals elsewhere: its provider may end it anyway. For a workload that is
-itself never evicted it is the other way round, because it goes where they were.
+itself never evicted it is the other way round, because it takes the places of its victims.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,24 +15,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.arrays import layout, standing
+from gpufleet.engine.arrays import eviction_columns, layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.arrays.tables import Tables
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.reach import Rank, Reach, reach_within
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import QueueName
-from gpufleet.model.queue import Prey, Queue
+from gpufleet.model.queue import Queue, VictimScope
 
 ASSUMED, BOUND = int(PodState.ASSUMED), int(PodState.BOUND)
 SECOND_US = 1_000_000
 TRY_AGAIN_US = 1_000_000
 """When to look again at pods that were placed in this very step."""
 NEVER = 1 << 62
+"""Later than any engine time."""
 NO_ROWS: frozenset[int] = frozenset()
 NOT_HERE = -1
 """The least run time of a queue whose pods are no candidates."""
@@ -60,7 +59,7 @@ class Unit(NamedTuple):
 class Singles(NamedTuple):
     """Pods that may be evicted one by one, members above the minimum of their gang among them, as columns.
 
-    ``right`` ranks what their queues have a right to; who has the least goes first. ``spared`` is 1 where
+    ``right`` ranks what their queues have a right to; the pods of the least go first. ``spared`` is 1 where
     equals on other nodes go first.
     """
 
@@ -78,7 +77,7 @@ class Singles(NamedTuple):
         return [Unit(priority, False, lost, (row,), spared) for row, priority, lost, _, spared in columns]
 
 
-NOBODY = Singles(*np.zeros((5, 0), np.int64))
+NO_SINGLES = Singles(*np.zeros((5, 0), np.int64))
 
 
 class Candidates:
@@ -99,7 +98,7 @@ class Candidates:
 
     @property
     def any(self) -> bool:
-        """True if there is anybody."""
+        """True if there is any candidate."""
         return bool(len(self.singles.rows) or self.gangs)
 
     def in_order(self) -> list[Unit]:
@@ -116,12 +115,12 @@ class Candidates:
 class Gathering:
     """Gathers candidates at one moment.
 
-    ``rights`` ranks what queues have a right to; work of those who have the least goes first. ``rank`` is
+    ``rights`` ranks what queues have a right to; work of the queue with the least goes first. ``rank`` is
     that of the workload for which they are gathered.
     """
 
-    def __init__(self, books: Books, at_us: int, rights: dict[QueueName, int], rank: Rank) -> None:
-        self.books = books
+    def __init__(self, state: EngineState, at_us: int, rights: dict[QueueName, int], rank: Rank) -> None:
+        self.state = state
         self.at_us = at_us
         self.rights = rights
         self.rank = rank
@@ -132,40 +131,42 @@ class Gathering:
     def add_single(
         self, least_run_us: dict[QueueName, int], reaches: Sequence[Reach], held: frozenset[int] = NO_ROWS
     ) -> None:
-        """Pods of no gang in these queues, each with its least run time, whom one of these reaches, but not
+        """Pods of no gang in these queues, each with its least run time, that one of these reaches, but not
         those ``held``.
         """
-        books = self.books
-        cells = books.pods.standing.cells
-        by_code, rights = np.full((2, max(1, books.pods.standing.codes)), NOT_HERE, np.int64)
+        state = self.state
+        cells = state.pods.eviction_columns.cells
+        by_code, rights = np.full((2, max(1, state.pods.eviction_columns.codes)), NOT_HERE, np.int64)
         for name, least_us in least_run_us.items():
-            code = books.pods.standing.code(name)
+            code = state.pods.eviction_columns.code(name)
             if code != layout.NOT_SET:
                 by_code[code] = least_us
                 rights[code] = self.rights.get(name, 0)
-        rows, lost = np.empty((2, len(books.pods.pods)), np.int64)
+        rows, lost = np.empty((2, len(state.pods.pods)), np.int64)
         wanted = np.array(reaches, np.int64)
         count, again_at_us = single_candidates(
-            books.store.tables, cells, by_code, wanted, self.at_us, rows, lost
+            state.store.tables, cells, by_code, wanted, self.at_us, rows, lost
         )
         self.again_at_us = min(self.again_at_us, again_at_us)
         rows, lost = rows[:count], lost[:count]
-        if books.budgets.any_is_known:
-            pods = map(books.pods.pod_at, rows.tolist())
-            may_go = np.array([not books.budgets.forbids(pod) for pod in pods], np.bool_)
+        if state.budgets.any_is_known:
+            pods = map(state.pods.pod_at, rows.tolist())
+            may_go = np.array([not state.budgets.forbids(pod) for pod in pods], np.bool_)
             rows, lost = rows[may_go], lost[may_go]
         if held:
             others = np.isin(rows, np.fromiter(held, np.int64, len(held)), invert=True)
             rows, lost = rows[others], lost[others]
-        right = rights[cells[standing.QUEUE, rows]]
-        self._singles.append(Singles(rows, cells[standing.PRIORITY, rows], lost, right, self._spared(rows)))
+        right = rights[cells[eviction_columns.QUEUE, rows]]
+        self._singles.append(
+            Singles(rows, cells[eviction_columns.PRIORITY, rows], lost, right, self._spared(rows))
+        )
 
     def add_gang(self, members: Members, least_run_us: int) -> None:
         """The members of a gang above its minimum one by one, and the gang as a whole."""
-        books = self.books
+        state = self.state
         if members.gang is None:
             return
-        pods = books.pods
+        pods = state.pods
         staying = list(members.placed)
         on_nodes = [row for row in staying if pods.node_row(row) is not None]
         may_end = [row for row in on_nodes if self._may_end(row, least_run_us)]
@@ -176,23 +177,23 @@ class Gathering:
             rows = np.array(surplus, np.int64)
             alike = Singles(rows, *(np.full_like(rows, one) for one in (priority, 0, right, 0)))
             self._singles.append(alike._replace(lost=lost, spared=self._spared(rows)))
-        allowed = books.budgets.allow(map(pods.pod_at, may_end))
+        allowed = state.budgets.allow(map(pods.pod_at, may_end))
         if may_end and len(may_end) == len(staying) and allowed:
             lost_together = sum(map(self._lost, may_end))
             spared = int(self._spared(np.array(may_end, np.int64)).sum())
             self._gangs.append((right, Unit(priority, True, lost_together, tuple(may_end), spared)))
 
     def _spared(self, rows: Int64Array) -> Int64Array:
-        """For each of these pods 1 if equals on other nodes go first; nobody where no node is spot."""
-        fleet = self.books.fleet
+        """For each of these pods 1 if equals on other nodes go first; 0 for all where no node is spot."""
+        fleet = self.state.fleet
         if not fleet.spot_nodes:
             return np.zeros_like(rows)
-        is_spot = fleet.spot[self.books.store.tables.pods[layout.POD_NODE, rows]]
+        is_spot = fleet.spot[self.state.store.tables.pods[layout.POD_NODE, rows]]
         return np.asarray(is_spot == self.rank.is_protected, np.int64)
 
     def candidates(self) -> Candidates:
-        """Everybody who was gathered."""
-        singles = self._singles[0] if self._singles else NOBODY
+        """All candidates that were gathered."""
+        singles = self._singles[0] if self._singles else NO_SINGLES
         if len(self._singles) > 1:
             singles = Singles(*map(np.concatenate, zip(*self._singles, strict=True)))
         again_at_us = None if self.again_at_us == NEVER else self.again_at_us
@@ -201,16 +202,16 @@ class Gathering:
 
     def _may_end(self, row: int, least_run_us: int) -> bool:
         """True if a pod may be evicted as far as itself is concerned."""
-        books = self.books
-        pod = books.pods.pod_at(row)
-        if not pod.makes_room or books.departures.is_departing(pod.uid):
+        state = self.state
+        pod = state.pods.pod_at(row)
+        if not pod.makes_room or state.departures.is_departing(pod.uid):
             return False
-        if pod.uid in books.departures.refused_until_us or books.budgets.forbids(pod):
+        if pod.uid in state.departures.refused_until_us or state.budgets.forbids(pod):
             return False
-        if row in books.placed_in_step:
+        if row in state.placed_in_step:
             self.again_at_us = min(self.again_at_us, self.at_us + TRY_AGAIN_US)
             return False
-        may_at_us = books.pods.started_at_us.get(row, self.at_us) + least_run_us
+        may_at_us = state.pods.started_at_us.get(row, self.at_us) + least_run_us
         if least_run_us and may_at_us > self.at_us:
             self.again_at_us = min(self.again_at_us, may_at_us)
             return False
@@ -218,13 +219,13 @@ class Gathering:
 
     def _lost(self, row: int) -> int:
         """The work that would be lost with a pod, in GPU-milliseconds."""
-        pods = self.books.pods
-        return int(work_lost(self.books.store.tables, pods.standing.cells, row, self.at_us))
+        pods = self.state.pods
+        return int(work_lost(self.state.store.tables, pods.eviction_columns.cells, row, self.at_us))
 
     def _spare(self, members: Members, staying: list[int], may_end: list[int]) -> Iterator[int]:
         """Members that may end, one after the other, without the gang losing its minimum.
 
-        Those on nodes that are spared less come first, then those who would lose the least work.
+        Those on nodes that are spared less come first, then those that would lose the least work.
         """
         if members.gang is None:
             return
@@ -244,14 +245,14 @@ class Gathering:
             yield row
 
 
-def within_queue(books: Books, rank: Rank, queue: Queue, at_us: int) -> Candidates:
-    """Whom a workload may evict in its own queue."""
+def within_queue(state: EngineState, rank: Rank, queue: Queue, at_us: int) -> Candidates:
+    """What a workload may evict in its own queue."""
     policy = queue.preemption
-    gathering = Gathering(books, at_us, {}, rank)
-    if policy.within_queue is not Prey.NEVER:
+    gathering = Gathering(state, at_us, {}, rank)
+    if policy.within_queue is not VictimScope.NEVER:
         reached = reach_within(policy.within_queue, rank)
         gathering.add_single({rank.queue: policy.preempt_after_us}, [reached])
-        for members in gangs_that_run(books):
+        for members in gangs_that_run(state):
             gang = members.gang
             if gang is not None and gang.queue == rank.queue:
                 if reached.holds(gang.priority, gang.created_at_us):
@@ -259,12 +260,12 @@ def within_queue(books: Books, rank: Rank, queue: Queue, at_us: int) -> Candidat
     return gathering.candidates()
 
 
-def gangs_that_run(books: Books) -> Iterable[Members]:
-    """Gangs that somebody describes and of which somebody runs."""
-    return (members for members in books.gangs.by_name.values() if members.placed)
+def gangs_that_run(state: EngineState) -> Iterable[Members]:
+    """Gangs that are described and have pods that run."""
+    return (members for members in state.gangs.by_name.values() if members.placed)
 
 
-def is_prey(policy: Prey, rank: Rank, priority: int, created_at_us: int) -> bool:
+def is_in_scope(policy: VictimScope, rank: Rank, priority: int, created_at_us: int) -> bool:
     """True if a policy within a queue lets a workload of this rank evict one of that priority and age."""
     return reach_within(policy, rank).holds(priority, created_at_us)
 
@@ -274,10 +275,10 @@ def work_lost_with(tables: Tables, cells: Int64Array, pod: int, at_us: int) -> i
     """The work that would be lost with a pod, in GPU-milliseconds; a pod without a GPU counts as one
     thousandth of one.
     """
-    since_us = cells[standing.STARTED_AT_US, pod]
-    if since_us == standing.UNKNOWN:
+    since_us = cells[eviction_columns.STARTED_AT_US, pod]
+    if since_us == eviction_columns.UNKNOWN:
         since_us = at_us
-    run_us = at_us - max(since_us, cells[standing.CHECKPOINTED_AT_US, pod])
+    run_us = at_us - max(since_us, cells[eviction_columns.CHECKPOINTED_AT_US, pod])
     if run_us <= 0:
         return 0
     shape = tables.pods[layout.POD_SHAPE, pod]
@@ -313,23 +314,26 @@ def single_candidates(
         state = tables.pods[layout.POD_STATE, pod]
         if state not in (ASSUMED, BOUND) or tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
             continue
-        if cells[standing.ALONE, pod] == 0 or cells[standing.LEAVING, pod] == 1:
+        if cells[eviction_columns.ALONE, pod] == 0 or cells[eviction_columns.LEAVING, pod] == 1:
             continue
-        least_us = least_run_us[cells[standing.QUEUE, pod]]
-        if least_us == NOT_HERE or cells[standing.REFUSED, pod] == 1:
+        least_us = least_run_us[cells[eviction_columns.QUEUE, pod]]
+        if least_us == NOT_HERE or cells[eviction_columns.REFUSED, pod] == 1:
             continue
-        priority, reached = cells[standing.PRIORITY, pod], False
+        priority, reached = cells[eviction_columns.PRIORITY, pod], False
         for number in range(reaches.shape[0]):
-            newer = priority == reaches[number, 1] and cells[standing.CREATED_AT_US, pod] > reaches[number, 2]
+            newer = (
+                priority == reaches[number, 1]
+                and cells[eviction_columns.CREATED_AT_US, pod] > reaches[number, 2]
+            )
             if (priority < reaches[number, 0] or newer) and priority <= reaches[number, 3]:
                 reached = True
         if not reached:
             continue
-        if cells[standing.PLACED_IN_STEP, pod] == 1:
+        if cells[eviction_columns.PLACED_IN_STEP, pod] == 1:
             again_at_us = min(again_at_us, at_us + TRY_AGAIN_US)
             continue
-        started_at_us = cells[standing.STARTED_AT_US, pod]
-        if started_at_us == standing.UNKNOWN:
+        started_at_us = cells[eviction_columns.STARTED_AT_US, pod]
+        if started_at_us == eviction_columns.UNKNOWN:
             started_at_us = at_us
         if least_us > 0 and started_at_us + least_us > at_us:
             again_at_us = min(again_at_us, started_at_us + least_us)

@@ -1,12 +1,14 @@
-"""The most room that could come together for a gang if nobody goes who has a right to stay.
+"""The most room that could come together for a gang if no pod goes that has a right to stay.
 
-A side gives only what it has borrowed (``reclaim``): before its last victim goes it is beyond its nominal
-amount of something that the gang needs. So what all victims of a side are charged of that one thing is
-less than what it borrows and one victim more. How much room of each kind such victims hold at most is a
-fractional knapsack, filled in the order of room per charge (Dantzig, Discrete-Variable Extremum Problems,
-Operations Research 5, 1957). Where even that, all that is free and all that others leave are less than the
-gang asks for, no set of victims is both large enough and just, and none is tried: without this a gang
-that lacks one GPU costs a hundred proofs. ``search`` asks before it looks over the fleet.
+A *side* is the queue right below the lowest queue above both (``reclaim``). A side gives only what it has
+borrowed: before its last victim goes it is beyond its nominal amount of something that the gang needs. So
+what all victims of a side are charged of that one resource is less than what it borrows and one victim more.
+How much room of each kind such victims hold at most is a fractional knapsack, filled in the order of room
+per charge (Dantzig, Discrete-Variable Extremum Problems, Operations Research 5, 1957).
+
+Where even that, all that is free and all that leaving pods leave are less than the gang asks for, no set of
+victims is both large enough and just, and none is tried: without this a gang that lacks one GPU costs a
+hundred proofs. ``victim_search`` asks before it looks over the fleet.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,18 +19,18 @@ import numpy.typing as npt
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.preempt.quota_shortage import freed_quota
 from gpufleet.engine.preempt.reclaim import Reclaim
-from gpufleet.engine.preempt.short_quota import freed_quota
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 FloatArray = npt.NDArray[np.float64]
 ROUNDING = 1e-9
-"""Sums of floats are taken for this part larger than they are, so that nobody is lost to rounding."""
+"""Sums of floats are taken for this part larger than they are, so that rounding loses no candidate."""
 
 
-class Thing(NamedTuple):
+class NeededResource(NamedTuple):
     """Something that a gang needs: the least of it, what is free, and by shape how much a pod leaves."""
 
     needed: int
@@ -36,7 +38,7 @@ class Thing(NamedTuple):
     left: Int64Array
 
 
-class Lent(NamedTuple):
+class LentCandidates(NamedTuple):
     """Candidates side by side: their rows, where each side begins, and the row of its queue.
 
     ``limits`` has for each column that may show that a side has borrowed what each candidate is charged of
@@ -49,32 +51,32 @@ class Lent(NamedTuple):
 
 
 def may_suffice(
-    books: Books, members: Members, reclaim: Reclaim, rows: Sequence[int], leaving: Int64Array
+    state: EngineState, members: Members, reclaim: Reclaim, rows: Sequence[int], leaving: Int64Array
 ) -> bool:
-    """False if a gang would lack room whoever of these candidates is evicted justly.
+    """False if a gang would lack room whichever of these candidates are evicted justly.
 
     ``leaving`` are the rows of those that end anyway. To be asked when they are not charged.
     """
-    pods = books.store.tables.pods
+    pods = state.store.tables.pods
     shapes: Int64Array = pods[layout.POD_SHAPE, list(members.waiting)]
-    suits = suitable(books, np.unique(shapes).tolist())
-    short = list(things_short(books, shapes, max(1, members.missing), suits))
+    suits = suitable(state, np.unique(shapes).tolist())
+    short = list(things_short(state, shapes, max(1, members.missing), suits))
     if not short:
         return True
     candidates = np.unique(np.array(rows, np.int64))
     sides = sides_of(reclaim, pods[layout.POD_QUEUE, candidates])
     order = np.argsort(sides, kind="stable")[np.count_nonzero(sides == layout.NOT_SET) :]
-    lent = lent_by(books, reclaim, next(iter(members.waiting)), candidates[order], sides[order])
+    lent = lent_by(state, reclaim, next(iter(members.waiting)), candidates[order], sides[order])
     gone = np.concatenate([leaving, candidates[sides == layout.NOT_SET]])
     for thing in short:
-        given = sum(held(books, thing, gone, suits).tolist()) + most_given(books, thing, lent, suits)
+        given = sum(held(state, thing, gone, suits).tolist()) + most_given(state, thing, lent, suits)
         if thing.free + given < thing.needed:
             return False
     return True
 
 
 def sides_of(reclaim: Reclaim, queues: Int64Array) -> Int64Array:
-    """The side of each of these queues; NOT_SET for the own queue and those that nobody can compare."""
+    """The side of each of these queues; NOT_SET for the own queue and those that cannot be compared."""
     known = reclaim.shares.sides(reclaim.row)
     found = np.full(len(queues), layout.NOT_SET, np.int64)
     is_known = (queues != layout.NOT_SET) & (queues < len(known))
@@ -82,22 +84,24 @@ def sides_of(reclaim: Reclaim, queues: Int64Array) -> Int64Array:
     return found
 
 
-def suitable(books: Books, shapes: Sequence[int]) -> BoolArray:
+def suitable(state: EngineState, shapes: Sequence[int]) -> BoolArray:
     """By node row, whether some of these shapes could ever go there."""
-    count = books.fleet.row_count
+    count = state.fleet.row_count
     found = np.zeros(count, np.bool_)
     for shape in shapes:
-        slot = books.shapes.slot(shape)
-        found |= books.shapes.rankings.refused[slot, :count] == 0
-    present: BoolArray = books.store.tables.nodes[layout.NODE_PRESENT, :count] == 1
+        slot = state.shapes.slot(shape)
+        found |= state.shapes.rankings.refused[slot, :count] == 0
+    present: BoolArray = state.store.tables.nodes[layout.NODE_PRESENT, :count] == 1
     return found & present
 
 
-def things_short(books: Books, shapes: Int64Array, least: int, suits: BoolArray) -> Iterator[Thing]:
+def things_short(
+    state: EngineState, shapes: Int64Array, least: int, suits: BoolArray
+) -> Iterator[NeededResource]:
     """Of what these nodes have less free than any ``least`` of these pods need: whole GPUs, thousandths of
     GPUs, and host resources.
     """
-    tables, nodes = books.store.tables, np.flatnonzero(suits)
+    tables, nodes = state.store.tables, np.flatnonzero(suits)
     count, milli = tables.shapes[layout.SHAPE_GPU_COUNT], tables.shapes[layout.SHAPE_GPU_MILLI]
     free: list[int] = tables.nodes[:, nodes].sum(axis=1).tolist()
     host: list[int] = np.maximum(0, tables.resources_free[nodes]).sum(axis=0).tolist()
@@ -110,29 +114,31 @@ def things_short(books: Books, shapes: Int64Array, least: int, suits: BoolArray)
     for each, there, left in asked:
         needed = sum(np.sort(each[shapes])[:least].tolist())
         if needed > there:
-            yield Thing(needed, there, left)
+            yield NeededResource(needed, there, left)
 
 
-def held(books: Books, thing: Thing, rows: Int64Array, suits: BoolArray) -> Int64Array:
+def held(state: EngineState, thing: NeededResource, rows: Int64Array, suits: BoolArray) -> Int64Array:
     """How much each of these pods leaves on nodes where it is of use, if it goes."""
-    pods = books.store.tables.pods
+    pods = state.store.tables.pods
     of_use = suits[pods[layout.POD_NODE, rows]]
     return np.where(of_use, thing.left[pods[layout.POD_SHAPE, rows]], 0)
 
 
-def lent_by(books: Books, reclaim: Reclaim, asking: int, rows: Int64Array, sides: Int64Array) -> Lent:
+def lent_by(
+    state: EngineState, reclaim: Reclaim, unplaced: int, rows: Int64Array, sides: Int64Array
+) -> LentCandidates:
     """These candidates, which lie side by side, and how much of what each side may give.
 
     Where queues below a side keep something for themselves, less is counted above them than is charged:
     there nothing is known.
     """
-    tables, tree = books.store.tables, reclaim.tree
+    tables, tree = state.store.tables, reclaim.tree
     known, starts = np.unique(sides, return_index=True)
     columns = np.array(reclaim.columns, np.int64)
     charges = np.zeros((len(columns), len(rows)), np.int64)
     if not (len(rows) and len(columns)):
-        return Lent(rows, starts, [])
-    freed_quota(tables, asking, rows, columns, charges)
+        return LentCandidates(rows, starts, [])
+    freed_quota(tables, unplaced, rows, columns, charges)
     below = reclaim.shares.sides(reclaim.row)
     limits: list[tuple[Int64Array, FloatArray]] = []
     for number, column in enumerate(reclaim.columns):
@@ -143,14 +149,14 @@ def lent_by(books: Books, reclaim: Reclaim, asking: int, rows: Int64Array, sides
         most = np.where(np.isin(known, below[keeps]), np.inf, borrowed + largest - 1.0)
         most[(borrowed <= 0) | (largest <= 0)] = -1.0
         limits.append((charges[number], most))
-    return Lent(rows, starts, limits)
+    return LentCandidates(rows, starts, limits)
 
 
-def most_given(books: Books, thing: Thing, lent: Lent, suits: BoolArray) -> float:
+def most_given(state: EngineState, thing: NeededResource, lent: LentCandidates, suits: BoolArray) -> float:
     """The most that all sides together can leave of a thing and be within what they may give."""
     if not lent.limits:
         return 0.0
-    amounts = held(books, thing, lent.rows, suits)
+    amounts = held(state, thing, lent.rows, suits)
     return float(np.max([knapsacks(amounts, *limit, lent.starts) for limit in lent.limits], axis=0).sum())
 
 

@@ -2,7 +2,7 @@
 
 A search that releases the cheapest candidates until a workload fits asks in the end whether it is just to
 evict them. Where the side that comes first has borrowed less than the workload is owed, it is not, and the
-rest has to come from other sides. So the candidates are gone through once more, and whoever could not go
+rest has to come from other sides. So the candidates are gone through once more, and one that could not go
 with those before is left out. Which ones that are depends on the order, and no order is the best for all:
 the cheapest first; then whole gangs before single pods, which would leave too little for these; then node
 by node, so that what falls free lies together, beginning where work of few queues runs.
@@ -17,29 +17,29 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.engine.preempt.capacity_bound import sides_of
 from gpufleet.engine.preempt.reclaim import Reclaim
 
 
-def just_parts(books: Books, reclaim: Reclaim, units: Sequence[Unit]) -> Iterator[list[Unit]]:
+def just_parts(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> Iterator[list[Unit]]:
     """Those of these units that may go together, by one order after the other; each choice once."""
     found: list[set[Unit]] = []
-    for order in (units, sorted(units, key=lambda unit: -len(unit.rows)), node_by_node(books, units)):
-        part = just_part(books, reclaim, order)
+    for order in (units, sorted(units, key=lambda unit: -len(unit.rows)), node_by_node(state, units)):
+        part = just_part(state, reclaim, order)
         if part and set(part) not in found:
             found.append(set(part))
             yield part
 
 
-def node_by_node(books: Books, units: Sequence[Unit]) -> list[Unit]:
+def node_by_node(state: EngineState, units: Sequence[Unit]) -> list[Unit]:
     """The same units, those on one node side by side; nodes with candidates of few queues come first.
 
     A unit with pods on several nodes is with those on the node of its first one.
     """
-    pods = books.store.tables.pods
+    pods = state.store.tables.pods
     on: dict[int, list[Unit]] = {}
     for unit in units:
         on.setdefault(int(pods[layout.POD_NODE, unit.rows[0]]), []).append(unit)
@@ -47,16 +47,16 @@ def node_by_node(books: Books, units: Sequence[Unit]) -> list[Unit]:
     return [unit for node in sorted(on, key=queues.__getitem__) for unit in on[node]]
 
 
-def just_part(books: Books, reclaim: Reclaim, units: Sequence[Unit]) -> list[Unit]:
+def just_part(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> list[Unit]:
     """Those of these units that may go together, the first rather than the last, in the order in which each
     was found to be just.
 
     The workload is counted with the least that it is charged. What near queues give comes off what the
     side of the workload has, so far ones are looked at again after them.
     """
-    with books.trial() as trial:
-        books.future_quota.change(reclaim.least_charged(), 1)
-        part = _Part(books, reclaim, trial)
+    with state.trial() as trial:
+        state.future_quota.change(reclaim.least_charged(), 1)
+        part = _Part(state, reclaim, trial)
         rest = list(units)
         for _ in range(part.levels(rest)):
             rest = [unit for unit in rest if not part.takes(unit)]
@@ -64,10 +64,10 @@ def just_part(books: Books, reclaim: Reclaim, units: Sequence[Unit]) -> list[Uni
 
 
 class _Part:
-    """Units that are gone, within a trial. ``largest`` has for each side who stands for those of it."""
+    """Units that are gone, within a trial. ``largest`` has for each side the pods that stand for it."""
 
-    def __init__(self, books: Books, reclaim: Reclaim, trial: Trial) -> None:
-        self.books = books
+    def __init__(self, state: EngineState, reclaim: Reclaim, trial: Trial) -> None:
+        self.state = state
         self.reclaim = reclaim
         self.trial = trial
         self.units: list[Unit] = []
@@ -86,7 +86,7 @@ class _Part:
             return False
         going = self._by_side(unit.rows)
         by_side = {side: [*rows, *self.largest.get(side, ())] for side, rows in going.items()}
-        with self.books.trial() as alone:
+        with self.state.trial() as alone:
             alone.release_all(unit.rows)
             if not self.reclaim.is_just([row for rows in by_side.values() for row in rows]):
                 return False
@@ -97,11 +97,11 @@ class _Part:
         return True
 
     def _is_allowed(self, unit: Unit) -> bool:
-        budgets, pods = self.books.budgets, self.books.pods
+        budgets, pods = self.state.budgets, self.state.pods
         return not budgets.any_is_known or budgets.allow(map(pods.pod_at, (*self.rows, *unit.rows)))
 
     def _by_side(self, rows: Sequence[int]) -> dict[int, list[int]]:
-        queues = self.books.store.tables.pods[layout.POD_QUEUE, np.array(rows, np.int64)]
+        queues = self.state.store.tables.pods[layout.POD_QUEUE, np.array(rows, np.int64)]
         found: dict[int, list[int]] = {}
         for row, side in zip(rows, sides_of(self.reclaim, queues).tolist(), strict=True):
             found.setdefault(side, []).append(row)
@@ -109,6 +109,6 @@ class _Part:
 
     def _most_charged(self, rows: Sequence[int]) -> list[int]:
         """For each resource one of these pods that is charged the most of it."""
-        tables = self.books.store.tables
+        tables = self.state.store.tables
         charges = tables.shape_charges[tables.pods[layout.POD_SHAPE, list(rows)]]
         return [rows[place] for place in dict.fromkeys(charges.argmax(axis=0).tolist())]

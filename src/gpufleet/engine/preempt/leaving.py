@@ -1,8 +1,8 @@
 """What pods that end anyway leave behind: the room of every node, and of the queues, as it will be.
 
-A node that is being left is over-committed as soon as somebody is nominated there. So the devices are
-looked at one by one: how many will be free when those who leave them are gone. All of it is added up in
-one compiled pass and changes nothing.
+A node that pods are leaving is over-committed as soon as another pod is nominated there. So the devices are
+looked at one by one: how many will be free when the leaving pods are gone. All of it is added up in one
+compiled pass and changes nothing.
 """
 
 from functools import cached_property
@@ -12,17 +12,16 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.eviction_columns import LEAVING
 from gpufleet.engine.arrays.placing import SERVES_WHOLE
-from gpufleet.engine.arrays.standing import LEAVING
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.arrays.tables import Tables
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.score import locality
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 GPU = 0
 """The first thing that a shape may lack; behind it come the host resources in the order of their columns."""
+# Beyond every amount, with room for a sum of two of them within 64 bits.
 NOTHING_SHORT = -(1 << 61)
 FAR_TOO_MUCH = 1 << 61
 
@@ -30,10 +29,10 @@ FAR_TOO_MUCH = 1 << 61
 class Leaving:
     """The pods that end anyway, as of now, and what they hold."""
 
-    def __init__(self, books: Books) -> None:
-        self.books = books
-        cells, count = books.pods.standing.cells, len(books.pods.pods)
-        pods = books.store.tables.pods
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        cells, count = state.pods.eviction_columns.cells, len(state.pods.pods)
+        pods = state.store.tables.pods
         told = np.flatnonzero(cells[LEAVING, :count])
         self.rows: Int64Array = told[pods[layout.POD_NODE, told] != layout.NOT_SET]
         self.nodes: Int64Array = pods[layout.POD_NODE, self.rows]
@@ -45,31 +44,31 @@ class Leaving:
 
     def on_any(self, nodes: Int64Array) -> list[int]:
         """Those on one of these nodes."""
-        wanted = np.zeros(self.books.fleet.row_count, np.bool_)
+        wanted = np.zeros(self.state.fleet.row_count, np.bool_)
         wanted[nodes] = True
         rows: list[int] = self.rows[wanted[self.nodes]].tolist()
         return rows
 
     @cached_property
-    def left(self) -> "Left":
+    def left(self) -> "FutureRoom":
         """What they leave behind."""
-        left = Left(self.books)
+        left = FutureRoom(self.state)
         left.add(self.rows)
         return left
 
 
-class Left:
+class FutureRoom:
     """What pods that end anyway leave behind, and what is short then."""
 
-    def __init__(self, books: Books) -> None:
-        self.books = books
-        tables, nodes = books.store.tables, books.fleet.row_count
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        tables, nodes = state.store.tables, state.fleet.row_count
         self._held = np.zeros((2, tables.devices.shape[1]), np.int64)
         self._freed = np.zeros((nodes, 1 + tables.shape_resources.shape[1]), np.int64)
 
     def add(self, rows: Int64Array) -> None:
         """These pods leave what they hold."""
-        give_back(self.books.store.tables, rows, self._held, self._freed)
+        give_back(self.state.store.tables, rows, self._held, self._freed)
 
     def shortage(self, shape: int) -> Int64Array:
         """By node row and thing that a shape asks for, how much is short when they are gone.
@@ -83,10 +82,10 @@ class Left:
 
     def renew(self, shape: int, nodes: Int64Array, short: Int64Array) -> None:
         """The same worked out again for some nodes."""
-        shapes = self.books.shapes
+        shapes = self.state.shapes
         slot = shapes.slot(shape)  # First, as it may make the rankings larger.
         refused = shapes.rankings.refused[slot]
-        lacking(self.books.store.tables, shape, refused, nodes, self._held, self._freed, short)
+        lacking(self.state.store.tables, shape, refused, nodes, self._held, self._freed, short)
 
 
 @kernel
@@ -147,7 +146,7 @@ def give_back(tables: Tables, leaving: Int64Array, held: Int64Array, freed: Int6
 
 @kernel
 def whole_after(tables: Tables, node: int, held: Int64Array) -> int:
-    """How many devices of a node will serve a whole request, with nobody on them."""
+    """How many devices of a node will serve a whole request, without users."""
     free = 0
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
@@ -173,7 +172,7 @@ def near_after(tables: Tables, shape: int, node: int, held: Int64Array) -> int:
 
 @leaf
 def is_whole_after(tables: Tables, device: int, held: Int64Array) -> bool:
-    """True if a device will serve a whole request, with nobody on it."""
+    """True if a device will serve a whole request, without users."""
     healthy = tables.devices[layout.DEVICE_HEALTHY, device] == 1
     serves = tables.devices[layout.DEVICE_SERVES, device] & SERVES_WHOLE != 0
     unused = tables.devices[layout.DEVICE_USERS, device] == held[0, device]

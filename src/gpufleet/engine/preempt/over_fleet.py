@@ -5,10 +5,10 @@ then halve; what it does not use is put back at once, and of the rest the deares
 long as the workload still fits. What is left is minimal: without any one of them it would not fit.
 
 Whether it is just to evict these is asked in the end. If it is not, they are looked for once more among
-those who may justly go together, and taken off as long as that stays just.
+those that may justly go together, and taken off as long as that stays just.
 """
 
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.engine.preempt.proof import Placements, Proof
 
@@ -19,9 +19,9 @@ PROOFS_MAX = 512
 class OverFleet:
     """A search for one workload. ``departing`` are rows of pods that end anyway."""
 
-    def __init__(self, proof: Proof, books: Books, departing: list[int]) -> None:
+    def __init__(self, proof: Proof, state: EngineState, departing: list[int]) -> None:
         self.proof = proof
-        self.books = books
+        self.state = state
         self.departing = departing
         self.cut = False
 
@@ -58,7 +58,7 @@ class OverFleet:
 
     def _within_budgets(self, units: list[Unit]) -> list[Unit]:
         """The cheapest of them that disruption budgets let go together."""
-        pods, budgets = self.books.pods, self.books.budgets
+        pods, budgets = self.state.pods, self.state.budgets
         if not budgets.any_is_known:
             return units
         allowed: list[Unit] = []
@@ -87,12 +87,12 @@ class OverFleet:
     def _only_used(self, units: list[Unit], placements: Placements, *, judged: bool) -> list[Unit]:
         """Without the units that hold nothing on the nodes where the workload goes.
 
-        Where more than room decides, nobody can be told to be of no use.
+        Where more than room decides, no candidate can be told to be of no use.
         """
         if self.proof.is_tied:
             return units
         nodes = {one.node for one in placements}
-        here = self.books.pods.node_row
+        here = self.state.pods.node_row
         used = [unit for unit in units if any(here(row) in nodes for row in unit.rows)]
         return used if len(used) < len(units) and self._proven(used, judged=judged) else units
 

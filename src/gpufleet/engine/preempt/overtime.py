@@ -1,9 +1,10 @@
 """Running work that has run for as long as it may: by its own word, or by its queue and those above it.
 
-The shortest of these limits counts, so no word of a pod is a way around its queue. Such work ends for
-nobody's sake, so neither priority nor minimum run times protect it, and what is not preemptible ends too.
-Disruption budgets do protect it: whom they keep ends when they allow it. A gang ends as a whole, when one of
-its members has run for as long as that one may. What other schedulers placed is not ours to end.
+The shortest of these limits counts, so no word of a pod is a way around its queue. Such work ends without a
+beneficiary, so neither priority nor minimum run times protect it, and what is not preemptible ends too.
+Disruption budgets do protect it: a pod that a budget keeps ends when the budget allows it. A gang ends as a
+whole, when one of its members has run for as long as that one may. What other schedulers placed is not ours
+to end.
 
 Moments are kept in a heap, of which entries that are out of date are dropped when they come up.
 """
@@ -16,27 +17,28 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import RunTimeLimit
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.model.identifiers import PodUid, QueueName
 
 TRY_AGAIN_US = 10_000_000
 """When to look again at work that may not be evicted yet."""
 
 SWEEP_FIRST = 1024
+"""A heap of fewer entries is not worth sweeping of those that are out of date."""
 
 
 class Overtime:
-    """Knows when running pods have run for long enough; nothing while nobody is ever evicted."""
+    """Knows when running pods have run for long enough; nothing where no pod is ever evicted."""
 
-    def __init__(self, books: Books, *, evicts: bool) -> None:
-        self.books = books
+    def __init__(self, state: EngineState, *, evicts: bool) -> None:
+        self.state = state
         self.evicts = evicts
         self._limits: dict[QueueName, RunTimeLimit] = {}
         self._unregarded: dict[int, None] = {}
         self._due: list[tuple[int, PodUid]] = []
         self._due_us_by_uid: dict[PodUid, int] = {}
 
-    def regard(self, row: int) -> None:
+    def update(self, row: int) -> None:
         """A pod runs, or may run for another time than before."""
         if self.evicts:
             self._unregarded[row] = None
@@ -46,19 +48,19 @@ class Overtime:
         self._due_us_by_uid.pop(uid, None)
 
     def settle(self) -> None:
-        """The queues are others: where that changes a limit, everybody who runs is looked at again."""
+        """The queues are others: where that changes a limit, every running pod is looked at again."""
         limits = self._limits_of_queues() if self.evicts else {}
         if limits != self._limits:
             self._limits = limits
-            rows, pods = len(self.books.pods.pods), self.books.store.tables.pods
+            rows, pods = len(self.state.pods.pods), self.state.store.tables.pods
             bound = pods[layout.POD_STATE, :rows] == int(PodState.BOUND)
             self._unregarded |= dict.fromkeys(np.flatnonzero(bound).tolist())
             # What ends in time by its limit may run on reserved nodes.
-            self.books.room_freed = True
+            self.state.room_freed = True
 
     def _limits_of_queues(self) -> dict[QueueName, RunTimeLimit]:
         """How long work of each queue may run: the shortest limit on its path, of equal ones the nearest."""
-        tree = self.books.queues.tree
+        tree = self.state.queues.tree
         stated = {
             tree.row_by_name[name]: RunTimeLimit(queue.run_time_max_us, name)
             for name, queue in tree.described.items()
@@ -74,19 +76,19 @@ class Overtime:
         return found
 
     def limit(self, row: int) -> RunTimeLimit | None:
-        """How long a pod may run, and who says so; None for as long as it likes."""
-        pod = self.books.pods.pod_at(row)
+        """How long a pod may run, and what says so; None for as long as it likes."""
+        pod = self.state.pods.pod_at(row)
         own_us = pod.run_time_max_us
         if pod.foreign or not self.evicts or (own_us is None and not self._limits):
             return None
-        of_queue = self._limits.get(self.books.queue_of(row))
+        of_queue = self._limits.get(self.state.queue_of(row))
         if own_us is None or (of_queue is not None and of_queue.run_time_us <= own_us):
             return of_queue
         return RunTimeLimit(own_us, None)
 
     def latest(self, row: int) -> tuple[int, RunTimeLimit] | None:
         """By when a pod that runs must have ended, and the limit that says so, its own or one of its gang."""
-        found, started_at_us = [], self.books.pods.started_at_us
+        found, started_at_us = [], self.state.pods.started_at_us
         for one in self._together(row):
             limit = self.limit(one)
             if limit is not None and one in started_at_us:
@@ -98,13 +100,13 @@ class Overtime:
         its gang. They must be told before the next is taken: budgets count them.
         """
         self._regard_news()
-        books = self.books
+        state = self.state
         while self._due and self._due[0][0] <= at_us:
             due_us, uid = heapq.heappop(self._due)
             if self._due_us_by_uid.get(uid) != due_us:
                 continue
             del self._due_us_by_uid[uid]
-            row = books.pods.row_by_uid[uid]
+            row = state.pods.row_by_uid[uid]
             limit = self.limit(row)
             if limit is None or not self._runs_on(row):
                 continue
@@ -115,14 +117,14 @@ class Overtime:
                 self._expect(uid, at_us + TRY_AGAIN_US)
 
     def next_due_us(self) -> int | None:
-        """When somebody has run for long enough."""
+        """When the next pod has run for long enough."""
         while self._due and self._due_us_by_uid.get(self._due[0][1]) != self._due[0][0]:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def _regard_news(self) -> None:
-        """Work out anew until when they may run: who has begun to, and who is described anew."""
-        pods = self.books.pods
+        """Work out anew until when pods may run that began to, or were described anew."""
+        pods = self.state.pods
         rows, self._unregarded = self._unregarded, {}
         for row in rows:
             if pods.state(row) is not PodState.BOUND:
@@ -135,22 +137,22 @@ class Overtime:
 
     def _runs_on(self, row: int) -> bool:
         """True for a pod of ours that runs and was not told to end."""
-        pod, state = self.books.pods.pod_at(row), self.books.pods.state(row)
-        leaves = pod.foreign or self.books.departures.is_departing(pod.uid)
+        pod, state = self.state.pods.pod_at(row), self.state.pods.state(row)
+        leaves = pod.foreign or self.state.departures.is_departing(pod.uid)
         return state is PodState.BOUND and not leaves
 
     def _together(self, row: int) -> list[int]:
         """The pods that end with this one: a gang ends as a whole."""
-        gang = self.books.pods.pod_at(row).gang
-        if gang is None or self.books.gangs.members(gang).gang is None:
+        gang = self.state.pods.pod_at(row).gang
+        if gang is None or self.state.gangs.members(gang).gang is None:
             return [row]
-        return [one for one in self.books.gangs.members(gang).placed if self._runs_on(one)]
+        return [one for one in self.state.gangs.members(gang).placed if self._runs_on(one)]
 
     def _may_end(self, rows: list[int]) -> bool:
         """True if all of these may be evicted now."""
-        pods, departures = [self.books.pods.pod_at(row) for row in rows], self.books.departures
+        pods, departures = [self.state.pods.pod_at(row) for row in rows], self.state.departures
         refused = any(pod.uid in departures.refused_until_us for pod in pods)
-        return not refused and self.books.budgets.allow(pods)
+        return not refused and self.state.budgets.allow(pods)
 
     def _expect(self, uid: PodUid, due_us: int) -> None:
         if self._due_us_by_uid.get(uid) == due_us:

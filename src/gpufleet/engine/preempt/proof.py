@@ -1,24 +1,24 @@
 """Trying whether a workload fits once some pods are gone, without a trace.
 
-Victims are sought in the future, in which what leaves anyway is not charged any more (``in_future``). For
-whom it has to wait is asked of the present: nobody has gone yet but those who are named, and what is
-promised to others is kept (``quota.future``).
+Victims are sought in the future, in which pods that leave anyway are not charged any more (``in_future``).
+Which pods the workload has to wait for is asked of the present: no pod has gone yet but those that are
+named, and what is promised to others is kept (``future_quota``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gpufleet.engine.admit.future import Charges
+from gpufleet.engine.admit.future_quota import Charges
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.standing import LEAVING
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.arrays.eviction_columns import LEAVING
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement, placement_of
-from gpufleet.engine.place.choose.search import NO_NODES
+from gpufleet.engine.place.choose.placement import NO_NODES
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.engine.preempt.leaving import Leaving
-from gpufleet.engine.preempt.victims import Asking
+from gpufleet.engine.preempt.victims import UnplacedWorkload
 
 Placements = tuple[Placement, ...]
 
@@ -26,13 +26,13 @@ Placements = tuple[Placement, ...]
 class Proof:
     """Proofs for one workload. ``tries`` counts them.
 
-    About all but those who leave anyway ``is_just``, if it is set, is asked with them gone and the
+    About all but pods that leave anyway ``is_just``, if it is set, is asked with them gone and the
     workload placed. ``just_parts`` says which of several may justly go together, if that is known.
     """
 
-    def __init__(self, asking: Asking, books: Books, leaving: Leaving) -> None:
-        self.asking = asking
-        self.books = books
+    def __init__(self, unplaced: UnplacedWorkload, state: EngineState, leaving: Leaving) -> None:
+        self.unplaced = unplaced
+        self.state = state
         self.leaving = leaving
         self.is_just: Callable[[list[int]], bool] | None = None
         self.just_parts: Callable[[Sequence[Unit]], Iterable[list[Unit]]] = lambda _units: ()
@@ -43,18 +43,18 @@ class Proof:
     @property
     def is_tied(self) -> bool:
         """True if more than room decides where the workload fits."""
-        neighbours, members = self.books.neighbours, self.asking.members
-        rows = [self.asking.row] if members is None else members.waiting
+        neighbours, members = self.state.neighbours, self.unplaced.members
+        rows = [self.unplaced.row] if members is None else members.waiting
         return neighbours.is_watchful and any(map(neighbours.concerns, rows))
 
     @contextmanager
     def in_future(self) -> Iterator[None]:
-        """Meanwhile nobody who leaves is charged."""
+        """Meanwhile no pod that leaves is charged."""
         if not len(self.leaving.rows):
             yield
             return
-        future = self.books.future_quota
-        with self.books.trial():
+        future = self.state.future_quota
+        with self.state.trial():
             self.charges = future.charges()
             future.change(self.charges.leaving, -1)
             self._in_future = True
@@ -71,52 +71,52 @@ class Proof:
         Nothing if it does not fit even then, or, where that is ``judged``, it would not be just.
         """
         self.tries += 1
-        with self.books.trial() as without:
+        with self.state.trial() as without:
             without.release_all(rows, uncharged=self._in_future)
-            with self.books.trial() as trial:
+            with self.state.trial() as trial:
                 placed = self._place(trial, nodes)
                 if placed and judged and not self._spares_the_just(rows):
                     return ()
-                return tuple(placement_of(self.books, row) for row in placed)
+                return tuple(placement_of(self.state, row) for row in placed)
 
     def fits_at_once_without(self, rows: Sequence[int], nodes: Int64Array) -> Placements:
-        """The same as of now: as soon as these are gone, whoever else is still there."""
-        books, future = self.books, self.books.future_quota
-        if not books.departures.by_row:
+        """Where the workload fits as soon as these are gone, with all others still there."""
+        state, future = self.state, self.state.future_quota
+        if not state.departures.by_row:
             return self.fits_without(rows, nodes)
         self.tries += 1
-        with books.trial() as without:
+        with state.trial() as without:
             without.release_all(rows)
             charges = self._charges_without(rows)
             future.change(charges.nominated, -1)
-            with books.trial() as trial:
+            with state.trial() as trial:
                 placed = self._place(trial, nodes)
                 future.change(charges.nominated, 1)
                 future.change(charges.awaited, -1)
-                if not all(map(books.gate.keeps_quota, placed)):
+                if not all(map(state.gate.keeps_quota, placed)):
                     return ()
                 if placed and not self._spares_the_just(rows):
                     return ()
-                return tuple(placement_of(books, row) for row in placed)
+                return tuple(placement_of(state, row) for row in placed)
 
     def _charges_without(self, rows: Sequence[int]) -> Charges:
         """``FutureQuota.charges`` with these released: those of before where none of them leaves."""
-        told = self.books.pods.standing.cells[LEAVING]
+        told = self.state.pods.eviction_columns.cells[LEAVING]
         if self.charges is None or any(told[row] for row in rows):
-            return self.books.future_quota.charges()
+            return self.state.future_quota.charges()
         return self.charges
 
     def _spares_the_just(self, rows: Sequence[int]) -> bool:
-        """True if nobody goes who has a right to stay."""
-        told = self.books.pods.standing.cells[LEAVING]
+        """True if no pod goes that has a right to stay."""
+        told = self.state.pods.eviction_columns.cells[LEAVING]
         return self.is_just is None or self.is_just([row for row in rows if not told[row]])
 
     def _place(self, trial: Trial, nodes: Int64Array) -> list[int]:
         """Place the workload; the rows that were."""
-        row, members = self.asking.row, self.asking.members
+        row, members = self.unplaced.row, self.unplaced.members
         if members is not None:
-            return self.books.gangs.place(members, trial, surplus=False)
+            return self.state.gangs.place(members, trial, surplus=False)
         if self.is_tied:
             return [row] if trial.place_related(row, nodes) else []
-        shape = int(self.books.store.tables.pods[layout.POD_SHAPE, row])
+        shape = int(self.state.store.tables.pods[layout.POD_SHAPE, row])
         return [row] if trial.place(shape, [row], nodes) else []

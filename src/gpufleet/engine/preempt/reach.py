@@ -1,10 +1,11 @@
-"""Whom a policy lets a workload evict, by priority and age alone."""
+"""Which work a policy lets a workload evict, by priority and age alone."""
 
 from typing import NamedTuple
 
 from gpufleet.model.identifiers import QueueName
-from gpufleet.model.queue import Prey
+from gpufleet.model.queue import VictimScope
 
+# Below and above every priority and time.
 NOTHING = -(1 << 62)
 EVERYTHING = 1 << 62
 
@@ -22,9 +23,9 @@ class Rank(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Who has a priority below ``below``, and of ``priority`` who came after a time.
+    """Work of a priority below ``below``, and of ``priority`` what came after a time.
 
-    Nobody above ``most``.
+    Nothing above ``most``.
     """
 
     below: int
@@ -38,17 +39,17 @@ class Reach(NamedTuple):
         return (priority < self.below or newer) and priority <= self.most
 
 
-def reach(policy: Prey, rank: Rank, most: int | None = None) -> Reach:
-    """Whom a policy towards other queues reaches, up to a priority if there is such a limit."""
-    below = {Prey.NEVER: NOTHING, Prey.ANY: EVERYTHING}.get(policy, rank.priority)
-    newer_than_us = rank.created_at_us if policy is Prey.LOWER_OR_NEWER_EQUAL_PRIORITY else EVERYTHING
+def reach(policy: VictimScope, rank: Rank, most: int | None = None) -> Reach:
+    """What a policy towards other queues reaches, up to a priority if there is such a limit."""
+    below = {VictimScope.NEVER: NOTHING, VictimScope.ANY: EVERYTHING}.get(policy, rank.priority)
+    newer_than_us = rank.created_at_us if policy is VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY else EVERYTHING
     return Reach(below, rank.priority, newer_than_us, EVERYTHING if most is None else most)
 
 
-def reach_within(policy: Prey, rank: Rank) -> Reach:
-    """Whom a policy within a queue reaches.
+def reach_within(policy: VictimScope, rank: Rank) -> Reach:
+    """What a policy within a queue reaches.
 
-    Nobody evicts who goes before it in their queue, whatever the policy: the other would be owed the
-    place at once, and they would evict each other for ever.
+    No workload evicts one that goes before it in their queue, whatever the policy: the other would be owed
+    the place at once, and they would evict each other for ever.
     """
-    return reach(Prey.LOWER_OR_NEWER_EQUAL_PRIORITY if policy is Prey.ANY else policy, rank)
+    return reach(VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY if policy is VictimScope.ANY else policy, rank)

@@ -1,17 +1,18 @@
-"""Work of other queues that borrow: who may be evicted so that a queue gets what it is owed.
+"""Work of other queues that borrow: which of it may be evicted so that a queue gets what it is owed.
 
-Queues of one tree are compared right below the lowest queue above both. What is taken must have been
-borrowed there: before the last victim goes, the victim's side is beyond its nominal amount of something
-that the beneficiary needs. And the beneficiary's side must end within its nominal amounts, or, where its
-policy lets it evict while it borrows, with a dominant share not above the one that the victim's side
-keeps. So every reclaim strictly lowers the larger of two shares, and no two queues can answer each other
-in kind. What is left over goes by the queues' priority first (``quota.water_filling``): while it borrows,
-a side takes from one of lower priority whatever their shares, and never from one of higher priority.
+Queues of one tree are compared right below the lowest queue above both: these two queues are the *sides*.
+What is taken must have been borrowed there: before the last victim goes, the victim's side is beyond its
+nominal amount of something that the beneficiary needs. And the beneficiary's side must end within its
+nominal amounts, or, where its policy lets it evict while it borrows, with a dominant share not above the one
+that the victim's side keeps. So every reclaim strictly lowers the larger of two shares, and no two queues can
+answer each other in kind. What is left over goes by the queues' priority first (``admit.water_filling``):
+while it borrows, a side takes from one of lower priority whatever their shares, and never from one of higher
+priority.
 
-Much of that holds for whole queues, whoever of them goes. It is asked before any pod is looked at: who could
-not be evicted justly in any company is no candidate.
+Much of that holds for whole queues, whichever of their pods go. It is asked before any pod is looked at: a
+pod whose eviction could not be just together with any others is no candidate.
 
-Work of a queue that nobody described is owed nothing: it goes first, whoever is within its quota.
+Work of a queue that is not described is owed nothing: it goes first, whatever quota it is within.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,18 +23,18 @@ import numpy as np
 from gpufleet.engine.admit.shares import QueueShares, is_within
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.candidates import Candidates, Gathering, gangs_that_run
 from gpufleet.engine.preempt.reach import Rank, Reach, reach
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
-from gpufleet.model.queue import Prey, Queue
+from gpufleet.model.queue import Queue, VictimScope
 
 Right = tuple[bool, bool, int, int]
 
 
 class Lender(NamedTuple):
     """A queue with work that may have to go: what its side has a right to, how long work must have run, and
-    whom of it the policies reach.
+    which of its work the policies reach.
     """
 
     right: Right
@@ -42,7 +43,7 @@ class Lender(NamedTuple):
 
 
 def ranked(lenders: Mapping[QueueName, Lender]) -> dict[QueueName, int]:
-    """The place of each lender when their rights are put in order; who has the least comes first."""
+    """The place of each lender when their rights are put in order; the one with the least comes first."""
     known = sorted({lender.right for lender in lenders.values()})
     order = {right: number for number, right in enumerate(known)}
     return {name: order[lender.right] for name, lender in lenders.items()}
@@ -52,18 +53,18 @@ class Reclaim:
     """Candidates in other queues for one workload, and whether a set of them is just.
 
     ``needed`` is what the workload is charged by column, ``least`` what it is charged at least if it starts.
-    ``lenders`` are those of whom candidates were asked for last.
+    ``lenders`` are the queues whose candidates were asked for last.
     """
 
     def __init__(
-        self, books: Books, rank: Rank, queue: Queue, needed: Sequence[int], least: Sequence[int]
+        self, state: EngineState, rank: Rank, queue: Queue, needed: Sequence[int], least: Sequence[int]
     ) -> None:
-        self.books = books
+        self.state = state
         self.rank = rank
         self.policy = queue.preemption
-        self.tree = books.queues.tree
+        self.tree = state.queues.tree
         self.row = self.tree.row_by_name[rank.queue]
-        self.shares: QueueShares = books.turns.shares
+        self.shares: QueueShares = state.turns.shares
         self.least = least
         self.columns = [column for column, amount in enumerate(needed) if amount]
         self.within = reach(self.policy.reclaim, rank)
@@ -71,16 +72,16 @@ class Reclaim:
         self.lenders: dict[QueueName, Lender] = {}
 
     def candidates(self, at_us: int) -> Candidates:
-        """Whom the workload may evict in other queues as things are, those who are owed the least first."""
-        never = self.policy.reclaim is Prey.NEVER and self.policy.borrowing is Prey.NEVER
+        """What the workload may evict in other queues as things are, work that is owed the least first."""
+        never = self.policy.reclaim is VictimScope.NEVER and self.policy.borrowing is VictimScope.NEVER
         lenders = self.lenders = {} if never else self._lenders()
-        gathering = Gathering(self.books, at_us, ranked(lenders), self.rank)
+        gathering = Gathering(self.state, at_us, ranked(lenders), self.rank)
         if lenders:
             held = self._held()
             for reaches in dict.fromkeys(lender.reaches for lender in lenders.values()):
                 alike = {name: one.least_run_us for name, one in lenders.items() if one.reaches == reaches}
                 gathering.add_single(alike, reaches, held)
-            for members in gangs_that_run(self.books):
+            for members in gangs_that_run(self.state):
                 gang = members.gang
                 if gang is not None and gang.queue in lenders and held.isdisjoint(members.with_places):
                     lender = lenders[gang.queue]
@@ -90,8 +91,8 @@ class Reclaim:
 
     def _held(self) -> frozenset[int]:
         """The rows of pods that came to their places at this queue's cost."""
-        held = self.books.takings.held_from(self.rank.queue)
-        return frozenset(map(self.books.pods.row_by_uid.__getitem__, held))
+        held = self.state.eviction_lineage.pods_immune_to(self.rank.queue)
+        return frozenset(map(self.state.pods.row_by_uid.__getitem__, held))
 
     def _lenders(self) -> dict[QueueName, Lender]:
         """Other queues with work that may have to go.
@@ -99,13 +100,13 @@ class Reclaim:
         The least right is none at all; then those go first whose side has the lowest priority, and of equal
         ones the largest share.
         """
-        with self.books.trial():
-            self.books.future_quota.change(self.least_charged(), 1)
+        with self.state.trial():
+            self.state.future_quota.change(self.least_charged(), 1)
             return self.lenders_when_placed()
 
     def least_charged(self) -> Int64Array:
         """The least that the workload is charged if it starts, by queue and resource column (``Charges``)."""
-        sums = np.zeros((1, *self.books.store.tables.queue_counted.shape), np.int64)
+        sums = np.zeros((1, *self.state.store.tables.queue_counted.shape), np.int64)
         sums[0, self.row, : len(self.least)] = self.least
         return sums
 
@@ -114,7 +115,7 @@ class Reclaim:
         found: dict[QueueName, Lender] = {}
         default = self.tree.row_by_name.get(DEFAULT_QUEUE)
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
-            if self._is_within(self.row) or self.policy.borrowing is not Prey.NEVER:
+            if self._is_within(self.row) or self.policy.borrowing is not VictimScope.NEVER:
                 found[DEFAULT_QUEUE] = Lender((False, False, 0, 0), 0, (self.within, self.borrowing))
         sides = self.shares.sides(self.row)
         rows = np.flatnonzero((sides != layout.NOT_SET) & self._borrows()[sides])
@@ -130,17 +131,17 @@ class Reclaim:
 
     def _borrows(self) -> BoolArray:
         """By queue row, whether it has more than its nominal amount of anything that the workload needs."""
-        counted, subtree = self.books.store.tables.queue_counted, self.tree.subtree
+        counted, subtree = self.state.store.tables.queue_counted, self.tree.subtree
         found = np.zeros(len(counted), np.bool_)
         for column in self.columns:
             found |= counted[:, column] > subtree[:, column]
         return found
 
     def _reaches_by_side(self, sides: list[int]) -> dict[int, tuple[Reach, ...]]:
-        """Whom the policies reach on each of these sides, from the nearest to the farthest.
+        """What the policies reach on each of these sides, from the nearest to the farthest.
 
-        What is taken from near queues comes off what all of the beneficiary's side has; so once there is
-        somebody near, nothing is known of those farther away.
+        What is taken from near queues comes off what all of the beneficiary's side has; so once there are
+        candidates near, nothing is known of those farther away.
         """
         level = {above: number for number, above in enumerate(self.tree.path(self.row))}
         farness = {theirs: level[int(self.tree.parent[theirs])] for theirs in sides}
@@ -153,7 +154,7 @@ class Reclaim:
         return found
 
     def _reaches(self, theirs: int) -> tuple[Reach, ...]:
-        """Whom the policies reach on another side, whoever is to go; nobody if that could never be just.
+        """What the policies reach on another side, whichever pods go; nothing if that could never be just.
 
         What devices cost beyond the least that is charged now can only take the beneficiary's side further,
         and victims only lower the share of theirs.
@@ -162,14 +163,14 @@ class Reclaim:
         mine = next(row for row in self.tree.path(self.row) if int(self.tree.parent[row]) == above)
         if self._is_within(mine):
             return (self.within, self.borrowing)
-        if self.policy.borrowing is Prey.NEVER:
+        if self.policy.borrowing is VictimScope.NEVER:
             return ()
         if not self._goes_before(mine, theirs):
             return ()
         return (self.borrowing,)
 
     def _queue_row(self, row: int) -> int:
-        return self.tree.row_by_name[self.books.queue_of(row)]
+        return self.tree.row_by_name[self.state.queue_of(row)]
 
     def is_just(self, victims: Sequence[int]) -> bool:
         """True if these may be evicted, asked within a trial in which they are gone and the workload is
@@ -184,7 +185,7 @@ class Reclaim:
                 continue
             siblings = self.shares.siblings(self.row, queue_row)
             if siblings is None:
-                if not self._is_within(self.row) and self.policy.borrowing is Prey.NEVER:
+                if not self._is_within(self.row) and self.policy.borrowing is VictimScope.NEVER:
                     return False
                 continue
             by_side.setdefault(siblings, []).extend(rows)
@@ -215,7 +216,7 @@ class Reclaim:
 
     def _give_what_is_borrowed(self, theirs: int, rows: list[int]) -> bool:
         """True if a side gives something of which it has more than its own until the last of these goes."""
-        tables = self.books.store.tables
+        tables = self.state.store.tables
         counted, subtree = tables.queue_counted[theirs], self.tree.subtree[theirs]
         charges = tables.shape_charges[tables.pods[layout.POD_SHAPE, rows]].max(axis=0)
         return any(
@@ -225,14 +226,14 @@ class Reclaim:
 
     def _is_within(self, row: int) -> bool:
         """True if a queue has no more than its nominal amounts of what the workload needs."""
-        used = self.books.store.tables.queue_counted[row].tolist()
+        used = self.state.store.tables.queue_counted[row].tolist()
         return is_within(used, self.tree.subtree[row].tolist(), [(column, 0) for column in self.columns])
 
     def _all_are_in(self, reached: Reach, rows: Sequence[int]) -> bool:
         """True if a policy reaches all of these pods; a gang's priority and age are those of its members."""
         for row in rows:
-            pod = self.books.pods.pod_at(row)
-            gang = None if pod.gang is None else self.books.gangs.members(pod.gang).gang
+            pod = self.state.pods.pod_at(row)
+            gang = None if pod.gang is None else self.state.gangs.members(pod.gang).gang
             ranked = pod if gang is None else gang
             if not reached.holds(ranked.priority, ranked.created_at_us):
                 return False

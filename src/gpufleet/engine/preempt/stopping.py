@@ -1,8 +1,9 @@
 """What a closed queue ends: running work of a stopped one, and places kept for work that may not start.
 
-Work of a stopped queue ends for nobody's sake, so neither priority nor minimum run times protect it, and
-what is not preemptible ends too. Disruption budgets do protect it: whom they keep ends when they allow it.
-What another scheduler placed without a GPU, such as the services of the cluster, never ends for a queue.
+Work of a stopped queue ends without a beneficiary, so neither priority nor minimum run times protect it, and
+what is not preemptible ends too. Disruption budgets do protect it: a pod that a budget keeps ends when the
+budget allows it. What another scheduler placed without a GPU, such as the services of the cluster, never ends
+for a queue.
 """
 
 from collections.abc import Iterator
@@ -12,31 +13,31 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import WhyBarred
-from gpufleet.engine.lifecycle.books import Books
 from gpufleet.engine.lifecycle.departures import Nomination
+from gpufleet.engine.lifecycle.engine_state import EngineState
 
 
-def closed_nominations(books: Books) -> list[Nomination]:
+def closed_nominations(state: EngineState) -> list[Nomination]:
     """Nominations of work whose queue lets nothing start any more."""
-    if not books.gate.is_active:
+    if not state.gate.is_active:
         return []
-    nominations = books.departures.nominations.values()
-    return [one for one in nominations if any(books.gate.bar(row) is not None for row in one.rows)]
+    nominations = state.departures.nominations.values()
+    return [one for one in nominations if any(state.gate.bar(row) is not None for row in one.rows)]
 
 
-def running_in_stopped_queues(books: Books) -> Iterator[int]:
+def running_in_stopped_queues(state: EngineState) -> Iterator[int]:
     """The rows of pods that are to be told to end now, because their queue or one above it is stopped."""
-    stopped = books.queues.tree.rows_barred(WhyBarred.STOPPED) if books.gate.is_active else []
+    stopped = state.queues.tree.rows_barred(WhyBarred.STOPPED) if state.gate.is_active else []
     if not stopped:
         return
-    rows, pods = len(books.pods.pods), books.store.tables.pods
+    rows, pods = len(state.pods.pods), state.store.tables.pods
     here = np.isin(pods[layout.POD_QUEUE, :rows], stopped)
     here &= pods[layout.POD_STATE, :rows] == int(PodState.BOUND)
     for row in np.flatnonzero(here).tolist():
-        pod = books.pods.pod_at(row)
+        pod = state.pods.pod_at(row)
         if pod.is_service:
             continue
-        if books.departures.is_departing(pod.uid) or pod.uid in books.departures.refused_until_us:
+        if state.departures.is_departing(pod.uid) or pod.uid in state.departures.refused_until_us:
             continue
-        if not books.budgets.forbids(pod):
+        if not state.budgets.forbids(pod):
             yield row

@@ -1,20 +1,20 @@
-"""Whose end would make room for work that was refused: the seam for preemption and reclaim.
+"""What the cycle asks about work that does not fit, and what it is answered: the seam for preemption.
 
-The cycle asks a ``VictimSearch`` about each workload that does not fit. The search may try anything
-on trials of the books, as long as it takes all of it back; what it proposes is a ``Plan``, which the
-cycle carries out: victims are told to end, and the places are kept (``nominations``).
+The cycle asks a ``VictimSearch`` about each workload that does not fit. The search may try anything on
+trials of the state, as long as it takes all of it back. What it proposes is an ``EvictionPlan``, which the
+cycle carries out: victims are told to end, and the places are kept (``lifecycle.nominations``).
 """
 
 from typing import NamedTuple, Protocol
 
 from gpufleet.engine.instruction import WhyEvicted
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import PodUid
 
 
-class Asking(NamedTuple):
+class UnplacedWorkload(NamedTuple):
     """A workload that does not fit: the row of one pod, or the members of a gang, and the moment."""
 
     row: int
@@ -22,10 +22,10 @@ class Asking(NamedTuple):
     at_us: int
 
 
-class Plan(NamedTuple):
+class EvictionPlan(NamedTuple):
     """How a workload comes to fit.
 
-    ``victims`` are to be told to end; ``waits_for`` names them and those who end anyway without whom
+    ``victims`` are to be told to end; ``waits_for`` names them and the pods that end anyway without which
     the placements would not fit. ``why`` they end, where it is not for the right of a queue.
     """
 
@@ -35,8 +35,8 @@ class Plan(NamedTuple):
     why: WhyEvicted | None = None
 
 
-class NoPlan(NamedTuple):
-    """Nobody's end helps now.
+class NoEvictionPlan(NamedTuple):
+    """No eviction helps now.
 
     ``cut``: not everything was looked at, because that would have taken too long. ``again_at_us``: from
     then on some pods may be evicted that may not be yet.
@@ -49,16 +49,16 @@ class NoPlan(NamedTuple):
 class VictimSearch(Protocol):
     """Finds running pods whose end would let refused work run."""
 
-    def find(self, asking: Asking, books: Books) -> Plan | NoPlan | None:
-        """A plan that is proven, or why there is none; None for work that never evicts anybody.
+    def find(self, unplaced: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
+        """A plan that is proven, or why there is none; None for work that never evicts.
 
-        Leaves the books as they are.
+        Leaves the state as it is.
         """
         ...
 
 
 class NoVictims:
-    """Nobody is ever evicted, and no place is kept."""
+    """No pod is ever evicted, and no place is kept."""
 
-    def find(self, asking: Asking, books: Books) -> None:
-        """No one."""
+    def find(self, unplaced: UnplacedWorkload, state: EngineState) -> None:
+        """No victim."""

@@ -2,10 +2,10 @@
 
 A guest says that its end costs nothing. So it may come to what is reserved without a known end, and no
 holder counts on its end either: as soon as everything else that the holder waits for is gone, or leaves, as
-many of its guests are evicted for it as must go. Nobody is let in whom a disruption budget would keep then,
-nor for the sake of a holder for whom nobody is to be evicted; a budget that comes later keeps no guest. A
-guest is one of those holders behind whom it came, and of no other. Work of which it is only learned how long
-it runs (``learned``) is a guest too, so that no holder depends on that.
+many of its guests are evicted for it as must go. A pod that a disruption budget would keep then is not let
+in, nor is any for a holder that may evict none; a budget that comes later keeps no guest. A guest is one of
+the holders that it came behind, and of no other. Work whose run time is only learned (``learn.run_times``)
+is a guest too, so that no holder depends on that.
 
 A guest has a seat (``model.seat``), which its grant remembers: nothing that is said of it later takes the
 seat's duty from it. Work that was let in because it said how long it runs has one too, and is a guest from
@@ -18,13 +18,13 @@ from typing import NamedTuple, cast
 
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import WhyEvicted
-from gpufleet.engine.lifecycle.books import Books
 from gpufleet.engine.lifecycle.departures import Nomination
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement
 from gpufleet.engine.preempt.leaving import Leaving
-from gpufleet.engine.preempt.victims import Asking, Plan
-from gpufleet.engine.reserve.former import Former
+from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload
 from gpufleet.engine.reserve.planning import Planner, rows_of
+from gpufleet.engine.reserve.restoring import PutAside
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.model.seat import Seat
@@ -45,40 +45,40 @@ class Unit(NamedTuple):
 
 
 class Guests:
-    """Who is a guest of which holder."""
+    """Which pod is a guest of which holder."""
 
-    def __init__(self, books: Books, planner: Planner, *, evicts: bool) -> None:
-        self.books = books
+    def __init__(self, state: EngineState, planner: Planner, *, evicts: bool) -> None:
+        self.state = state
         self.planner = planner
         self.evicts = evicts
         self._seats: dict[Holder, dict[PodUid, Seat]] = {}
 
-    # Who comes.
+    # Guests that come.
 
-    def may_come(self, asking: Asking, holder: Holder, nomination: Nomination) -> bool:
+    def may_come(self, unplaced: UnplacedWorkload, holder: Holder, nomination: Nomination) -> bool:
         """True if a workload may run where this holder will start, whenever it would end by itself."""
-        if not self.evicts or not all(map(self._may_be_interrupted, rows_of(asking))):
+        if not self.evicts or not all(map(self._may_be_interrupted, rows_of(unplaced))):
             return False
-        members = asking.members
+        members = unplaced.members
         if members is not None and members.placed and members.missing:
-            return False  # With it those would have to end whom it joins.
+            return False  # The pods that it joins would have to end with it.
         if not self.end_for(nomination):
             return False
-        if not self.books.budgets.any_is_known:
+        if not self.state.budgets.any_is_known:
             return True
-        together = dict.fromkeys([*self.rows_of(holder, asking.at_us), *rows_of(asking)])
-        return self.books.budgets.allow(map(self.books.pods.pod_at, together))
+        together = dict.fromkeys([*self.rows_of(holder, unplaced.at_us), *rows_of(unplaced)])
+        return self.state.budgets.allow(map(self.state.pods.pod_at, together))
 
     def end_for(self, nomination: Nomination) -> bool:
-        """True for a holder for whom others may be evicted."""
-        pod_at = self.books.pods.pod_at
+        """True for a holder that may evict others."""
+        pod_at = self.state.pods.pod_at
         return self.evicts and all(pod_at(row).preempts for row in nomination.rows)
 
     def _may_be_interrupted(self, row: int) -> bool:
-        pod = self.books.pods.pod_at(row)
+        pod = self.state.pods.pod_at(row)
         if not pod.makes_room:
             return False
-        return pod.interruptible or self.books.learned.learns(self.books.queue_of(row), pod)
+        return pod.interruptible or self.state.learned.learns(self.state.queue_of(row), pod)
 
     def let_in(self, holder: Holder, uids: Iterable[PodUid], within_us: int | None = None) -> None:
         """These pods are guests of this holder from now on, or once they have run for ``within_us``."""
@@ -87,7 +87,7 @@ class Guests:
         self._seats = kept
 
     def seated(self, pod: Pod) -> None:
-        """A pod runs of which its grant says behind whom it was let in."""
+        """A pod runs whose grant names the holders that it was let in behind."""
         for seat in pod.seats or ():
             holder = cast("Holder", seat.holder)
             self._seats.setdefault(holder, {}).setdefault(pod.uid, seat)
@@ -101,13 +101,14 @@ class Guests:
         for seats in self._seats.values():
             seats.pop(uid, None)
 
-    def recall(self, holder: Holder, former: Former) -> None:
-        """After a restart: guests are who has a seat.
+    def recall(self, holder: Holder, former: PutAside) -> None:
+        """After a restart: guests are the pods that have a seat.
 
-        Of work whose grant says nothing of seats it is who may be interrupted and came after the reservation,
-        among those that the holder waits for or, as some may have come since that was written, on its nodes.
+        Where a grant says nothing of seats, a guest is a pod that may be interrupted and came after the
+        reservation, among those that the holder waits for or, as some may have come since that was written,
+        on its nodes.
         """
-        pods, since_us = self.books.pods, former.since_us
+        pods, since_us = self.state.pods, former.since_us
         nodes = dict.fromkeys(place.node for place in former.placements)
         near = [row for node in nodes for row in pods.on_node.get(node, ())]
         known = dict.fromkeys([*former.waits_for, *(row for row in near if pods.pod_at(row).interruptible)])
@@ -122,17 +123,17 @@ class Guests:
 
     def _waits(self, holder: Holder) -> bool:
         """True for one that has not started yet."""
-        members = self.books.gangs.by_name.get(GangName(holder))
+        members = self.state.gangs.by_name.get(GangName(holder))
         if members is not None and members.arrived:
             return members.missing > 0
-        row = self.books.pods.row_by_uid.get(PodUid(holder))
-        return row is not None and self.books.pods.state(row) in WAITING
+        row = self.state.pods.row_by_uid.get(PodUid(holder))
+        return row is not None and self.state.pods.state(row) in WAITING
 
-    # Who is there.
+    # Guests that are there.
 
     def rows_of(self, holder: Holder, at_us: int) -> list[int]:
         """The guests of a holder that are still there."""
-        row_by_uid = self.books.pods.row_by_uid
+        row_by_uid = self.state.pods.row_by_uid
         uids = [uid for uid in self._seats.get(holder, ()) if self.are_of(holder, uid, at_us)]
         rows = (row_by_uid.get(uid) for uid in uids)
         return [row for row in rows if row is not None]
@@ -159,39 +160,39 @@ class Guests:
 
     def _promised_us(self, uid: PodUid, within_us: int, at_us: int) -> int:
         """When a pod said that it has ended."""
-        pods = self.books.pods
+        pods = self.state.pods
         row = pods.row_by_uid.get(uid)
         if row is None:
             return at_us
         return pods.started_at_us.get(row, pods.assumed_at_us.get(row, at_us)) + within_us
 
-    # Who goes.
+    # Guests that go.
 
-    def plan(self, asking: Asking) -> Plan | None:
+    def plan(self, unplaced: UnplacedWorkload) -> EvictionPlan | None:
         """Which of its guests end so that a holder can start now; None where that is not what it lacks."""
-        holder = holder_of(self.books, asking)
-        rows = self.rows_of(holder, asking.at_us) if self._seats else []
+        holder = holder_of(self.state, unplaced)
+        rows = self.rows_of(holder, unplaced.at_us) if self._seats else []
         if not rows:
             return None
         units = self._units(holder, rows)
         if all(unit.leaves for unit in units):
-            return None  # Who leaves anyway is no guest's matter.
-        placements = self._without(asking, units)
+            return None  # A guest that leaves anyway is not asked to.
+        placements = self._without(unplaced, units)
         if not placements:
             units += self._others_who_leave(rows)
-            placements = self._without(asking, units)
+            placements = self._without(unplaced, units)
         if not placements:
             return None
-        units, placements = self._fewer(asking, units, placements)
-        pod_at = self.books.pods.pod_at
+        units, placements = self._fewer(unplaced, units, placements)
+        pod_at = self.state.pods.pod_at
         victims = [row for unit in units if not unit.leaves for row in unit.rows]
         awaited = tuple(pod_at(row).uid for unit in units for row in unit.rows)
         uids = tuple(pod_at(row).uid for row in victims)
-        return Plan(placements, uids, awaited, WhyEvicted.INTERRUPTED)
+        return EvictionPlan(placements, uids, awaited, WhyEvicted.INTERRUPTED)
 
     def _units(self, holder: Holder, rows: Sequence[int]) -> list[Unit]:
-        """The guests that can end now, each with those with whom it must end."""
-        departures, pods = self.books.departures, self.books.pods
+        """The guests that can end now, each with the pods with which it must end."""
+        departures, pods = self.state.departures, self.state.pods
         leaving = [row for row in rows if departures.is_departing(pods.pod_at(row).uid)]
         together: dict[GangName | PodUid, list[int]] = {}
         for row in (row for row in rows if row not in leaving):
@@ -202,13 +203,13 @@ class Guests:
         return [unit for unit in units if unit.leaves or self._may_end(holder, unit)]
 
     def _others_who_leave(self, guests: Sequence[int]) -> list[Unit]:
-        """Who was told to end, whoever said so: guests may end beside them and need not end after them."""
-        rows: list[int] = Leaving(self.books).rows.tolist()
+        """Pods that were told to end, for any cause: guests may end beside them and need not end after."""
+        rows: list[int] = Leaving(self.state).rows.tolist()
         return [Unit((row,), True) for row in rows if row not in guests]
 
     def _with_gang(self, name: GangName | PodUid, guests: list[int]) -> tuple[int, ...]:
         """These guests, and all of their gang if it would be left with less than its minimum."""
-        members = self.books.gangs.by_name.get(GangName(name))
+        members = self.state.gangs.by_name.get(GangName(name))
         if members is None or members.gang is None:
             return tuple(guests)
         if len(members.placed) - len(guests) >= members.gang.min_members:
@@ -216,40 +217,40 @@ class Guests:
         return tuple(members.placed)
 
     def _may_end(self, holder: Holder, unit: Unit) -> bool:
-        """True if these pods can be told to end now; who is overdue takes all of its gang along."""
-        books, seats = self.books, self._seats.get(holder, {})
-        uids = {row: books.pods.pod_at(row).uid for row in unit.rows}
-        if any(uid in books.departures.refused_until_us for uid in uids.values()):
+        """True if these pods can be told to end now; an overdue pod takes all of its gang along."""
+        state, seats = self.state, self._seats.get(holder, {})
+        uids = {row: state.pods.pod_at(row).uid for row in unit.rows}
+        if any(uid in state.departures.refused_until_us for uid in uids.values()):
             return False
-        if any(row in books.placed_in_step for row in unit.rows):
+        if any(row in state.placed_in_step for row in unit.rows):
             return False
         if any(self.is_overdue(holder, uid) for uid in uids.values()):
             return True
         return all(uid in seats or self._may_be_interrupted(row) for row, uid in uids.items())
 
-    def _without(self, asking: Asking, units: Sequence[Unit]) -> Placements:
-        return self.planner.place_without(asking, [row for unit in units for row in unit.rows])
+    def _without(self, unplaced: UnplacedWorkload, units: Sequence[Unit]) -> Placements:
+        return self.planner.place_without(unplaced, [row for unit in units for row in unit.rows])
 
     def _fewer(
-        self, asking: Asking, units: list[Unit], placements: Placements
+        self, unplaced: UnplacedWorkload, units: list[Unit], placements: Placements
     ) -> tuple[list[Unit], Placements]:
-        """No more of them than must go: those elsewhere stay, and then those who came first."""
+        """No more guests than must go: those elsewhere stay, and then those that came first."""
         nodes = {one.node for one in placements}
-        node_row = self.books.pods.node_row
+        node_row = self.state.pods.node_row
         near = [unit for unit in units if any(node_row(row) in nodes for row in unit.rows)]
         if len(near) < len(units):
-            placed = self._without(asking, near)
+            placed = self._without(unplaced, near)
             if placed:
                 units, placements = near, placed
         for unit in units[:REPRIEVES_MAX]:
             others = [one for one in units if one is not unit]
-            placed = self._without(asking, others)
+            placed = self._without(unplaced, others)
             if placed:
                 units, placements = others, placed
         return units, placements
 
 
-def holder_of(books: Books, asking: Asking) -> Holder:
+def holder_of(state: EngineState, unplaced: UnplacedWorkload) -> Holder:
     """By what a workload that waits is known."""
-    pod = books.pods.pod_at(asking.row)
+    pod = state.pods.pod_at(unplaced.row)
     return pod.uid if pod.gang is None else pod.gang

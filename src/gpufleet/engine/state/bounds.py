@@ -1,11 +1,11 @@
 """How much of anything the engine takes: what stands in its arrays must fit, and so must sums of it.
 
-An amount beyond these bounds is a mistake or an attack. It is refused with its event, before
-anything is written, because an array that overflowed half-way would harm everybody.
+An amount beyond these bounds is a mistake or an attack. It is refused with its event, before anything is
+written, because an array that overflowed half-way would corrupt every later decision.
 """
 
 from gpufleet.engine.arrays.layout import DEVICES_A_NODE_MAX
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
@@ -17,6 +17,7 @@ CPU_MILLI_MAX = 100_000_000
 AMOUNT_MAX = 1 << 53
 """8 PiB, and of everything that is not measured in bytes more than there is."""
 
+# 2 PiB on one device, and a product of two such numbers stays within 64 bits.
 MEMORY_MIB_MAX = (1 << 31) - 1
 LINK_GROUP_MAX = (1 << 31) - 1
 

@@ -1,7 +1,7 @@
 """Topology domains: which nodes share a block, a rack, a host, and which domain suits a gang.
 
-The best domain is the smallest that has room, so that large domains stay whole for those who need
-them. ``gangs`` tries the candidates in that order.
+The best domain is the smallest that has room, so that large domains stay whole for gangs that need them.
+``gangs`` tries the candidates in that order.
 """
 
 import numpy as np

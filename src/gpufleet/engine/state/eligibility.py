@@ -2,7 +2,7 @@
 
 The answer is a set of reasons a node, worked out for all nodes at once when a shape is first seen
 (``labels_by_column``) and for one node when that node's labels or taints change. Amounts are
-``fit``'s business, what other pods decide is that of ``relations``.
+``place.score.fit``'s business, what other pods decide is that of ``place.relations``.
 """
 
 import operator

@@ -13,10 +13,8 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.arrays.numbering import Numbering
 from gpufleet.engine.arrays.placing import settle_device, settle_node
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.state.bounds import check_node
 from gpufleet.engine.state.labels_by_column import LabelsByColumn
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
@@ -153,7 +151,7 @@ class Fleet:
     def _describe(self, row: int, node: Node | None) -> None:
         """A row stands for this node from now on: everything about it but its amounts.
 
-        ``description_changes`` counts these, for those who keep what follows from descriptions;
+        ``description_changes`` counts these, for caches of what follows from descriptions;
         ``soft_taint_sets`` are the taints of nodes that ask to be avoided, with their nodes counted;
         ``spot`` says of each row whether its provider may take the node back, ``spot_nodes`` of how many.
         """
@@ -178,7 +176,7 @@ class Fleet:
 
     @property
     def firm(self) -> Int64Array:
-        """The nodes that nobody takes back, ascending."""
+        """The nodes whose provider does not take them back, ascending."""
         if self._firm_at != self.description_changes:
             present = np.array([node is not None for node in self.nodes], np.bool_)
             self._firm = np.flatnonzero(present & ~self.spot[: self.row_count]).astype(np.int64)

@@ -11,11 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gpufleet.engine.arrays import journal, layout
+from gpufleet.engine.arrays.eviction_columns import (
+    CHECKPOINTED_AT_US,
+    STARTED_AT_US,
+    EvictionColumns,
+    TimesByRow,
+)
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.placing import place, release_by_handle, writes_for
-from gpufleet.engine.arrays.standing import CHECKPOINTED_AT_US, STARTED_AT_US, Moments, Standing
 from gpufleet.engine.arrays.tables import TableStore
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName, PodUid
@@ -36,10 +41,10 @@ class PodBook:
         self.on_lost_node: dict[NodeName, dict[PodUid, tuple[DeviceId | None, ...]]] = {}
         self._lost_node_by_uid: dict[PodUid, NodeName] = {}
         self._stated_ids: dict[int, tuple[DeviceId | None, ...]] = {}
-        self.standing = Standing()
-        self.started_at_us = Moments(self.standing, STARTED_AT_US)
+        self.eviction_columns = EvictionColumns()
+        self.started_at_us = TimesByRow(self.eviction_columns, STARTED_AT_US)
         self.assumed_at_us: dict[int, int] = {}
-        self.checkpointed_at_us = Moments(self.standing, CHECKPOINTED_AT_US)
+        self.checkpointed_at_us = TimesByRow(self.eviction_columns, CHECKPOINTED_AT_US)
         self.left_nodes: dict[int, None] = {}
         self.notes_moves = False
         self.moved: list[int] = []
@@ -54,7 +59,7 @@ class PodBook:
 
     @property
     def any_is_protected(self) -> bool:
-        """True if there is a pod that nobody may evict for another's sake."""
+        """True if there is a pod that may not be evicted for another's sake."""
         return self._protected > 0
 
     def _count(self, pod: Pod, more: int) -> None:
@@ -90,7 +95,7 @@ class PodBook:
                 self.store.make_room("pods", row + 1)
                 self.store.make_room("pod_devices", row + 1)
         self.row_by_uid[pod.uid] = row
-        self.standing.begin(row, pod)
+        self.eviction_columns.begin(row, pod)
         self._count(pod, 1)
         cells = self.store.tables.pods
         cells[layout.POD_STATE, row] = PodState.WAITING
@@ -109,7 +114,7 @@ class PodBook:
             self.unbook(row, PodState.ABSENT)
         self.leave_lost_node(uid)
         self._count(self.pod_at(row), -1)
-        self.standing.drop(row)
+        self.eviction_columns.drop(row)
         self.assumed_at_us.pop(row, None)
         tables = self.store.tables
         tables.pods[layout.POD_STATE, row] = PodState.ABSENT
@@ -129,8 +134,8 @@ class PodBook:
         self._count(self.pod_at(row), -1)
         self._count(pod, 1)
         self.pods[row] = pod
-        self.standing.drop(row)
-        self.standing.put(row, pod)
+        self.eviction_columns.drop(row)
+        self.eviction_columns.put(row, pod)
         self.store.make_journal_room(2)
         protected = int(not pod.preemptible)
         journal.write(self.store.tables, layout.TABLE_PODS, row, layout.POD_SHAPE, shape)
@@ -175,7 +180,7 @@ class PodBook:
         self._note_move(row)
 
     def _note_move(self, row: int) -> None:
-        """The pod's place changed: where ``notes_moves`` is set, somebody follows that."""
+        """The pod's place changed: ``moved`` lists it where ``notes_moves`` is set."""
         if self.notes_moves:
             self.moved.append(row)
 
@@ -187,7 +192,7 @@ class PodBook:
         state: PodState,
         spoken_for: frozenset[int] = frozenset(),
     ) -> None:
-        """Book a pod on a node and devices that somebody else decided.
+        """Book a pod on a node and devices that were decided outside of the kernels.
 
         ``spoken_for`` are rows of devices that others will be booked on by name.
         """
@@ -233,7 +238,7 @@ class PodBook:
         return device if here and device not in taken else layout.NOT_SET
 
     def _stand_in(self, node: int, taken: frozenset[int]) -> int:
-        """A free device that stands for one whose id nobody knows."""
+        """A free device that stands for one whose id is not known."""
         devices = self.store.tables.devices
         first = int(self.store.tables.nodes[layout.NODE_FIRST_DEVICE, node])
         for device in range(first, first + int(self.store.tables.nodes[layout.NODE_DEVICE_COUNT, node])):
@@ -302,7 +307,7 @@ class PodBook:
             row = self.row_by_uid[uid]
             held.append((row, ids, self.state(row)))
             del self._lost_node_by_uid[uid]
-        # What somebody has by name stands in for nobody else's.
+        # A device that one pod has by name stands in for no other pod's.
         spoken_for = frozenset(
             self.fleet.device_row_by_id[one]
             for row, ids, _ in held

@@ -14,9 +14,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.handle import Handle
 from gpufleet.engine.arrays.rankings import Rankings, empty_rankings
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
+from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.state.bounds import check_shape
 from gpufleet.engine.state.eligibility import fleet_reasons, node_reasons
 from gpufleet.engine.state.fleet import Fleet

@@ -97,7 +97,7 @@ CHANGES = {
     "domain": "the gang's topology domain held them",
     "gpu-apart": "the pod took GPUs that are apart, or fewer of them",
 }
-"""What somebody would have to change before a pod can run."""
+"""What would have to be changed before a pod can run."""
 
 MAKES_ROOM = frozenset(WORDS) - frozenset(CHANGES) - frozenset(UNMET)
 """Reasons that go when what runs there ends."""
@@ -231,7 +231,7 @@ def change(verdict: Verdict) -> str:
 
 
 def explain_unknown_gang(said: GangUnknown) -> str:
-    """Why members of a gang that nobody described wait."""
+    """Why members of a gang that is not described wait."""
     pods = "pod waits" if said.arrived == 1 else "pods wait"
     return f"nobody has described gang {said.gang}; {said.arrived} {pods} for it to be created"
 

@@ -1,6 +1,6 @@
-"""Which queues go before a queue, and by which right: what people ask who wait for their turn.
+"""Which queues go before a queue, and by which right.
 
-The same order as in ``turns``, over everybody who waits and not only over those who may run now. Costs a look
+The same order as in ``turns``, over all work that waits and not only over work that may run now. Costs a look
 at every queue with work, so no decision asks for it.
 """
 
@@ -16,7 +16,7 @@ from gpufleet.engine.admit.turns import (
 from gpufleet.engine.admit.waiting import Head
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.tell.line_up import Queued
 from gpufleet.engine.tell.queue_report import NOMINATED, RESERVED
 from gpufleet.model.identifiers import QueueName
@@ -54,51 +54,53 @@ class Rival(NamedTuple):
         return self.right.class_of_right == WITHIN_WHAT_IS_OWED
 
 
-def precedence(books: Books, line: tuple[Queued, ...], name: QueueName, at_us: int) -> list[list[Rival]]:
+def precedence(
+    state: EngineState, line: tuple[Queued, ...], name: QueueName, at_us: int
+) -> list[list[Rival]]:
     """From the queue up to its root: on each level all queues with work, the first to go first."""
-    tree = books.queues.tree
-    contestants = _first_of_each(books, line)
+    tree = state.queues.tree
+    contestants = _first_of_each(state, line)
     best: dict[int, tuple[Right, Contestant]] = {}
-    for row in _bottom_up(books, list(contestants)):
+    for row in _bottom_up(state, list(contestants)):
         below = [best[child] for child in tree.children(row) if child in best]
         contestant = contestants.get(row)
         if contestant is None and below:
             contestant = min(below, key=lambda one: one[0])[1]
         if contestant is not None:
-            best[row] = _right(books, row, contestant, at_us), contestant
+            best[row] = _right(state, row, contestant, at_us), contestant
     found: list[list[Rival]] = []
     row = tree.row_by_name[name]
     while row != TOP:
         parent = int(tree.parent[row])
         siblings = [one for one in best if int(tree.parent[one]) == parent]
         siblings.sort(key=lambda one: best[one][0])
-        found.append([_rival(books, one, best[one][0], at_us) for one in siblings])
+        found.append([_rival(state, one, best[one][0], at_us) for one in siblings])
         row = parent
     return found
 
 
-def _first_of_each(books: Books, line: tuple[Queued, ...]) -> dict[int, Contestant]:
-    """By row of the queue; whoever has a place already takes no turn."""
+def _first_of_each(state: EngineState, line: tuple[Queued, ...]) -> dict[int, Contestant]:
+    """By row of the queue; work that has a place already takes no turn."""
     found: dict[int, Contestant] = {}
     for queued in line:
-        row = books.queues.tree.row_by_name.get(queued.queue)
+        row = state.queues.tree.row_by_name.get(queued.queue)
         if row is None or row in found or queued.position is None or queued.reason in HAVE_PLACES:
             continue
-        pod_row = books.pods.row_by_uid[queued.uid]
-        pod = books.pods.pod_at(pod_row)
-        head = Head(-queued.priority, pod.created_at_us, books.sequence_by_row[pod_row])
+        pod_row = state.pods.row_by_uid[queued.uid]
+        pod = state.pods.pod_at(pod_row)
+        head = Head(-queued.priority, pod.created_at_us, state.sequence_by_row[pod_row])
         if queued.gang is None:
-            found[row] = Contestant(head, books.gate.asked(pod_row))
+            found[row] = Contestant(head, state.gate.asked(pod_row))
         else:
-            members = books.gangs.members(queued.gang)
+            members = state.gangs.members(queued.gang)
             rows = list(members.waiting)
-            found[row] = Contestant(head, books.gate.asked_together(rows, max(1, members.missing)))
+            found[row] = Contestant(head, state.gate.asked_together(rows, max(1, members.missing)))
     return found
 
 
-def _bottom_up(books: Books, rows: list[int]) -> list[int]:
+def _bottom_up(state: EngineState, rows: list[int]) -> list[int]:
     """These queues and all above them, children before their parents."""
-    tree = books.queues.tree
+    tree = state.queues.tree
     depth: dict[int, int] = {}
     for row in rows:
         path = list(tree.path(row))
@@ -107,23 +109,23 @@ def _bottom_up(books: Books, rows: list[int]) -> list[int]:
     return sorted(depth, key=lambda row: -depth[row])
 
 
-def _right(books: Books, row: int, contestant: Contestant, at_us: int) -> Right:
-    tree = books.queues.tree
+def _right(state: EngineState, row: int, contestant: Contestant, at_us: int) -> Right:
+    tree = state.queues.tree
     if not tree.is_described(row):
         return Right(UNDESCRIBED, 0, False, 0, contestant.head)
     queue, asked = tree.queue_at(row), contestant.asked
-    counted = books.store.tables.queue_counted[row]
+    counted = state.store.tables.queue_counted[row]
     beyond = bool(((counted + asked > tree.subtree[row]) & (asked > 0)).any())
     right = WITHIN_WHAT_IS_OWED
     if beyond:
         right = BEYOND_WHAT_IS_OWED if queue.weight_milli else WITHOUT_WEIGHT
-    endless, key = books.turns.share(row, at_us).order_key
+    endless, key = state.turns.share(row, at_us).order_key
     return Right(right, -queue.priority, endless, key, contestant.head)
 
 
-def _rival(books: Books, row: int, right: Right, at_us: int) -> Rival:
-    tree = books.queues.tree
-    share = books.turns.share(row, at_us) if tree.is_described(row) else None
+def _rival(state: EngineState, row: int, right: Right, at_us: int) -> Rival:
+    tree = state.queues.tree
+    share = state.turns.share(row, at_us) if tree.is_described(row) else None
     milli = None
     if share is not None and not share.endless and share.denominator != layout.NOT_SET:
         milli = share.numerator * 1000 // share.denominator

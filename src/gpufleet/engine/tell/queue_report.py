@@ -10,8 +10,8 @@ from gpufleet.engine.admit.waiting import Line
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import QueueBar
-from gpufleet.engine.lifecycle.books import Books, gang_key
 from gpufleet.engine.lifecycle.departures import Nomination
+from gpufleet.engine.lifecycle.engine_state import EngineState, gang_key
 from gpufleet.model.identifiers import QueueName, QuotaResource
 
 BACKOFF = "backoff"
@@ -33,7 +33,7 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     ``used`` is what pods of everything below the queue hold; a place that is kept for one is not used yet.
     ``borrowed`` is what it has of others' quota, ``lent`` what others have of its own: where several lend,
     each in proportion to what it has idle. ``available`` is what one workload could still be charged beside
-    all that is used or kept, None where nothing limits it. ``protected`` is what work that nobody may evict
+    all that is used or kept, None where nothing limits it. ``protected`` is what work that may not be evicted
     has of ``nominal``, which is all that such work may have of it.
     """
 
@@ -60,53 +60,53 @@ class QueueUse(msgspec.Struct, frozen=True, omit_defaults=True):
     is_described: bool = True
 
 
-def queue_report(books: Books) -> tuple[QueueUse, ...]:
+def queue_report(state: EngineState) -> tuple[QueueUse, ...]:
     """Every queue that is described or has pods, parents before children, siblings by name."""
-    if not books.queues.is_active:
+    if not state.queues.is_active:
         return ()
-    pending, left = _pending(books), _left_amounts(books)
-    with books.trial():
-        books.future_quota.change(books.future_quota.charges().nominated, -1)
-        return _uses(books, pending, left)
+    pending, left = _pending(state), _left_amounts(state)
+    with state.trial():
+        state.future_quota.change(state.future_quota.charges().nominated, -1)
+        return _uses(state, pending, left)
 
 
 def _uses(
-    books: Books, pending: dict[QueueName, Counter[str]], left: dict[tuple[int, int], int]
+    state: EngineState, pending: dict[QueueName, Counter[str]], left: dict[tuple[int, int], int]
 ) -> tuple[QueueUse, ...]:
-    tree, lent = books.queues.tree, lent_amounts(books)
+    tree, lent = state.queues.tree, lent_amounts(state)
     level = sorted(
         (row for row in tree.row_by_name.values() if tree.parent[row] == layout.NOT_SET), key=tree.name_at
     )
     found: list[QueueUse] = []
     while level:
         row = level.pop(0)
-        found.append(_use(books, row, dict(sorted(pending[tree.name_at(row)].items())), left, lent))
+        found.append(_use(state, row, dict(sorted(pending[tree.name_at(row)].items())), left, lent))
         level = sorted(tree.children(row), key=tree.name_at) + level
     return tuple(found)
 
 
 def _use(
-    books: Books,
+    state: EngineState,
     row: int,
     pending: dict[str, int],
     left: dict[tuple[int, int], int],
     lent: dict[tuple[int, int], int],
 ) -> QueueUse:
-    tree = books.queues.tree
+    tree = state.queues.tree
     columns = sorted(tree.resources.column_by_name.items())
     uses = tuple(
-        _resource_use(books, row, resource, column, left[row, column], lent.get((row, column), 0))
+        _resource_use(state, row, resource, column, left[row, column], lent.get((row, column), 0))
         for resource, column in columns
-        if books.store.tables.queue_limits[layout.LIMIT_POOLED, row, column]
-        or books.store.tables.queue_total[row, column]
+        if state.store.tables.queue_limits[layout.LIMIT_POOLED, row, column]
+        or state.store.tables.queue_total[row, column]
     )
     bar = tree.bar(row)
     return QueueUse(tree.name_at(row), tree.queue_at(row).parent, bar, uses, pending, tree.is_described(row))
 
 
-def _left_amounts(books: Books) -> dict[tuple[int, int], int]:
+def _left_amounts(state: EngineState) -> dict[tuple[int, int], int]:
     """What one workload could still be charged, by row and column."""
-    tables, tree = books.store.tables, books.queues.tree
+    tables, tree = state.store.tables, state.queues.tree
     columns = list(tree.resources.column_by_name.values())
     return {
         (row, column): int(binding_limit(tables, row, column)[0])
@@ -116,9 +116,9 @@ def _left_amounts(books: Books) -> dict[tuple[int, int], int]:
 
 
 def _resource_use(
-    books: Books, row: int, resource: QuotaResource, column: int, left: int, lent: int
+    state: EngineState, row: int, resource: QuotaResource, column: int, left: int, lent: int
 ) -> ResourceUse:
-    tables = books.store.tables
+    tables = state.store.tables
     limits = tables.queue_limits[:, row, column].tolist()
 
     def stated(kind: int) -> int | None:
@@ -128,7 +128,7 @@ def _resource_use(
         resource,
         limits[layout.LIMIT_NOMINAL],
         int(tables.queue_total[row, column]),
-        _borrowed(books, row, column),
+        _borrowed(state, row, column),
         lent,
         None if left == layout.NO_LIMIT else max(0, left),
         stated(layout.LIMIT_BORROWING),
@@ -138,13 +138,13 @@ def _resource_use(
     )
 
 
-def lent_amounts(books: Books) -> dict[tuple[int, int], int]:
+def lent_amounts(state: EngineState) -> dict[tuple[int, int], int]:
     """What others have of each queue's own, by row and column; queues that lend nothing are left out.
 
     Of what the children of a queue have borrowed, its own nominal amount comes first; the rest is lent by
     those children that have idle quota to lend.
     """
-    tables, tree = books.store.tables, books.queues.tree
+    tables, tree = state.store.tables, state.queues.tree
     rows = np.array(sorted(tree.row_by_name.values()), np.int64)
     found: dict[tuple[int, int], int] = {}
     for column in tree.resources.column_by_name.values():
@@ -153,14 +153,14 @@ def lent_amounts(books: Books) -> dict[tuple[int, int], int]:
         for parent in np.unique(tree.parent[rows[borrowed[rows] > 0]]).tolist():
             children = tree.children(parent)
             beyond = int(np.maximum(0, borrowed[children]).sum()) - int(tree.nominal[parent, column])
-            for child, part in _parts(books, children, column, beyond).items():
+            for child, part in _parts(state, children, column, beyond).items():
                 found[child, column] = part
     return found
 
 
-def _parts(books: Books, children: list[int], column: int, taken: int) -> dict[int, int]:
+def _parts(state: EngineState, children: list[int], column: int, taken: int) -> dict[int, int]:
     """What was taken, in proportion to what each has idle; the last makes up for rounding down."""
-    idle = {child: amount for child in children if (amount := _idle(books, child, column))}
+    idle = {child: amount for child in children if (amount := _idle(state, child, column))}
     taken = min(taken, sum(idle.values()))
     if taken <= 0:
         return {}
@@ -169,64 +169,64 @@ def _parts(books: Books, children: list[int], column: int, taken: int) -> dict[i
     return parts
 
 
-def _idle(books: Books, row: int, column: int) -> int:
+def _idle(state: EngineState, row: int, column: int) -> int:
     """What a queue lends and does not use itself."""
-    tables, tree = books.store.tables, books.queues.tree
+    tables, tree = state.store.tables, state.queues.tree
     if not tables.queue_limits[layout.LIMIT_POOLED, row, column]:
         return 0
     kept = max(int(tree.guaranteed[row, column]), int(tables.queue_counted[row, column]))
     return max(0, int(tree.subtree[row, column]) - kept)
 
 
-def _borrowed(books: Books, row: int, column: int) -> int:
-    tables, tree = books.store.tables, books.queues.tree
+def _borrowed(state: EngineState, row: int, column: int) -> int:
+    tables, tree = state.store.tables, state.queues.tree
     if not tree.named[row, column] or tree.parent[row] == layout.NOT_SET:
         return 0
     return max(0, int(tables.queue_counted[row, column] - tree.subtree[row, column]))
 
 
-def _pending(books: Books) -> dict[QueueName, Counter[str]]:
+def _pending(state: EngineState) -> dict[QueueName, Counter[str]]:
     """Waiting pods by queue and reason; costs one look at each, and one question a line."""
     counts: dict[QueueName, Counter[str]] = defaultdict(Counter)
-    for line in books.waiting.lines.values():
-        rows = rows_of(books, line)
+    for line in state.waiting.lines.values():
+        rows = rows_of(state, line)
         if rows:
-            counts[line.key.queue][reason_of(books, line, rows[0])] += len(rows)
-    for members in books.gangs.by_name.values():
-        if members.gang is None or gang_key(members.gang) not in books.waiting.lines:
+            counts[line.key.queue][reason_of(state, line, rows[0])] += len(rows)
+    for members in state.gangs.by_name.values():
+        if members.gang is None or gang_key(members.gang) not in state.waiting.lines:
             for row in members.waiting:
-                counts[books.queue_of(row)][INCOMPLETE] += 1
-    states = books.store.tables.pods[layout.POD_STATE, : len(books.pods.pods)]
+                counts[state.queue_of(row)][INCOMPLETE] += 1
+    states = state.store.tables.pods[layout.POD_STATE, : len(state.pods.pods)]
     for row in np.flatnonzero(states == PodState.BACKOFF).tolist():
-        counts[books.queue_of(row)][BACKOFF] += 1
-    for nomination in books.departures.nominations.values():
-        for row in nomination.rows if nomination.rows[0] not in books.stand_ins else ():
-            counts[books.queue_of(row)][kept_for(nomination)] += 1
+        counts[state.queue_of(row)][BACKOFF] += 1
+    for nomination in state.departures.nominations.values():
+        for row in nomination.rows if nomination.rows[0] not in state.replacements else ():
+            counts[state.queue_of(row)][kept_for(nomination)] += 1
     return counts
 
 
 def kept_for(nomination: Nomination) -> str:
-    """Why those wait for whom a place is kept."""
+    """Why work waits for which a place is kept."""
     return RESERVED if nomination.reserved else NOMINATED
 
 
-def rows_of(books: Books, line: Line) -> list[int]:
+def rows_of(state: EngineState, line: Line) -> list[int]:
     """The pods that wait in a line."""
     if line.key.gang is not None:
-        return list(books.gangs.members(line.key.gang).waiting)
-    waiting = (row for _, sequence, row in line.waiting if books.waiting.is_waiting(line, sequence, row))
+        return list(state.gangs.members(line.key.gang).waiting)
+    waiting = (row for _, sequence, row in line.waiting if state.waiting.is_waiting(line, sequence, row))
     # A pod that was described anew may have come back into its line.
     return list(dict.fromkeys(waiting))
 
 
-def reason_of(books: Books, line: Line, row: int) -> str:
+def reason_of(state: EngineState, line: Line, row: int) -> str:
     """Why the pods of a line wait, of which this is one."""
-    bar = books.gate.bar(row)
+    bar = state.gate.bar(row)
     if bar is not None:
         return bar.why
     if not line.parked:
         return TURN
-    if line.key not in books.waiting.kept_out:
+    if line.key not in state.waiting.kept_out:
         return NODES
-    lacks_room = books.waiting.waits_for_room(line.key)
-    return NODES if lacks_room and books.gate.shortage(row) is None else QUOTA
+    lacks_room = state.waiting.waits_for_room(line.key)
+    return NODES if lacks_room and state.gate.shortage(row) is None else QUOTA

@@ -1,4 +1,4 @@
-"""What queues have against work, in plain words: who has to do what, and with which numbers."""
+"""What queues have against work, in plain words: what has to change, and with which numbers."""
 
 from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, WhyBarred
 from gpufleet.model.identifiers import QuotaResource

@@ -1,4 +1,4 @@
-"""What reservations have to do with a wait, in plain words: whose they are, and until when."""
+"""What reservations have to do with a wait, in plain words: their holders, and until when."""
 
 from gpufleet.engine.instruction import ReservationHint, Verdict
 
@@ -6,6 +6,7 @@ SECOND_US = 1_000_000
 DAY_S = 86_400
 YEAR_2001_US = 1_000_000_000 * SECOND_US
 """A live engine counts from the epoch; one in virtual time counts from the beginning of its story."""
+# The calendar is worked out here because the engine imports no clock (``datetime`` is one).
 LATEST_YEAR = 9999
 LEAP_MONTH = 2
 LEAP_DAYS = 366
@@ -13,7 +14,7 @@ MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def reservation_words(verdict: Verdict) -> list[str]:
-    """The holder hears what it waits for, others whom they wait for."""
+    """The holder hears what it waits for, other work for which holder it waits."""
     said = []
     if verdict.reserved is not None:
         start = "when the work there ends, which nobody knows"
@@ -35,7 +36,7 @@ def reservation_words(verdict: Verdict) -> list[str]:
 
 
 def guest_words(hint: ReservationHint) -> list[str]:
-    """Who ends for the holder's sake, nothing if nobody does."""
+    """Which guests end for the holder's sake, nothing if there are none."""
     if not hint.guests:
         return []
     who = "1 guest ends" if hint.guests == 1 else f"{hint.guests} guests end"

@@ -1,4 +1,4 @@
-"""Who is told what of reservations: the shell when they change, and those who wait when they ask."""
+"""What is told of reservations: to the shell when they change, and to waiting work that asks."""
 
 import msgspec
 
@@ -10,18 +10,18 @@ from gpufleet.engine.instruction import (
     Reserved,
     Verdict,
 )
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.ranking import best_node_by_handle
-from gpufleet.engine.reserve.book import Held, Reservations
 from gpufleet.engine.reserve.guests import Holder
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.reserve.reservations import HeldReservation, Reservations
+from gpufleet.engine.state.gang_members import Members
 
 
 class ReservationTelling:
     """Remembers what was told."""
 
-    def __init__(self, books: Books, reservations: Reservations) -> None:
-        self.books = books
+    def __init__(self, state: EngineState, reservations: Reservations) -> None:
+        self.state = state
         self.reservations = reservations
         self._told: dict[Holder, Reservation] = {}
         self._kept_off: dict[tuple[int, int], ReservationHint | None] = {}
@@ -54,27 +54,27 @@ class ReservationTelling:
         found = self._keeping_off(held, row, at_us)
         return verdict if found is None else msgspec.structs.replace(verdict, kept_off_by=found)
 
-    def _keeping_off(self, held: list[Held], row: int, at_us: int) -> ReservationHint | None:
+    def _keeping_off(self, held: list[HeldReservation], row: int, at_us: int) -> ReservationHint | None:
         """The first reservation without which a pod would have a place, None if none of them matters."""
         as_of = (self.reservations.version, at_us)
         if as_of != self._kept_off_as_of:
             self._kept_off.clear()
             self._kept_off_as_of = as_of
-        pods = self.books.store.tables.pods
+        pods = self.state.store.tables.pods
         key = (int(pods[layout.POD_SHAPE, row]), int(pods[layout.POD_QUEUE, row]))
         if key not in self._kept_off:
             found = next((one for one in held if self._fits_without(one, row)), None)
             self._kept_off[key] = None if found is None else self.reservations.hint(found, at_us)
         return self._kept_off[key]
 
-    def _fits_without(self, one: Held, row: int) -> bool:
-        books = self.books
-        with books.trial() as trial:
+    def _fits_without(self, one: HeldReservation, row: int) -> bool:
+        state = self.state
+        with state.trial() as trial:
             trial.release_all(list(one.nomination.rows))
-            if books.gate.is_active and books.gate.keeps_out(row):
+            if state.gate.is_active and state.gate.keeps_out(row):
                 return False
-            slot = books.shapes.slot(int(books.store.tables.pods[layout.POD_SHAPE, row]))
-            handles = (books.store.handle, books.shapes.rankings_handle, books.policy.handle)
+            slot = state.shapes.slot(int(state.store.tables.pods[layout.POD_SHAPE, row]))
+            handles = (state.store.handle, state.shapes.rankings_handle, state.policy.handle)
             return best_node_by_handle(*handles, slot) != layout.NOT_SET
 
     def complete_gang(self, verdict: Verdict | None, members: Members, at_us: int) -> Verdict | None:
@@ -82,11 +82,11 @@ class ReservationTelling:
         if verdict is None:
             return None
         for one in self.reservations.held():
-            books = self.books
-            with books.trial() as without:
+            state = self.state
+            with state.trial() as without:
                 without.release_all(list(one.nomination.rows))
-                with books.trial() as trial:
-                    fits = bool(books.gangs.place(members, trial, surplus=False))
+                with state.trial() as trial:
+                    fits = bool(state.gangs.place(members, trial, surplus=False))
             if fits:
                 return msgspec.structs.replace(verdict, kept_off_by=self.reservations.hint(one, at_us))
         return verdict

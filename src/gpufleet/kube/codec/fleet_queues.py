@@ -20,7 +20,15 @@ from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.quantity import parse_quantity
-from gpufleet.model.queue import RESERVE_AFTER_US, Door, PreemptionPolicy, Prey, Queue, QueueState, Quota
+from gpufleet.model.queue import (
+    RESERVE_AFTER_US,
+    Door,
+    PreemptionPolicy,
+    Queue,
+    QueueState,
+    Quota,
+    VictimScope,
+)
 
 # The limits of the definition of FleetQueue, checked again: an object may be older than the definition.
 MAXIMUM_QUOTAS = 64
@@ -35,10 +43,10 @@ STATES = {
     "Stopped": QueueState.STOPPED,
 }
 PREY = {
-    "Never": Prey.NEVER,
-    "LowerPriority": Prey.LOWER_PRIORITY,
-    "LowerOrNewerEqualPriority": Prey.LOWER_OR_NEWER_EQUAL_PRIORITY,
-    "Any": Prey.ANY,
+    "Never": VictimScope.NEVER,
+    "LowerPriority": VictimScope.LOWER_PRIORITY,
+    "LowerOrNewerEqualPriority": VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY,
+    "Any": VictimScope.ANY,
 }
 ORDERINGS = {"BestEffort": False, "Strict": True}
 NUMBER_PATTERN = r"[0-9]{1,6}([.][0-9]{0,3}|m)?"
@@ -151,7 +159,7 @@ def _preemption(written: wire.PreemptionSpec) -> PreemptionPolicy:
     with inside("preemption"):
         borrowing = _word(written.borrowing, PREY, "borrowing")
         priority_max = written.borrowing_priority_max
-        if priority_max is not None and borrowing is Prey.NEVER:
+        if priority_max is not None and borrowing is VictimScope.NEVER:
             expected = "none, or borrowing that is not Never"
             problem = "means nothing without borrowing"
             raise InputError(problem, field="borrowingPriorityMax", value=priority_max, expected=expected)

@@ -143,13 +143,13 @@ def test_a_large_gang_that_is_refused_leaves_no_trace() -> None:
     told.nodes(*(node(f"n{number}", 8) for number in range(125)))
     told.gangs(gang("g", 1000))
     # 1,000 GPUs would hold the 999 small members, or the large one and 992 of them: only trying tells.
-    books = told.engine.books
-    before = snapshot(books.store.tables)
+    state = told.engine.state
+    before = snapshot(state.store.tables)
     nodes_before = {field: before[field] for field in ("nodes", "resources_free", "kinds", "devices")}
     said = told.arrive(*members("g", 999, shape(1)), pod("g-large", shape(8), gang="g"))
     assert refused(said) == ["g"]
     assert placed(said) == []
-    after = snapshot(books.store.tables)
+    after = snapshot(state.store.tables)
     assert {field: after[field] for field in nodes_before} == nodes_before
     assert len(placed(told.arrive(*(pod(f"p{number}", shape(8)) for number in range(126))))) == 125
 

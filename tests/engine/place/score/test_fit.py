@@ -20,24 +20,24 @@ ROOM_LIMIT = 40
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fits_and_reasons_against_agree_with_the_plain_account(seed: int) -> None:
     fleet = CrowdedFleet(seed)
-    books = fleet.story.engine.books
+    state = fleet.story.engine.state
     for name, plain in fleet.plain_nodes().items():
-        row = books.fleet.row_by_name[name]
+        row = state.fleet.row_by_name[name]
         for needs in fleet.shapes:
             wanted = fleet.shape_row(needs)
-            answer = bool(fit.fits(books.store.tables, wanted, row))
-            reasons = fit.reasons_against(books.store.tables, wanted, row)
+            answer = bool(fit.fits(state.store.tables, wanted, row))
+            reasons = fit.reasons_against(state.store.tables, wanted, row)
             assert answer == plain.fits(needs) == (reasons == 0), (name, needs, Reason(reasons))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_room_is_what_can_be_placed_one_after_the_other(seed: int) -> None:
     fleet = CrowdedFleet(seed)
-    books = fleet.story.engine.books
+    state = fleet.story.engine.state
     for needs in fleet.shapes:
         for name, plain in fleet.plain_nodes().items():
-            row = books.fleet.row_by_name[name]
-            room = fit.room(books.store.tables, fleet.shape_row(needs), row, ROOM_LIMIT)
+            row = state.fleet.row_by_name[name]
+            room = fit.room(state.store.tables, fleet.shape_row(needs), row, ROOM_LIMIT)
             placed = 0
             while placed < ROOM_LIMIT and plain.fits(needs):
                 known = plain.device_by_id
@@ -95,12 +95,12 @@ def test_gpus_that_can_never_be_near_each_other_are_told_apart_from_those_that_a
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_verdict_counts_every_node_once_first_and_under_all_its_reasons(seed: int) -> None:
     fleet = CrowdedFleet(seed)
-    books = fleet.story.engine.books
+    state = fleet.story.engine.state
     plain = fleet.plain_nodes()
     for uid in fleet.in_state(layout.PodState.WAITING):
         verdict = fleet.story.engine.explain(uid)
         assert verdict is not None
-        needs = books.pods.pod_at(books.pods.row_by_uid[uid]).shape
+        needs = state.pods.pod_at(state.pods.row_by_uid[uid]).shape
         assert not any(one.accepts(needs) and one.fits(needs) for one in plain.values())
         assert verdict.nodes == sum(verdict.first_reasons.values()) == len(plain)
         for name, count in verdict.first_reasons.items():

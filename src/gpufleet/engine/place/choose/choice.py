@@ -3,16 +3,14 @@
 A share goes to the device with the least room that still holds it (or to the one the score likes
 best); whole devices come from one link group if any group has enough, the smallest such group, so
 that large groups stay whole, else from one NUMA node if that has enough; replicas from as many cards as can
-be. Who asks for devices near each other gets them so, whatever the policy. ``placing`` then books them.
+be. A pod that asks for devices near each other gets them so, whatever the policy. ``placing`` books them.
 """
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.request import is_whole
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
+from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.place.score import fit, locality, policy_tables
 from gpufleet.engine.place.score.policy_tables import PolicyTables
 from gpufleet.engine.place.score.total import best_device

@@ -1,6 +1,6 @@
 """A policy in use: its arrays, kept in step with what it was told and what it learned.
 
-``books`` tells it what arrives and what changes; the arrays go to every scoring kernel.
+``EngineState`` tells it what arrives and what changes; the arrays go to every scoring kernel.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.handle import Handle
 from gpufleet.engine.arrays.layout import DEVICES_A_NODE_MAX
-from gpufleet.engine.errors import EventError
+from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.learn.lesson_change import says_something_new, with_marks_of
 from gpufleet.engine.learn.mix import Mix
 from gpufleet.engine.learn.study import LESSON_GAP_ARRIVALS, next_lesson_at, study
@@ -74,7 +74,7 @@ class PolicyState:
     def set_target(self, entries: tuple[tuple[Shape, int], ...]) -> None:
         """Measure fragmentation against these shapes, each with its count.
 
-        Those that want the same part of a GPU stand side by side (``scoring.fragmentation``).
+        Those that want the same part of a GPU stand side by side (``score.fragmentation``).
         """
         entries = tuple(sorted(entries, key=lambda entry: entry[0].gpu.gpu_milli))
         codes = [[self.fleet.model_code(model) for model in shape.gpu.models] for shape, _ in entries]

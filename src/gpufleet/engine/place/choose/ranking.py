@@ -12,9 +12,7 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
+from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.place.choose import choice
 from gpufleet.engine.place.score import policy_tables, worth
 from gpufleet.engine.place.score.policy_tables import PolicyTables

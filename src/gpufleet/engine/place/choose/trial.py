@@ -16,13 +16,11 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.journal import undo_by_handle
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.placing import release_all_by_handle
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
+from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.place.choose.placement import NO_NODES, place_members_by_handle
 from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.related_places import RelatedPlaces
-from gpufleet.engine.place.choose.search import NO_NODES, place_members_by_handle
-from gpufleet.engine.place.relations.unbound_claims import Choice
+from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
 from gpufleet.engine.state.model_order import Models
 from gpufleet.engine.state.pods import PodBook
 from gpufleet.engine.state.shapes import ShapeBook
@@ -53,7 +51,7 @@ class Trial:
         self.mark = 0
         self.kept = False
         self.only_models: Models = ()
-        self._moved: dict[int, Choice | None] = {}
+        self._moved: dict[int, VolumeChoice | None] = {}
 
     def __enter__(self) -> Self:
         self.mark = self.store.mark()
@@ -79,7 +77,7 @@ class Trial:
         self.kept = True
         outer.adopt(self._moved)
 
-    def adopt(self, moved: dict[int, Choice | None]) -> None:
+    def adopt(self, moved: dict[int, VolumeChoice | None]) -> None:
         """A trial within this one was kept: these pods moved, from where these volumes were chosen."""
         for row, choice in moved.items():
             self._moved.setdefault(row, choice)
@@ -113,7 +111,7 @@ class Trial:
             self.store.handle,
             np.array(rows, np.int64),
             WAITING,
-            self.pods.standing.cells,
+            self.pods.eviction_columns.cells,
             int(uncharged),
         )
         self._follow(rows)
@@ -133,7 +131,7 @@ class Trial:
     def _place_next(self, rows: list[int], nodes: Int64Array) -> int:
         """Place as many as fit on the models whose turn it is, 0 if there are none left.
 
-        Who is placed may use up the quota for some devices, and the next one looks at others.
+        A pod that is placed may use up the quota for some devices, and the next one is tried on others.
         """
         for narrowed in self.related.gate.in_order(rows[0], nodes, self.only_models):
             placed = place_members_by_handle(

@@ -14,16 +14,13 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
-from gpufleet.engine.place.choose.search import NO_NODES, room_by_node
-from gpufleet.engine.place.gangs.slicing import Domain, divided
-from gpufleet.engine.place.gangs.spreading import balanced, filled
+from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.place.choose.placement import NO_NODES, room_by_node
+from gpufleet.engine.place.gangs.spreading import Domain, balanced, divided, filled
 from gpufleet.engine.place.relations.label_domains import LabelDomains
 from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.state.domains import NO_DOMAIN, Domains, domains_with_room
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.state.model_order import ALL_AT_ONCE, Models, groups_of
 from gpufleet.engine.state.pods import PodBook
 from gpufleet.engine.state.shapes import ShapeBook
@@ -44,14 +41,14 @@ class Part(NamedTuple):
     most: int
 
 
-Plan = list[Part]
+DomainPlan = list[Part]
 """Parts in the order in which they are filled."""
 
 Wishes = list[tuple[Int64Array, int]]
 """For each shape its places by node row, and how many are wanted."""
 
 
-def all_on(nodes: Int64Array) -> Plan:
+def all_on(nodes: Int64Array) -> DomainPlan:
     """The plan that asks nothing further."""
     return [Part(nodes, PLACES_MAX)]
 
@@ -87,7 +84,7 @@ class GangPlaces:
 
         if self.pods.any_is_protected:
             for rows in by_shape.values():
-                # Who may not borrow keeps nobody from it who may.
+                # Members that may not borrow do not keep those from it that may.
                 rows.sort(key=lambda row: tables.pods[layout.POD_PROTECTED, row])
         return {shape: by_shape[shape] for shape in sorted(by_shape, key=size)}
 
@@ -104,7 +101,7 @@ class GangPlaces:
 
     def to_try(
         self, members: Members, by_shape: dict[int, list[int]], least: int, models: Models = ()
-    ) -> list[Plan]:
+    ) -> list[DomainPlan]:
         """Plans that may hold ``least`` members on GPUs of these models, the best first."""
         wishes, most = self._wishes(by_shape, models)
         if most < least:
@@ -155,12 +152,12 @@ class GangPlaces:
             if level == gang.required_level:
                 break
             held = {self._domain(row, level) for row in members.placed}
-            # Who grows stays where it is, if there is room.
+            # A gang that grows stays where it is, if there is room.
             holding = sorted(self.domains.with_room(level, wishes, wanted), key=lambda one: one not in held)
             found += [self.domains.members(level, domain) for domain in holding[:NARROWER_PLACES_MAX]]
         return found
 
-    def _divided(self, nodes: Int64Array, gang: Gang, wishes: Wishes, least: int) -> Plan:
+    def _divided(self, nodes: Int64Array, gang: Gang, wishes: Wishes, least: int) -> DomainPlan:
         """How the gang is divided among the domains of a level; [] if they cannot hold ``least``.
 
         Members of several shapes are counted apart, so no domain is told how many of them it gets.

@@ -1,4 +1,4 @@
-"""Gangs: starting a minimum of the members together or none (``members`` says how many that is).
+"""Gangs: starting a minimum of the members together or none (``gang_members`` says how many that is).
 
 A gang is tried on the journal: members are placed shape by shape, the largest first, those of roles
 that are short before all others, and unless enough of them fit everything is taken back. Where they may
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import msgspec
 
 from gpufleet.engine.admit.gate import Gate
-from gpufleet.engine.admit.waiting import Looks
+from gpufleet.engine.admit.waiting import SeenLabels
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.instruction import Verdict
 from gpufleet.engine.place.choose.trial import Trial
-from gpufleet.engine.place.gangs.gang_places import GangPlaces, Plan
+from gpufleet.engine.place.gangs.gang_places import DomainPlan, GangPlaces
 from gpufleet.engine.place.refusal.judging import Judging
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.state.model_order import ALL_AT_ONCE, Models, groups_of
 from gpufleet.model.identifiers import GangName
 
@@ -72,7 +72,7 @@ class Gangs:
     ) -> Attempt:
         """Place as many waiting members as fit, if with them the gang has its minimum.
 
-        Without ``surplus`` only those are placed who are missing. ``asked`` wants to know why not, also of
+        Without ``surplus`` only missing members are placed. ``asked`` wants to know why not, also of
         a gang that was told before.
         """
         by_shape = self.places.by_shape(list(members.waiting))
@@ -120,7 +120,7 @@ class Gangs:
     def place(self, members: Members, trial: Trial, *, surplus: bool) -> list[int]:
         """The same inside a trial that goes on; the rows placed, none if everything was taken back.
 
-        Without ``surplus`` only those are placed who are missing. Nobody wants to know why not.
+        Without ``surplus`` only missing members are placed. No verdict is made if they do not fit.
         """
         by_shape = self.places.by_shape(list(members.waiting))
         for models in self.places.models_to_try(members):
@@ -147,7 +147,7 @@ class Gangs:
         return best
 
     def _place_all(
-        self, members: Members, plan: Plan, trial: Trial, *, surplus: bool = True, judged: bool = True
+        self, members: Members, plan: DomainPlan, trial: Trial, *, surplus: bool = True, judged: bool = True
     ) -> Attempt:
         """Place what must be placed of each role, then as many of the rest as fit."""
         placed: dict[int, None] = {}
@@ -214,14 +214,14 @@ class Gangs:
         if not (self.neighbours.is_watchful and any(map(self.neighbours.concerns, rows))):
             return dict.fromkeys(rows[: trial.place(shape, rows, nodes)])
         placed: dict[int, None] = {}
-        refused: dict[Looks, None] = {}
+        refused: dict[SeenLabels, None] = {}
         for row in rows:
-            looks = self.neighbours.looks(row)
-            if looks not in refused:
+            seen_labels = self.neighbours.seen_labels(row)
+            if seen_labels not in refused:
                 if trial.place_related(row, nodes):
                     placed[row] = None
                 else:
-                    refused[looks] = None
+                    refused[seen_labels] = None
         return placed
 
     def _verdict(self, row: int, models: Models) -> Verdict:

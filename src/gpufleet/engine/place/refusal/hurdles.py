@@ -1,9 +1,9 @@
 """What stands between a shape and the nodes that would need the least change to take it.
 
-Most nodes fail for reasons that nobody can do anything about: a pod that wants GPUs is refused by every
-node without any. So the reasons that matter are not those of most nodes, but those of the nodes
-that come nearest: where work must only end, before those where somebody must change a taint or the
-pod's selector, before those that could never take it. ``verdict`` collects the reasons by node.
+Most nodes fail for reasons that cannot be changed: a pod that wants GPUs is refused by every node without
+any. So the reasons that matter are not those of most nodes, but those of the nodes that come nearest: where
+work must only end, before those where a taint or the pod's selector must be changed, before those that could
+never take it. ``verdict`` collects the reasons by node.
 """
 
 import functools

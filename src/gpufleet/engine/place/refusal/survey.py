@@ -9,9 +9,7 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
+from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.place.refusal.hurdles import REASONS
 from gpufleet.engine.place.score import fit, locality
 from gpufleet.engine.reason import GPU_SHORT, GPU_UNREPORTED, HOST_SHORT, NEIGHBOURS
@@ -23,10 +21,12 @@ BY_NEIGHBOURS = int(NEIGHBOURS)
 PASSING = ONLY_ROOM | BY_NEIGHBOURS
 """Reasons that go away when the right pods end."""
 
+# sets[COLUMN, place]
 SET_REASONS = 0
 SET_NODES = 1
 SET_COLUMNS = 2
 
+# nearest[COLUMN]
 NEAREST_NODE = 0
 NEAREST_EQUALS = 1
 NEAREST_MISSING_GPUS = 2

@@ -1,6 +1,6 @@
 """Why a shape fits nowhere: every node asked once, counted by reason, and the nearest way out.
 
-The asking is ``survey``'s, and only done after a refusal. What stands in the way (the ``hurdle``) is
+``survey`` asks the nodes, and only after a refusal. What stands in the way (the ``hurdle``) is
 judged in ``hurdles``, the words for people are made by ``explanation``.
 """
 
@@ -8,9 +8,7 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
+from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import Nearest, Verdict
 from gpufleet.engine.place.refusal.hurdles import NAMES, REASONS, bits_of, lowest
 from gpufleet.engine.place.refusal.survey import (

@@ -1,7 +1,7 @@
 """What other pods decide about a pod's place, with the meaning that kube-scheduler gives it.
 
-Read in this order: ``census`` counts pods by node, seen through every selector in use; ``asks`` is what
-the pods of one shape ask of others; one module a concept (``host_ports``, ``affinity``, ``spread``,
+Read in this order: ``equivalence_classes`` counts pods by node, by the selectors in use; ``asks`` is what the
+pods of one shape ask of others; one module a concept (``host_ports``, ``affinity``, ``spread``,
 ``attachments``, ``exclusive_claims``, ``unbound_claims``) turns both into reasons by node row;
 ``neighbours`` keeps all of it in step with the pods' places, and ``preference`` ranks what is left.
 ``choose.related_places`` then finds the place.

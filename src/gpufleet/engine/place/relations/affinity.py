@@ -1,14 +1,14 @@
 """Required affinity to other pods, and anti-affinity both ways (kube-scheduler: InterPodAffinity).
 
-Of pods for which a place is only kept nobody knows whether they will come: they keep others off like those
-that are there, and nobody's affinity is met by them.
+A pod for which a place is only kept may never come. So it keeps others off like a pod that is there, and
+meets the affinity of none.
 """
 
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.place.relations.asks import AffinityAsk, Asks
-from gpufleet.engine.place.relations.census import CountByNode, Guise
+from gpufleet.engine.place.relations.equivalence_classes import CountByNode, EquivalenceClass
 from gpufleet.engine.place.relations.label_domains import LabelDomains
 from gpufleet.engine.reason import Reason
 from gpufleet.engine.state.fleet import Fleet
@@ -19,7 +19,7 @@ def affinity_reasons(ask: AffinityAsk, fleet: Fleet, *, selects_itself: bool) ->
 
     All terms are met by the same pods. While no such pod is in any domain, a pod that its own terms
     select may be the first of its group; the node must still have every topology key. Where a place is
-    kept for one of its group it is not the first, and not near anybody yet: both must leave it the node.
+    kept for one of its group it is not the first, and not near any pod yet: both must leave it the node.
     """
     selection = ask.selection
     accepted = accepting(ask, selection.pods_by_node, fleet, selects_itself=selects_itself)
@@ -53,10 +53,10 @@ def anti_affinity_reasons(asks: Asks, fleet: Fleet) -> Int64Array:
     return np.where(barred, int(Reason.POD_ANTI_AFFINITY), 0)
 
 
-def others_reasons(guise: Guise, fleet: Fleet) -> Int64Array:
-    """Nodes in domains of placed pods whose own anti-affinity selects this guise."""
+def others_reasons(pod_class: EquivalenceClass, fleet: Fleet) -> Int64Array:
+    """Nodes in domains of placed pods whose own anti-affinity selects this class."""
     barred = np.zeros(fleet.row_count, np.bool_)
-    for selection in guise.selections:
+    for selection in pod_class.selections:
         for key, holders in selection.barriers.items():
             barred |= LabelDomains(fleet, key).of_nodes(holders)
     return np.where(barred, int(Reason.OTHERS_ANTI_AFFINITY), 0)

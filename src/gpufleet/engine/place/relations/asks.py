@@ -1,4 +1,4 @@
-"""What the pods of one shape ask of others, made ready once: selectors held in the census.
+"""What the pods of one shape ask of others, made ready once: selectors held in the equivalence_classes.
 
 ``neighbours`` keeps one of these for each shape in use that asks for anything.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray
-from gpufleet.engine.place.relations.census import Census, Criterion, Selection
+from gpufleet.engine.place.relations.equivalence_classes import Criterion, EquivalenceClasses, Selection
 from gpufleet.engine.state.eligibility import selected_nodes
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.pod_affinity import NamespaceScope, PodTerm
@@ -46,11 +46,11 @@ class PreferenceAsk(NamedTuple):
 class Asks:
     """Everything that a shape asks of other pods, with the pods (by count) that ask it."""
 
-    def __init__(self, shape: Shape, shape_row: int, census: Census) -> None:
+    def __init__(self, shape: Shape, shape_row: int, equivalence_classes: EquivalenceClasses) -> None:
         relations = shape.relations
         self.shape = shape
         self.shape_row = shape_row
-        self.census = census
+        self.equivalence_classes = equivalence_classes
         self.pods = 0
         self.ports = relations.ports
         self.volumes = relations.volumes
@@ -69,7 +69,7 @@ class Asks:
         )
         self.spread = self._constraints(required=True)
         self.preferred_spread = self._constraints(required=False)
-        self._hope(1)
+        self._count_waiting_shape(1)
         self._selected: tuple[int, BoolArray] | None = None
         self._tolerated: tuple[int, BoolArray] | None = None
 
@@ -79,7 +79,7 @@ class Asks:
         return bool(self.preferred or self.preferred_spread or self.shape.affinity.preferred)
 
     def _hold(self, criteria: tuple[Criterion, ...], *, staying: bool = False) -> Selection:
-        selection = self.census.hold(criteria, staying=staying)
+        selection = self.equivalence_classes.hold(criteria, staying=staying)
         self._held.append(selection)
         return selection
 
@@ -98,7 +98,7 @@ class Asks:
                 asked.append(SpreadAsk(constraint, selection, itself))
         return tuple(asked)
 
-    def _hope(self, shapes: int) -> None:
+    def _count_waiting_shape(self, shapes: int) -> None:
         """Say (or no longer say) to the selections that a further pod of theirs may open a place.
 
         A pod that comes can only do so for affinity, and for spread, where it fills the emptiest
@@ -108,23 +108,23 @@ class Asks:
         if self.affinity is not None:
             selections.append(self.affinity.selection)
         for selection in selections:
-            hopefuls = selection.hopefuls
-            hopefuls[self.shape_row] = hopefuls.get(self.shape_row, 0) + shapes
-            if not hopefuls[self.shape_row]:
-                del hopefuls[self.shape_row]
+            waiting_shapes = selection.waiting_shapes
+            waiting_shapes[self.shape_row] = waiting_shapes.get(self.shape_row, 0) + shapes
+            if not waiting_shapes[self.shape_row]:
+                del waiting_shapes[self.shape_row]
 
     def release(self) -> None:
         """No pod asks this any more."""
-        self._hope(-1)
+        self._count_waiting_shape(-1)
         for selection in self._held:
-            self.census.drop(selection)
+            self.equivalence_classes.drop(selection)
 
     def affinity_selects_itself(self) -> bool:
         """True if the pod meets its own affinity terms."""
         relations = self.shape.relations
         if self.affinity is None:
             return False
-        labels = self.census.namespaces.get(relations.namespace, {})
+        labels = self.equivalence_classes.namespaces.get(relations.namespace, {})
         return self.affinity.selection.selects(relations.namespace, labels, dict(relations.labels))
 
     def selected_nodes(self, fleet: Fleet) -> BoolArray:

@@ -15,6 +15,7 @@ from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.volumes import Attachment
 
 NO_LIMIT = 1 << 62
+"""More volumes than any node could attach."""
 
 
 class Attachments:

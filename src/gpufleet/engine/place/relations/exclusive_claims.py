@@ -1,6 +1,6 @@
 """Claims that one pod at a time may use in the whole cluster (ReadWriteOncePod; VolumeRestrictions).
 
-A pod on a node that nobody knows holds its claims like any other.
+A pod on a node that is not known holds its claims like any other.
 """
 
 from gpufleet.model.identifiers import PodUid

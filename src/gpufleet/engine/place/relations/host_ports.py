@@ -11,7 +11,7 @@ Door = tuple[int, str]
 
 
 class HostPorts:
-    """Who holds which port: by door, by node, how many pods hold it with which address."""
+    """Ports in use: by port and protocol, by node, how many pods hold it with which address."""
 
     def __init__(self) -> None:
         self._holders: dict[Door, dict[int, dict[HostPort, int]]] = {}

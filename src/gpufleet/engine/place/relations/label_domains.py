@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
-from gpufleet.engine.place.relations.census import CountByNode
+from gpufleet.engine.place.relations.equivalence_classes import CountByNode
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.labels_by_column import ABSENT
 

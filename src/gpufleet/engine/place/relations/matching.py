@@ -22,7 +22,7 @@ def assign(usable: list[list[str]], can_provision: list[bool]) -> list[str] | No
 
 
 def _settle(claim: int, usable: list[list[str]], holder: dict[str, int], seen: dict[str, None]) -> bool:
-    """Give the claim a volume, a free one if there is any; False if nobody can make room for it."""
+    """Give the claim a volume, a free one if there is any; False if no other claim can make room for it."""
     for volume in usable[claim]:
         if volume not in holder:
             holder[volume] = claim

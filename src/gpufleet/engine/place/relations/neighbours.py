@@ -2,9 +2,9 @@
 
 The truth about a place is the pod table, which trials write and undo. After any change of a place
 ``follow`` brings the counts in step with it, so that there is nothing to be undone here. Pods that ask
-for nothing cost one look at ``is_watchful``, as long as nobody asks anything of anybody.
+for nothing cost one look at ``is_watchful``, as long as no pod asks anything of another.
 
-A pod that comes may open a place for others (affinity, spread): ``take_stirred`` names the shapes
+A pod that comes may open a place for others (affinity, spread): ``take_shapes_to_retry`` names the shapes
 that should be looked at again.
 """
 
@@ -15,18 +15,16 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
+from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.place.relations.affinity import affinity_reasons, anti_affinity_reasons, others_reasons
 from gpufleet.engine.place.relations.asks import Asks
 from gpufleet.engine.place.relations.attachments import Attachments
-from gpufleet.engine.place.relations.census import Census, Guise, Labels
+from gpufleet.engine.place.relations.equivalence_classes import EquivalenceClass, EquivalenceClasses, Labels
 from gpufleet.engine.place.relations.exclusive_claims import ExclusiveClaims
 from gpufleet.engine.place.relations.host_ports import HostPorts
 from gpufleet.engine.place.relations.preference import avoided_taints, preference
 from gpufleet.engine.place.relations.spread import spread_reasons
-from gpufleet.engine.place.relations.unbound_claims import Choice, UnboundClaims, Volumes
+from gpufleet.engine.place.relations.unbound_claims import UnboundClaims, VolumeChoice, Volumes
 from gpufleet.engine.reason import Reason
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.pods import PodBook
@@ -41,11 +39,11 @@ class Counted(NamedTuple):
 
     node: int
     kept: bool
-    guise: Guise
+    pod_class: EquivalenceClass
     asks: Asks | None
 
 
-class Held(NamedTuple):
+class HeldClaims(NamedTuple):
     """The exclusive claims a pod holds, wherever its place is."""
 
     uid: PodUid
@@ -60,7 +58,7 @@ class Neighbours:
         self.fleet = fleet
         self.shapes = shapes
         self.pods = pods
-        self.census = Census()
+        self.equivalence_classes = EquivalenceClasses()
         self.ports = HostPorts()
         self.attachments = Attachments()
         self.attachments_there = Attachments()
@@ -71,8 +69,8 @@ class Neighbours:
         self.changes = 0
         self._asks_by_shape: dict[int, Asks] = {}
         self._counted: dict[int, Counted] = {}
-        self._held: dict[int, Held] = {}
-        self.stirred: dict[int, None] = {}
+        self._held: dict[int, HeldClaims] = {}
+        self.shapes_to_retry: dict[int, None] = {}
 
     @property
     def is_watchful(self) -> bool:
@@ -86,7 +84,7 @@ class Neighbours:
             return
         asks = self._asks_by_shape.get(shape_row)
         if asks is None:
-            asks = Asks(self.shapes.shape_at(shape_row), shape_row, self.census)
+            asks = Asks(self.shapes.shape_at(shape_row), shape_row, self.equivalence_classes)
             self._asks_by_shape[shape_row] = asks
         asks.pods += 1
         if not self.is_active:
@@ -118,7 +116,7 @@ class Neighbours:
         self._drop_asks(row)
 
     def _begin(self) -> None:
-        """Somebody asks: count everybody who has a place."""
+        """The first pod asks something of others: count every pod that has a place."""
         self.is_active = True
         self.pods.notes_moves = True
         for row, pod in enumerate(self.pods.pods):
@@ -126,13 +124,13 @@ class Neighbours:
                 self.follow(row)
 
     def _end(self) -> None:
-        """Nobody asks any more."""
+        """No pod asks anything of others any more."""
         self.is_active = False
         self.pods.notes_moves = False
         self.pods.moved.clear()
         self._counted.clear()
-        self.stirred.clear()
-        self.census.forget_pods()
+        self.shapes_to_retry.clear()
+        self.equivalence_classes.forget_pods()
 
     def follow_moves(self) -> None:
         """Bring the counts in step with every place that changed."""
@@ -161,9 +159,9 @@ class Neighbours:
             self._take_hold(row) if holds else self._let_go(row)
         self._check_choice(row, place)
 
-    def _guise(self, row: int) -> Guise:
+    def _guise(self, row: int) -> EquivalenceClass:
         pod = self.pods.pod_at(row)
-        return self.census.guise(pod.namespace, pod.labels, leaving=pod.leaving)
+        return self.equivalence_classes.pod_class(pod.namespace, pod.labels, leaving=pod.leaving)
 
     def _asks(self, row: int) -> Asks | None:
         return self._asks_by_shape.get(int(self.store.tables.pods[layout.POD_SHAPE, row]))
@@ -180,12 +178,12 @@ class Neighbours:
 
     def _add(self, counted: Counted, pods: int) -> None:
         self.changes += 1
-        node, kept, guise, asks = counted
-        self.census.count(guise, node, pods, kept=kept)
+        node, kept, pod_class, asks = counted
+        self.equivalence_classes.count(pod_class, node, pods, kept=kept)
         if asks is None:
             return
         for selection, key in asks.anti_affinity:
-            self.census.raise_barrier(selection, key, node, pods)
+            self.equivalence_classes.raise_barrier(selection, key, node, pods)
         self.ports.count(asks.ports, node, pods)
         self.attachments.count(asks.volumes.attachments, node, pods)
         if not kept:
@@ -194,7 +192,7 @@ class Neighbours:
     def _take_hold(self, row: int) -> None:
         self.changes += 1
         asks = self._asks(row)
-        held = Held(self.pods.pod_at(row).uid, () if asks is None else asks.volumes.exclusive)
+        held = HeldClaims(self.pods.pod_at(row).uid, () if asks is None else asks.volumes.exclusive)
         self._held[row] = held
         self.exclusive.take(held.claims, held.uid)
 
@@ -212,34 +210,34 @@ class Neighbours:
             self.claims.drop(row)
 
     def settled(self, row: int) -> None:
-        """A pod has its place for good: those who hoped for such a pod are to be looked at again."""
+        """A pod has its place for good: the shapes that such a pod may help are to be looked at again."""
         if not self.is_active:
             return
         self.follow(row)
         counted = self._counted.get(row)
         if counted is not None:
-            for selection in counted.guise.selections:
-                self.stirred.update(dict.fromkeys(selection.hopefuls))
+            for selection in counted.pod_class.selections:
+                self.shapes_to_retry.update(dict.fromkeys(selection.waiting_shapes))
 
-    def take_stirred(self) -> list[int]:
+    def take_shapes_to_retry(self) -> list[int]:
         """The shapes for which a place may have opened since this was last asked."""
-        stirred = list(self.stirred)
-        self.stirred.clear()
-        return stirred
+        shapes_to_retry = list(self.shapes_to_retry)
+        self.shapes_to_retry.clear()
+        return shapes_to_retry
 
     def near_keys(self, row: int) -> tuple[str, ...]:
         """The topology keys in whose domains the pod must be near others."""
         asks = self._asks(row)
         return () if asks is None or asks.affinity is None else asks.affinity.topology_keys
 
-    def hopes(self, row: int) -> bool:
+    def waits_for_pods(self, row: int) -> bool:
         """True if a pod that comes may open a place for this one."""
         asks = self._asks(row)
         return asks is not None and bool(asks.affinity or asks.spread)
 
     def set_namespace(self, name: str, labels: dict[str, str]) -> None:
         """A namespace has these labels now, none if it is gone."""
-        self.census.set_namespace(name, labels)
+        self.equivalence_classes.set_namespace(name, labels)
         self.changes += 1
 
     def concerns(self, row: int) -> bool:
@@ -251,9 +249,9 @@ class Neighbours:
 
     def is_barred_somewhere(self, row: int) -> bool:
         """True if the anti-affinity of some placed pod selects this one."""
-        return self.census.barrier_count > 0 and self._guise(row).is_barred_somewhere
+        return self.equivalence_classes.barrier_count > 0 and self._guise(row).is_barred_somewhere
 
-    def looks(self, row: int) -> tuple[str, Labels]:
+    def seen_labels(self, row: int) -> tuple[str, Labels]:
         """What selectors see of a pod."""
         pod = self.pods.pod_at(row)
         return pod.namespace, pod.labels
@@ -321,14 +319,14 @@ class Neighbours:
         asks = self._asks(row)
         if asks is not None and asks.volumes.unbound:
             volumes = self.claims.choose(asks.volumes.unbound, node)
-            self.claims.keep(row, Choice(self.fleet.node_at(node).name, volumes))
+            self.claims.keep(row, VolumeChoice(self.fleet.node_at(node).name, volumes))
             self.changes += 1
 
-    def choice_of(self, row: int) -> Choice | None:
+    def choice_of(self, row: int) -> VolumeChoice | None:
         """The volumes chosen for a pod and the node they were chosen for."""
         return self.claims.choice_by_row.get(row)
 
-    def choose_again(self, row: int, choice: Choice | None) -> None:
+    def choose_again(self, row: int, choice: VolumeChoice | None) -> None:
         """A pod is back where it was: exactly what was chosen with that place holds again."""
         if choice == self.choice_of(row):
             return

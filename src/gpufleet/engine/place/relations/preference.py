@@ -18,11 +18,14 @@ from gpufleet.model.labels import PreferredTerm
 from gpufleet.model.taint import Taint, Toleration, tolerates
 
 FULL = 100
+"""The score of the best node in each part, as in kube-scheduler."""
+# The weights of kube-scheduler's default profile.
 TAINT_WEIGHT = 3
 NODE_AFFINITY_WEIGHT = 2
 SPREAD_WEIGHT = 2
 POD_AFFINITY_WEIGHT = 2
 LOGARITHM_UNIT = 1000
+"""Logarithms are kept in thousandths, because scores are integers."""
 
 
 def preference(

@@ -3,7 +3,7 @@
 Counted are the selected pods of the pod's own namespace that were not told to end, on nodes that have
 every topology key of the constraints and that the pod's own selector, affinity and tolerations do not
 rule out, as far as the constraint honours these. Putting the pod into a domain must not leave it with
-more than ``max_skew`` above the emptiest domain, neither if those come for whom places are only kept nor
+more than ``max_skew`` above the emptiest domain, neither if the pods come for which places are only kept nor
 if they do not.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.place.relations.asks import Asks, SpreadAsk
-from gpufleet.engine.place.relations.census import CountByNode
+from gpufleet.engine.place.relations.equivalence_classes import CountByNode
 from gpufleet.engine.place.relations.label_domains import LabelDomains
 from gpufleet.engine.reason import Reason
 from gpufleet.engine.state.fleet import Fleet
@@ -50,7 +50,7 @@ def skewed(ask: SpreadAsk, domains: LabelDomains, counted: BoolArray) -> BoolArr
     selection = ask.selection
     barred = beyond_skew(ask, {} if selection is None else selection.pods_by_node, domains, counted)
     if selection is not None and selection.kept_by_node:
-        # Who may not come must not be who makes the emptiest domain fuller.
+        # A pod that may not come must not make the emptiest domain fuller.
         barred |= beyond_skew(ask, selection.there_by_node(), domains, counted)
     return barred
 

@@ -23,7 +23,7 @@ Volumes = tuple[tuple[str, str], ...]
 """(claim, volume) pairs, the volume "" where one is to be provisioned."""
 
 
-class Choice(NamedTuple):
+class VolumeChoice(NamedTuple):
     """What was chosen for a pod, and for which node."""
 
     node: NodeName
@@ -35,14 +35,14 @@ class UnboundClaims:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.choice_by_row: dict[int, Choice] = {}
+        self.choice_by_row: dict[int, VolumeChoice] = {}
         self.is_nominated: Callable[[int], bool] = lambda _row: False
         self._rows_by_volume: dict[str, dict[int, None]] = {}
         self._rows_by_claim: dict[str, dict[int, None]] = {}
         self._reach: dict[NodeAffinity, BoolArray] = {}
         self._reach_at = -1
 
-    def keep(self, row: int, choice: Choice) -> None:
+    def keep(self, row: int, choice: VolumeChoice) -> None:
         """This was chosen for a pod."""
         self.choice_by_row[row] = choice
         for claim, volume in choice.volumes:

@@ -208,7 +208,7 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
 
 @leaf
 def near_in_all(tables: Tables, shape: int, node: int) -> int:
-    """How many healthy devices of the shape's model are together, whoever is on them."""
+    """How many healthy devices of the shape's model are together, used or not."""
     column = locality.column_of(tables.shapes[layout.SHAPE_WITHIN, shape])
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]

@@ -17,14 +17,13 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
+from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.place.score import policy_tables
 from gpufleet.engine.place.score.policy_tables import PolicyTables
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 GRADES = 100
+"""As in the paper: scores of 0 to 99."""
 
 
 def grade_thresholds(total_weight: int) -> Int64Array:

@@ -1,6 +1,6 @@
 """What the scoring kernels need to know of a policy, as arrays.
 
-``policy`` describes policies for people and builds these; ``scoring`` reads them. Everything a
+``policy`` describes policies for people and builds these; ``place.score`` reads them. Everything a
 policy has learned stands here as integers that came in by an event.
 """
 
@@ -54,7 +54,7 @@ class PolicyTables(NamedTuple):
 
     ``target`` is a workload that fragmentation is measured against, with the models each entry
     accepts in ``target_models``; ``grades`` turns a fragmentation gradient into a grade (see
-    ``scoring.fragmentation``); ``worth`` is what was learned. ``by_device`` and ``chosen`` are
+    ``fragmentation``); ``worth`` is what was learned. ``by_device`` and ``chosen`` are
     scratch, one cell a device of a node.
     """
 

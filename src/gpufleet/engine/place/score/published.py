@@ -12,6 +12,7 @@ from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.place.score import fit
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
+# The largest node of the openb trace.
 LARGEST_CPU_MILLI = 128_000
 LARGEST_GPU_MILLI = 8_000
 CPU_A_GPU_MILLI = LARGEST_CPU_MILLI // LARGEST_GPU_MILLI

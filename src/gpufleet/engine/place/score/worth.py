@@ -4,16 +4,14 @@ The worth of a node is that of its GPUs' free parts (by what the typical work ca
 them), as far as the node's CPU and memory will last for them, plus a bonus for room that tasks of
 several GPUs will need and that is becoming scarce. A placement costs the worth it takes away, times
 the price of the node's GPU model; among equals the fuller node is taken. What "typical" means was
-learned (``learning``) from what arrived. A node's own worth is kept with it, so that a score needs
+learned (``learn``) from what arrived. A node's own worth is kept with it, so that a score needs
 only the worth after the placement.
 """
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
-from gpufleet.engine.arrays.handle import (
-    opened,
-)
+from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.request import is_whole
 from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.lesson import CURVE_STEPS, FULL_SHARE, ONE_GPU, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS
@@ -22,6 +20,7 @@ from gpufleet.engine.place.score.policy_tables import PolicyTables
 from gpufleet.engine.place.score.worth_tables import WorthTables
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
+# Divisions by these powers of two are shifts.
 MEBIBYTE_BITS = 20
 SHARE_BITS = FULL_SHARE.bit_length() - 1
 PRICE_BITS = ONE_PRICE.bit_length() - 1

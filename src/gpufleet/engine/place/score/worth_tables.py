@@ -1,7 +1,7 @@
 """What the scoring function ``worth`` reads: a lesson as arrays, and each node's worth so far.
 
 ``lesson.Lesson`` is the same for people and for the event log; ``policy`` turns one into these
-arrays, ``scoring.worth`` uses them and keeps the part that belongs to each node up to date.
+arrays, ``worth`` uses them and keeps the part that belongs to each node up to date.
 """
 
 from typing import NamedTuple

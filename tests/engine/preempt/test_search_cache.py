@@ -6,12 +6,12 @@ import pytest
 
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Evict
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.reach import Rank
-from gpufleet.engine.preempt.search import PreemptionSearch, Quest
-from gpufleet.engine.preempt.victims import Asking, NoPlan, Plan
+from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun
+from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import PodUid, QueueName
-from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, node, nominated, pod, shape, share
 from tests.engine.preempt.test_reclaim import queue, two_teams, work
@@ -22,10 +22,10 @@ ROUNDS = 5
 class Anew(PreemptionSearch):
     """The search that begins anew each time."""
 
-    def find(self, asking: Asking, books: Books) -> Plan | NoPlan | None:
+    def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """The same, with nothing remembered."""
-        self._succession = None
-        return super().find(asking, books)
+        self._search_cache = None
+        return super().find(asking, state)
 
 
 class Twins:
@@ -44,7 +44,12 @@ class Twins:
         return said
 
 
-PREY = (Prey.ANY, Prey.ANY, Prey.LOWER_PRIORITY, Prey.LOWER_OR_NEWER_EQUAL_PRIORITY)
+SCOPES = (
+    VictimScope.ANY,
+    VictimScope.ANY,
+    VictimScope.LOWER_PRIORITY,
+    VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY,
+)
 
 
 def random_owners(chance: random.Random, gpus: int) -> tuple[Queue, ...]:
@@ -58,9 +63,9 @@ def random_owners(chance: random.Random, gpus: int) -> tuple[Queue, ...]:
         if cores:
             quotas.append(Quota(CPU, 1000 * chance.choice((0, gpus, 2 * gpus))))
         eager = PreemptionPolicy(
-            within_queue=chance.choice((Prey.NEVER, *PREY)),
-            reclaim=chance.choice(PREY),
-            borrowing=chance.choice((Prey.NEVER, *PREY)),
+            within_queue=chance.choice((VictimScope.NEVER, *SCOPES)),
+            reclaim=chance.choice(SCOPES),
+            borrowing=chance.choice((VictimScope.NEVER, *SCOPES)),
         )
         priority, weight = chance.choice((0, 0, 0, 1)), chance.choice((1000, 1000, 3000, 0))
         name = QueueName(f"q{number}")
@@ -126,13 +131,13 @@ class Searches:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        find = Quest.find
+        find = SearchRun.find
 
-        def counted(quest: Quest, rank: Rank, queue: Queue) -> Plan | NoPlan:
+        def counted(quest: SearchRun, rank: Rank, queue: Queue) -> EvictionPlan | NoEvictionPlan:
             self.count += 1
             return find(quest, rank, queue)
 
-        monkeypatch.setattr(Quest, "find", counted)
+        monkeypatch.setattr(SearchRun, "find", counted)
 
 
 def test_a_job_of_equal_pods_searches_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +188,7 @@ def test_lenders_give_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_within_a_queue_they_go_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Story()
-    policy = PreemptionPolicy(within_queue=Prey.LOWER_PRIORITY)
+    policy = PreemptionPolicy(within_queue=VictimScope.LOWER_PRIORITY)
     owned = (Quota(GPU, 8000),)
     told.queues(Queue(QueueName("a"), quotas=owned, preemption=policy))
     told.nodes(node("n0", 8))

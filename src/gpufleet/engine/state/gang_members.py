@@ -17,7 +17,7 @@ from gpufleet.model.gang import Gang
 class Members:
     """The members by row, in the order in which they came; each with its role.
 
-    ``gang`` is None while pods name a gang that nobody has described. ``nominated`` members have places
+    ``gang`` is None while pods name a gang that is not described. ``nominated`` members have places
     that others still leave; until these are bound no other member is tried, so that the gang starts
     with its minimum or not at all. ``placed`` members stay where they are, those in ``ending`` were told to
     end and hold their places until they are gone.
@@ -35,7 +35,7 @@ class Members:
     told_unknown: bool = False
 
     def describe(self, gang: Gang | None) -> None:
-        """The gang is this from now on; None: nobody describes it any more."""
+        """The gang is this from now on; None: it is not described any more."""
         self.gang = gang
         self.told_unknown = False
         self._note_start(started=self.is_whole)
@@ -52,7 +52,7 @@ class Members:
         (self.placed if ends else self.ending).pop(row, None)
         self._note_start(started=self.started or self.is_whole)
 
-    def regard_end(self, row: int, *, ends: bool) -> bool:
+    def update_end(self, row: int, *, ends: bool) -> bool:
         """A member was told to end, or does not end after all; False where that was known."""
         role = (self.placed if ends else self.ending).get(row)
         if role is None:
@@ -119,7 +119,7 @@ class Members:
 
     @property
     def may_grow_later(self) -> bool:
-        """False where who comes later must fit in with how those before were divided among domains."""
+        """False where later members must fit in with how earlier ones were divided among domains."""
         return self.gang is None or not (self.gang.slices or self.gang.balanced)
 
     @property

@@ -10,13 +10,13 @@ import pytest
 
 from gpufleet.engine import event
 from gpufleet.engine.arrays.layout import NOT_SET, POD_NODE
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt import by_node
 from gpufleet.engine.preempt.reach import reach, reach_within
 from gpufleet.engine.preempt.reclaim import Reclaim
-from gpufleet.engine.preempt.search import PreemptionSearch, Quest, rank_of
-from gpufleet.engine.preempt.victims import Asking, NoPlan, Plan
-from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun, rank_of
+from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
+from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import SECOND_US, Story, evicted, node, pod, shape
 from tests.engine.preempt.arena import Arena, random_tree
@@ -32,43 +32,43 @@ class Watched(PreemptionSearch):
         super().__init__()
         self.refused = 0
 
-    def find(self, asking: Asking, books: Books) -> Plan | NoPlan | None:
+    def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """The same, checked."""
-        found = super().find(asking, books)
-        if isinstance(found, NoPlan) and not found.cut and asking.members is None:
+        found = super().find(asking, state)
+        if isinstance(found, NoEvictionPlan) and not found.cut and asking.members is None:
             self.refused += 1
-            assert list(sets_that_would_do(asking, books)) == []
+            assert list(sets_that_would_do(asking, state)) == []
         return found
 
 
-def sets_that_would_do(asking: Asking, books: Books) -> Iterator[list[str]]:
+def sets_that_would_do(asking: UnplacedWorkload, state: EngineState) -> Iterator[list[str]]:
     """Small sets of pods on one node that may be evicted, and without whom the pod fits on that node."""
-    quest, rank = Quest(asking, books), rank_of(asking, books)
-    policy = books.waiting.queues[rank.queue]
-    reclaim = Reclaim(books, rank, policy, quest._needed(), quest._least())
+    quest, rank = SearchRun(asking, state), rank_of(asking, state)
+    policy = state.waiting.queues[rank.queue]
+    reclaim = Reclaim(state, rank, policy, quest._needed(), quest._least())
     quest.proof.is_just = reclaim.is_just
-    running = [row for row in range(len(books.pods.pods)) if may_go(books, row, asking, policy)]
+    running = [row for row in range(len(state.pods.pods)) if may_go(state, row, asking, policy)]
     with quest.proof.in_future():
         for size in range(1, TOGETHER_MAX + 1):
             for rows in combinations(running, size):
-                nodes = {int(books.store.tables.pods[POD_NODE, row]) for row in rows}
+                nodes = {int(state.store.tables.pods[POD_NODE, row]) for row in rows}
                 fits = quest.proof.fits_without([*quest.leaving.rows.tolist(), *rows])
                 if fits and {fits[0].node} == nodes:
-                    yield [books.pods.pod_at(row).uid for row in rows]
+                    yield [state.pods.pod_at(row).uid for row in rows]
 
 
-def may_go(books: Books, row: int, asking: Asking, policy: Queue) -> bool:
+def may_go(state: EngineState, row: int, asking: UnplacedWorkload, policy: Queue) -> bool:
     """True if a policy lets the pod that asks evict this one, whoever else goes."""
-    one = books.pods.pods[row]
-    if one is None or one.gang is not None or books.store.tables.pods[POD_NODE, row] == NOT_SET:
+    one = state.pods.pods[row]
+    if one is None or one.gang is not None or state.store.tables.pods[POD_NODE, row] == NOT_SET:
         return False
-    if books.departures.is_departing(one.uid) or row in books.departures.by_row:
+    if state.departures.is_departing(one.uid) or row in state.departures.by_row:
         return False
-    rank, rules = rank_of(asking, books), policy.preemption
-    if row in books.placed_in_step or one.uid in books.takings.held_from(rank.queue):
+    rank, rules = rank_of(asking, state), policy.preemption
+    if row in state.placed_in_step or one.uid in state.eviction_lineage.pods_immune_to(rank.queue):
         return False
     if one.queue == rank.queue:
-        reaches = [] if rules.within_queue is Prey.NEVER else [reach_within(rules.within_queue, rank)]
+        reaches = [] if rules.within_queue is VictimScope.NEVER else [reach_within(rules.within_queue, rank)]
     else:
         reaches = [reach(rules.reclaim, rank), reach(rules.borrowing, rank, rules.borrowing_priority_max)]
     return any(each.holds(one.priority, one.created_at_us) for each in reaches)
@@ -107,7 +107,9 @@ def test_where_sets_cannot_all_be_tried_the_victims_are_minimal_too(
     """24 pods of one GPU, then of one core and no GPU: six GPUs are wanted, so six pods of GPUs go."""
     monkeypatch.setattr(by_node, "SETS_A_NODE_MAX", sets_max)
     told = Story()
-    told.happen(queue("a", 24, parent=None, preemption=PreemptionPolicy(within_queue=Prey.LOWER_PRIORITY)))
+    told.happen(
+        queue("a", 24, parent=None, preemption=PreemptionPolicy(within_queue=VictimScope.LOWER_PRIORITY))
+    )
     told.nodes(node("n0", 24, cpu_milli=100_000))
     small = [pod(f"s{number}", shape(cpu_milli=1000), queue="a") for number in range(20)]
     told.arrive(*work("a", 24), *small)
@@ -122,11 +124,13 @@ def test_who_is_beyond_its_own_looks_at_nobody() -> None:
     told = two_teams(gpus=8)
     told.arrive(*work("a", 4), *work("b", 4))
     told.arrive(*work("a", 1, first=4))
-    books = told.engine.books
-    quest = Quest(Asking(books.pods.row_by_uid[pod("a4", queue="a").uid], None, told.at_us), books)
-    queue_a = books.waiting.queues[pod("a4", queue="a").queue]
-    rank = rank_of(quest.asking, books)
-    reclaim = Reclaim(books, rank, queue_a, quest._needed(), quest._least())
+    state = told.engine.state
+    quest = SearchRun(
+        UnplacedWorkload(state.pods.row_by_uid[pod("a4", queue="a").uid], None, told.at_us), state
+    )
+    queue_a = state.waiting.queues[pod("a4", queue="a").queue]
+    rank = rank_of(quest.unplaced, state)
+    reclaim = Reclaim(state, rank, queue_a, quest._needed(), quest._least())
     assert not reclaim.candidates(told.at_us).any
     assert Quota(GPU, 4000) in queue_a.quotas
 

@@ -1,6 +1,6 @@
 """What decides whether a pod may be evicted, as columns by pod row: to find candidates in one compiled pass.
 
-No trial changes any of it: a pod's description, its times, and what ``departures`` notes of it.
+No trial changes any of it: a pod's description, its times, and what ``lifecycle.departures`` notes of it.
 """
 
 import numpy as np
@@ -19,20 +19,20 @@ STARTED_AT_US = 4  # UNKNOWN for one that was not heard to run
 CHECKPOINTED_AT_US = 5  # UNKNOWN without a checkpoint
 LEAVING = 6  # 1 if it was told to end
 REFUSED = 7  # 1 if its eviction was refused a moment ago
-AWAITED_BY = 8  # the number of the first nomination that waits for it to go, or NOBODY
-NOMINATION = 9  # the number of its nomination, or NOBODY
+AWAITED_BY = 8  # the number of the first nomination that waits for it to go, or NO_NOMINATION
+NOMINATION = 9  # the number of its nomination, or NO_NOMINATION
 PLACED_IN_STEP = 10
 COLUMNS = 11
 
 UNKNOWN = -(1 << 62)
-NOBODY = 1 << 62
+NO_NOMINATION = 1 << 62
 PASSING = slice(STARTED_AT_US, COLUMNS)
 """The columns that do not follow from a description."""
-UNHEARD = np.array([UNKNOWN, UNKNOWN, 0, 0, NOBODY, NOBODY, 0], np.int64)
+NOT_HEARD_OF = np.array([UNKNOWN, UNKNOWN, 0, 0, NO_NOMINATION, NO_NOMINATION, 0], np.int64)
 """How it is in these with a pod of which nothing was heard."""
 
 
-class Standing:
+class EvictionColumns:
     """Cells by column and pod row; those of rows without a pod hold any value."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class Standing:
         self._queues: Numbering[QueueName] = Numbering()
 
     def begin(self, row: int, pod: Pod) -> None:
-        """A row stands for a pod that nobody knew."""
+        """A row stands for a pod that was not known before."""
         if row >= self.cells.shape[1]:
             self.cells = np.concatenate([self.cells, np.zeros_like(self.cells)], axis=1)
-        self.cells[PASSING, row] = UNHEARD
+        self.cells[PASSING, row] = NOT_HEARD_OF
         self.put(row, pod)
 
     def put(self, row: int, pod: Pod) -> None:
@@ -68,43 +68,43 @@ class Standing:
         return self._queues.bound
 
 
-class Moments:
+class TimesByRow:
     """One column of times, read and written like a mapping from rows."""
 
-    def __init__(self, standing: Standing, column: int) -> None:
-        self.standing = standing
+    def __init__(self, columns: EvictionColumns, column: int) -> None:
+        self.columns = columns
         self.column = column
 
     def get(self, row: int, otherwise: int) -> int:
-        """The time of a row, or, where nobody knows it, ``otherwise``."""
-        at_us = int(self.standing.cells[self.column, row])
+        """The time of a row, or ``otherwise`` where it is not known."""
+        at_us = int(self.columns.cells[self.column, row])
         return otherwise if at_us == UNKNOWN else at_us
 
     def __setitem__(self, row: int, at_us: int) -> None:
-        self.standing.cells[self.column, row] = at_us
+        self.columns.cells[self.column, row] = at_us
 
     def __contains__(self, row: int) -> bool:
-        return bool(self.standing.cells[self.column, row] != UNKNOWN)
+        return bool(self.columns.cells[self.column, row] != UNKNOWN)
 
 
-class Marks:
+class MarkedRows:
     """The rows that have 1 in one column."""
 
-    def __init__(self, standing: Standing, column: int) -> None:
-        self.standing = standing
+    def __init__(self, columns: EvictionColumns, column: int) -> None:
+        self.columns = columns
         self.column = column
         self._rows: list[int] = []
 
     def add(self, row: int) -> None:
         """Mark a row."""
-        self.standing.cells[self.column, row] = 1
+        self.columns.cells[self.column, row] = 1
         self._rows.append(row)
 
     def __contains__(self, row: int) -> bool:
-        return bool(self.standing.cells[self.column, row])
+        return bool(self.columns.cells[self.column, row])
 
     def clear(self) -> None:
-        """Mark nobody."""
+        """Mark no row any more."""
         if self._rows:
-            self.standing.cells[self.column, self._rows] = 0
+            self.columns.cells[self.column, self._rows] = 0
             self._rows.clear()

@@ -12,4 +12,4 @@ class LogError(InputError):
 
 
 class BrokenInvariantError(InternalError):
-    """The engine's own books contradict each other."""
+    """The engine's own state contradicts itself."""

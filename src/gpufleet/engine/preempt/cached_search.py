@@ -1,11 +1,11 @@
-"""A search that goes on where one for an equal pod has ended, among the same candidates.
+"""A search for victims that goes on where one for an equal pod has ended, among the same candidates.
 
-What a new search would find out is known already: who may be evicted, what each would cost and give back,
-and what every node lacks. Only what the plans since then have changed is looked at again: the nodes that
-they concern, who lends and in which order, and what quota lacks. The cheapest victim is found as
-``by_node`` finds it, and proven as of now, with whom it would be just to evict judged anew each time. It is
-the victim that a new search finds (a test compares them). Wherever that is not sure, there is no plan, and
-the caller searches anew.
+What a new search would find out is known already: which pods may be evicted, what each would cost and give
+back, and what every node lacks. Only what the plans since then have changed is looked at again: the nodes
+they concern, which queues lend and in which order, and what quota lacks. The cheapest victim is found as
+``by_node`` finds it and proven on the state as it is now; whether its eviction is just is asked anew each
+time. It is the victim that a new search finds (a test compares them). Wherever that is not sure, there is no
+plan, and the caller searches anew.
 """
 
 from collections.abc import Sequence
@@ -13,34 +13,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.future import Charges
+from gpufleet.engine.admit.future_quota import Charges
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import placement_of
 from gpufleet.engine.preempt.by_node import cheapest_single
 from gpufleet.engine.preempt.candidates import Singles
-from gpufleet.engine.preempt.leaving import Left
+from gpufleet.engine.preempt.leaving import FutureRoom
 from gpufleet.engine.preempt.proof import Placements
+from gpufleet.engine.preempt.quota_shortage import freed_quota, lacking_quota
 from gpufleet.engine.preempt.reach import Rank
 from gpufleet.engine.preempt.reclaim import Lender, Reclaim, ranked
-from gpufleet.engine.preempt.short_quota import freed_quota, lacking_quota
-from gpufleet.engine.preempt.victims import Plan
+from gpufleet.engine.preempt.victims import EvictionPlan
 from gpufleet.model.identifiers import QueueName
-from gpufleet.model.queue import Prey, Queue
+from gpufleet.model.queue import Queue, VictimScope
 
-BY_AGE = frozenset((Prey.ANY, Prey.LOWER_OR_NEWER_EQUAL_PRIORITY))
+BY_AGE = frozenset((VictimScope.ANY, VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY))
 """Policies that look at ages within a queue."""
 
 
-class Carried(NamedTuple):
+class AppliedPlan(NamedTuple):
     """A plan that was carried out: the rows of its victims, and the nodes that it concerns."""
 
     victims: tuple[int, ...]
     nodes: Int64Array
 
 
-class Will(NamedTuple):
+class SearchOutcome(NamedTuple):
     """What a search leaves behind that found a single victim: its candidates, and how it came to them.
 
     ``reclaim`` is None for candidates of its own queue. ``short`` says what each node lacked.
@@ -54,47 +54,47 @@ class Will(NamedTuple):
     short: Int64Array
 
 
-class Heir:
-    """Goes on with the will of a search. ``seen`` counts the plans that it has taken into account."""
+class CachedSearch:
+    """Goes on where a search ended. ``seen`` counts the plans that it has taken into account."""
 
-    def __init__(self, books: Books, will: Will, left: Left, seen: int) -> None:
-        tables = books.store.tables
-        self.books = books
-        self.will = will
+    def __init__(self, state: EngineState, outcome: SearchOutcome, left: FutureRoom, seen: int) -> None:
+        tables = state.store.tables
+        self.state = state
+        self.outcome = outcome
         self.left = left
         self.seen = seen
-        self.shape = int(tables.pods[layout.POD_SHAPE, will.row])
-        self.short = will.short.copy()
-        order = np.lexsort((will.singles.lost, will.singles.spared, will.singles.priority))
-        self.singles = Singles(*(column[order] for column in will.singles))
+        self.shape = int(tables.pods[layout.POD_SHAPE, outcome.row])
+        self.short = outcome.short.copy()
+        order = np.lexsort((outcome.singles.lost, outcome.singles.spared, outcome.singles.priority))
+        self.singles = Singles(*(column[order] for column in outcome.singles))
         self.asked: Int64Array = np.flatnonzero(tables.shape_charges[self.shape] > 0)
         self.gives = np.zeros((len(self.asked), len(order)), np.int64)
-        freed_quota(tables, will.row, self.singles.rows, self.asked, self.gives)
+        freed_quota(tables, outcome.row, self.singles.rows, self.asked, self.gives)
         self.queues: Int64Array = tables.pods[layout.POD_QUEUE, self.singles.rows]
-        self.terms = terms_of(will.reclaim.lenders) if will.reclaim is not None else {}
-        self.ranks = ranked(will.reclaim.lenders) if will.reclaim is not None else {}
+        self.terms = terms_of(outcome.reclaim.lenders) if outcome.reclaim is not None else {}
+        self.ranks = ranked(outcome.reclaim.lenders) if outcome.reclaim is not None else {}
 
     @property
-    def is_fit(self) -> bool:
+    def is_usable(self) -> bool:
         """True if there is no room without victims, and every candidate stands for a lender of now."""
-        in_order = self.will.reclaim is None or np.array_equal(self._right(), self.singles.right)
+        in_order = self.outcome.reclaim is None or np.array_equal(self._right(), self.singles.right)
         return in_order and not self._has_room(np.arange(len(self.short)))
 
     def is_like(self, rank: Rank) -> bool:
         """True if the policies reach the same for a workload of this rank, which has the same queue and
         priority.
         """
-        first, policy = self.will.rank.created_at_us, self.will.queue.preemption
-        if self.will.reclaim is not None:
-            if Prey.LOWER_OR_NEWER_EQUAL_PRIORITY in {policy.reclaim, policy.borrowing}:
+        first, policy = self.outcome.rank.created_at_us, self.outcome.queue.preemption
+        if self.outcome.reclaim is not None:
+            if VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY in {policy.reclaim, policy.borrowing}:
                 return rank.created_at_us == first
-            # Nobody in its own queue was newer than the first: nobody is newer than who is newer.
+            # In its own queue no pod was newer than the first one, so none is newer than a newer one.
             return policy.within_queue not in BY_AGE or rank.created_at_us >= first
         return policy.within_queue not in BY_AGE or rank.created_at_us == first
 
-    def plan(self, row: int, carried: Sequence[Carried], charges: Charges) -> Plan | None:
+    def plan(self, row: int, applied: Sequence[AppliedPlan], charges: Charges) -> EvictionPlan | None:
         """The plan for an equal pod, once these were carried out; None where only a new search knows."""
-        if not self._catch_up(carried):
+        if not self._catch_up(applied):
             return None
         lacks = self._lacks(row, charges)
         if lacks is None:
@@ -102,7 +102,7 @@ class Heir:
         number = np.flatnonzero(lacks)
         place = int(
             cheapest_single(
-                self.books.store.tables,
+                self.state.store.tables,
                 self.shape,
                 self.short,
                 lacks[number],
@@ -115,18 +115,18 @@ class Heir:
             return None
         victim = int(self.singles.rows[place])
         placements = self._proven(row, victim, charges)
-        uid = self.books.pods.pod_at(victim).uid
-        return Plan(placements, (uid,), (uid,)) if placements else None
+        uid = self.state.pods.pod_at(victim).uid
+        return EvictionPlan(placements, (uid,), (uid,)) if placements else None
 
-    def _catch_up(self, carried: Sequence[Carried]) -> bool:
+    def _catch_up(self, applied: Sequence[AppliedPlan]) -> bool:
         """Take into account what was carried out since; False if there is room without victims now."""
         roomy = False
-        for one in carried[self.seen :]:
+        for one in applied[self.seen :]:
             for victim in one.victims:
                 self.singles.rows[self.singles.rows == victim] = layout.NOT_SET
             self.left.renew(self.shape, one.nodes, self.short)
             roomy |= self._has_room(one.nodes)
-        self.seen = len(carried)
+        self.seen = len(applied)
         return not roomy
 
     def _has_room(self, nodes: Int64Array) -> bool:
@@ -134,19 +134,19 @@ class Heir:
 
     def _lacks(self, row: int, charges: Charges) -> Int64Array | None:
         """How much of each resource that is asked for quota lacks; None if others lend now, or otherwise."""
-        books, reclaim = self.books, self.will.reclaim
-        tables, future = books.store.tables, books.future_quota
+        state, reclaim = self.state, self.outcome.reclaim
+        tables, future = state.store.tables, state.future_quota
         lacks = np.zeros(tables.quota_columns.shape[1], np.int64)
-        with books.trial():
+        with state.trial():
             future.change(charges.leaving, -1)
             lacking_quota(tables, row, lacks)
             if reclaim is not None:
                 future.change(reclaim.least_charged(), 1)
-                if not self._regard_lenders(reclaim.lenders_when_placed()):
+                if not self._update_lenders(reclaim.lenders_when_placed()):
                     return None
         return lacks[self.asked]
 
-    def _regard_lenders(self, lenders: dict[QueueName, Lender]) -> bool:
+    def _update_lenders(self, lenders: dict[QueueName, Lender]) -> bool:
         """Put candidates in the order of now; False if they are not those of these lenders."""
         if terms_of(lenders) != self.terms:
             return False
@@ -158,28 +158,28 @@ class Heir:
 
     def _right(self) -> Int64Array:
         """By candidate, the rank of its queue."""
-        by_row = np.zeros(self.books.store.tables.queue_counted.shape[0], np.int64)
+        by_row = np.zeros(self.state.store.tables.queue_counted.shape[0], np.int64)
         for name, rank in self.ranks.items():
-            by_row[self.books.queues.tree.row_by_name[name]] = rank
+            by_row[self.state.queues.tree.row_by_name[name]] = rank
         found: Int64Array = by_row[self.queues]
         return found
 
     def _proven(self, row: int, victim: int, charges: Charges) -> Placements:
-        """Where the pod goes as soon as the victim is gone, whoever else is still there (``Proof``).
+        """Where the pod goes as soon as the victim is gone, with all others still there (``Proof``).
 
-        All who leave are waited for by somebody, so what quota and justice say now holds in the future too.
+        Every pod that leaves is waited for, so what quota and justice say now holds in the future too.
         """
-        books, future, reclaim = self.books, self.books.future_quota, self.will.reclaim
-        node = np.array([books.store.tables.pods[layout.POD_NODE, victim]], np.int64)
-        with books.trial() as trial:
+        state, future, reclaim = self.state, self.state.future_quota, self.outcome.reclaim
+        node = np.array([state.store.tables.pods[layout.POD_NODE, victim]], np.int64)
+        with state.trial() as trial:
             trial.release_all([victim])
             future.change(charges.nominated, -1)
             if trial.place(self.shape, [row], node) != 1:
                 return ()
             future.change(charges.nominated - charges.awaited, 1)
-            if not books.gate.keeps_quota(row) or (reclaim is not None and not reclaim.is_just([victim])):
+            if not state.gate.keeps_quota(row) or (reclaim is not None and not reclaim.is_just([victim])):
                 return ()
-            return (placement_of(books, row),)
+            return (placement_of(state, row),)
 
 
 def terms_of(lenders: dict[QueueName, Lender]) -> dict[QueueName, tuple[object, ...]]:

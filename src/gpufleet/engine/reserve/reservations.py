@@ -1,9 +1,9 @@
-"""Who holds which places until it can start: made, kept, given up, and told.
+"""Which work holds which places until it can start: reservations made, kept, given up, and told.
 
-A reservation is a nomination whose pods wait for work that nobody told to end. It is a booking like any
-other, charged to its queue, in addition to what still runs there; so nobody else is placed into that room or
+A reservation is a nomination whose pods wait for work that was not told to end. It is a booking like any
+other, charged to its queue, in addition to what still runs there; so no other pod is placed into that room or
 takes that quota, and no rule had to be taught. Before anything is decided that could matter to it,
-reservations are put aside and their holders wait as before: who has a better right comes first, and a holder
+reservations are put aside and their holders wait as before: work of a better right comes first, and a holder
 whose turn it is starts if it can. If it cannot, it takes its former place again, as long as that still falls
 free when the work it waits for has ended; only otherwise another is looked for.
 
@@ -18,16 +18,16 @@ from gpufleet.engine.admit.waiting import Head, Line, LineKey
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.event import ReservationsRecalled
 from gpufleet.engine.instruction import Reservation, ReservationHint, ReservedPlace
-from gpufleet.engine.lifecycle.books import Books
 from gpufleet.engine.lifecycle.departures import Nomination
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, Placement, placement_of
 from gpufleet.engine.preempt.overtime import Overtime
-from gpufleet.engine.preempt.victims import Asking
-from gpufleet.engine.reserve.dues import Dues
-from gpufleet.engine.reserve.ends import ExpectedEnds
-from gpufleet.engine.reserve.former import Former, recalled
+from gpufleet.engine.preempt.victims import UnplacedWorkload
+from gpufleet.engine.reserve.expected_ends import ExpectedEnds
 from gpufleet.engine.reserve.guests import Guests, Holder, holder_of
 from gpufleet.engine.reserve.planning import FuturePlace, Planner, rows_of
+from gpufleet.engine.reserve.restoring import PutAside, recalled
+from gpufleet.engine.reserve.retry_times import RetryTimes
 from gpufleet.model.identifiers import NodeName, PodUid, QueueName
 
 HELD_MAX = 8
@@ -38,10 +38,10 @@ TRY_AGAIN_US = 60_000_000
 
 
 @dataclass(slots=True)
-class Held:
-    """A reservation, with ``books.prospects`` as of then.
+class HeldReservation:
+    """A reservation, with ``state.victim_changes`` as of then.
 
-    ``again_at_us``: from then on its holder may evict somebody, or more of its guests.
+    ``again_at_us``: from then on its holder may evict others, or more of its guests.
     """
 
     nomination: Nomination
@@ -49,30 +49,30 @@ class Held:
     queue: QueueName
     head: Head
     since_us: int
-    prospects: int
+    victim_changes: int
     again_at_us: int | None
 
 
 class Reservations:
     """All reservations of a fleet."""
 
-    def __init__(self, books: Books, nominations: Nominations, overtime: Overtime) -> None:
-        self.books = books
+    def __init__(self, state: EngineState, nominations: Nominations, overtime: Overtime) -> None:
+        self.state = state
         self.nominations = nominations
-        self.ends = ExpectedEnds(books.pods, overtime)
-        self.planner = Planner(books, self.ends)
-        self.guests = Guests(books, self.planner, evicts=overtime.evicts)
+        self.ends = ExpectedEnds(state.pods, overtime)
+        self.planner = Planner(state, self.ends)
+        self.guests = Guests(state, self.planner, evicts=overtime.evicts)
         self.version = 0
-        self._held: dict[Holder, Held] = {}
-        self._former: dict[Holder, Former] = {}
+        self._held: dict[Holder, HeldReservation] = {}
+        self._former: dict[Holder, PutAside] = {}
         self._tried_in_vain_us: dict[LineKey, int] = {}
-        self._dues = Dues(books.waiting)
+        self._dues = RetryTimes(state.waiting)
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldReservation]:
         """Those that are in force; facts may have ended some."""
         if not self._held:
             return []
-        known = self.books.departures.nominations
+        known = self.state.departures.nominations
         for holder, one in list(self._held.items()):
             if one.nomination.number not in known:
                 self._drop(holder)
@@ -81,7 +81,7 @@ class Reservations:
     def _drop(self, holder: Holder) -> None:
         one = self._held.pop(holder)
         self.version += 1
-        self.books.waiting.reserved_heads.pop(one.queue, None)
+        self.state.waiting.reserved_heads.pop(one.queue, None)
 
     # Putting aside.
 
@@ -95,42 +95,46 @@ class Reservations:
             return False
         for one in held:
             rows = one.nomination.rows
-            placements = tuple(placement_of(self.books, row) for row in rows)
-            row_by_uid = self.books.pods.row_by_uid
+            placements = tuple(placement_of(self.state, row) for row in rows)
+            row_by_uid = self.state.pods.row_by_uid
             waits_for = tuple(row_by_uid[uid] for uid in one.nomination.waits_for)
-            self._former[one.holder] = Former(one.since_us, placements, waits_for)
+            self._former[one.holder] = PutAside(one.since_us, placements, waits_for)
             self._drop(one.holder)
             self.nominations.take_back(one.nomination)
             self._let_stand_in_line(rows)
         return True
 
-    def _may_matter(self, held: list[Held], at_us: int) -> bool:
-        books = self.books
-        if books.room_freed or len(held) > 1 or any(one.prospects != books.prospects for one in held):
+    def _may_matter(self, held: list[HeldReservation], at_us: int) -> bool:
+        state = self.state
+        if (
+            state.room_freed
+            or len(held) > 1
+            or any(one.victim_changes != state.victim_changes for one in held)
+        ):
             return True
         if any(one.again_at_us is not None and one.again_at_us <= at_us for one in held):
             return True
-        if any(until_us <= at_us for until_us in books.departures.refused_until_us.values()):
+        if any(until_us <= at_us for until_us in state.departures.refused_until_us.values()):
             return True
-        for name in books.waiting.queues_with_work():
-            line = books.waiting.first(name)
+        for name in state.waiting.queues_with_work():
+            line = state.waiting.first(name)
             if line is not None and (name != held[0].queue or line.head() < held[0].head):
                 return True
         return False
 
     def _let_stand_in_line(self, rows: tuple[int, ...]) -> None:
         """A holder takes its turn again, and need not be told once more why it waits."""
-        books = self.books
-        gang = books.pods.pod_at(rows[0]).gang
+        state = self.state
+        gang = state.pods.pod_at(rows[0]).gang
         if gang is not None:
-            members = books.gangs.members(gang)
+            members = state.gangs.members(gang)
             members.waiting = {row: members.waiting[row] for row in rows} | members.waiting
             return
-        key = books.line_of(rows[0])
-        line = books.waiting.lines[key]
-        line.untold.pop((books.sequence_by_row[rows[0]], rows[0]), None)
+        key = state.line_of(rows[0])
+        line = state.waiting.lines[key]
+        line.untold.pop((state.sequence_by_row[rows[0]], rows[0]), None)
         if line.parked:
-            books.waiting.wake(key)
+            state.waiting.wake(key)
 
     def end_round(self) -> bool:
         """Everything was decided; True if places fell free that were reserved before."""
@@ -138,47 +142,47 @@ class Reservations:
             return False
         nodes = {one.node for former in self._former.values() for one in former.placements}
         self._former.clear()
-        pods = self.books.store.tables.pods
+        pods = self.state.store.tables.pods
         for one in self.held():
             nodes -= {int(pods[layout.POD_NODE, row]) for row in one.nomination.rows}
         return bool(nodes)
 
     @contextmanager
     def left_out(self) -> Iterator[None]:
-        """Meanwhile nothing is reserved: what is asked is who uses what."""
+        """Meanwhile nothing is reserved, so that only real use is counted."""
         rows = [row for one in self.held() for row in one.nomination.rows]
         if not rows:
             yield
             return
-        with self.books.trial() as without:
+        with self.state.trial() as without:
             without.release_all(rows)
             yield
 
     # Making.
 
     def hold(
-        self, line: Line, asking: Asking, again_at_us: int | None, *, own_queue_only: bool
-    ) -> Held | None:
+        self, line: Line, unplaced: UnplacedWorkload, again_at_us: int | None, *, own_queue_only: bool
+    ) -> HeldReservation | None:
         """Reserve the place where the first workload of a line will start; None if it may not, or cannot."""
-        if not self._may_hold(line, asking.at_us) or self.books.gate.bar(asking.row) is not None:
+        if not self._may_hold(line, unplaced.at_us) or self.state.gate.bar(unplaced.row) is not None:
             return None
-        if again_at_us is not None and again_at_us <= asking.at_us:
+        if again_at_us is not None and again_at_us <= unplaced.at_us:
             again_at_us = None
-        holder = holder_of(self.books, asking)
+        holder = holder_of(self.state, unplaced)
         former = self._former.pop(holder, None)
-        since_us = asking.at_us if former is None else former.since_us
-        place = None if former is None else self._again(former, asking)
+        since_us = unplaced.at_us if former is None else former.since_us
+        place = None if former is None else self._again(former, unplaced)
         if place is None:
-            guests = self.guests.rows_of(holder, asking.at_us)
-            place = self.planner.find(asking, guests, own_queue_only=own_queue_only)
-            since_us = asking.at_us
+            guests = self.guests.rows_of(holder, unplaced.at_us)
+            place = self.planner.find(unplaced, guests, own_queue_only=own_queue_only)
+            since_us = unplaced.at_us
         if place is None:
-            self._note_in_vain(line.key, asking.at_us)
+            self._note_in_vain(line.key, unplaced.at_us)
             return None
-        dues = (again_at_us, self.guests.next_us(holder, asking.at_us))
+        dues = (again_at_us, self.guests.next_us(holder, unplaced.at_us))
         return self._book(line, holder, place, since_us, earliest(dues))
 
-    def let_in(self, one: Held, uids: list[PodUid], within_us: int | None, at_us: int) -> None:
+    def let_in(self, one: HeldReservation, uids: list[PodUid], within_us: int | None, at_us: int) -> None:
         """These pods run where this holder will start, as its guests or once they have run for so long."""
         self.guests.let_in(one.holder, uids, within_us)
         if within_us is not None:
@@ -187,20 +191,20 @@ class Reservations:
 
     def _book(
         self, line: Line, holder: Holder, place: FuturePlace, since_us: int, again_at_us: int | None
-    ) -> Held:
-        books = self.books
+    ) -> HeldReservation:
+        state = self.state
         head = line.head()
-        uids = tuple(books.pods.pod_at(row).uid for row in place.waits_for)
+        uids = tuple(state.pods.pod_at(row).uid for row in place.waits_for)
         nomination = self.nominations.nominate(place.placements, uids, reserved=True)
         queue = line.key.queue
-        one = Held(nomination, holder, queue, head, since_us, books.prospects, again_at_us)
+        one = HeldReservation(nomination, holder, queue, head, since_us, state.victim_changes, again_at_us)
         self._held[holder] = one
         self.version += 1
-        books.waiting.reserved_heads[queue] = head
+        state.waiting.reserved_heads[queue] = head
         return one
 
     def _may_hold(self, line: Line, at_us: int) -> bool:
-        queue = self.books.waiting.queues.get(line.key.queue)
+        queue = self.state.waiting.queues.get(line.key.queue)
         if queue is None or queue.reserve_after_us is None or line.key.late:
             return False
         due_us = line.head().created_at_us + queue.reserve_after_us
@@ -218,7 +222,7 @@ class Reservations:
 
     def _note_in_vain(self, key: LineKey, at_us: int) -> None:
         """No end of running work helps a workload: not to be asked again at once."""
-        lines = self.books.waiting.lines
+        lines = self.state.waiting.lines
         self._tried_in_vain_us = {one: us for one, us in self._tried_in_vain_us.items() if one in lines}
         self._tried_in_vain_us[key] = at_us
 
@@ -228,55 +232,55 @@ class Reservations:
             return None
         return earliest([self._dues.first_us(), *(one.again_at_us for one in self._held.values())])
 
-    def _again(self, former: Former, asking: Asking) -> FuturePlace | None:
+    def _again(self, former: PutAside, unplaced: UnplacedWorkload) -> FuturePlace | None:
         """The former place, if the workload fits there once the work it waited for has ended."""
-        pods = self.books.pods
+        pods = self.state.pods
         running = [row for row in former.waits_for if pods.pods[row] and pods.node_row(row) is not None]
-        # Where nobody is waited for any more it would have started: something else speaks against it.
-        good = bool(running) and self._is_still_good(former, running, asking)
+        # If it waited for no pod any more it would have started: something else speaks against it.
+        good = bool(running) and self._is_still_good(former, running, unplaced)
         return FuturePlace(former.placements, tuple(running)) if good else None
 
-    def _is_still_good(self, former: Former, running: list[int], asking: Asking) -> bool:
-        books = self.books
+    def _is_still_good(self, former: PutAside, running: list[int], unplaced: UnplacedWorkload) -> bool:
+        state = self.state
         rows = [one.row for one in former.placements]
-        waiting = rows_of(asking)
-        if not set(rows) <= set(waiting) or (asking.members and len(rows) < asking.members.missing):
+        waiting = rows_of(unplaced)
+        if not set(rows) <= set(waiting) or (unplaced.members and len(rows) < unplaced.members.missing):
             return False
-        if books.neighbours.is_watchful and any(map(books.neighbours.concerns, rows)):
+        if state.neighbours.is_watchful and any(map(state.neighbours.concerns, rows)):
             return False
         if not all(map(self._is_welcome, former.placements)):
             return False
-        with books.trial() as trial:
+        with state.trial() as trial:
             trial.release_all(running)
-            books.pods.make_journal_room(len(rows), books.store.tables.pod_devices.shape[1])
+            state.pods.make_journal_room(len(rows), state.store.tables.pod_devices.shape[1])
             has_room = all(map(self.nominations.fits_and_is_placed, former.placements))
-            return has_room and all(map(books.gate.keeps_quota, rows))
+            return has_room and all(map(state.gate.keeps_quota, rows))
 
     def _is_welcome(self, place: Placement) -> bool:
         """True unless the node went, or does not accept the pod any more."""
-        tables, shapes = self.books.store.tables, self.books.shapes
+        tables, shapes = self.state.store.tables, self.state.shapes
         slot = shapes.slot(int(tables.pods[layout.POD_SHAPE, place.row]))
         is_present = tables.nodes[layout.NODE_PRESENT, place.node] == 1
         return bool(is_present and shapes.rankings.refused[slot, place.node] == 0)
 
     # What is known of them.
 
-    def start_us(self, one: Held, at_us: int) -> int | None:
-        """When the work that a holder waits for is expected to have ended, None if nobody knows."""
+    def start_us(self, one: HeldReservation, at_us: int) -> int | None:
+        """When the work that a holder waits for is expected to have ended, None if that is not known."""
         ends = list(self._ends(one, at_us))
         return None if None in ends else max((end for end in ends if end is not None), default=at_us)
 
-    def is_free_until(self, one: Held, end_us: int, at_us: int) -> bool:
+    def is_free_until(self, one: HeldReservation, end_us: int, at_us: int) -> bool:
         """True if the holder cannot start before then, whatever becomes of work whose end is not known."""
         return any(end is not None and end >= end_us for end in self._ends(one, at_us))
 
-    def _ends(self, one: Held, at_us: int) -> Iterator[int | None]:
+    def _ends(self, one: HeldReservation, at_us: int) -> Iterator[int | None]:
         """When each of those that it waits for ends by itself; guests end for its sake."""
         awaited = one.nomination.waits_for
         uids = (uid for uid in awaited if not self.guests.are_of(one.holder, uid, at_us))
-        return (self.ends.end_us(self.books.pods.row_by_uid[uid], at_us) for uid in uids)
+        return (self.ends.end_us(self.state.pods.row_by_uid[uid], at_us) for uid in uids)
 
-    def value(self, one: Held, at_us: int) -> Reservation:
+    def value(self, one: HeldReservation, at_us: int) -> Reservation:
         """A reservation as it is told."""
         places = tuple(self._reserved_place(row) for row in one.nomination.rows)
         name = self.name(one)
@@ -287,22 +291,22 @@ class Reservations:
         """All of them as they are told."""
         return tuple(self.value(one, at_us) for one in self.held())
 
-    def name(self, one: Held) -> str:
+    def name(self, one: HeldReservation) -> str:
         """The holder's name for people."""
         if one.nomination.gang is not None:
             return one.nomination.gang
-        pod = self.books.pods.pod_at(one.nomination.rows[0])
+        pod = self.state.pods.pod_at(one.nomination.rows[0])
         return pod.name or pod.uid
 
     def _reserved_place(self, row: int) -> ReservedPlace:
-        books = self.books
-        node = books.pods.node_row(row)
-        name = NodeName("") if node is None else books.fleet.node_at(node).name
-        return ReservedPlace(books.pods.pod_at(row).uid, name, books.pods.device_ids(row))
+        state = self.state
+        node = state.pods.node_row(row)
+        name = NodeName("") if node is None else state.fleet.node_at(node).name
+        return ReservedPlace(state.pods.pod_at(row).uid, name, state.pods.device_ids(row))
 
-    def hint(self, one: Held, at_us: int) -> ReservationHint:
+    def hint(self, one: HeldReservation, at_us: int) -> ReservationHint:
         """A reservation as others name it."""
-        nodes = {self.books.pods.node_row(row) for row in one.nomination.rows}
+        nodes = {self.state.pods.node_row(row) for row in one.nomination.rows}
         guests = len(self.guests.rows_of(one.holder, at_us))
         start_us = self.start_us(one, at_us)
         return ReservationHint(one.holder, self.name(one), one.queue, len(nodes), start_us, guests)
@@ -312,9 +316,9 @@ class Reservations:
         held = [one for one in self.held() if self.guests.are_of(one.holder, uid, at_us)]
         return tuple(self.hint(one, at_us) for one in held)
 
-    def of_row(self, row: int) -> Held | None:
+    def of_row(self, row: int) -> HeldReservation | None:
         """The reservation of a pod or of its gang."""
-        nomination = self.books.departures.by_row.get(row)
+        nomination = self.state.departures.by_row.get(row)
         if nomination is None or not nomination.reserved:
             return None
         return next((one for one in self.held() if one.nomination is nomination), None)
@@ -324,7 +328,7 @@ class Reservations:
     def recall(self, happened: ReservationsRecalled) -> None:
         """What was reserved before a restart is taken again by its holders in their turn."""
         for told in happened.reservations:
-            former = recalled(self.books, told)
+            former = recalled(self.state, told)
             if former is not None:
                 self._former[told.holder] = former
                 self.guests.recall(told.holder, former)

@@ -3,7 +3,7 @@ has passed.
 
 A pod that says how long it runs ends that long after it began. One that still runs then has told
 something wrong: its end is unknown from then on, and not "any moment now". Unless there is a limit to its run
-time (``overtime``): then it ends at that.
+time (``preempt.overtime``): then it ends at that.
 """
 
 from gpufleet.engine.preempt.overtime import Overtime
@@ -11,14 +11,14 @@ from gpufleet.engine.state.pods import PodBook
 
 
 class ExpectedEnds:
-    """Asks the books when a pod will be gone."""
+    """Works out when a pod will be gone."""
 
     def __init__(self, pods: PodBook, overtime: Overtime) -> None:
         self.pods = pods
         self.overtime = overtime
 
     def end_us(self, row: int, at_us: int) -> int | None:
-        """When a pod that has a place is expected to end, None if nobody knows."""
+        """When a pod that has a place is expected to end, None if that is not known."""
         start_us = self._start_us(row, at_us)
         ends_us = (start_us + length_us for length_us in self._run_times_us(row))
         return min((end_us for end_us in ends_us if end_us > at_us), default=None)

@@ -1,11 +1,12 @@
-"""Who is where, counted through the selectors that known pods use.
+"""Pods that no selector can tell apart, and counts of them by node.
 
-Pods of one namespace with the same labels look the same to every selector: they are one *guise*. A
-selector is judged once a guise, not once a pod, and then kept as a count by node: a placement
-costs as many additions as there are selections that select its guise.
+Pods of one namespace with the same labels look the same to every selector: they are one equivalence class.
+Example: 5,000 pods of one Deployment are one class. A selector is compared with each class once, not with
+each pod, and then kept as a count by node (``Selection``): a placement costs as many additions as there are
+selections of its class.
 
 A place that is only kept for a pod counts as one, and is counted once more among those kept: it may keep
-others off, but nobody may be let in because of a pod that is not there yet.
+others off, but a pod that is not there yet lets no other in.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ Criterion = tuple[NamespaceScope, LabelSelector | None]
 Labels = tuple[tuple[str, str], ...]
 CountByNode = dict[int, int]
 
-IDLE_GUISES_MAX = 4096
+IDLE_CLASSES_MAX = 4096
 """Guises without a placed pod that are remembered, because the next pod often has one of them."""
 
 
@@ -28,7 +29,7 @@ class Selection:
     Where ``staying`` is set, pods that were told to end are not among them. ``kept_by_node`` counts those
     of them that are not there yet.
     ``barriers`` counts, by topology key and node, the placed pods whose required anti-affinity keeps
-    the selected pods out of their domain. ``hopefuls`` counts the waiting shapes (by row) to which one
+    the selected pods out of their domain. ``waiting_shapes`` counts the waiting shapes (by row) to which one
     more pod of this selection may open a place.
     """
 
@@ -38,7 +39,7 @@ class Selection:
     pods_by_node: CountByNode = field(default_factory=dict)
     kept_by_node: CountByNode = field(default_factory=dict)
     barriers: dict[str, CountByNode] = field(default_factory=dict)
-    hopefuls: dict[int, int] = field(default_factory=dict)
+    waiting_shapes: dict[int, int] = field(default_factory=dict)
 
     def selects(self, namespace: str, namespace_labels: dict[str, str], labels: dict[str, str]) -> bool:
         """True if a pod with these labels in this namespace meets every criterion."""
@@ -61,7 +62,7 @@ class Selection:
 
 
 @dataclass(slots=True, eq=False)
-class Guise:
+class EquivalenceClass:
     """Pods that no selector can tell apart, with the selections that select them."""
 
     namespace: str
@@ -77,8 +78,8 @@ class Guise:
         return any(selection.barriers for selection in self.selections)
 
 
-class Census:
-    """Every guise and every selection in use, matched with each other."""
+class EquivalenceClasses:
+    """Every equivalence class and every selection in use, matched with each other."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, dict[str, str]] = {}
@@ -86,8 +87,8 @@ class Census:
         self._selections: dict[tuple[tuple[Criterion, ...], bool], Selection] = {}
         self._by_namespace: dict[str, dict[Selection, None]] = {}
         self._by_labels_of_namespace: dict[Selection, None] = {}
-        self._guises: dict[str, dict[tuple[Labels, bool], Guise]] = {}
-        self._idle: dict[Guise, None] = {}
+        self._classes: dict[str, dict[tuple[Labels, bool], EquivalenceClass]] = {}
+        self._idle: dict[EquivalenceClass, None] = {}
 
     def hold(self, criteria: tuple[Criterion, ...], *, staying: bool = False) -> Selection:
         """The selection of these criteria, for one more user."""
@@ -95,8 +96,8 @@ class Census:
         if selection is None:
             selection = self._selections[criteria, staying] = Selection(criteria, staying)
             self._index(selection)
-            for guise in self._guises_in(selection.namespaces()):
-                self._match(guise, selection)
+            for pod_class in self._classes_in(selection.namespaces()):
+                self._match(pod_class, selection)
         selection.users += 1
         return selection
 
@@ -113,8 +114,8 @@ class Census:
             del self._by_namespace[name][selection]
             if not self._by_namespace[name]:
                 del self._by_namespace[name]
-        for guise in self._guises_in(names):
-            guise.selections.pop(selection, None)
+        for pod_class in self._classes_in(names):
+            pod_class.selections.pop(selection, None)
 
     def _index(self, selection: Selection) -> None:
         names = selection.namespaces()
@@ -123,62 +124,62 @@ class Census:
         for name in names or ():
             self._by_namespace.setdefault(name, {})[selection] = None
 
-    def _guises_in(self, names: tuple[str, ...] | None) -> list[Guise]:
-        """The guises of some namespaces, None for all of them."""
-        chosen = self._guises if names is None else dict.fromkeys(names)
-        return [guise for name in chosen for guise in self._guises.get(name, {}).values()]
+    def _classes_in(self, names: tuple[str, ...] | None) -> list[EquivalenceClass]:
+        """The pod_classes of some namespaces, None for all of them."""
+        chosen = self._classes if names is None else dict.fromkeys(names)
+        return [pod_class for name in chosen for pod_class in self._classes.get(name, {}).values()]
 
-    def _match(self, guise: Guise, selection: Selection) -> None:
-        """Count the guise's pods in the selection, or no longer, as their labels are now."""
-        labels = self.namespaces.get(guise.namespace, {})
-        counts = not (selection.staying and guise.leaving)
-        selected = counts and selection.selects(guise.namespace, labels, dict(guise.labels))
-        if selected == (selection in guise.selections):
+    def _match(self, pod_class: EquivalenceClass, selection: Selection) -> None:
+        """Count the pods of the class in the selection, or no longer, as their labels are now."""
+        labels = self.namespaces.get(pod_class.namespace, {})
+        counts = not (selection.staying and pod_class.leaving)
+        selected = counts and selection.selects(pod_class.namespace, labels, dict(pod_class.labels))
+        if selected == (selection in pod_class.selections):
             return
         if selected:
-            guise.selections[selection] = None
+            pod_class.selections[selection] = None
         else:
-            del guise.selections[selection]
-        for node, pods in guise.pods_by_node.items():
+            del pod_class.selections[selection]
+        for node, pods in pod_class.pods_by_node.items():
             add(selection.pods_by_node, node, pods if selected else -pods)
-        for node, pods in guise.kept_by_node.items():
+        for node, pods in pod_class.kept_by_node.items():
             add(selection.kept_by_node, node, pods if selected else -pods)
 
-    def guise(self, namespace: str, labels: Labels, *, leaving: bool = False) -> Guise:
-        """The guise of a pod with these labels."""
-        group = self._guises.setdefault(namespace, {})
-        guise = group.get((labels, leaving))
-        if guise is None:
-            guise = group[labels, leaving] = Guise(namespace, labels, leaving)
+    def pod_class(self, namespace: str, labels: Labels, *, leaving: bool = False) -> EquivalenceClass:
+        """The class of a pod with these labels."""
+        group = self._classes.setdefault(namespace, {})
+        pod_class = group.get((labels, leaving))
+        if pod_class is None:
+            pod_class = group[labels, leaving] = EquivalenceClass(namespace, labels, leaving)
             named = self._by_namespace.get(namespace, {})
             for selection in (*named, *self._by_labels_of_namespace):
-                self._match(guise, selection)
-            self._rest(guise)
-        return guise
+                self._match(pod_class, selection)
+            self._rest(pod_class)
+        return pod_class
 
-    def _rest(self, guise: Guise) -> None:
-        """A guise without a placed pod is remembered for a while."""
-        self._idle[guise] = None
-        if len(self._idle) > IDLE_GUISES_MAX:
+    def _rest(self, pod_class: EquivalenceClass) -> None:
+        """A class without a placed pod is remembered for a while."""
+        self._idle[pod_class] = None
+        if len(self._idle) > IDLE_CLASSES_MAX:
             oldest = next(iter(self._idle))
             del self._idle[oldest]
-            del self._guises[oldest.namespace][oldest.labels, oldest.leaving]
-            if not self._guises[oldest.namespace]:
-                del self._guises[oldest.namespace]
+            del self._classes[oldest.namespace][oldest.labels, oldest.leaving]
+            if not self._classes[oldest.namespace]:
+                del self._classes[oldest.namespace]
 
-    def count(self, guise: Guise, node: int, pods: int, *, kept: bool = False) -> None:
-        """So many more (or fewer) pods of the guise have their place on the node, ``kept`` or taken."""
-        add(guise.pods_by_node, node, pods)
-        for selection in guise.selections:
+    def count(self, pod_class: EquivalenceClass, node: int, pods: int, *, kept: bool = False) -> None:
+        """So many more (or fewer) pods of the class have their place on the node, ``kept`` or taken."""
+        add(pod_class.pods_by_node, node, pods)
+        for selection in pod_class.selections:
             add(selection.pods_by_node, node, pods)
         if kept:
-            add(guise.kept_by_node, node, pods)
-            for selection in guise.selections:
+            add(pod_class.kept_by_node, node, pods)
+            for selection in pod_class.selections:
                 add(selection.kept_by_node, node, pods)
-        if guise.pods_by_node:
-            self._idle.pop(guise, None)
+        if pod_class.pods_by_node:
+            self._idle.pop(pod_class, None)
         else:
-            self._rest(guise)
+            self._rest(pod_class)
 
     def raise_barrier(self, selection: Selection, topology_key: str, node: int, pods: int) -> None:
         """So many more (or fewer) pods on the node keep the selected pods out of its domain."""
@@ -195,13 +196,13 @@ class Census:
         else:
             self.namespaces.pop(name, None)
         named = self._by_namespace.get(name, {})
-        for guise in self._guises.get(name, {}).values():
+        for pod_class in self._classes.get(name, {}).values():
             for selection in (*named, *self._by_labels_of_namespace):
-                self._match(guise, selection)
+                self._match(pod_class, selection)
 
     def forget_pods(self) -> None:
-        """Nobody asks for anything any more: no guise needs to be known."""
-        self._guises.clear()
+        """No pod asks for anything any more: no class needs to be known."""
+        self._classes.clear()
         self._idle.clear()
 
 

@@ -1,4 +1,4 @@
-"""A reservation that was put aside, or that a scheduler made which ended since: ``book`` takes it again.
+"""A reservation that was put aside, or that an earlier scheduler made, as ``reservations`` takes it again.
 
 What an earlier scheduler wrote down may be old, cut short, or not its own words: only what a reservation
 could be is taken up, each pod once, with as many devices as it asks for, all of them on its node. Whether
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.instruction import Reservation, ReservedPlace
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement
 
 
 @dataclass(slots=True)
-class Former:
+class PutAside:
     """A reservation that was put aside: it is taken again if nothing speaks against it."""
 
     since_us: int
@@ -22,20 +22,20 @@ class Former:
     waits_for: tuple[int, ...]
 
 
-def recalled(books: Books, told: Reservation) -> Former | None:
+def recalled(state: EngineState, told: Reservation) -> PutAside | None:
     """What was reserved before a restart, by rows; None where it cannot be any more."""
-    placements = [_placement(books, place) for place in told.places]
+    placements = [_placement(state, place) for place in told.places]
     known = tuple(one for one in placements if one is not None)
     if not known or len({one.row for one in known}) < len(placements):
         return None
-    row_by_uid = books.pods.row_by_uid
+    row_by_uid = state.pods.row_by_uid
     waits_for = dict.fromkeys(row_by_uid[uid] for uid in told.waits_for if uid in row_by_uid)
-    return Former(told.since_us, known, tuple(waits_for))
+    return PutAside(told.since_us, known, tuple(waits_for))
 
 
-def _placement(books: Books, place: ReservedPlace) -> Placement | None:
-    tables, fleet = books.store.tables, books.fleet
-    row, node = books.pods.row_by_uid.get(place.uid), fleet.row_by_name.get(place.node)
+def _placement(state: EngineState, place: ReservedPlace) -> Placement | None:
+    tables, fleet = state.store.tables, state.fleet
+    row, node = state.pods.row_by_uid.get(place.uid), fleet.row_by_name.get(place.node)
     if row is None or node is None:
         return None
     found = (fleet.device_row_by_id.get(one) for one in place.devices if one is not None)

@@ -2,8 +2,8 @@
 
 Each resource is looked at alone. From the bottom up, every queue learns what it and all below it want; what
 it is guaranteed covers part of that, the rest is a claim on what its parent has. From the top down, what
-a queue has is poured into the claims of its children (``water_filling``). A queue is owed what it
-wants where nobody limits it.
+a queue has is poured into the claims of its children (``water_filling``). A queue is owed what it wants
+where no limit is stated.
 
 This costs the whole tree, so no decision asks for it: ``turns`` needs only one path.
 """
@@ -56,7 +56,7 @@ class Level:
         return owed
 
     def _whole(self, root: int) -> int:
-        """What a tree has: what its queues share; no end of it where nobody limits it."""
+        """What a tree has: what its queues share; no end of it where no queue limits it."""
         is_limited = self.guaranteed[root] != layout.NO_LIMIT
         return self.subtree[root] if is_limited else layout.NO_LIMIT
 

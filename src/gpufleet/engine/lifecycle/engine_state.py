@@ -1,4 +1,4 @@
-"""Everything the engine knows, in one place that intake and cycle share.
+"""All state of the engine, in one place that intake and cycle share.
 
 ``intake`` changes it by events, ``cycle`` by decisions. The parts keep themselves consistent;
 what runs across several of them (a pod leaves its line, its gang and its node) is here.
@@ -7,23 +7,21 @@ what runs across several of them (a pod leaves its line, its gang and its node) 
 import heapq
 from collections.abc import Iterable
 
-from gpufleet.engine.admit.future import FutureQuota
+from gpufleet.engine.admit.future_quota import FutureQuota
 from gpufleet.engine.admit.gate import Gate
 from gpufleet.engine.admit.past_use import PastUse
 from gpufleet.engine.admit.queue_book import QueueBook
 from gpufleet.engine.admit.turns import Turns
-from gpufleet.engine.admit.waiting import Line, LineKey, WaitingRoom, run_time_class
+from gpufleet.engine.admit.waiting import Line, LineKey, WaitingLines, run_time_class
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.eviction_columns import PLACED_IN_STEP, MarkedRows
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.arrays.standing import PLACED_IN_STEP, Marks
-from gpufleet.engine.arrays.tables import (
-    TableStore,
-)
+from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.learn.run_times import LearnedRunTimes, stem
 from gpufleet.engine.lifecycle.budgets import Budgets
 from gpufleet.engine.lifecycle.departures import Departures
-from gpufleet.engine.lifecycle.eviction_lineage import Takings
+from gpufleet.engine.lifecycle.eviction_lineage import EvictionLineage
 from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.related_places import RelatedPlaces
 from gpufleet.engine.place.choose.trial import Trial
@@ -33,12 +31,13 @@ from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.state.domains import Domains
 from gpufleet.engine.state.fleet import Fleet
-from gpufleet.engine.state.members import Members
+from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.state.pods import PodBook
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
+# Doubled with each refused bind, as in kube-scheduler: one that never succeeds costs little.
 BACKOFF_FIRST_US = 1_000_000
 BACKOFF_MOST_US = 60_000_000
 SURPLUS_FROM_US = 1 << 61
@@ -47,8 +46,8 @@ minimum goes after all of it.
 """
 
 
-class Books:
-    """The fleet, the pods, who waits, and the policy."""
+class EngineState:
+    """The fleet, the pods, the waiting work, and the policy."""
 
     def __init__(self, policy: Policy, seed: int) -> None:
         self.store = TableStore()
@@ -57,7 +56,7 @@ class Books:
         self.pods = PodBook(self.store, self.fleet, self.shapes)
         self.queues = QueueBook(self.store, self.fleet, self.shapes, self.pods)
         self.domains = Domains(self.fleet)
-        self.waiting = WaitingRoom()
+        self.waiting = WaitingLines()
         self.policy = PolicyState(policy, seed, self.fleet)
         self.neighbours = Neighbours(self.store, self.fleet, self.shapes, self.pods)
         self.gate = Gate(self.store, self.fleet, self.shapes, self.queues)
@@ -75,12 +74,12 @@ class Books:
         self.departures = Departures(self.pods)
         self.budgets = Budgets()
         self.learned = LearnedRunTimes()
-        self.takings = Takings()
-        self.stand_ins: dict[int, None] = {}
+        self.eviction_lineage = EvictionLineage()
+        self.replacements: dict[int, None] = {}
         self.room_freed = False
-        self.prospects = 0
+        self.victim_changes = 0
         self.steps = 0
-        self.placed_in_step = Marks(self.pods.standing, PLACED_IN_STEP)
+        self.placed_in_step = MarkedRows(self.pods.eviction_columns, PLACED_IN_STEP)
         self.sequence_by_row: dict[int, int] = {}
         self._short_gangs: dict[GangName, None] = {}
         self._unknown_gangs: dict[GangName, None] = {}
@@ -108,8 +107,8 @@ class Books:
 
     def keep_out(self, line: Line, row: int, *, lacks_room: bool = False) -> None:
         """A line of pods waits for quota, and, if it lacks that too, for room."""
-        # In a draining queue, who came late holds back nobody who was there before; and in no queue do those
-        # who may not use it hold back those who may.
+        # In a draining queue, late work holds back none that was there before; and in no queue does work
+        # that may not use it hold back work that may.
         holds_back = not (line.key.late or line.key.refused)
         self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
         asked = self.gate.asked(row)
@@ -119,7 +118,7 @@ class Books:
     def keep_gang_out(self, line: Line, members: Members, *, lacks_room: bool) -> None:
         """A gang waits for quota, and, if it may lack that too, for room."""
         rows, asked, protected = self._asked_by_gang(members)
-        holds_back = members.missing > 0 and not self.gate.is_in_nobodys_way(rows[0])
+        holds_back = members.missing > 0 and not self.gate.holds_back_nothing(rows[0])
         self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
         self.waiting.kept_out.put(line.key, self.queues.queue_row(rows[0]), asked, protected)
 
@@ -139,7 +138,7 @@ class Books:
         self.assign_queue(row)
         if pod.gang is not None:
             self.gangs.members(pod.gang).wait(row, pod.role)
-            self.regard_gang(pod.gang)
+            self.update_gang(pod.gang)
             return
         self.waiting.put(self.line_of(row), row, pod.created_at_us, self.sequence_by_row[row])
 
@@ -190,7 +189,7 @@ class Books:
         if self.learned.queues and self.learned.learns(pod.queue, pod):
             key = key._replace(template=stem(pod.name or pod.uid))
         if self.neighbours.is_active:
-            apart = key._replace(apart=self.neighbours.looks(row))
+            apart = key._replace(apart=self.neighbours.seen_labels(row))
             if apart in self.waiting.lines:
                 return apart
         return key
@@ -199,10 +198,10 @@ class Books:
         """The first pod of a line is kept out by others' anti-affinity alone, which does not hold for
         those behind it that look different: it waits in a line of its own kind.
         """
-        looks = self.neighbours.looks(line.waiting[0][2])
-        self.waiting.move_first(line, line.key._replace(apart=looks))
+        seen_labels = self.neighbours.seen_labels(line.waiting[0][2])
+        self.waiting.move_first(line, line.key._replace(apart=seen_labels))
 
-    def regard_gang(self, name: GangName) -> None:
+    def update_gang(self, name: GangName) -> None:
         """A gang's members changed: if enough of them wait it takes (or takes again) its turn."""
         members = self.gangs.members(name)
         gang = members.gang
@@ -244,7 +243,7 @@ class Books:
         ]
 
     def take_unknown_gangs(self) -> list[tuple[GangName, Members]]:
-        """Gangs that pods name and nobody has described, and of which that was not told yet."""
+        """Gangs that pods name and that are not described, as far as that was not told yet."""
         if not self._unknown_gangs:
             return []
         unknown = [
@@ -264,7 +263,7 @@ class Books:
         """A pod no longer waits: it has a place."""
         pod = self.pods.pod_at(row)
         self.assign_queue(row)
-        self.prospects += 1
+        self.victim_changes += 1
         if pod.leaving:
             self.departures.is_told(pod.uid)
         self.waiting.take_out(row)
@@ -282,14 +281,14 @@ class Books:
 
     def lost_nomination(self, row: int) -> None:
         """No place is kept for a pod any more."""
-        if row in self.stand_ins:
+        if row in self.replacements:
             return
         gang = self.pods.pod_at(row).gang
         if gang is not None:
             self.gangs.members(gang).nominated.pop(row, None)
         self.enqueue(row)
 
-    def regard_end(self, row: int) -> bool:
+    def update_end(self, row: int) -> bool:
         """A member of a gang was told to end, or does not end after all; False where that is no news.
 
         A gang without it may lack others before it can start again.
@@ -297,19 +296,19 @@ class Books:
         pod = self.pods.pod_at(row)
         members = None if pod.gang is None else self.gangs.by_name.get(pod.gang)
         ends = self.departures.is_departing(pod.uid)
-        if members is None or not members.regard_end(row, ends=ends):
+        if members is None or not members.update_end(row, ends=ends):
             return False
         if members.gang is not None and not members.ready:
             self.withdraw_gang(members.gang)
         return True
 
-    def unplaced(self, row: int) -> None:
+    def lost_place(self, row: int) -> None:
         """A pod lost its place, for its gang too."""
         pod = self.pods.pod_at(row)
         self.room_freed = True
         if pod.gang is not None:
             self.gangs.members(pod.gang).displace(row)
-            self.regard_gang(pod.gang)
+            self.update_gang(pod.gang)
             self.gangs.drop_if_empty(pod.gang)
 
     def leave(self, row: int) -> None:
@@ -333,7 +332,7 @@ class Books:
         members = self.gangs.members(pod.gang)
         members.waiting.pop(row, None)
         members.displace(row)
-        self.regard_gang(pod.gang)
+        self.update_gang(pod.gang)
         self.gangs.drop_if_empty(pod.gang)
 
     def back_off(self, row: int, at_us: int) -> int:
@@ -366,5 +365,5 @@ def gang_key(gang: Gang) -> LineKey:
 
 
 def turn_us(members: Members, gang: Gang) -> int:
-    """The age by which a gang takes its turn: its own; behind everybody's for members beyond its minimum."""
+    """The age by which a gang takes its turn: its own; behind all others for members beyond its minimum."""
     return gang.created_at_us if members.missing else SURPLUS_FROM_US + gang.created_at_us

@@ -1,7 +1,7 @@
 """The search for victims: what ends anyway first, then work of the workload's own queue, then of others.
 
-Only work of described queues asks, because the queue says whom its work may evict. Places that pods
-leave anyway are kept for it too.
+Only work of described queues asks, because the policy of the queue says which work it may evict. Places that
+pods leave anyway are kept for it too.
 """
 
 from functools import cached_property, partial
@@ -10,21 +10,21 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.lifecycle.books import Books
-from gpufleet.engine.place.choose.search import NO_NODES
+from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.place.choose.placement import NO_NODES
 from gpufleet.engine.preempt.by_node import ByNode
+from gpufleet.engine.preempt.cached_search import SearchOutcome
 from gpufleet.engine.preempt.candidates import Candidates, within_queue
 from gpufleet.engine.preempt.capacity_bound import may_suffice
-from gpufleet.engine.preempt.heir import Will
 from gpufleet.engine.preempt.just_part import just_parts
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
 from gpufleet.engine.preempt.proof import Placements, Proof
-from gpufleet.engine.preempt.quick_reject import Hope
+from gpufleet.engine.preempt.quick_reject import QuickReject
 from gpufleet.engine.preempt.reach import Rank
 from gpufleet.engine.preempt.reclaim import Reclaim
-from gpufleet.engine.preempt.succession import Succession
-from gpufleet.engine.preempt.victims import Asking, NoPlan, Plan
+from gpufleet.engine.preempt.search_cache import SearchCache
+from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.queue import Queue
 
 Found = tuple[list[int], Placements]
@@ -35,141 +35,147 @@ class PreemptionSearch:
     """Finds victims by the policies of the queues."""
 
     def __init__(self) -> None:
-        self._hope: Hope | None = None
-        self._succession: Succession | None = None
+        self._quick_reject: QuickReject | None = None
+        self._search_cache: SearchCache | None = None
 
-    def find(self, asking: Asking, books: Books) -> Plan | NoPlan | None:
+    def find(self, unplaced: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """The cheapest plan that is proven."""
-        if not books.waiting.queues:
+        if not state.waiting.queues:
             return None
-        rank = rank_of(asking, books)
-        queue = books.waiting.queues.get(rank.queue)
+        rank = rank_of(unplaced, state)
+        queue = state.waiting.queues.get(rank.queue)
         if queue is None:
             return None
-        if self._hope is None or self._hope.books is not books:
-            self._hope = Hope(books)
-        if not self._hope.is_there(rank.priority, queue):
-            return NoPlan()
-        if self._succession is None or self._succession.books is not books:
-            self._succession = Succession(books)
-        followed = self._succession.plan(asking, rank)
+        if self._quick_reject is None or self._quick_reject.state is not state:
+            self._quick_reject = QuickReject(state)
+        if not self._quick_reject.may_find(rank.priority, queue):
+            return NoEvictionPlan()
+        if self._search_cache is None or self._search_cache.state is not state:
+            self._search_cache = SearchCache(state)
+        followed = self._search_cache.plan(unplaced, rank)
         if followed is not None:
             return followed
-        quest = Quest(asking, books)
-        found = quest.find(rank, queue)
-        if isinstance(found, Plan):
-            self._succession.expect(found)
-            if quest.will is not None and found.waits_for == found.victims:
-                self._succession.hand_on(asking, quest.will, quest.leaving.left, quest.proof.charges)
+        run = SearchRun(unplaced, state)
+        found = run.find(rank, queue)
+        if isinstance(found, EvictionPlan):
+            self._search_cache.expect(found)
+            if run.outcome is not None and found.waits_for == found.victims:
+                self._search_cache.store(unplaced, run.outcome, run.leaving.left, run.proof.charges)
         return found
 
 
-def rank_of(asking: Asking, books: Books) -> Rank:
+def rank_of(unplaced: UnplacedWorkload, state: EngineState) -> Rank:
     """By what the workload is compared with others: a gang has a queue, priority and age of its own."""
-    gang = None if asking.members is None else asking.members.gang
-    pod = books.pods.pod_at(asking.row)
+    gang = None if unplaced.members is None else unplaced.members.gang
+    pod = state.pods.pod_at(unplaced.row)
     ranked = pod if gang is None else gang
     return Rank(ranked.queue, ranked.priority, ranked.created_at_us, not pod.preemptible)
 
 
-class Quest:
+class SearchRun:
     """One search for one workload."""
 
-    def __init__(self, asking: Asking, books: Books) -> None:
-        self.asking = asking
-        self.books = books
-        self.leaving = Leaving(books)
-        self.proof = Proof(asking, books, self.leaving)
-        self.lacks_only_room = asking.members is None and not self.proof.is_tied
+    def __init__(self, unplaced: UnplacedWorkload, state: EngineState) -> None:
+        self.unplaced = unplaced
+        self.state = state
+        self.leaving = Leaving(state)
+        self.proof = Proof(unplaced, state, self.leaving)
+        self.lacks_only_room = unplaced.members is None and not self.proof.is_tied
         self.cut = False
         self._again_at_us: list[int] = []
-        self.will: Will | None = None
+        self.outcome: SearchOutcome | None = None
         self._reclaim: Reclaim | None = None
         self._is_single = False
 
-    def find(self, rank: Rank, queue: Queue) -> Plan | NoPlan:
+    def find(self, rank: Rank, queue: Queue) -> EvictionPlan | NoEvictionPlan:
         """What ends anyway, or else the cheapest victims: of its own queue, of others that borrow, of all."""
         with self.proof.in_future():
             found = self._without_victims()
             if found is None and self._may_evict():
                 found = self._with_victims(rank, queue)
-        return NoPlan(self.cut, min(self._again_at_us, default=None)) if found is None else self._plan(*found)
+        return (
+            NoEvictionPlan(self.cut, min(self._again_at_us, default=None))
+            if found is None
+            else self._plan(*found)
+        )
 
     def _with_victims(self, rank: Rank, queue: Queue) -> Found | None:
         """Victims of its own queue, or else of others, or else of both."""
-        own = within_queue(self.books, rank, queue, self.asking.at_us)
+        own = within_queue(self.state, rank, queue, self.unplaced.at_us)
         self._note_when_more(own)
         found = self._seek(own, anywhere=False)
         if found is not None:
-            self._leave_behind(rank, queue, own)
+            self._keep_outcome(rank, queue, own)
             return found
-        reclaim = self._reclaim = Reclaim(self.books, rank, queue, self._needed(), self._least())
+        reclaim = self._reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least())
         self.proof.is_just = reclaim.is_just
-        self.proof.just_parts = partial(just_parts, self.books, reclaim)
-        others = reclaim.candidates(self.asking.at_us)
+        self.proof.just_parts = partial(just_parts, self.state, reclaim)
+        others = reclaim.candidates(self.unplaced.at_us)
         self._note_when_more(others)
         found = self._seek(others, anywhere=True)
         if found is not None and not own.any:
-            self._leave_behind(rank, queue, others)
+            self._keep_outcome(rank, queue, others)
         if found is None and own.any:
             others = self._others_without(own, reclaim)
             if others.any:
                 found = self._seek(own.joined(others), anywhere=True)
         return found
 
-    def _leave_behind(self, rank: Rank, queue: Queue, candidates: Candidates) -> None:
-        """Equal pods may go on among these candidates, of whom a single one was enough."""
+    def _keep_outcome(self, rank: Rank, queue: Queue, candidates: Candidates) -> None:
+        """Equal pods may go on among these candidates, of which a single one was enough."""
         if self._is_single:
-            self.will = Will(self.asking.row, rank, queue, candidates.singles, self._reclaim, self.short)
+            self.outcome = SearchOutcome(
+                self.unplaced.row, rank, queue, candidates.singles, self._reclaim, self.short
+            )
 
     def _others_without(self, own: Candidates, reclaim: Reclaim) -> Candidates:
-        """Whom it may evict elsewhere once it has nobody left to evict in its own queue."""
-        with self.books.trial() as trial:
+        """What it may evict elsewhere once it has nothing left to evict in its own queue."""
+        with self.state.trial() as trial:
             trial.release_all([row for unit in (*own.alone, *own.gangs) for row in unit.rows])
-            return reclaim.candidates(self.asking.at_us)
+            return reclaim.candidates(self.unplaced.at_us)
 
     def _note_when_more(self, candidates: Candidates) -> None:
         if candidates.again_at_us is not None:
             self._again_at_us.append(candidates.again_at_us)
 
     def _may_evict(self) -> bool:
-        """True unless a pod of the workload says that nobody is to be evicted for its sake, or the workload
+        """True unless a pod of the workload says that none is to be evicted for its sake, or the workload
         lacks what only work has that is never evicted.
         """
-        members, gate = self.asking.members, self.books.gate
-        rows = [self.asking.row] if members is None else list(members.waiting)
-        if not all(self.books.pods.pod_at(row).preempts for row in rows):
+        members, gate = self.unplaced.members, self.state.gate
+        rows = [self.unplaced.row] if members is None else list(members.waiting)
+        if not all(self.state.pods.pod_at(row).preempts for row in rows):
             return False
         count = 1 if members is None else max(1, members.missing)
-        queue_row = self.books.queues.queue_row(rows[0])
+        queue_row = self.state.queues.queue_row(rows[0])
         return not gate.is_short_for_protected(queue_row, gate.protected_together(rows, count))
 
     def _needed(self) -> list[int]:
         """By column, the least that all of the workload is charged."""
-        tables, members = self.books.store.tables, self.asking.members
-        rows = [self.asking.row] if members is None else list(members.waiting)
+        tables, members = self.state.store.tables, self.unplaced.members
+        rows = [self.unplaced.row] if members is None else list(members.waiting)
         shapes = [int(tables.pods[layout.POD_SHAPE, row]) for row in rows]
         needed: list[int] = tables.shape_charges[shapes].sum(axis=0).tolist()
         return needed
 
     def _least(self) -> list[int]:
         """By column, the least that the workload is charged if it starts with as few pods as it may."""
-        gate, members = self.books.gate, self.asking.members
+        gate, members = self.state.gate, self.unplaced.members
         if members is None:
-            least: list[int] = gate.asked(self.asking.row).tolist()
+            least: list[int] = gate.asked(self.unplaced.row).tolist()
             return least
         together: list[int] = gate.asked_together(list(members.waiting), max(1, members.missing)).tolist()
         return together
 
     @cached_property
     def short(self) -> Int64Array:
-        """What each node lacks for a pod that lacks only room, with those who leave gone."""
+        """What each node lacks for a pod that lacks only room, with leaving pods gone."""
         return self.leaving.left.shortage(
-            int(self.books.store.tables.pods[layout.POD_SHAPE, self.asking.row])
+            int(self.state.store.tables.pods[layout.POD_SHAPE, self.unplaced.row])
         )
 
     def _without_victims(self) -> Found | None:
-        """Where the workload goes if nobody goes but those who leave anyway."""
+        """Where the workload goes if no pod goes but those that leave anyway."""
         if not len(self.leaving.rows):
             return None
         if not self.lacks_only_room:
@@ -189,7 +195,7 @@ class Quest:
         if not found.any:
             return None
         if self.lacks_only_room and len(found.singles.rows):
-            by_node = ByNode(self.proof, self.books, self.leaving, self.short, found.singles)
+            by_node = ByNode(self.proof, self.state, self.leaving, self.short, found.singles)
             victims = by_node.find()
             self._is_single = by_node.is_single
             if victims is not None:
@@ -197,7 +203,7 @@ class Quest:
             self.cut |= by_node.cut
         if not self._may_suffice(found):
             return None
-        over_fleet = OverFleet(self.proof, self.books, self.leaving.rows.tolist())
+        over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist())
         chosen = None
         if anywhere or not self.lacks_only_room:
             chosen = over_fleet.find(found.alone)
@@ -210,26 +216,26 @@ class Quest:
         return list(dict.fromkeys(row for unit in units for row in unit.rows)), placements
 
     def _may_suffice(self, found: Candidates) -> bool:
-        """False if a gang would lack room whoever of these is evicted justly."""
-        members, reclaim = self.asking.members, self._reclaim
+        """False if a gang would lack room whichever of these are evicted justly."""
+        members, reclaim = self.unplaced.members, self._reclaim
         if members is None or reclaim is None:
             return True
         rows = [*found.singles.rows.tolist(), *(row for unit in found.gangs for row in unit.rows)]
-        return may_suffice(self.books, members, reclaim, rows, self.leaving.rows)
+        return may_suffice(self.state, members, reclaim, rows, self.leaving.rows)
 
-    def _plan(self, victims: list[int], placements: Placements) -> Plan:
-        """The plan that waits for these victims and for no more of those who leave than it must."""
+    def _plan(self, victims: list[int], placements: Placements) -> EvictionPlan:
+        """The plan that waits for these victims and for no more of the leaving pods than it must."""
         nodes = NO_NODES
         if self.lacks_only_room:
             nodes = np.array([placements[0].node], np.int64)
         needed, placements = self._awaited(victims, nodes, placements)
-        uids = [self.books.pods.pod_at(row).uid for row in (*needed, *victims)]
-        return Plan(placements, tuple(uids[len(needed) :]), tuple(uids))
+        uids = [self.state.pods.pod_at(row).uid for row in (*needed, *victims)]
+        return EvictionPlan(placements, tuple(uids[len(needed) :]), tuple(uids))
 
     def _awaited(
         self, victims: list[int], nodes: Int64Array, placements: Placements
     ) -> tuple[list[int], Placements]:
-        """For whom of those who leave it must wait."""
+        """The leaving pods that it must wait for."""
         alone = self._proven(victims, [], nodes) if victims else ()
         if alone or not len(self.leaving.rows):
             return [], alone or placements
@@ -239,7 +245,7 @@ class Quest:
         fewer = self._proven(victims, near, nodes) if near else ()
         if fewer:
             return self._fewest(victims, near, nodes, fewer)
-        # Somebody elsewhere holds what it needs, such as quota.
+        # A pod elsewhere holds what it needs, such as quota.
         return self._fewest(victims, self.leaving.rows.tolist(), nodes, placements)
 
     def _fewest(

@@ -1,7 +1,7 @@
 """What a pod lacks of quota, and how much of it each candidate would give back at most.
 
-Besides room, quota bounds from below how many must go: whoever is let go frees no more of a resource than
-he is charged, and only in his own tree. ``by_node`` weighs both alike.
+Besides room, quota bounds from below how many must go: a victim frees no more of a resource than it is
+charged, and only in its own tree. ``by_node`` weighs both alike.
 """
 
 from typing import NamedTuple
@@ -13,19 +13,17 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import charged
 from gpufleet.engine.arrays.compiled import kernel
-from gpufleet.engine.arrays.tables import (
-    Tables,
-)
+from gpufleet.engine.arrays.tables import Tables
 
 
-class ShortQuota(NamedTuple):
+class QuotaLack(NamedTuple):
     """For each resource of which quota is short: how much, and by candidate how much of it would be freed."""
 
     lacks: Int64Array
     gives: Int64Array
 
 
-def short_quota(tables: Tables, pod: int, rows: Int64Array) -> ShortQuota:
+def short_quota(tables: Tables, pod: int, rows: Int64Array) -> QuotaLack:
     """What the queue of a pod lacks for it as things are, and what these candidates are charged of that."""
     lacks = np.zeros(tables.quota_columns.shape[1], np.int64)
     lacking_quota(tables, pod, lacks)
@@ -33,7 +31,7 @@ def short_quota(tables: Tables, pod: int, rows: Int64Array) -> ShortQuota:
     gives = np.zeros((len(columns), len(rows)), np.int64)
     if len(columns):
         freed_quota(tables, pod, rows, columns, gives)
-    return ShortQuota(lacks[columns], gives)
+    return QuotaLack(lacks[columns], gives)
 
 
 @kernel

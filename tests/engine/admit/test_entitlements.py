@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.admit.owed import Level, top_down
+from gpufleet.engine.admit.entitlements import Level, top_down
 from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.queue import GPU, Quota
 from tests.engine.admit.tree_builder import PlannedTree, queue

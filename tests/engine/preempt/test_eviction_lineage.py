@@ -3,9 +3,9 @@
 import pytest
 
 from gpufleet.engine.instruction import Evict
-from gpufleet.engine.lifecycle.eviction_lineage import Takings
+from gpufleet.engine.lifecycle.eviction_lineage import EvictionLineage
 from gpufleet.model.identifiers import PodUid, QueueName
-from gpufleet.model.queue import GPU, PreemptionPolicy, Prey, Queue, Quota
+from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape
 
 A, B, C = map(QueueName, "abc")
@@ -13,51 +13,53 @@ OLD, NEW, NEWER = map(PodUid, ("old", "new", "newer"))
 
 
 @pytest.fixture
-def takings() -> Takings:
+def eviction_lineage() -> EvictionLineage:
     """Work of b has the place of work of a."""
-    found = Takings()
+    found = EvictionLineage()
     found.take(B, [NEW], {OLD: A})
     return found
 
 
-def test_the_loser_cannot_have_it_back(takings: Takings) -> None:
-    assert list(takings.held_from(A)) == [NEW]
-    assert not takings.held_from(C)
+def test_the_loser_cannot_have_it_back(eviction_lineage: EvictionLineage) -> None:
+    assert list(eviction_lineage.pods_immune_to(A)) == [NEW]
+    assert not eviction_lineage.pods_immune_to(C)
 
 
-def test_who_takes_it_next_stands_against_both(takings: Takings) -> None:
-    takings.take(C, [NEWER], {NEW: B})
-    takings.leave(NEW, B, ran=True)
-    assert takings.against(NEWER) == {A, B}
-    assert list(takings.held_from(A)) == [NEWER]
+def test_who_takes_it_next_stands_against_both(eviction_lineage: EvictionLineage) -> None:
+    eviction_lineage.take(C, [NEWER], {NEW: B})
+    eviction_lineage.leave(NEW, B, ran=True)
+    assert eviction_lineage.immune_to(NEWER) == {A, B}
+    assert list(eviction_lineage.pods_immune_to(A)) == [NEWER]
 
 
-def test_who_replaces_it_within_its_queue_stands_against_the_same(takings: Takings) -> None:
-    takings.take(B, [NEWER], {NEW: B})
-    assert takings.against(NEWER) == {A}
+def test_who_replaces_it_within_its_queue_stands_against_the_same(eviction_lineage: EvictionLineage) -> None:
+    eviction_lineage.take(B, [NEWER], {NEW: B})
+    assert eviction_lineage.immune_to(NEWER) == {A}
 
 
-def test_that_the_victim_is_gone_changes_nothing(takings: Takings) -> None:
-    takings.leave(OLD, A, ran=True)
-    assert takings.against(NEW) == {A}
+def test_that_the_victim_is_gone_changes_nothing(eviction_lineage: EvictionLineage) -> None:
+    eviction_lineage.leave(OLD, A, ran=True)
+    assert eviction_lineage.immune_to(NEW) == {A}
 
 
-def test_work_that_ended_by_itself_makes_its_queues_claims_new_ones(takings: Takings) -> None:
-    takings.take(C, [NEWER], {NEW: B})
-    takings.leave(PodUid("done"), A, ran=True)
-    assert takings.against(NEWER) == {B}
-    assert not takings.held_from(A)
+def test_work_that_ended_by_itself_makes_its_queues_claims_new_ones(
+    eviction_lineage: EvictionLineage,
+) -> None:
+    eviction_lineage.take(C, [NEWER], {NEW: B})
+    eviction_lineage.leave(PodUid("done"), A, ran=True)
+    assert eviction_lineage.immune_to(NEWER) == {B}
+    assert not eviction_lineage.pods_immune_to(A)
 
 
-def test_work_that_never_ran_is_no_reason(takings: Takings) -> None:
-    takings.leave(PodUid("withdrawn"), A, ran=False)
-    assert takings.against(NEW) == {A}
+def test_work_that_never_ran_is_no_reason(eviction_lineage: EvictionLineage) -> None:
+    eviction_lineage.leave(PodUid("withdrawn"), A, ran=False)
+    assert eviction_lineage.immune_to(NEW) == {A}
 
 
-def test_a_victim_that_stayed_and_ends_later_ends_by_itself(takings: Takings) -> None:
-    takings.stays(OLD)
-    takings.leave(OLD, A, ran=True)
-    assert takings.against(NEW) == set()
+def test_a_victim_that_stayed_and_ends_later_ends_by_itself(eviction_lineage: EvictionLineage) -> None:
+    eviction_lineage.stays(OLD)
+    eviction_lineage.leave(OLD, A, ran=True)
+    assert eviction_lineage.immune_to(NEW) == set()
 
 
 def test_a_refused_eviction_is_none() -> None:
@@ -74,10 +76,12 @@ def test_a_refused_eviction_is_none() -> None:
     said = story.arrive(pod("new", shape(1), queue="b"))
     assert [one.uid for one in said if isinstance(one, Evict)] == ["old"]
     story.refuse_eviction("old", for_s=3600)
-    takings = story.engine.books.takings
-    takings.take(B, [PodUid("kept")], {PodUid("other"): A})
+    eviction_lineage = story.engine.state.eviction_lineage
+    eviction_lineage.take(B, [PodUid("kept")], {PodUid("other"): A})
     story.depart("old")
-    assert takings.against(PodUid("kept")) == set(), "work of a ended by itself: its claims are new ones"
+    assert eviction_lineage.immune_to(PodUid("kept")) == set(), (
+        "work of a ended by itself: its claims are new ones"
+    )
 
 
 def test_when_quotas_are_exchanged_places_are_too() -> None:
@@ -86,7 +90,7 @@ def test_when_quotas_are_exchanged_places_are_too() -> None:
     story.nodes(node("n", 2))
 
     def teams(gpus_of_a: int) -> tuple[Queue, ...]:
-        eager = PreemptionPolicy(reclaim=Prey.ANY)
+        eager = PreemptionPolicy(reclaim=VictimScope.ANY)
         owned = {A: 1000 * gpus_of_a, B: 2000 - 1000 * gpus_of_a}
         return tuple(
             Queue(name, parent=QueueName("all"), quotas=(Quota(GPU, milli),), preemption=eager)

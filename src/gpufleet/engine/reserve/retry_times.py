@@ -2,16 +2,16 @@
 
 import heapq
 
-from gpufleet.engine.admit.waiting import LineKey, WaitingRoom
+from gpufleet.engine.admit.waiting import LineKey, WaitingLines
 
 SWEEP_FIRST = 64
 """So many more than there are lines are not worth sweeping."""
 
 
-class Dues:
+class RetryTimes:
     """A moment for each line that has one."""
 
-    def __init__(self, waiting: WaitingRoom) -> None:
+    def __init__(self, waiting: WaitingLines) -> None:
         self.waiting = waiting
         self._heap: list[tuple[int, int, LineKey]] = []
         self._due_us_by_key: dict[LineKey, int] = {}

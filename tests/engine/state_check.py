@@ -7,7 +7,7 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.placing import SERVES_WHOLE
 from gpufleet.engine.instruction import AnyInstruction, RequeueAfter
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.ranking import fresh_score, refresh
 from gpufleet.model.identifiers import NodeName
 from tests.engine.plain_fleet import PlainNode
@@ -20,25 +20,25 @@ COLUMNS = {
 }
 
 
-def check_books(books: Books, plain: dict[NodeName, PlainNode]) -> None:
+def check_books(state: EngineState, plain: dict[NodeName, PlainNode]) -> None:
     """The engine's arrays are what a recount finds, and no cached score is stale."""
-    assert set(books.fleet.row_by_name) == set(plain)
+    assert set(state.fleet.row_by_name) == set(plain)
     for name, place in plain.items():
-        check_node(books, books.fleet.row_by_name[name], place)
-    check_rankings(books)
+        check_node(state, state.fleet.row_by_name[name], place)
+    check_rankings(state)
 
 
-def check_node(books: Books, row: int, plain: PlainNode) -> None:
+def check_node(state: EngineState, row: int, plain: PlainNode) -> None:
     """One node's cells are what the plain account counts."""
-    tables = books.store.tables
-    columns = COLUMNS | books.fleet.resource_columns
+    tables = state.store.tables
+    columns = COLUMNS | state.fleet.resource_columns
     free = plain.free_amounts()
     for name, column in columns.items():
         assert tables.resources_free[row, column] == free.get(name, 0), (plain.node.name, name)
     assert tables.nodes[layout.NODE_FREE_GPU_MILLI, row] == plain.idle_gpu_milli
     entirely = 0
     for one in plain.devices:
-        device_row = books.fleet.device_row_by_id[one.device.id]
+        device_row = state.fleet.device_row_by_id[one.device.id]
         cells = tables.devices[:, device_row]
         whole_free = one.device.healthy and not one.holders and bool(one.device.serves & SERVES_WHOLE)
         entirely += whole_free
@@ -54,14 +54,14 @@ def check_node(books: Books, row: int, plain: PlainNode) -> None:
     assert sum(tables.kinds[row]) == sum(plain.kinds().values())
 
 
-def check_rankings(books: Books) -> None:
+def check_rankings(state: EngineState) -> None:
     """No cached score is stale, once brought up to date."""
-    tables, rankings, policy = books.store.tables, books.shapes.rankings, books.policy.tables
+    tables, rankings, policy = state.store.tables, state.shapes.rankings, state.policy.tables
     for slot in range(rankings.state.shape[0]):
         if rankings.state[slot, layout.RANKING_SHAPE] == layout.NOT_SET:
             continue
         refresh(tables, rankings, policy, slot)
-        for row in range(books.fleet.row_count):
+        for row in range(state.fleet.row_count):
             fresh = fresh_score(tables, rankings, policy, slot, row)
             assert rankings.scores[slot, row] == fresh, (slot, row)
         blocks = rankings.scores[slot].reshape(-1, layout.RANKING_BLOCK).max(axis=1)

@@ -1,13 +1,13 @@
-"""Quota as it will be: without the charges of who leaves, and with what nominated pods are promised.
+"""Quota as it will be: without the charges of pods that leave, and with what nominated pods are promised.
 
-While a pod leaves and another is nominated in its place both are charged, so that nothing that is
-promised is given to others. Who asks what the future allows takes charges back on a trial, queue by queue
+While a pod leaves and another is nominated in its place both are charged, so that nothing that is promised
+is given to others. To ask what the future allows, charges are taken back on a trial, queue by queue
 (``Charges``), which costs the same for one pod and for thousands.
 
-A nominated pod may be bound when two things hold (``keeps_promises``): what really runs, and this pod,
-are within the limits; and so they are when those who were nominated before have taken the places of
-those for whom they wait. Neither is asked for more: a victim's quota is its beneficiary's as soon as it
-goes, whoever else is to follow.
+A nominated pod may be bound when two things hold (``keeps_promises``). What really runs, and this pod, are
+within the limits. And they still are once all pods nominated before have taken the places of the pods they
+wait for. Neither is asked for more: the quota of a victim belongs to its beneficiary as soon as the victim
+goes, whatever other victims are to follow.
 """
 
 from typing import NamedTuple
@@ -19,9 +19,9 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import charge_owner, charge_path, charged
 from gpufleet.engine.arrays.compiled import kernel
+from gpufleet.engine.arrays.eviction_columns import AWAITED_BY, LEAVING, NOMINATION
 from gpufleet.engine.arrays.journal import undo_by_handle
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.arrays.standing import AWAITED_BY, LEAVING, NOMINATION
 from gpufleet.engine.arrays.tables import (
     Tables,
     TableStore,
@@ -29,12 +29,14 @@ from gpufleet.engine.arrays.tables import (
 from gpufleet.engine.state.pods import PodBook
 
 NOMINATED = int(PodState.NOMINATED)
-ANYBODY = 1 << 61
+ANY_NOMINATION = 1 << 61
 """The number of a nomination that comes after all there are."""
 
 
 @kernel
-def sum_charges(tables: Tables, standing: Int64Array, rows: int, number: int, sums: Int64Array) -> None:
+def sum_charges(
+    tables: Tables, eviction_columns: Int64Array, rows: int, number: int, sums: Int64Array
+) -> None:
     """Add up by queue and column what pods with a place are charged: all of it in ``sums[which, 0]``, and,
     where there is a layer for it, what of that is for protected work in ``sums[which, 1]``.
 
@@ -43,8 +45,10 @@ def sum_charges(tables: Tables, standing: Int64Array, rows: int, number: int, su
     """
     columns = tables.quota_columns.shape[1]
     for pod in range(rows):
-        nominated = tables.pods[layout.POD_STATE, pod] == NOMINATED and standing[NOMINATION, pod] != number
-        if standing[LEAVING, pod] == 0 and not nominated:
+        nominated = (
+            tables.pods[layout.POD_STATE, pod] == NOMINATED and eviction_columns[NOMINATION, pod] != number
+        )
+        if eviction_columns[LEAVING, pod] == 0 and not nominated:
             continue
         queue = tables.pods[layout.POD_QUEUE, pod]
         if queue == layout.NOT_SET or tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
@@ -55,13 +59,13 @@ def sum_charges(tables: Tables, standing: Int64Array, rows: int, number: int, su
             if amount == 0:
                 continue
             for layer in range(layers):
-                if standing[LEAVING, pod] == 1:
+                if eviction_columns[LEAVING, pod] == 1:
                     sums[0, layer, queue, column] += amount
-                    if standing[AWAITED_BY, pod] < number:
+                    if eviction_columns[AWAITED_BY, pod] < number:
                         sums[1, layer, queue, column] += amount
                 if nominated:
                     sums[2, layer, queue, column] += amount
-                    if standing[NOMINATION, pod] > number:
+                    if eviction_columns[NOMINATION, pod] > number:
                         sums[3, layer, queue, column] += amount
 
 
@@ -109,16 +113,16 @@ class FutureQuota:
         self.pods = pods
         self.gate = gate
 
-    def charges(self, number: int = ANYBODY) -> Charges:
-        """As the cells are now, seen by the nomination of that number; who is on no node is not charged."""
+    def charges(self, number: int = ANY_NOMINATION) -> Charges:
+        """As the cells are now, seen by the nomination of that number; a pod on no node is not charged."""
         tables = self.store.tables
         layers = 2 if self.pods.any_is_protected else 1
         sums = np.zeros((4, layers, *tables.queue_counted.shape), np.int64)
-        sum_charges(tables, self.pods.standing.cells, len(self.pods.pods), number, sums)
+        sum_charges(tables, self.pods.eviction_columns.cells, len(self.pods.pods), number, sums)
         return Charges(*sums)
 
     def promise(self, charges: Charges, leaving: Int64Array, placed: Int64Array) -> None:
-        """Bring charges up to date, seen by whoever comes now: these were told to leave for those."""
+        """Bring charges up to date, seen by a workload that comes now: these were told to leave for those."""
         tables = self.store.tables
         add_charges(tables, leaving, charges.leaving)
         add_charges(tables, leaving, charges.awaited)

@@ -2,26 +2,27 @@
 
 A parked line is woken when room was freed that its shape can use. For one that may evict others, other
 changes count too: pods that came, pods that may be evicted from now on, a queue, budget or refusal that
-changed. All of these are counted in ``books.prospects``; a search that failed is repeated once after
-that count has changed, and at the time at which it said that more would be possible.
+changed. All of these are counted in ``EngineState.victim_changes``; a search that failed is repeated once
+after that count has changed, and at the time at which it said that more would be possible.
 """
 
 import heapq
 
 from gpufleet.engine.admit.waiting import LineKey
-from gpufleet.engine.lifecycle.books import Books
-from gpufleet.engine.preempt.victims import NoPlan
+from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.preempt.victims import NoEvictionPlan
 
-LOOKS_A_STEP_MAX = 64
+SEARCHES_A_STEP_MAX = 64
 """How many failed searches a step repeats at most; the others come in the next steps, in turn."""
 LOOK_ON_AFTER_US = 100_000
+"""When the step comes for what one step left over: soon, and after binds that wait meanwhile."""
 
 
-class SecondLooks:
+class SearchRetries:
     """The lines whose search failed, and what had happened until then."""
 
-    def __init__(self, books: Books) -> None:
-        self.books = books
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
         self.cut: dict[LineKey, None] = {}
         self._failed_at: dict[LineKey, int] = {}
         self._due: list[tuple[int, int, LineKey]] = []
@@ -29,10 +30,10 @@ class SecondLooks:
         self._number = 0
         self._looks_on_at_us: int | None = None
 
-    def note(self, key: LineKey, found: NoPlan) -> None:
+    def note(self, key: LineKey, found: NoEvictionPlan) -> None:
         """A search failed."""
         self._failed_at.pop(key, None)
-        self._failed_at[key] = self.books.prospects
+        self._failed_at[key] = self.state.victim_changes
         if found.cut:
             self.cut[key] = None
         else:
@@ -44,27 +45,27 @@ class SecondLooks:
             heapq.heappush(self._due, (due_us, self._number, key))
 
     def wake(self, at_us: int) -> None:
-        """Wake the lines for which there is more hope than before."""
-        if self.books.departures.end_refusals(at_us):
-            self.books.prospects += 1
+        """Wake the lines whose search may find more than before."""
+        if self.state.departures.end_refusals(at_us):
+            self.state.victim_changes += 1
         while self._due and self._due[0][0] <= at_us:
             due_us, _, key = heapq.heappop(self._due)
             if self._due_us_by_key.get(key) == due_us:
                 del self._due_us_by_key[key]
                 self._failed_at[key] = -1
         self._looks_on_at_us = None
-        looks = 0
+        searches = 0
         for key in list(self._failed_at):
-            line = self.books.waiting.lines.get(key)
+            line = self.state.waiting.lines.get(key)
             if line is None or not line.parked:
                 self._forget(key)
-            elif self._failed_at[key] != self.books.prospects:
-                if looks == LOOKS_A_STEP_MAX:
+            elif self._failed_at[key] != self.state.victim_changes:
+                if searches == SEARCHES_A_STEP_MAX:
                     self._looks_on_at_us = at_us + LOOK_ON_AFTER_US
                     break
-                looks += 1
+                searches += 1
                 self._forget(key)
-                self.books.waiting.wake(key)
+                self.state.waiting.wake(key)
 
     def _forget(self, key: LineKey) -> None:
         del self._failed_at[key]
@@ -72,7 +73,7 @@ class SecondLooks:
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
-        refusals = self.books.departures.refused_until_us
+        refusals = self.state.departures.refused_until_us
         if not (self._due or refusals or self._looks_on_at_us is not None):
             return None
         dues = [self._looks_on_at_us, min(refusals.values(), default=None)]

@@ -7,7 +7,7 @@ how many there are. ``ledger`` knows who is where.
 from collections.abc import Iterable
 
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.lifecycle.books import Books
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.model.device import Serves
 from gpufleet.model.identifiers import DeviceId, PodUid
 from gpufleet.model.node import Node
@@ -16,7 +16,7 @@ from tests.engine.plain_fleet import PlainNode
 
 
 def held(
-    books: Books, pod: Pod, node: Node | None, ids: tuple[DeviceId | None, ...], *, confirmed: bool
+    state: EngineState, pod: Pod, node: Node | None, ids: tuple[DeviceId | None, ...], *, confirmed: bool
 ) -> tuple[DeviceId, ...]:
     """Devices that a pod is booked on.
 
@@ -30,16 +30,16 @@ def held(
     sure = named if confirmed else [one for one in named if one in shown]
     if node is None or len(sure) == count:
         return tuple(sure)
-    booked = devices_of(books, pod.uid)
+    booked = devices_of(state, pod.uid)
     assert shown.intersection(sure) <= set(booked), f"{pod.uid} holds {sure} and is booked on {booked}"
     return tuple({*sure, *booked})
 
 
-def devices_of(books: Books, uid: PodUid) -> list[DeviceId]:
+def devices_of(state: EngineState, uid: PodUid) -> list[DeviceId]:
     """The devices that the engine's arrays say a pod holds."""
-    row = books.pods.row_by_uid[uid]
-    cells = books.store.tables.pod_devices[row, : books.pods.pod_at(row).shape.gpu.count].tolist()
-    return [books.fleet.device_ids[device] for device in cells if device != layout.NOT_SET]
+    row = state.pods.row_by_uid[uid]
+    cells = state.store.tables.pod_devices[row, : state.pods.pod_at(row).shape.gpu.count].tolist()
+    return [state.fleet.device_ids[device] for device in cells if device != layout.NOT_SET]
 
 
 def check_amounts_kept(place: PlainNode, on_their_way: Iterable[tuple[Pod, tuple[DeviceId, ...]]]) -> None:
