@@ -13,9 +13,9 @@ from gpufleet.fit.config import ModelConfig
 from gpufleet.fit.engines import engine_named
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.formats import FORMATS
+from gpufleet.fit.options import Options
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.search import answer
-from gpufleet.fit.words import Words
 from gpufleet.model.errors import InputError
 
 NUMBERS = [
@@ -50,7 +50,7 @@ def test_any_configuration_is_answered_or_refused(
 
 @given(st.sampled_from(NAMES), st.sampled_from(["l4", "a100-40", "h100-80", "mi300x"]), st.integers(1, 16))
 def test_more_sequences_and_longer_ones_never_need_fewer_gpus(model: str, gpu: str, batch: int) -> None:
-    few, many = (ask(Words(model, (gpu,), batch=one, context=2048)).cards[0] for one in (batch, 2 * batch))
+    few, many = (ask(Options(model, (gpu,), batch=one, context=2048)).cards[0] for one in (batch, 2 * batch))
     if many.verdict is Verdict.YES:
         assert few.verdict is Verdict.YES
         assert few.gpus <= many.gpus
@@ -58,7 +58,7 @@ def test_more_sequences_and_longer_ones_never_need_fewer_gpus(model: str, gpu: s
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_of_the_catalogue_is_answered_for_every_card(name: str) -> None:
-    for card in ask(Words(name)).cards:
+    for card in ask(Options(name)).cards:
         memory = card.memory
         assert memory.kv_pool.low_bytes <= memory.kv_pool.bytes <= memory.kv_pool.high_bytes
         assert memory.weights.low_bytes <= memory.weights.bytes <= memory.weights.high_bytes

@@ -14,10 +14,10 @@ from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.basis import Basis
 from gpufleet.fit.catalogue import ModelEntry, cards, find_cards, find_model, models
 from gpufleet.fit.formats import format_named
+from gpufleet.fit.options import Options, serving_of
 from gpufleet.fit.search import answer
 from gpufleet.fit.shapes import active_parameters, parameters
 from gpufleet.fit.weights import total_bytes
-from gpufleet.fit.words import Words, serving_of
 from gpufleet.model.errors import InputError
 
 DAY = re.compile(r"20[0-9]{2}-[0-9]{2}(-[0-9]{2})?")
@@ -102,7 +102,7 @@ def test_the_answer_says_whether_the_model_was_checked() -> None:
     checked, unchecked = Basis(checked="2026-11-22", read="a copy"), Basis(unchecked="from memory")
     for basis, shown in ((checked, "checked 2026-11-22 in a copy"), (unchecked, "unchecked: from memory")):
         model = replace(model_of("llama-3.1-8b"), basis=basis)
-        found = answer(model, serving_of(Words("llama-3.1-8b"), model), find_cards("l4"), proposes=False)
+        found = answer(model, serving_of(Options("llama-3.1-8b"), model), find_cards("l4"), proposes=False)
         assert found.model.basis == basis
         assert f"  facts        {shown}" in list(lines(found, detailed=False))
 

@@ -16,7 +16,7 @@ from gpufleet.advise.fit.on_cluster import ClusterAnswer, answered
 from gpufleet.cli.fit_cluster_output import lines
 from gpufleet.cli.main import main
 from gpufleet.fit.cluster import Room, read_cluster, rooms_of
-from gpufleet.fit.words import Words
+from gpufleet.fit.options import Options
 from gpufleet.kube.listing import Page
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS, Kind
 from gpufleet.kube.status import NotFound, Status
@@ -86,7 +86,7 @@ def rooms(
 
 
 def ask(found: list[Room], **words: Any) -> ClusterAnswer:
-    return answered(Words("llama-3.3-70b", context=32768, **words), found)
+    return answered(Options("llama-3.3-70b", context=32768, **words), found)
 
 
 def test_free_gpus_are_those_that_no_running_pod_asks_for() -> None:

@@ -9,7 +9,7 @@ import yaml
 from gpufleet.advise.fit.ask import ask, ask_manifest
 from gpufleet.fit.catalogue import find_cards
 from gpufleet.fit.manifest import nodes_of
-from gpufleet.fit.words import Words
+from gpufleet.fit.options import Options
 from gpufleet.model.errors import InputError
 from tests.lint.linting import found as found_by_lint
 
@@ -21,7 +21,7 @@ def pod(**words: Any) -> dict[str, Any]:
 
 
 def objects(**words: Any) -> dict[str, dict[str, Any]]:
-    return {one["kind"]: one for one in ask_manifest(Words(**words))}
+    return {one["kind"]: one for one in ask_manifest(Options(**words))}
 
 
 LARGE = {"model": "deepseek-v3", "gpus": ("h100-80",), "context": 32768}
@@ -64,15 +64,15 @@ def test_it_goes_to_nodes_with_the_card() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (Words("llama-3.3-70b"), "--gpu"),
-        (Words("llama-3.3-70b", ("h100",)), "one card"),
-        (Words("llama-3.3-70b", ("h100-80",), tensor_parallel=1), "does not surely fit"),
-        (Words("llama-3.1-8b", ("mi300x",)), "NVIDIA"),
-        (Words("llama-3.1-8b", ("l4",), weights="awq"), "have to be published"),
-        (Words("llama-3.1-8b", ("l4",), engine="llama.cpp"), "written for vLLM"),
+        (Options("llama-3.3-70b"), "--gpu"),
+        (Options("llama-3.3-70b", ("h100",)), "one card"),
+        (Options("llama-3.3-70b", ("h100-80",), tensor_parallel=1), "does not surely fit"),
+        (Options("llama-3.1-8b", ("mi300x",)), "NVIDIA"),
+        (Options("llama-3.1-8b", ("l4",), weights="awq"), "have to be published"),
+        (Options("llama-3.1-8b", ("l4",), engine="llama.cpp"), "written for vLLM"),
     ],
 )
-def test_what_one_deployment_cannot_run_is_refused(words: Words, message: str) -> None:
+def test_what_one_deployment_cannot_run_is_refused(words: Options, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ask_manifest(words)
 
@@ -124,7 +124,7 @@ def test_each_node_gets_as_many_stages_as_the_others(
     gpus_per_node: int, tensor: int, stages: int, nodes: int
 ) -> None:
     card = msgspec.structs.replace(find_cards("h100-80")[0], gpus_per_node_max=gpus_per_node)
-    fit = ask(Words("llama-3.1-8b", ("h100-80",))).cards[0]
+    fit = ask(Options("llama-3.1-8b", ("h100-80",))).cards[0]
     divided = msgspec.structs.replace(
         fit, gpus=tensor * stages, tensor_parallel=tensor, pipeline_parallel=stages
     )
@@ -133,4 +133,4 @@ def test_each_node_gets_as_many_stages_as_the_others(
 
 @pytest.mark.parametrize("words", [{"model": "llama-3.1-8b", "gpus": ("l4",)}, LARGE])
 def test_lint_finds_nothing_but_the_priority_that_only_the_cluster_knows(words: dict[str, Any]) -> None:
-    assert found_by_lint(yaml.safe_dump_all(ask_manifest(Words(**words)))) == ["GPU036"]
+    assert found_by_lint(yaml.safe_dump_all(ask_manifest(Options(**words)))) == ["GPU036"]

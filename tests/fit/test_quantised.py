@@ -9,8 +9,8 @@ from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.facts import ModelFacts
 from gpufleet.fit.roles import EVERY_LAYER, Role
 from gpufleet.fit.shapes import matrices
-from gpufleet.fit.spared import globs_of, spared_parts
 from gpufleet.fit.spellings import read_config
+from gpufleet.fit.unquantised import globs_of, spared_parts
 from gpufleet.fit.weights import on_one_gpu_bytes, total_bytes
 from gpufleet.model.errors import InputError
 

@@ -4,8 +4,8 @@ import pytest
 
 from gpufleet.advise.fit.ask import ask_training
 from gpufleet.fit.answer import Training, Verdict
+from gpufleet.fit.options import Options
 from gpufleet.fit.training import state_bytes
-from gpufleet.fit.words import Words
 from gpufleet.model.errors import InputError
 
 
@@ -19,12 +19,12 @@ def test_adapters_are_as_many_as_the_paper_of_lora_counts() -> None:
     """Rank 8 on queries, keys, values, outputs and feed-forward of Llama 2 7B, by hand: 32 layers x 8 x
     (4 x (4096 + 4096) + 3 x (4096 + 11008)).
     """
-    answer = ask_training(Words("llama-2-7b", ("a100-80",)), "lora", 3, 8)
+    answer = ask_training(Options("llama-2-7b", ("a100-80",)), "lora", 3, 8)
     assert answer.trained_parameters == 32 * 8 * (4 * 8192 + 3 * 15104)
 
 
 def one(model: str, gpu: str, method: str, *, zero: int = 3, context: int = 0) -> Training:
-    (card,) = ask_training(Words(model, (gpu,), context=context), method, zero, 16).cards
+    (card,) = ask_training(Options(model, (gpu,), context=context), method, zero, 16).cards
     return card
 
 
@@ -54,10 +54,10 @@ def test_what_is_not_divided_does_not_fit_on_any_number() -> None:
 
 
 def test_a_yes_holds_in_the_worst_case() -> None:
-    for card in ask_training(Words("qwen3-8b"), "full", 3, 16).cards:
+    for card in ask_training(Options("qwen3-8b"), "full", 3, 16).cards:
         assert (card.verdict is Verdict.YES) == (card.memory.total.high_bytes <= card.memory.usable_bytes)
 
 
 def test_an_unknown_method_is_refused() -> None:
     with pytest.raises(InputError, match="--train"):
-        ask_training(Words("qwen3-8b"), "dream", 3, 16)
+        ask_training(Options("qwen3-8b"), "dream", 3, 16)

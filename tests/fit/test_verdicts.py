@@ -6,12 +6,12 @@ import pytest
 
 from gpufleet.advise.fit.ask import ask
 from gpufleet.fit.answer import CardFit, Verdict
-from gpufleet.fit.words import Words
+from gpufleet.fit.options import Options
 from gpufleet.model.errors import InputError
 
 
 def one(model: str, gpu: str, **words: object) -> CardFit:
-    (card,) = ask(Words(model, (gpu,), **words)).cards  # type: ignore[arg-type]
+    (card,) = ask(Options(model, (gpu,), **words)).cards  # type: ignore[arg-type]
     return card
 
 
@@ -69,7 +69,7 @@ def test_a_card_without_kernels_is_refused() -> None:
 
 
 def test_a_yes_holds_in_the_worst_case() -> None:
-    for card in ask(Words("qwen2.5-14b")).cards:
+    for card in ask(Options("qwen2.5-14b")).cards:
         enough = card.memory.kv_pool.low_bytes >= card.memory.kv_needed_bytes
         assert (card.verdict is Verdict.YES) <= enough
 
@@ -106,12 +106,12 @@ def test_speed_is_bandwidth_over_bytes() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (Words("llama-3.1-8b", weights="q9"), "--weights"),
-        (Words("llama-3.1-8b", kv="int3"), "--kv"),
-        (Words("llama-3.1-8b", engine="triton"), "--engine"),
-        (Words("nothing-like-it"), "MODEL"),
+        (Options("llama-3.1-8b", weights="q9"), "--weights"),
+        (Options("llama-3.1-8b", kv="int3"), "--kv"),
+        (Options("llama-3.1-8b", engine="triton"), "--engine"),
+        (Options("nothing-like-it"), "MODEL"),
     ],
 )
-def test_unknown_words_are_refused_with_the_known_ones(words: Words, message: str) -> None:
+def test_unknown_words_are_refused_with_the_known_ones(words: Options, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ask(words)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpufleet.lint.edits.applying import DocumentFix, apply_fixes
 from gpufleet.lint.edits.edits import (
     Append,
     Edit,
@@ -13,7 +14,6 @@ from gpufleet.lint.edits.edits import (
     removal,
     removals,
 )
-from gpufleet.lint.edits.mending import DocumentFix, mend
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import Data
 from gpufleet.lint.source.parse import parse
@@ -26,7 +26,7 @@ def root(text: str) -> Field:
 
 def edited(text: str, *edits: Edit) -> str:
     source = SourceText("a.yaml", text)
-    return mend(source, parse(source), [DocumentFix(0, Fix("", edits))]).text
+    return apply_fixes(source, parse(source), [DocumentFix(0, Fix("", edits))]).text
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_one_document_of_several_is_edited() -> None:
     source = SourceText("a.yaml", text)
     parsed = parse(source)
     fix = Fix("", (Replace(Field(parsed.documents[1]).at("a"), 2),))
-    assert mend(source, parsed, [DocumentFix(1, fix)]).text == "a: 1\n--- # two\na: 2\n"
+    assert apply_fixes(source, parsed, [DocumentFix(1, fix)]).text == "a: 1\n--- # two\na: 2\n"
 
 
 def test_of_fixes_that_spoil_each_other_those_after_them_are_applied_too() -> None:
@@ -142,7 +142,7 @@ def test_of_fixes_that_spoil_each_other_those_after_them_are_applied_too() -> No
     edits: list[Edit] = [Remove(first), Remove(second)]
     edits += [Replace(root(text).at(name), 2) for name in ("b", "c")]
     fixes = [DocumentFix(0, Fix("", (edit,))) for edit in edits]
-    mended = mend(source, parsed, fixes)
+    mended = apply_fixes(source, parsed, fixes)
     assert mended.text == "a:\n  - x\nb: 2\nc: 2\n"
     assert len(mended.applied) == 3
 

@@ -6,8 +6,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpufleet.lint.edits.applying import DocumentFix, apply_fixes
 from gpufleet.lint.edits.edits import Remove
-from gpufleet.lint.edits.mending import DocumentFix, mend
 from gpufleet.lint.rules import all_rules
 from gpufleet.lint.rules.shared_memory import PLACE
 from gpufleet.lint.run import lint, read
@@ -200,7 +200,9 @@ def test_comments_and_all_that_no_fix_names_stay(pod: Any) -> None:
     reading = read(SourceText("a.yaml", text))
     for finding in lint([reading], all_rules()).findings:
         if finding.fix is not None:
-            after = mend(reading.source, reading.parsed, [DocumentFix(0, finding.fix)]).text.splitlines()
+            after = apply_fixes(
+                reading.source, reading.parsed, [DocumentFix(0, finding.fix)]
+            ).text.splitlines()
             removed = [edit for edit in finding.fix.edits if isinstance(edit, Remove)]
             assert [line for line in after if line in lines] == [line for line in lines if line in after]
             if not removed:

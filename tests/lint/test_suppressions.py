@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.advise.lint.baseline import baseline_text, read_baseline
-from gpufleet.advise.lint.command import Outcome, Wishes, run
+from gpufleet.advise.lint.command import LintOptions, Outcome, run
 from gpufleet.advise.lint.settings import read_settings
 from gpufleet.lint.rules import all_rules
 from gpufleet.lint.run import lint, read
@@ -22,7 +22,7 @@ UNPINNED = "image: nvidia/cuda"
 def outcome(folder: Path, text: str, **wishes: object) -> Outcome:
     file = folder / "a.yaml"
     file.write_text(text, encoding="utf-8")
-    return run([str(file)], Wishes(TODAY, **wishes))  # type: ignore[arg-type]
+    return run([str(file)], LintOptions(TODAY, **wishes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpufleet.fit.answer import Verdict
-    from gpufleet.fit.words import Words
+    from gpufleet.fit.options import Options
 
 DONE, FITS_NOWHERE = 0, 1
 LIVE = "the cluster itself"
@@ -101,13 +101,13 @@ def command(
     from gpufleet.advise.fit.ask import ask, ask_manifest, ask_training
     from gpufleet.cli.fit_output import show, show_catalogue, show_manifest
     from gpufleet.cli.fit_training_output import show_training
-    from gpufleet.fit.words import Words
+    from gpufleet.fit.options import Options
 
     if lists:
         show_catalogue(output)
         return DONE
     model, cluster = _meant(model, cluster)
-    words = Words(
+    options = Options(
         model=model,
         gpus=gpus,
         context=context or 0,
@@ -125,15 +125,15 @@ def command(
     if writes:
         if method:
             raise click.UsageError("--manifest runs a server, and --train is no server")
-        show_manifest(ask_manifest(words), output)
+        show_manifest(ask_manifest(options), output)
         return DONE
     if method:
-        trained = ask_training(words, method, zero, rank)
+        trained = ask_training(options, method, zero, rank)
         show_training(trained, output, detailed=bool(gpus))
         return _code(card.verdict for card in trained.cards)
     if cluster is not None:
-        return _show_cluster(words, cluster, kubeconfig, kube_context, output)
-    answer = ask(words)
+        return _show_cluster(options, cluster, kubeconfig, kube_context, output)
+    answer = ask(options)
     show(answer, output, detailed=bool(gpus))
     return _code(card.verdict for card in answer.cards)
 
@@ -152,14 +152,14 @@ def _meant(model: str, cluster: str | None) -> tuple[str, str | None]:
 
 
 def _show_cluster(
-    words: "Words", cluster: str, kubeconfig: Path | None, kube_context: str, output: str
+    options: "Options", cluster: str, kubeconfig: Path | None, kube_context: str, output: str
 ) -> int:
     from gpufleet.advise.fit.on_cluster import ask_cluster, ask_cluster_file
     from gpufleet.cli.fit_cluster_output import show_places
 
     if cluster == LIVE:
-        found = ask_cluster(words, kubeconfig, kube_context)
+        found = ask_cluster(options, kubeconfig, kube_context)
     else:
-        found = ask_cluster_file(words, Path(cluster))
+        found = ask_cluster_file(options, Path(cluster))
     show_places(found, output)
     return _code(card.verdict for card in found.answer.cards)

@@ -89,7 +89,7 @@ def command(
     """
     import datetime as dt
 
-    from gpufleet.advise.lint.command import Wishes, explain, listing, read_cluster, run
+    from gpufleet.advise.lint.command import LintOptions, explain, listing, read_cluster, run
     from gpufleet.cli.output import echo_data, echo_line
 
     if linter is not None:
@@ -114,7 +114,7 @@ def command(
     use = measured_use(metrics, Question(prometheus_url, token_file, authority_file, until, window_s), prices)
     today = dt.datetime.now(dt.UTC).date()
     files = (config, baseline, write_baseline)
-    outcome = run(paths, Wishes(today, form, fail_on, fixes, shows_difference, facts, use, *files))
+    outcome = run(paths, LintOptions(today, form, fail_on, fixes, shows_difference, facts, use, *files))
     for message in outcome.messages:
         echo_line(message, err=True)
     echo_data(outcome.output)

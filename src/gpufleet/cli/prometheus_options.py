@@ -16,7 +16,7 @@ from gpufleet.kube.codec.durations import read_duration
 from gpufleet.model.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.usage.prometheus.judging import GpuUse
+    from gpufleet.usage.prometheus.pod_samples import GpuUse
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 Decorated = TypeVar("Decorated", bound=Callable[..., object])

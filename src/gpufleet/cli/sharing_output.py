@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from gpufleet.advise.sharing.choosing import TYPICAL_PERCENT, Choice, Mode, shown
 from gpufleet.advise.sharing.manifest import agent_config, label_commands, node_pools, plugin_config, pod_part
-from gpufleet.advise.sharing.pooling import Plan, Pool, percent
+from gpufleet.advise.sharing.pools import Plan, Pool, percent
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.sharing_question import Advice
 from gpufleet.model.identifiers import DeviceId

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.advise.sharing.fleet import fleet_of, known_fleet, named_fleet, only_model
-from gpufleet.advise.sharing.pooling import Plan, plan
-from gpufleet.advise.sharing.stating import Statement, stated
+from gpufleet.advise.sharing.pools import Plan, plan
+from gpufleet.advise.sharing.statements import Statement, stated
 from gpufleet.advise.sharing.workload import Workload, told_apart, workloads_of
 from gpufleet.cli.use_input import read_use
 from gpufleet.model.node import Node
-from gpufleet.usage.prometheus.judging import GpuUse
+from gpufleet.usage.prometheus.pod_samples import GpuUse
 from gpufleet.usage.samples import Sample
 
 HOSTS_UNKNOWN = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpufleet.fit.config import ModelConfig, Quantization
 from gpufleet.fit.formats import FORMATS, WeightFormat
-from gpufleet.fit.spared import spared_parts
+from gpufleet.fit.unquantised import spared_parts
 from gpufleet.model.errors import InputError
 
 SCALE_BITS = 16

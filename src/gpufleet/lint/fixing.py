@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpufleet.lint.edits.mending import DocumentFix, mend
+from gpufleet.lint.edits.applying import DocumentFix, apply_fixes
 from gpufleet.lint.findings import Finding
 from gpufleet.lint.run import Reading, read
 from gpufleet.lint.source.text import SourceText
@@ -25,7 +25,7 @@ def fix(reading: Reading, judge: Callable[[Reading], list[Finding]]) -> Fixed:
     done: list[str] = []
     for _ in range(ROUNDS_MAX):
         fixes = [DocumentFix(one.document, one.fix) for one in judge(reading) if one.fix is not None]
-        mended = mend(reading.source, reading.parsed, fixes)
+        mended = apply_fixes(reading.source, reading.parsed, fixes)
         if not mended.applied:
             break
         done += [one.fix.does for one in mended.applied]

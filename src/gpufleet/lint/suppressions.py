@@ -1,7 +1,7 @@
 """Reasons why a finding is accepted: in a comment at its line, or in an annotation of its object.
 
 Each names its rule and says why; it may end on a date. One without a reason does not count, and one that
-has ended does not count any more: both are told. ``settling`` applies them.
+has ended does not count any more: both are told. ``advise.lint.acceptance`` applies them.
 """
 
 import datetime as dt
@@ -19,18 +19,18 @@ _UNTIL = re.compile(r"until\s+(\S+?)\s*:\s*(.*)|until\s+(\S+)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Excuse:
+class Suppression:
     """Why something is accepted, and the last day on which it is; None for ever."""
 
     reason: str
     until: dt.date | None = None
 
 
-def read_excuse(text: str) -> Excuse | str:
-    """The excuse in words that people write, or what is wrong with it."""
+def read_suppression(text: str) -> Suppression | str:
+    """The suppression as people write it, or what is wrong with it."""
     text = text.strip()
     if not text.startswith("until "):
-        return Excuse(text) if text else f"has no reason; expected {EXPECTED}"
+        return Suppression(text) if text else f"has no reason; expected {EXPECTED}"
     found = _UNTIL.fullmatch(text)
     if found is None or not (found[2] or "").strip():
         return f"has no reason; expected {EXPECTED}"
@@ -38,19 +38,19 @@ def read_excuse(text: str) -> Excuse | str:
         day = dt.date.fromisoformat(found[1])
     except ValueError:
         return f"ends on {found[1]}, which is no date; expected {EXPECTED}"
-    return Excuse(found[2].strip(), day)
+    return Suppression(found[2].strip(), day)
 
 
-def written_excuse(finding: Finding, manifest: Manifest) -> Excuse | str | None:
-    """The excuse for this finding in its own file, or what is wrong with it; None if there is none."""
+def written_suppression(finding: Finding, manifest: Manifest) -> Suppression | str | None:
+    """The suppression of this finding in its own file, or what is wrong with it; None if there is none."""
     for line in _lines_of(finding, manifest.source):
         found = _COMMENT.search(line)
         if found and finding.rule.id in re.split(r"\s*,\s*", found[1]):
-            return read_excuse(found[2])
+            return read_suppression(found[2])
     name = ANNOTATION_DOMAIN + finding.rule.id
     texts = [manifest.annotation(name), *(one.annotation(name) for one in manifest.templates)]
     annotated = next((one for one in texts if one is not None), None)
-    return None if annotated is None else read_excuse(annotated)
+    return None if annotated is None else read_suppression(annotated)
 
 
 def _lines_of(finding: Finding, source: SourceText) -> list[str]:

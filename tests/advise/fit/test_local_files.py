@@ -13,8 +13,8 @@ from gpufleet.advise.fit.gguf import Head, Value, config_of
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.kv_cache import model_token_bytes
+from gpufleet.fit.options import Options
 from gpufleet.fit.shapes import parameters
-from gpufleet.fit.words import Words
 from gpufleet.model.errors import InputError
 
 LLAMA = {
@@ -51,7 +51,7 @@ def test_a_configuration_counts_as_the_catalogue_does(tmp_path: Path) -> None:
 
 def test_an_index_says_how_large_the_files_are(tmp_path: Path) -> None:
     place = folder(tmp_path, LLAMA, {"metadata": {"total_size": 16_060_522_496}, "weight_map": {}})
-    answer = ask(Words(str(place), ("h100-80",)))
+    answer = ask(Options(str(place), ("h100-80",)))
     assert answer.model.origin == "safetensors index"
     assert answer.weights_bytes == 16_060_522_496
     assert answer.cards[0].memory.weights.bytes == pytest.approx(16_060_522_496, rel=1e-6)
@@ -126,7 +126,7 @@ def test_a_gguf_head_gives_shapes_and_size(tmp_path: Path) -> None:
     assert model.weights_bytes == 2 * 4096 * 144
     assert len(model.facts.layers) == 2
     assert not model.facts.tied
-    answer = ask(Words(str(file), ("l4",)))
+    answer = ask(Options(str(file), ("l4",)))
     assert answer.kv_bytes_per_token == 2 * 2 * 8 * 128 * 2
     assert answer.asked.engine == "llama.cpp"
 

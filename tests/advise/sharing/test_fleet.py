@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from gpufleet.advise.sharing.fleet import fleet_of
 from gpufleet.advise.sharing.manifest import agent_config, node_pools
-from gpufleet.advise.sharing.pooling import plan
+from gpufleet.advise.sharing.pools import plan
 from gpufleet.model.device import Serves
 from gpufleet.usage.cards import Card, Host
 from gpufleet.usage.samples import Kind

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpufleet.usage.prometheus.answer import Answer, Series
 from gpufleet.usage.prometheus.gpu_use import gpu_use
-from gpufleet.usage.prometheus.judging import GpuUse
+from gpufleet.usage.prometheus.pod_samples import GpuUse
 from gpufleet.usage.prometheus.window import Window, window_until
 
 BEGIN_S = 1_760_000_040

@@ -14,7 +14,7 @@ from gpufleet.usage.cards import Card
 from gpufleet.usage.prometheus.access import read_access
 from gpufleet.usage.prometheus.client import Prometheus
 from gpufleet.usage.prometheus.gpu_use import gpu_use
-from gpufleet.usage.prometheus.judging import GpuUse
+from gpufleet.usage.prometheus.pod_samples import GpuUse
 from gpufleet.usage.prometheus.window import Window, window_until
 from gpufleet.usage.samples import Sample
 from tests.usage.prometheus.server import prometheus

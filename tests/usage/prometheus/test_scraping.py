@@ -13,7 +13,7 @@ from gpufleet.model.errors import InputError
 from gpufleet.usage.prometheus.access import read_access
 from gpufleet.usage.prometheus.client import Prometheus
 from gpufleet.usage.prometheus.gpu_use import gpu_use
-from gpufleet.usage.prometheus.judging import GpuUse
+from gpufleet.usage.prometheus.pod_samples import GpuUse
 from gpufleet.usage.prometheus.window import window_until
 from tests.agent.exporter.builders import CUT_H100, Node, holds, memory, node_of, pod, sample
 from tests.usage.prometheus.server import prometheus

@@ -1,4 +1,4 @@
-"""From the words of a command line to an answer: which model, which cards, and what the words leave open."""
+"""From the options of a command line to an answer: which model, which cards, and what they leave open."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,27 +7,27 @@ from gpufleet.advise.fit.local_files import looks_local, model_of_path
 from gpufleet.fit.answer import Answer, TrainingAnswer
 from gpufleet.fit.catalogue import CardEntry, cards, find_cards
 from gpufleet.fit.manifest import manifests
+from gpufleet.fit.options import Options, catalogue_model, serving_of
 from gpufleet.fit.question import Model
 from gpufleet.fit.search import about, answer, on_card
 from gpufleet.fit.training import Course, train
-from gpufleet.fit.words import Words, catalogue_model, serving_of
 from gpufleet.model.errors import InputError
 
 TRAINING_CONTEXT = 4096
 """Tokens of a sequence in training, where the command does not say how many."""
 
 
-def ask(words: Words) -> Answer:
+def ask(options: Options) -> Answer:
     """The answer; raises InputError in the terms of the command line."""
-    model = model_of(words.model, from_hub=words.from_hub)
-    chosen = cards_of(words.gpus)
-    return answer(model, serving_of(words, model), chosen, proposes=bool(words.gpus))
+    model = model_of(options.model, from_hub=options.from_hub)
+    chosen = cards_of(options.gpus)
+    return answer(model, serving_of(options, model), chosen, proposes=bool(options.gpus))
 
 
-def ask_manifest(words: Words) -> list[dict[str, Any]]:
+def ask_manifest(options: Options) -> list[dict[str, Any]]:
     """What runs the model on the one card that was named; raises InputError where that cannot be."""
-    model = model_of(words.model, from_hub=words.from_hub)
-    chosen = cards_of(words.gpus) if words.gpus else ()
+    model = model_of(options.model, from_hub=options.from_hub)
+    chosen = cards_of(options.gpus) if options.gpus else ()
     if len(chosen) != 1:
         raise InputError(
             "a manifest is for one card",
@@ -35,17 +35,17 @@ def ask_manifest(words: Words) -> list[dict[str, Any]]:
             value=[card.model for card in chosen] or None,
             expected="one --gpu that names one card, such as h100-80",
         )
-    serving = serving_of(words, model)
+    serving = serving_of(options, model)
     return manifests(model, serving, chosen[0], on_card(model, serving, chosen[0], proposes=False))
 
 
-def ask_training(words: Words, method: str, zero: int, rank: int) -> TrainingAnswer:
+def ask_training(options: Options, method: str, zero: int, rank: int) -> TrainingAnswer:
     """The answer about training; raises InputError in the terms of the command line."""
-    model = model_of(words.model, from_hub=words.from_hub)
+    model = model_of(options.model, from_hub=options.from_hub)
     most = model.facts.context_max or TRAINING_CONTEXT
-    context = words.context or min(TRAINING_CONTEXT, most)
-    course = Course(method, context, words.batch, zero, rank)
-    return train(model, about(model), course, cards_of(words.gpus))
+    context = options.context or min(TRAINING_CONTEXT, most)
+    course = Course(method, context, options.batch, zero, rank)
+    return train(model, about(model), course, cards_of(options.gpus))
 
 
 def model_of(text: str, *, from_hub: bool = False) -> Model:

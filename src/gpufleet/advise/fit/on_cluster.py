@@ -9,8 +9,8 @@ from gpufleet.advise.fit.ask import cards_of, model_of
 from gpufleet.advise.fit.cluster_file import read_cluster_file
 from gpufleet.fit.answer import Answer
 from gpufleet.fit.cluster import Found, Place, Room, cards_of_rooms, places_of, read_cluster, rooms_of
+from gpufleet.fit.options import Options, serving_of
 from gpufleet.fit.search import answer
-from gpufleet.fit.words import Words, serving_of
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.errors import InputError
 
@@ -23,27 +23,27 @@ class ClusterAnswer(msgspec.Struct, frozen=True):
     nodes: tuple[Room, ...]
 
 
-def ask_cluster(words: Words, kubeconfig: Path | None, context: str) -> ClusterAnswer:
+def ask_cluster(options: Options, kubeconfig: Path | None, context: str) -> ClusterAnswer:
     """The answer; raises InputError in the terms of the command line, WorldError if no cluster answers."""
-    return answered(words, rooms_of(asyncio.run(_found(kubeconfig, context))))
+    return answered(options, rooms_of(asyncio.run(_found(kubeconfig, context))))
 
 
-def ask_cluster_file(words: Words, file: Path) -> ClusterAnswer:
+def ask_cluster_file(options: Options, file: Path) -> ClusterAnswer:
     """The answer for the cluster in that file; raises InputError."""
-    return answered(words, rooms_of(read_cluster_file(file)))
+    return answered(options, rooms_of(read_cluster_file(file)))
 
 
-def answered(words: Words, rooms: list[Room]) -> ClusterAnswer:
+def answered(options: Options, rooms: list[Room]) -> ClusterAnswer:
     """The answer for these nodes."""
-    model = model_of(words.model, from_hub=words.from_hub)
-    asked = {card.model for card in cards_of(words.gpus)}
+    model = model_of(options.model, from_hub=options.from_hub)
+    asked = {card.model for card in cards_of(options.gpus)}
     cards = tuple(card for card in cards_of_rooms(rooms) if card.model in asked)
     if not cards:
         raise InputError(
-            "the cluster has no whole GPU of a known model" + (" that was named" if words.gpus else ""),
+            "the cluster has no whole GPU of a known model" + (" that was named" if options.gpus else ""),
             value=[f"{room.node}: {room.why_not or room.card}" for room in rooms[:10]] or None,
         )
-    found = answer(model, serving_of(words, model), cards, proposes=True)
+    found = answer(model, serving_of(options, model), cards, proposes=True)
     return ClusterAnswer(found, places_of(found.cards, rooms), tuple(rooms))
 
 

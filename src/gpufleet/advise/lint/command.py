@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpufleet.advise.lint.acceptance import FROM_BASELINE, Terms, without_accepted
 from gpufleet.advise.lint.baseline import Fingerprint, baseline_text, read_baseline
 from gpufleet.advise.lint.inputs import SIZE_MAX_BYTES, STANDARD_INPUT, Inputs, find_inputs
 from gpufleet.advise.lint.settings import NAME, Settings, read_settings
-from gpufleet.advise.lint.settling import FROM_BASELINE, Terms, settled
 from gpufleet.advise.lint.snapshot_file import PACKED_MAX_BYTES, is_snapshot, snapshot_cluster
 from gpufleet.files.regular import read_regular
 from gpufleet.lint.context import Context
@@ -42,7 +42,7 @@ CODE_CLEAN, CODE_FINDINGS, CODE_BAD_INPUT = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Wishes:
+class LintOptions:
     """What the user asked for."""
 
     today: dt.date
@@ -67,37 +67,37 @@ class Outcome:
     messages: tuple[str, ...] = ()
 
 
-def run(paths: Sequence[str], wishes: Wishes) -> Outcome:
+def run(paths: Sequence[str], options: LintOptions) -> Outcome:
     """Lint everything below these paths; writes files only if fixes are wished for and no difference."""
-    settings = _settings(wishes.settings)
-    known = read_baseline(wishes.baseline) if wishes.baseline else Counter[Fingerprint]()
-    terms = Terms(wishes.today, settings, known)
-    cluster = wishes.cluster
-    use = None if wishes.use is None else replace(wishes.use, idle_hours_max=settings.idle_hours)
+    settings = _settings(options.settings)
+    known = read_baseline(options.baseline) if options.baseline else Counter[Fingerprint]()
+    terms = Terms(options.today, settings, known)
+    cluster = options.cluster
+    use = None if options.use is None else replace(options.use, idle_hours_max=settings.idle_hours)
     inputs = find_inputs(paths, settings.exclude)
     readings = [read(source) for source in inputs.sources]
     report = _judged(readings, inputs, terms, cluster, use)
     output = ""
-    if wishes.fixes or wishes.shows_difference:
+    if options.fixes or options.shows_difference:
         fixed = _fixed(readings, terms, cluster)
-        if wishes.shows_difference:
+        if options.shows_difference:
             output = "".join(
                 _difference(old.source, new.source) for old, new in zip(readings, fixed, strict=True)
             )
         else:
             output = _write(readings, fixed)
             report = _judged(fixed, inputs, terms, cluster, use)
-    if wishes.new_baseline is not None:
+    if options.new_baseline is not None:
         accepted = [one.finding for one in report.suppressed if one.reason == FROM_BASELINE]
-        wishes.new_baseline.write_text(baseline_text([*report.findings, *accepted]), encoding="utf-8")
+        options.new_baseline.write_text(baseline_text([*report.findings, *accepted]), encoding="utf-8")
     messages = (*map(str, report.problems), *report.notices)
     code = (
         CODE_FINDINGS
-        if report.fails(_THRESHOLDS[wishes.fail_on or settings.fail_on or "warning"])
+        if report.fails(_THRESHOLDS[options.fail_on or settings.fail_on or "warning"])
         else CODE_CLEAN
     )
     code = CODE_BAD_INPUT if report.problems else code
-    return Outcome(code, FORMATS[wishes.form](report), output, messages)
+    return Outcome(code, FORMATS[options.form](report), output, messages)
 
 
 def explain(rule_id: str) -> str:
@@ -148,7 +148,7 @@ def _judged(
     cluster: Cluster | None,
     use: MeasuredUse | None,
 ) -> Report:
-    report = settled(lint(readings, all_rules(), cluster=cluster, use=use), readings, terms)
+    report = without_accepted(lint(readings, all_rules(), cluster=cluster, use=use), readings, terms)
     notices = [
         f"{one.source.name} holds no Kubernetes object"
         for one in readings
@@ -169,7 +169,7 @@ def _fixed(readings: list[Reading], terms: Terms, cluster: Cluster | None) -> li
             beside = [manifest for one in (*others, reading) for manifest in one.manifests]
             found = lint([reading], rules, Context(tuple(beside), cluster))
             # What is accepted is not mended behind its owner's back.
-            return list(settled(found, [reading], terms).findings)
+            return list(without_accepted(found, [reading], terms).findings)
 
         done = fix(current[number], judge)
         if done.does:

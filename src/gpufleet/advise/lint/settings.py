@@ -12,7 +12,7 @@ from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
 from gpufleet.files.regular import read_regular
 from gpufleet.lint.objects.measured_use import IDLE_HOURS_MAX
 from gpufleet.lint.rule import Severity
-from gpufleet.lint.suppressions import Excuse
+from gpufleet.lint.suppressions import Suppression
 from gpufleet.model.errors import InputError
 
 NAME = ".gpufleet-lint.yaml"
@@ -42,12 +42,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
             return None
         return Severity[setting.severity.upper()]
 
-    def excuse(self, rule_id: str) -> Excuse | None:
+    def suppression(self, rule_id: str) -> Suppression | None:
         """Why the project leaves a rule out; None if it does not."""
         setting = self.rules.get(rule_id)
         if setting is None or setting.severity != "ignore":
             return None
-        return Excuse(setting.reason, dt.date.fromisoformat(setting.until) if setting.until else None)
+        return Suppression(setting.reason, dt.date.fromisoformat(setting.until) if setting.until else None)
 
 
 def read_settings(path: Path, known_rules: frozenset[str]) -> Settings:

@@ -1,7 +1,7 @@
 """Which sharing a workload should have, by itself: the table of practice as a function, with its reasons.
 
 The first rule that applies decides. A whole GPU is the answer wherever sharing is not clearly better;
-``pooling`` then tries what was chosen on the fleet, and may still come back to it.
+``pools`` then tries what was chosen on the fleet, and may still come back to it.
 """
 
 import enum

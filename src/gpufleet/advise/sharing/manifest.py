@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpufleet.advise.sharing.choosing import Choice, Mode
-from gpufleet.advise.sharing.pooling import Plan, Pool
+from gpufleet.advise.sharing.pools import Plan, Pool
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
 

@@ -3,7 +3,7 @@
 The board's geometry says which sets of instances can exist together. Instances are taken from large to small,
 each onto the fullest card that can still be cut so that it fits; where it is on the card is decided when the
 card is cut. That may take a card more than a search of every division would; what is promised is what was
-found. ``pooling`` then places the cards with the engine.
+found. ``pools`` then places the cards with the engine.
 """
 
 from collections.abc import Mapping, Sequence

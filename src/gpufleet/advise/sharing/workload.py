@@ -1,13 +1,15 @@
 """Workloads from samples: their replicas, each with its use over time, and figures over all of them.
 
 Pods of one workload that never ran at the same time are one replica: a nightly job that ran ten times needed
-one GPU, not ten. ``choosing`` reads the summary, ``contention`` adds up replicas instant by instant.
+one GPU, not ten. ``choosing`` reads the summary, ``risk`` adds up replicas instant by instant.
 """
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 import msgspec
 
+from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.errors import InputError
 from gpufleet.usage.samples import Kind, Sample
 
@@ -160,3 +162,17 @@ def _replicas(samples: list[Sample], step_s: int) -> tuple[Replica, ...]:
         )
         for place in places
     )
+
+
+def risk(replicas: Sequence[Replica], limit_milli: int = WHOLE_GPU_MILLI) -> Fraction:
+    """The part of the measured instants at which these together are above the limit.
+
+    Averages hide what matters: two pods that use 80 % in turn are good neighbours on one GPU, and two that do
+    so at once are not.
+    """
+    together: dict[int, int] = {}
+    for replica in replicas:
+        for instant, use in replica.use_milli.items():
+            together[instant] = together.get(instant, 0) + use
+    over = sum(1 for use in together.values() if use > limit_milli)
+    return Fraction(over, len(together)) if together else Fraction(0)

@@ -1,6 +1,6 @@
 """Which characters of a text an edit changes, so that comments, quotes and indentation stay.
 
-``mending`` applies the splices and proves on the values read back that nothing else changed; what is
+``applying`` applies the splices and proves on the values read back that nothing else changed; what is
 written too unusually to be edited in place is refused here and left to its owner.
 """
 

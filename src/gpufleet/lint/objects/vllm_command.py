@@ -6,8 +6,8 @@ Only models of the catalogue are known here; lint reads neither the hub nor file
 import re
 from dataclasses import dataclass
 
+from gpufleet.fit.options import Options, catalogue_model, serving_of
 from gpufleet.fit.question import Model, Serving
-from gpufleet.fit.words import Words, catalogue_model, serving_of
 from gpufleet.lint.objects.containers import Container
 from gpufleet.model.errors import InputError
 
@@ -104,7 +104,7 @@ def _serving(options: dict[str, str], model: Model, container: Container) -> Ser
     if weights is None or context is None or not _CHANGES_MEMORY.isdisjoint(options):
         return None
     try:
-        words = Words(
+        words = Options(
             "",
             # Unless told otherwise vLLM makes room for the longest context that the model has.
             context=context or model.facts.context_max,

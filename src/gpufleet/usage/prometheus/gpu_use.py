@@ -2,7 +2,7 @@
 
 Use and memory are the highest within each step, so that no peak falls between two points. What pods ask for
 and what owns them hardly changes, so one point a day is enough; kube-state-metrics need not be there.
-``judging`` makes samples of it.
+``pod_samples`` makes samples of it.
 """
 
 import math
@@ -14,9 +14,9 @@ from gpufleet.model.resources import MEBIBYTE
 from gpufleet.usage.cards import Host
 from gpufleet.usage.prometheus.answer import Series
 from gpufleet.usage.prometheus.client import Source
-from gpufleet.usage.prometheus.judging import WHOLE_GPU, GpuUse, Known, judge
 from gpufleet.usage.prometheus.labels import PodName, Target, named_pod
 from gpufleet.usage.prometheus.owners import owners_of
+from gpufleet.usage.prometheus.pod_samples import WHOLE_GPU, GpuUse, Known, judge
 from gpufleet.usage.prometheus.tracks import Tracks
 from gpufleet.usage.prometheus.window import Window
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpufleet.advise.sharing.stating import read_statement
+from gpufleet.advise.sharing.statements import read_statement
 from gpufleet.cli.sharing_question import HOSTS_UNKNOWN, Terms, advise_from_prometheus
 from gpufleet.model.errors import InputError
 from gpufleet.usage.cards import Card, Host
-from gpufleet.usage.prometheus.judging import GpuUse
+from gpufleet.usage.prometheus.pod_samples import GpuUse
 from tests.usage.prometheus.stories import Story, exported, honoured, use_of
 
 DCGM_BLANK = 9223372036854775794.0

@@ -16,11 +16,10 @@ from fractions import Fraction
 import msgspec
 
 from gpufleet.advise.sharing.choosing import TYPICAL_PERCENT, Choice, Mode, choose
-from gpufleet.advise.sharing.contention import risk
 from gpufleet.advise.sharing.fleet import card_mib
 from gpufleet.advise.sharing.mig_cards import cards_for
 from gpufleet.advise.sharing.packing import Ask, Place, Room
-from gpufleet.advise.sharing.workload import Replica, Workload
+from gpufleet.advise.sharing.workload import Replica, Workload, risk
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.mig_boards import BOARDS

@@ -5,7 +5,7 @@ from fractions import Fraction
 import msgspec
 
 from gpufleet.advise.sharing.choosing import Mode
-from gpufleet.advise.sharing.pooling import Plan, plan
+from gpufleet.advise.sharing.pools import Plan, plan
 from gpufleet.advise.sharing.workload import Workload
 from gpufleet.model.resources import Resources
 from gpufleet.usage.samples import Kind

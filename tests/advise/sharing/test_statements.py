@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.advise.sharing.stating import Statement, read_statement, stated
+from gpufleet.advise.sharing.statements import Statement, read_statement, stated
 from gpufleet.cli.main import main
 from gpufleet.model.errors import InputError
 from gpufleet.usage.samples import Kind, Sample

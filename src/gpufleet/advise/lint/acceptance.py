@@ -11,7 +11,7 @@ from gpufleet.lint.findings import Finding, Kind, Report, Suppressed
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.run import Reading
 from gpufleet.lint.source.text import Problem
-from gpufleet.lint.suppressions import Excuse, written_excuse
+from gpufleet.lint.suppressions import Suppression, written_suppression
 
 FROM_BASELINE = "known from the baseline"
 
@@ -25,7 +25,7 @@ class Terms:
     known: Counter[Fingerprint] = field(default_factory=Counter)
 
 
-def settled(report: Report, readings: Sequence[Reading], terms: Terms) -> Report:
+def without_accepted(report: Report, readings: Sequence[Reading], terms: Terms) -> Report:
     """The report with what is accepted set apart."""
     places = {(one.source.name, one.root.offset): one for read in readings for one in read.manifests}
     left = Counter(terms.known)
@@ -34,15 +34,15 @@ def settled(report: Report, readings: Sequence[Reading], terms: Terms) -> Report
     problems: list[Problem] = []
     for one in report.findings:
         weighed = replace(one, severity=terms.settings.severity(one.rule.id) or one.severity)
-        excuse, kind = _excuse(one, places[one.source, one.object_offset], terms)
-        if isinstance(excuse, str):
-            reason = f"the suppression of {one.rule.id} {excuse}"
+        suppression, kind = _suppression_of(one, places[one.source, one.object_offset], terms)
+        if isinstance(suppression, str):
+            reason = f"the suppression of {one.rule.id} {suppression}"
             problems.append(Problem(one.source, one.position, reason))
-        elif excuse is not None and (excuse.until is None or terms.today <= excuse.until):
-            suppressed.append(Suppressed(weighed, excuse.reason, kind))
+        elif suppression is not None and (suppression.until is None or terms.today <= suppression.until):
+            suppressed.append(Suppressed(weighed, suppression.reason, kind))
             continue
-        elif excuse is not None:
-            weighed = replace(weighed, says=f"{weighed.says} (its suppression ended on {excuse.until})")
+        elif suppression is not None:
+            weighed = replace(weighed, says=f"{weighed.says} (its suppression ended on {suppression.until})")
         if left[one.fingerprint] > 0:
             left[one.fingerprint] -= 1
             suppressed.append(Suppressed(weighed, FROM_BASELINE, Kind.EXTERNAL))
@@ -56,8 +56,10 @@ def settled(report: Report, readings: Sequence[Reading], terms: Terms) -> Report
     )
 
 
-def _excuse(finding: Finding, manifest: Manifest, terms: Terms) -> tuple[Excuse | str | None, Kind]:
-    written = written_excuse(finding, manifest)
+def _suppression_of(
+    finding: Finding, manifest: Manifest, terms: Terms
+) -> tuple[Suppression | str | None, Kind]:
+    written = written_suppression(finding, manifest)
     if written is not None:
         return written, Kind.IN_SOURCE
-    return terms.settings.excuse(finding.rule.id), Kind.EXTERNAL
+    return terms.settings.suppression(finding.rule.id), Kind.EXTERNAL

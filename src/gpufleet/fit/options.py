@@ -1,6 +1,7 @@
-"""What a user asks in words, and the question that it makes of a model. Pure; ``ask`` reads files too.
+"""What a user asks for on a command line, and the question that it makes of a model.
 
-So lint, which reads the words of a manifest's command line, asks with the same defaults as a terminal.
+Pure; ``advise.fit.ask`` reads files too. Lint, which reads the command line of a manifest, asks with the same
+defaults as a terminal.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,8 @@ from gpufleet.fit.question import CONTEXT, Model, Serving
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """What a user typed; empty and zero for what was left open."""
+class Options:
+    """What a user typed; empty and zero for what was left open. ``docs/fit.md`` describes each."""
 
     model: str
     gpus: Sequence[str] = ()
@@ -55,23 +56,23 @@ def form_of(said: str, model: Model, engine: Engine) -> WeightFormat:
     return format_named("bf16") if native.name == "fp32" and engine.sizes_pool else native
 
 
-def serving_of(words: Words, model: Model) -> Serving:
+def serving_of(options: Options, model: Model) -> Serving:
     """The question, with what was left open filled in."""
-    is_gguf = model.origin is Origin.GGUF or bool(words.weights and format_named(words.weights).is_gguf)
+    is_gguf = model.origin is Origin.GGUF or bool(options.weights and format_named(options.weights).is_gguf)
     usual = "llama.cpp" if is_gguf else "vllm"
-    engine = engine_named(words.engine or usual)
-    element_bytes(words.kv)
+    engine = engine_named(options.engine or usual)
+    element_bytes(options.kv)
     most = model.facts.context_max or CONTEXT
     return Serving(
-        context=words.context or min(CONTEXT, most),
-        batch=words.batch,
-        form=form_of(words.weights, model, engine),
-        kv=words.kv.lower(),
+        context=options.context or min(CONTEXT, most),
+        batch=options.batch,
+        form=form_of(options.weights, model, engine),
+        kv=options.kv.lower(),
         engine=engine,
-        utilisation=words.utilisation or engine.utilisation,
-        tensor_parallel=words.tensor_parallel,
+        utilisation=options.utilisation or engine.utilisation,
+        tensor_parallel=options.tensor_parallel,
         # A width without a depth means one stage, as in vLLM.
-        stages=words.stages or (1 if words.tensor_parallel else 0),
-        sequences_max=words.sequences_max,
-        batched_tokens=words.batched_tokens,
+        stages=options.stages or (1 if options.tensor_parallel else 0),
+        sequences_max=options.sequences_max,
+        batched_tokens=options.batched_tokens,
     )

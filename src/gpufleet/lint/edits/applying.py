@@ -24,7 +24,7 @@ class DocumentFix:
 
 
 @dataclass(frozen=True)
-class Mended:
+class FixedText:
     """The text after the fixes that could be applied."""
 
     text: str
@@ -50,7 +50,7 @@ class _Accepted:
             self.splices += splices
 
 
-def mend(source: SourceText, parsed: Parsed, fixes: Sequence[DocumentFix]) -> Mended:
+def apply_fixes(source: SourceText, parsed: Parsed, fixes: Sequence[DocumentFix]) -> FixedText:
     """The text with as many of the fixes as can be applied together."""
     layout = Layout(source)
     accepted = _Accepted()
@@ -62,25 +62,25 @@ def mend(source: SourceText, parsed: Parsed, fixes: Sequence[DocumentFix]) -> Me
         if splices and not any(parsed.is_repeated(splice.start) for splice in splices):
             accepted.add(one, splices)
     if not accepted.fixes:
-        return Mended(source.text)
+        return FixedText(source.text)
     text = _spliced(source.text, accepted.splices)
     if _changes_only(source, parsed, text, accepted.fixes):
-        return Mended(text, tuple(accepted.fixes))
+        return FixedText(text, tuple(accepted.fixes))
     return _one_by_one(source, parsed, layout, accepted.fixes)
 
 
-def _one_by_one(source: SourceText, parsed: Parsed, layout: Layout, fixes: list[DocumentFix]) -> Mended:
+def _one_by_one(source: SourceText, parsed: Parsed, layout: Layout, fixes: list[DocumentFix]) -> FixedText:
     """The text with each fix that can be applied beside those before it.
 
     With the first alone, two rules that undo each other would keep the others waiting for ever.
     """
-    found = Mended(source.text)
+    found = FixedText(source.text)
     splices: list[Splice] = []
     for one in fixes:
         wanted = [*splices, *(layout.splice(edit) for edit in one.fix.edits)]
         text = _spliced(source.text, wanted)
         if _changes_only(source, parsed, text, [*found.applied, one]):
-            found, splices = Mended(text, (*found.applied, one)), wanted
+            found, splices = FixedText(text, (*found.applied, one)), wanted
     return found
 
 
