@@ -37,7 +37,7 @@ def note(value: Document, key: str) -> str | None:
 
 
 def labels(value: Document) -> dict[str, str]:
-    """All labels."""
+    """The labels of an object."""
     return mapping(value, "metadata", "labels")
 
 

@@ -11,7 +11,7 @@ CUT = "Not every move was looked at: the fleet is too large for that."
 
 
 def show(plan: DefragmentPlan, output: str, *, applies: bool = False) -> None:
-    """To standard output; ``applies``: the moves are made next."""
+    """Print a plan on standard output; ``applies``: the moves are made next."""
     if output == "json":
         echo_json(plan)
         return

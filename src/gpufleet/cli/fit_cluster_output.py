@@ -11,7 +11,7 @@ NODES_SHOWN = 8
 
 
 def show_places(found: ClusterAnswer, output: str) -> None:
-    """To standard output."""
+    """Print where in the cluster the model fits, on standard output."""
     if output == "json":
         echo_json(found)
         return

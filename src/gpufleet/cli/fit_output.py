@@ -15,7 +15,7 @@ ANSWERS = {Verdict.YES: "fits", Verdict.TIGHT: "does not surely fit", Verdict.NO
 
 
 def show(answer: Answer, output: str, *, detailed: bool) -> None:
-    """To standard output; ``detailed``: card by card with all its memory."""
+    """Print an answer on standard output; ``detailed``: card by card with all its memory."""
     if output == "json":
         echo_json(answer)
         return

@@ -9,7 +9,7 @@ from gpufleet.fit.ranges import Amount
 
 
 def show_training(answer: TrainingAnswer, output: str, *, detailed: bool) -> None:
-    """To standard output; ``detailed``: card by card with all its memory."""
+    """Print an answer on standard output; ``detailed``: card by card with all its memory."""
     if output == "json":
         echo_json(answer)
         return

@@ -12,7 +12,7 @@ from gpufleet.model.errors import InputError
 from gpufleet.usage.samples import Sample
 
 STEP_S = 300
-"""Of a server the highest use in each five minutes is asked for, fine enough for hours."""
+"""A server is asked for the highest use in each five minutes, which is fine enough to judge hours."""
 
 
 def measured_use(table: Path | None, question: Question, prices: tuple[str, ...]) -> MeasuredUse | None:

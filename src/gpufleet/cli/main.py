@@ -47,7 +47,7 @@ COMMANDS = {
 
 
 SENTENCE_CHARACTERS_MAX = 40_000
-"""Of an error: what a server or a path may put into one has no end."""
+"""The longest message of an error: a server or a path may put text of any length into one."""
 
 MODULES = {"import": "import_queues"}
 """The modules of commands with names that no module may have: ``import`` is a keyword of Python."""

@@ -188,7 +188,7 @@ def _wide(row: QueueRow, use: ResourceRow, *, first: bool) -> list[str]:
 
 
 def _one(row: QueueRow) -> Iterator[Line]:
-    """What its owner decided."""
+    """The settings of one queue, as its owner decided them."""
     below = f", below {row.parent}" if row.parent else ""
     policy = row.policy
     if policy is None:

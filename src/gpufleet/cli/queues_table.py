@@ -22,7 +22,7 @@ class Glyphs(NamedTuple):
 
     @staticmethod
     def of_ascii() -> "Glyphs":
-        """For terminals and files that know nothing else."""
+        """Glyphs of plain ASCII, for terminals and files that show no others."""
         return Glyphs("|- ", "`- ", "|  ", "#", "+", ".", "~")
 
 

@@ -185,7 +185,7 @@ def json_text(result: SweepResult) -> str:
 
 
 def write_text(text: str, path: Path) -> None:
-    """A whole file."""
+    """Write a text as a whole file."""
     with atomic_write(path) as file:
         file.write(text)
 

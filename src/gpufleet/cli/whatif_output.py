@@ -14,7 +14,7 @@ UNCHANGED = "Nothing was changed in the cluster."
 
 
 def show(answer: Answer, output: str) -> None:
-    """To standard output."""
+    """Print what the changes bring, on standard output."""
     if output == "json":
         echo_json(answer)
         return

@@ -65,7 +65,7 @@ class Reported(msgspec.Struct, frozen=True):
 
 
 class Forward(msgspec.Struct, frozen=True):
-    """On which driver branches the package cuda-compat of a toolkit is supported, and on which cards."""
+    """The driver branches and the cards on which the package cuda-compat of a toolkit is supported."""
 
     as_of: str
     sources: tuple[str, ...]
@@ -99,7 +99,7 @@ class Brands(msgspec.Struct, frozen=True):
 
 
 class Tables(msgspec.Struct, frozen=True):
-    """All of them."""
+    """All tables of the package."""
 
     architectures: Architectures
     reported: Reported

@@ -116,7 +116,7 @@ def _card(folder: Path, roots: Roots) -> DrmCard | None:
 
 
 def _pci_link(one: DrmCard, other: DrmCard) -> Link:
-    """By what the paths of the two devices share: bridges, a host bridge, or neither."""
+    """The link of two devices by what their paths in sysfs share: bridges, a host bridge, or neither."""
     pairs = list(zip(one.device.parts, other.device.parts, strict=False))
     shared = [left for left, right in takewhile(lambda pair: pair[0] == pair[1], pairs)]
     if shared[-1].startswith("pci"):

@@ -55,7 +55,7 @@ class Facts:
         )
 
     def lacking(self, kinds: Iterable[str]) -> tuple[str, ...]:
-        """Those of the kinds that could not be listed."""
+        """Which of these kinds could not be listed."""
         return tuple(kind for kind in kinds if kind in self.refused)
 
     def find(self, kind: str, namespace: str, name: str) -> Manifest | None:
@@ -90,7 +90,7 @@ class Facts:
 
     @cached_property
     def gpu_node_names(self) -> frozenset[str]:
-        """Their names."""
+        """The names of the GPU nodes."""
         return frozenset(one.name for one in self.gpu_nodes)
 
     @cached_property
@@ -132,12 +132,12 @@ class Facts:
 
     @cached_property
     def gpu_workloads(self) -> tuple[Workload, ...]:
-        """Those workloads with pods that are to be given GPUs."""
+        """The workloads with pods that ask for GPUs."""
         return tuple(one for one in self.workloads if one.asks_for_gpu)
 
     @cached_property
     def waiting_by_selection(self) -> dict[frozenset[str], frozenset[str]]:
-        """By the nodes that they select: the titles of GPU pods that wait, and of what made them."""
+        """Waiting GPU pods by the set of nodes that they select: titles of pods, and of what made them."""
         waiting = {one.title for one in self.waiting}
         found: dict[frozenset[str], set[str]] = {}
         for workload in self.gpu_workloads:

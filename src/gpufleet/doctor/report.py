@@ -8,7 +8,7 @@ SCHEMA = "gpufleet.io/doctor/v1"
 
 
 class MendReport(msgspec.Struct, frozen=True):
-    """A way out."""
+    """One way to mend a failure."""
 
     does: str
     command: str
@@ -40,7 +40,7 @@ class PointReport(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything."""
+    """The whole report of a diagnosis."""
 
     schema: str
     healthy: bool

@@ -56,7 +56,7 @@ WINDOW_PATTERNS = {
     "cohere2": 4,
     "gpt_oss": 2,
 }
-"""Of how many layers one sees everything, where the file does not say."""
+"""Every how many layers one sees everything, by the type of model, where the file does not say."""
 TWO_MIXERS = ("falcon_h1",)
 PICTURE_TOKENS = 4 * 1601
 """What a layer of Llama 3.2 that looks at a picture keeps of it: four tiles."""
@@ -237,7 +237,7 @@ class _Reader:
         return self.listed_kind(index) or self.periodic_kind(index)
 
     def listed_kind(self, index: int) -> str:
-        """Of files that list which layers have attention; empty for others."""
+        """The kind of a layer by the configuration's list of layers with attention; empty without one."""
         config = self.config
         if config.linear_attn_config:
             # Counted from 1.
@@ -256,7 +256,7 @@ class _Reader:
         return ""
 
     def periodic_kind(self, index: int) -> str:
-        """Of files that say how often a kind comes back, or nothing."""
+        """The kind of a layer where the configuration says how often a kind comes back, or says nothing."""
         config = self.config
         if config.full_attention_interval and config.linear_num_value_heads:
             return (

@@ -28,5 +28,5 @@ class Basis(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The basis of a fact in words."""
         return f"checked {self.checked} in {self.read}" if self.checked else f"unchecked: {self.unchecked}"

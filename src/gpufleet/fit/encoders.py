@@ -36,7 +36,7 @@ class Encoders:
 
 
 def encoders_of(config: ModelConfig, hidden: int) -> Encoders:
-    """Those that the configuration describes; ``hidden`` is the width of the language model."""
+    """The encoders that the configuration describes; ``hidden`` is the width of the language model."""
     parts = []
     if config.vision_config is not None:
         parts.append(_vision(config.vision_config, hidden))

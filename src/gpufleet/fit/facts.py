@@ -104,7 +104,7 @@ class Layer:
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
-        """Those that it has."""
+        """The mixers that the layer has."""
         return tuple(one for one in (self.mixer, self.beside) if one is not None)
 
 

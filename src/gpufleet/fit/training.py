@@ -77,7 +77,7 @@ def train(model: Model, about: About, course: Course, cards: Iterable[CardEntry]
 
 @functools.cache
 def trained_parameters(model: Model, course: Course) -> int:
-    """All of them, or those of the adapters."""
+    """The number of parameters that are trained: all of the model's, or those of the adapters."""
     if course.method == "full":
         return parameters(model.facts)
     return sum(

@@ -74,7 +74,7 @@ class Component:
 
     @property
     def program(self) -> Program:
-        """What its supervisor is told."""
+        """The program as its supervisor is told of it."""
         return Program(self.name, self.command, Stage.FURNISHED)
 
 

@@ -195,7 +195,7 @@ def _cluster_queue(
 
 
 def _door(source: Source, draft: Draft, ledger: Ledger) -> None:
-    """In Kueue a namespace needs both: a LocalQueue, and to be selected."""
+    """The namespaces of a queue. In Kueue a namespace needs both: a LocalQueue, and to be selected."""
     field = "spec.namespaceSelector"
     found = read_selector(source, ("spec", "namespaceSelector"))
     if found is not None and draft.local_queues:

@@ -25,7 +25,7 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """As people call it: "LocalQueue team-a/user-queue"."""
+        """The object's name for people: "LocalQueue team-a/user-queue"."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     def get(self, *path: str) -> Any:

@@ -34,7 +34,7 @@ class Toolkit(msgspec.Struct, frozen=True):
     update: int | None = None
 
     def __str__(self) -> str:
-        """As NVIDIA writes it: "12.4" or "12.4.1"."""
+        """The version as NVIDIA writes it: "12.4" or "12.4.1"."""
         update = "" if self.update is None else f".{self.update}"
         return f"{self.major}.{self.minor}{update}"
 

@@ -32,7 +32,7 @@ class DeviceName(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> DeviceId:
-        """Put together again."""
+        """The device's id, put together from its parts."""
         place = "" if self.place is None else f"{SEPARATOR}{self.place.profile}@{self.place.start}"
         replica = "" if self.replica is None else f"{SEPARATOR}{self.replica}"
         return DeviceId(f"{self.card}{place}{replica}")

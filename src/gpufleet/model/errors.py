@@ -58,7 +58,7 @@ NUMBER_BITS_MAX = 1000
 """Larger numbers are not written out: the conversion takes quadratic time."""
 
 PLACE_CHARACTERS_MAX = 500
-"""Of a path of a field or of a file in a sentence: longer ones have been written to flood it."""
+"""The longest path of a field or a file in a sentence: longer ones have been written to flood it."""
 
 PROBLEM_CHARACTERS_MAX = 20_000
 """Problems are written by code and may list much; the bound is against floods."""

@@ -16,7 +16,7 @@ _COMPUTE_SLICES = re.compile(r"([0-9]+)g\.")
 
 
 def compute_part(product: str, profile: str) -> Fraction | None:
-    """By slices; ``product`` is any name of the card. None where the board or the profile is none we know."""
+    """The part by slices; ``product`` is any name of the card. None where board or profile is not known."""
     slices, own = _board_slices(product), _COMPUTE_SLICES.match(profile)
     return None if slices is None or own is None else min(Fraction(1), Fraction(int(own[1]), slices))
 

@@ -25,7 +25,7 @@ PLACEMENT_COLUMNS = ("pod", "node", "devices", "gpu_milli", "at_s", "reason")
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where a task went, or why it went nowhere (``node`` is then None).
+    """The node of a task, or the reason why it got none (``node`` is then None).
 
     ``gpu_milli`` is what it got of each device. ``at_us`` is when it was decided.
     """

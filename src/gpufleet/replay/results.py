@@ -162,4 +162,4 @@ class SweepResult(msgspec.Struct, frozen=True):
     """Of arrivals: "shuffled", "submitted" (as listed, clones behind), "fixed" (as listed, nothing
     added) or "recorded" (by their times)."""
     target_file: str | None = None
-    """In a fixed order, the list that the target workload was taken from."""
+    """With a fixed order, the list from which the target workload was taken."""

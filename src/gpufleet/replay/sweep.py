@@ -147,7 +147,7 @@ def interrupts_held_back() -> Iterator[None]:
 
 
 def run_side_by_side(outcome: Outcome, jobs: int, listener: Listener) -> None:
-    """In worker processes."""
+    """Do all runs of a sweep in ``jobs`` worker processes."""
     with workers(jobs) as pool:
         with interrupts_held_back():
             places: dict[Future[RunResult], int] = {

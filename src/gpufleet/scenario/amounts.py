@@ -19,12 +19,12 @@ def quantity(amount: Amount, field: str) -> Quantity:
 
 
 def milli(amount: Amount, field: str) -> int:
-    """Thousandths."""
+    """An amount in thousandths."""
     return quantity(amount, field).milli_value()
 
 
 def units(amount: Amount, field: str) -> int:
-    """Whole units, bytes for example."""
+    """An amount in whole units, bytes for example."""
     return quantity(amount, field).value()
 
 

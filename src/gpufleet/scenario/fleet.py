@@ -76,7 +76,7 @@ def topology_of(levels: list[str]) -> Topology:
 
 
 def queue_of(text: QueueText, field: str) -> Queue:
-    """A queue."""
+    """The queue of the model that a scenario's text describes."""
     quotas = tuple(
         _quota(resource, quota, f"{field}.quotas.{resource}")
         for resource, quota in sorted(text.quotas.items())

@@ -21,7 +21,7 @@ from gpufleet.virtual_time.player import Player
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a pod runs."""
+    """The node and the devices on which a pod runs."""
 
     node: NodeName
     devices: tuple[DeviceId, ...] = ()

@@ -78,7 +78,7 @@ class PreemptionText(Text, frozen=True, kw_only=True):
 
 
 class QueueText(Text, frozen=True, kw_only=True):
-    """A queue."""
+    """A queue of the scenario."""
 
     name: str
     parent: str | None = None

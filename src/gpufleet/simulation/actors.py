@@ -75,7 +75,9 @@ class Actors:
             self._make(workload)
 
     def drain(self, node: str) -> None:
-        """As ``kubectl drain``: nothing new goes to the node, what runs is evicted. Back after a while."""
+        """Drain a node like ``kubectl drain``: cordon it and evict what runs there. Put it back after a
+        while.
+        """
         path = f"/api/v1/nodes/{node}"
         self.ask(ADMIN, "PATCH", path, {"spec": {"unschedulable": True}})
         for name, pod in sorted(self.server.store.all(PODS).items()):

@@ -80,7 +80,7 @@ class ApiServer:
         self.store.wake()
 
     def end(self, kind: ObjectKind, user: str = "system:apiserver") -> None:
-        """As a CustomResourceDefinition that is being deleted: nothing new is taken, and all objects go."""
+        """End a kind as by deleting its CustomResourceDefinition: no object is taken, and all go."""
         self.ending.add(kind.key)
         for name in sorted(self.store.all(kind.key)):
             self.store.put(kind.key, name, None, at_s=self.clock.monotonic_s(), user=user)

@@ -64,7 +64,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """One run."""
+    """The writes of one run, and what the judge is told of it."""
 
     writes: tuple[Written, ...]
     ended_at_s: float

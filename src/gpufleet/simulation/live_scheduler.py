@@ -68,7 +68,7 @@ class Life(msgspec.Struct):
     steps: list[Step] = []
 
     def record(self, at_us: int, events: tuple[Event, ...], said: list[AnyInstruction]) -> None:
-        """Keep a step."""
+        """Keep one step of the engine: its events and what it said."""
         self.steps.append(Step(at_us, events, msgspec.json.encode(said)))
 
     def broken(self) -> Iterator[Broken]:

@@ -28,7 +28,7 @@ class Delays(msgspec.Struct, frozen=True):
     rare_one_in: int = 200
 
     def draw_s(self, random: Random) -> float:
-        """One way."""
+        """A delay for one way of a message."""
         if self.rare_one_in and random.randrange(self.rare_one_in) == 0:
             return random.uniform(self.most_s, self.rare_s)
         return random.uniform(self.least_s, self.most_s)

@@ -66,7 +66,7 @@ def label_predicate(text: str) -> Predicate | None:
 
 
 def _split(text: str) -> list[str]:
-    """At commas that stand in no bracket."""
+    """The parts of a selector, split at commas outside of brackets."""
     return [term for term in re.split(r",(?![^(]*\))", text) if term.strip()]
 
 

@@ -106,7 +106,7 @@ def _complete_requests(container: JsonObject, pod_name: str) -> None:
 
 
 def check_changed(new: JsonObject, old: JsonObject) -> None:
-    """Of a pod's spec only a few fields may change."""
+    """Only a few fields of a pod's spec may change."""
     gates = _names(new["spec"].get("schedulingGates"))
     added = gates - _names(old["spec"].get("schedulingGates"))
     name = old["metadata"]["name"]

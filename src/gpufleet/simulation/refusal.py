@@ -147,7 +147,7 @@ def invalid(group: str, kind: str, name: str, *causes: Cause) -> Refusal:
 
 
 def too_many_requests(words: str, retry_after_s: int = 0, causes: list[JsonObject] | None = None) -> Refusal:
-    """429: later."""
+    """The refusal 429: the client is to come back later."""
     details: JsonObject = {"causes": causes} if causes else {}
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
@@ -160,7 +160,7 @@ def unreadable(words: str) -> Refusal:
 
 
 def internal_error(words: str) -> Refusal:
-    """500."""
+    """The refusal 500: the server failed."""
     return Refusal(
         500, "InternalError", f"Internal error occurred: {words}", {"causes": [{"message": words}]}
     )

@@ -42,7 +42,7 @@ class Scheduler(Protocol):
     def __call__(
         self, identity: str, transport: Transport, clock: Clock, random: Random, /
     ) -> Awaitable[None]:
-        """Run."""
+        """Run the scheduler until it is cancelled or ends."""
         ...
 
 

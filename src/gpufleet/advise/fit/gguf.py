@@ -71,7 +71,7 @@ BLOCKS = {
     30: ("bf16", 1, 2),
     39: ("mxfp4", 32, 17),
 }
-"""By ggml's number of a type: our nearest format, elements of a block, bytes of a block."""
+"""Types of ggml by their number: our nearest format, elements of a block, bytes of a block."""
 
 Value = int | float | bool | str | list["Value"]
 

@@ -20,7 +20,7 @@ from gpufleet.model.errors import InputError, printable
 
 CONFIG = "config.json"
 PATH_CHARACTERS_MAX = 4095
-"""Of a path, on Linux."""
+"""The longest path that Linux takes."""
 
 INDEX = "model.safetensors.index.json"
 CONFIG_BYTES_MAX = 16 << 20

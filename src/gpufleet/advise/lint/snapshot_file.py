@@ -20,14 +20,14 @@ BEGINNING = b'{"snapshot":'
 FORMAT = "gpufleet.io/snapshot/v1"
 UNPACKED_MAX_BYTES = 2**30
 PACKED_MAX_BYTES = UNPACKED_MAX_BYTES
-"""Of a file that may be a snapshot, which need not be packed."""
+"""The size of a file that may be a snapshot; snapshots need not be packed."""
 PLURALS = {"Node": "nodes", "Pod": "pods"}
 """The kinds that rules ask for, as the header calls those that could not be listed."""
 _EXPECTED = "a file of `gpufleet snapshot`"
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """As much of the first line as matters here."""
+    """The fields of a snapshot's first line that lint reads."""
 
     snapshot: str
     objects: dict[str, int]

@@ -16,9 +16,9 @@ from gpufleet.model.mig_boards import BOARDS
 from gpufleet.usage.samples import Kind
 
 SUSTAINED_MILLI = 500
-"""From this average use on a GPU is used, not idle: below half of it money is on the table."""
+"""A GPU with this average use or more is in use; one with less is mostly idle and worth sharing."""
 AT_ONCE_MILLI = 100
-"""From this average use on small servers work at the same time often enough for MPS to pay."""
+"""Small servers with this average use or more often work at the same time, so that MPS pays."""
 HEADROOM_PERCENT = 10
 """Room above the highest memory that was measured: the next peak may be higher."""
 

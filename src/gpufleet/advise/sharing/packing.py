@@ -34,7 +34,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a pod came to be."""
+    """The node and the devices that a pod got."""
 
     node: NodeName
     devices: tuple[DeviceId, ...]

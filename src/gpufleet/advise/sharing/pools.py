@@ -29,7 +29,7 @@ from gpufleet.model.shape import GpuRequest
 HOLDERS_MAX = 8
 NOTHING_FREED = "sharing would free no GPU, so the simple answer is right"
 Key = tuple[Mode, str]
-"""Of a pool: its mode and the model of GPU."""
+"""What tells pools apart: the mode and the model of GPU."""
 
 
 class Pool(msgspec.Struct, frozen=True):
@@ -224,7 +224,9 @@ def _pool(
 
 
 def _risk_of(mode: Mode, holders: int, on: Sequence[Replica]) -> Fraction:
-    """Of neighbours: their sum above the GPU. Of MPS also: a pod above its own part."""
+    """How often the neighbours on a GPU together want more than it has; with MPS also one pod more than its
+    part.
+    """
     if mode is Mode.WHOLE:
         return Fraction(0)
     if mode is Mode.MPS:
@@ -233,7 +235,7 @@ def _risk_of(mode: Mode, holders: int, on: Sequence[Replica]) -> Fraction:
 
 
 def _risk_on_instance(choice: Choice) -> Fraction:
-    """That of the replica which is above its instance's slices most often."""
+    """How often a replica wants more than the slices of its instance: that of the replica with the most."""
     board = BOARDS[GpuModelName(choice.workload.gpu_model)]
     limit = WHOLE_GPU_MILLI * board.profile(choice.profile).compute_slices // board.compute_slices
     return max(risk([one], limit) for one in choice.workload.replicas)

@@ -16,14 +16,16 @@ from gpufleet.usage.samples import Kind, Sample, read_kind
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """Of the workloads that the pattern names: their kind, or with None that they are strictly isolated."""
+    """What a user says of the workloads that ``pattern`` names: their kind, or, with None, that they stay
+    isolated.
+    """
 
     pattern: str
     kind: Kind | None = None
 
     @property
     def option(self) -> str:
-        """Where it was said."""
+        """The command's option that said it."""
         return "--isolate" if self.kind is None else "--kind"
 
 

@@ -42,7 +42,7 @@ class Library(Protocol):
         """The next reset; None if there was none within the limit. Raises DriverError."""
 
     def close(self) -> None:
-        """Let it go."""
+        """Let the library go."""
 
 
 def load_library() -> Library | None:

@@ -101,7 +101,7 @@ class IntelBackend:
         raise GpuLostError(f"the kernel does not show {uuid} any more")
 
     def _power_w(self, uuid: DeviceId, now_s: float, energy_uj: int | None) -> float | None:
-        """What it drew on average since the last sample."""
+        """The average power of a GPU since the last sample."""
         if energy_uj is None:
             return None
         before_s, before_uj = self._energy.get(uuid, (now_s, energy_uj))

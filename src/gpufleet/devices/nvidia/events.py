@@ -52,7 +52,7 @@ class Events:
         self._loss_told = False
 
     def watch(self, fleet: Fleet, handles: Mapping[DeviceId, Handle]) -> None:
-        """These are the GPUs now."""
+        """Take over the GPUs that the driver lists now."""
         self._listed = (fleet, handles)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class Instance(msgspec.Struct, frozen=True):
 
 
 def instances(nvml: Nvml, card: Handle, answers: Answers) -> Iterator[Instance]:
-    """Those of a GPU; none where it is not cut, or cannot be."""
+    """The MIG instances of a GPU; none where it is not cut, or cannot be."""
     if not answers.ask(lambda: nvml.mig_mode(card)):
         return
     for place in range(answers.ask(lambda: nvml.mig_places(card)) or 0):

@@ -52,7 +52,7 @@ BRANDS = {
     15: "GeForce RTX",
     16: "Titan RTX",
 }
-"""NVML_BRAND_*."""
+"""Names of brands by their number, NVML_BRAND_* of nvml.h."""
 
 CORES_PER_MULTIPROCESSOR = {
     (7, 0): 64,

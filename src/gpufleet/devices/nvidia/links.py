@@ -24,7 +24,9 @@ LINKS_MOST = 36
 def links(
     nvml: Nvml, cards: list[tuple[GpuFacts, Handle]], answers: Answers
 ) -> dict[tuple[DeviceId, DeviceId], Link]:
-    """By pair, the smaller UUID first. Pairs that the driver does not tell of are left out."""
+    """The link of each pair of GPUs, the smaller UUID first. Pairs that the driver does not know are left
+    out.
+    """
     ends = {gpu.uuid: _far_ends(nvml, handle, answers) for gpu, handle in cards}
     found = {}
     for (one, one_handle), (other, other_handle) in combinations(cards, 2):

@@ -25,7 +25,7 @@ GpmBuffer = NewType("GpmBuffer", object)
 
 MIB = 1024 * 1024
 NO_INSTANCE = 0xFFFFFFFF
-"""Where an event or a process concerns no MIG instance."""
+"""The number of the instance in an event or a process that concerns no MIG instance."""
 
 ALL_LINKS = 0xFFFFFFFF
 """The scope of a field that is summed over all NVLinks."""
@@ -113,7 +113,7 @@ class RawEvent(msgspec.Struct, frozen=True):
 
 
 def address(handle: Handle) -> int:
-    """Where a handle points: the same GPU has the same address until the library is closed."""
+    """The address in a handle, which stays that of its GPU until the library is closed."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
@@ -156,11 +156,11 @@ class Nvml:
             _ctypes.dlclose(library._handle)  # noqa: SLF001
 
     def driver_version(self) -> str:
-        """Such as 580.95.05."""
+        """The version of the driver, such as 580.95.05."""
         return str(self._call("nvmlSystemGetDriverVersion"))
 
     def version(self) -> str:
-        """Of libnvidia-ml, such as 13.580.95.05."""
+        """The version of libnvidia-ml, such as 13.580.95.05."""
         return str(self._call("nvmlSystemGetNVMLVersion"))
 
     def cuda_version(self) -> int:
@@ -180,7 +180,7 @@ class Nvml:
         return Handle(self._call("nvmlDeviceGetHandleByUUID", uuid))
 
     def uuid(self, handle: Handle) -> str:
-        """Of a GPU ("GPU-...") or an instance ("MIG-...")."""
+        """The UUID of a GPU ("GPU-...") or an instance ("MIG-...")."""
         return str(self._call("nvmlDeviceGetUUID", handle))
 
     def mig_mode(self, handle: Handle) -> bool:
@@ -235,7 +235,7 @@ class Nvml:
         return str(self._call("nvmlDeviceGetSerial", handle))
 
     def pci_bus_id(self, handle: Handle) -> str:
-        """Such as 00000000:1B:00.0."""
+        """The PCI address of a GPU, such as 00000000:1B:00.0."""
         return str(self._call("nvmlDeviceGetPciInfo", handle).busId)
 
     def capability(self, handle: Handle) -> tuple[int, int]:
@@ -244,7 +244,7 @@ class Nvml:
         return int(major), int(minor)
 
     def cores(self, handle: Handle) -> int:
-        """CUDA cores."""
+        """The number of CUDA cores of a GPU."""
         return int(self._call("nvmlDeviceGetNumGpuCores", handle))
 
     def architecture(self, handle: Handle) -> int:
@@ -285,7 +285,7 @@ class Nvml:
         return int(self._call("nvmlDeviceGetTopologyCommonAncestor", one, other))
 
     def memory(self, handle: Handle) -> Memory:
-        """Of a GPU or an instance."""
+        """The memory of a GPU or an instance."""
         found = self._call("nvmlDeviceGetMemoryInfo", handle, self._binding.nvmlMemory_v2)
         return Memory(int(found.total), int(found.reserved), int(found.free), int(found.used))
 
@@ -303,22 +303,22 @@ class Nvml:
         return int(self._call("nvmlDeviceGetDecoderUtilization", handle)[0])
 
     def power_mw(self, handle: Handle) -> int:
-        """What it draws."""
+        """The power that a GPU draws."""
         return int(self._call("nvmlDeviceGetPowerUsage", handle))
 
     def energy_mj(self, handle: Handle) -> int:
-        """What it has drawn since the driver was loaded."""
+        """The energy that a GPU has drawn since the driver was loaded."""
         return int(self._call("nvmlDeviceGetTotalEnergyConsumption", handle))
 
     def celsius(self, handle: Handle) -> int:
-        """Of the chip. Newer drivers have a call of their own for it; then the old one goes away."""
+        """The chip's temperature. Newer drivers have another call for it, and will drop the old one."""
         try:
             return int(self._call("nvmlDeviceGetTemperatureV", handle, 0))
         except NotGivenError:
             return int(self._call("nvmlDeviceGetTemperature", handle, 0))
 
     def clock_mhz(self, handle: Handle, domain: int) -> int:
-        """Of the multiprocessors (1) or the memory (2)."""
+        """The clock of the multiprocessors (1) or the memory (2)."""
         return int(self._call("nvmlDeviceGetClockInfo", handle, domain))
 
     def clock_events(self, handle: Handle) -> int:
@@ -338,7 +338,7 @@ class Nvml:
         return Remapped(int(found[0]), int(found[1]), bool(found[2]), bool(found[3]))
 
     def uncorrected_errors(self, handle: Handle) -> int:
-        """Of memory, since the driver was loaded."""
+        """How many uncorrected errors of memory there were since the driver was loaded."""
         return int(self._call("nvmlDeviceGetTotalEccErrors", handle, 1, 0))
 
     def licensed(self, handle: Handle) -> bool | None:
@@ -350,7 +350,7 @@ class Nvml:
         return any(feature.featureState for feature in features)
 
     def fields(self, handle: Handle, wanted: tuple[Field, ...]) -> dict[Field, float]:
-        """Those of the fields that the GPU gives."""
+        """The values of those wanted fields that the GPU gives."""
         asked = [(field.number, field.scope) for field in wanted]
         found = self._call("nvmlDeviceGetFieldValues", handle, asked)
         return {
@@ -360,15 +360,15 @@ class Nvml:
         }
 
     def compute_processes(self, handle: Handle) -> list[Process]:
-        """Those that compute."""
+        """The processes that compute on a GPU."""
         return _processes(self._call("nvmlDeviceGetComputeRunningProcesses_v3", handle))
 
     def graphics_processes(self, handle: Handle) -> list[Process]:
-        """Those that draw."""
+        """The processes that draw on a GPU."""
         return _processes(self._call("nvmlDeviceGetGraphicsRunningProcesses_v3", handle))
 
     def process_busy(self, handle: Handle, after_us: int) -> list[ProcessBusy]:
-        """Those that kept the GPU busy after a time; empty if none did."""
+        """The processes that kept the GPU busy after a time; empty if none did."""
         try:
             found = self._binding.nvmlDeviceGetProcessUtilization(handle, after_us)
         except self._binding.NVMLError as error:

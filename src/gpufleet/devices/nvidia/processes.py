@@ -18,7 +18,7 @@ MOMENT_US = 2_000_000
 
 
 def processes(nvml: Nvml, card: Handle, wall_s: Callable[[], float]) -> tuple[ProcessUse, ...] | None:
-    """All of a GPU; None where the driver does not tell. ``wall_s`` is the time of day."""
+    """All processes of a GPU; None where the driver does not tell. ``wall_s`` is the time of day."""
     answers = Answers()
     if answers.ask(lambda: nvml.mig_mode(card)):
         found = _of_instances(nvml, card, answers)
@@ -67,6 +67,6 @@ def _uses(
 
 
 def _busy_pct(nvml: Nvml, card: Handle, after_us: int) -> dict[int, int | None]:
-    """By process, its newest sample. More than 100 % is no measurement."""
+    """How busy each process keeps the GPU, by its newest sample. More than 100 % is no measurement."""
     newest = sorted(nvml.process_busy(card, after_us), key=lambda one: one.at_us)
     return {one.pid: one.busy_pct if one.busy_pct <= 100 else None for one in newest}

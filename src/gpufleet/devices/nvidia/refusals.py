@@ -17,7 +17,7 @@ SUCCESS = 0
 
 
 class NotGivenError(DriverError):
-    """This GPU, or this driver, does not tell that, or not to us."""
+    """This GPU or this driver does not give the value, or we have no right to it."""
 
 
 class CallFailedError(DriverError):

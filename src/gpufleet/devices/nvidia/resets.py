@@ -26,7 +26,7 @@ class _Seen(msgspec.Struct):
 
 
 class Resets:
-    """Of all GPUs. May be told and asked from any thread."""
+    """Counts the resets of all GPUs. May be told and asked from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -59,7 +59,7 @@ class Session:
             self._let_go()
 
     def listed(self, fleet: Fleet, handles: dict[DeviceId, Handle]) -> None:
-        """These are the GPUs now."""
+        """Take over the GPUs that the driver lists now."""
         self._handles = handles
         self.events.watch(fleet, handles)
 
@@ -80,7 +80,7 @@ class Session:
         self._handles.pop(uuid, None)
 
     def counters(self, name: str) -> Counters:
-        """Of a GPU or an instance, by UUID."""
+        """The counters of a GPU or an instance, by UUID."""
         return self._counters.setdefault(name, Counters(self.nvml))
 
     def _is_last(self) -> bool:

@@ -14,7 +14,7 @@ from gpufleet.model.label_advice import nearest
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 NAMED = "default"
 FALLBACKS = ("named", "single")
-"""Those of the plugin's chart."""
+"""The fallback strategies of the chart of NVIDIA's device plugin."""
 
 
 def chosen_key(

@@ -57,7 +57,7 @@ class ModelText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExclusiveText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nothing to say."""
+    """The mode ``exclusive``, which has no fields."""
 
 
 class TimeSliceText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -93,7 +93,7 @@ class MigText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FractionsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """At most so many shares of one GPU."""
+    """The mode ``fractions``: at most ``maxShares`` shares of one GPU."""
 
     max_shares: int = 10
 

@@ -21,7 +21,7 @@ MPS_CLIENTS_MAX = 48
 """What a server of MPS takes on cards from compute capability 7.5 on."""
 
 MPS_CLIENTS_MAX_BEFORE_VOLTA = 16
-"""Of GPUs below compute capability 7.5, as the device plugin counts them."""
+"""What a server of MPS takes on older GPUs, as the device plugin counts them."""
 
 
 class Exclusive(msgspec.Struct, frozen=True, tag="exclusive"):
@@ -64,7 +64,7 @@ Mode = Exclusive | TimeSlice | Mps | Mig | Fractions
 
 
 def replicas_of(mode: Mode, profile: str = "") -> int:
-    """In how many replicas a GPU is offered, or each of its instances of a profile; 1 where it is not."""
+    """The number of replicas of a GPU, or of each of its instances of a profile; 1 if it is not shared."""
     match mode:
         case TimeSlice(count) | Mps(count):
             return count

@@ -87,7 +87,7 @@ class Gpu:
         self.instances = tuple(made)
 
     def power_w(self, busy_pct: int) -> float:
-        """What it draws at this load."""
+        """The power that the GPU draws at this load."""
         limit_w = self.group.text.power_limit_w
         return limit_w * (IDLE_SHARE + (1 - IDLE_SHARE) * min(100, busy_pct) / 100)
 
@@ -134,7 +134,7 @@ class Machine:
         self._happened(XidEvent(code, gpu.uuid, mig_uuid))
 
     def lose(self, named: str) -> None:
-        """It falls off the bus."""
+        """Let a GPU fall off the bus."""
         self.raise_xid(named, 79)
 
     def hang(self, named: str) -> None:
@@ -151,7 +151,7 @@ class Machine:
         self.raise_xid(named, 64)
 
     def reset(self, named: str) -> None:
-        """It is reset, or found again after a restart: nothing is against it, instances are gone."""
+        """Reset a GPU, or find it again after a restart: it is well again, and its instances are gone."""
         gpu = self.find(named)
         gpu.lost, gpu.remap_failed, gpu.recovery = False, False, Recovery.NONE
         gpu.resets += 1

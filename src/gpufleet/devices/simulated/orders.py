@@ -65,7 +65,7 @@ class UpdateDriver(Order, frozen=True, tag="update-driver"):
 
 
 class Show(Order, frozen=True, tag="show"):
-    """Nothing is done; the answer tells how the GPUs are."""
+    """Do nothing: the answer tells how the GPUs are."""
 
 
 AnyOrder = RaiseXid | Lose | Hang | Release | FailRemap | Reset | BreakDriver | UpdateDriver | Show

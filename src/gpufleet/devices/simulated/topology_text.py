@@ -53,7 +53,7 @@ class PoolText(_Text, frozen=True):
 
 
 class ClusterText(_Text, frozen=True):
-    """All pools."""
+    """The whole file: all pools of nodes."""
 
     node_pools: dict[str, PoolText]
     node_pool_label_key: str = ""

@@ -33,7 +33,7 @@ def _guarded(budget: Manifest, pods: list[PodView]) -> list[PodView]:
 
 
 def _allows_nothing(budget: Manifest) -> bool:
-    """By its status; one that waits for pods to become well allows nothing for a while, and is left out."""
+    """Whether a budget allows no eviction though its pods are well; while some are not, that passes."""
     status = budget.root.at("status")
     allowed, expected, wanted, healthy = (
         status.at(name).integer

@@ -8,7 +8,7 @@ from gpufleet.doctor.views.scalers import gpu_scalers, unavailable_apis
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Each such API."""
+    """Each API of metrics that does not answer and that an autoscaler asks."""
     scalers = gpu_scalers(facts)
     for group, (service, why) in unavailable_apis(facts).items():
         asking = [one for one in scalers if any(metric.group == group for metric in one.metrics)]

@@ -12,7 +12,7 @@ _PATIENCE_S = 600.0
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Those that a finalizer holds, and those that their kubelet does not end."""
+    """The pods that a finalizer holds, and those that their kubelet does not end."""
     late = [
         one
         for one in facts.pods

@@ -10,7 +10,7 @@ UNKNOWN = "a process of no pod"
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
-    """All of them together, by their nodes."""
+    """All devices that are held without a grant, in one failure, by their nodes."""
     reported = [one for one in facts.gpu_nodes if one.devices is not None]
     found = {one: _held(one) for one in reported}
     nodes = [one for one in reported if found[one]]

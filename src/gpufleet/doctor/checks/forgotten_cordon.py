@@ -17,7 +17,7 @@ CORDON = "node.kubernetes.io/unschedulable"
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Such nodes together."""
+    """All nodes that were cordoned long ago, in one failure."""
     since = {one.name: _cordoned_s(one, facts.now) for one in facts.gpu_nodes if one.is_cordoned}
     left = [one for one in facts.gpu_nodes if since.get(one.name, 0.0) > LONG_S]
     if not left or not held_up_by(facts, left):

@@ -8,7 +8,7 @@ from gpufleet.doctor.objects.nodes import NodeView
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
-    """All of them together, by their nodes."""
+    """All containers that their kubelet has no record of, in one failure, by their nodes."""
     reported = [one for one in facts.gpu_nodes if one.devices is not None]
     found = {one: its for one in reported if (its := _forgotten(one))}
     if reported and not found:

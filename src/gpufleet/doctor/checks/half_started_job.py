@@ -22,7 +22,7 @@ _WORLD = re.compile(r"MASTER_ADDR|WORLD_SIZE|NNODES|NCCL_.*|JAX_COORDINATOR_ADDR
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
-    """Each such workload, once the rest had time to come."""
+    """Each distributed workload that was placed in part, once the rest had time to come."""
     distributed = [one for one in facts.gpu_workloads if RULE.concerns(one.manifest) and _talks(one.manifest)]
     bad = 0
     for one in distributed:

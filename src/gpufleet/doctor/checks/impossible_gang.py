@@ -23,7 +23,7 @@ _NODES_COME_S = 900.0
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Each such gang of work that waits, and each such PodGroup."""
+    """Each gang that can never start, of work that waits or of a PodGroup."""
     waits = {
         one.title: one
         for one in facts.gpu_workloads

@@ -11,7 +11,7 @@ STRATEGY = "nvidia.com/mig.strategy"
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Such nodes together; feature discovery marks them."""
+    """All nodes that feature discovery marks with an invalid MIG layout, in one failure."""
     nodes = [one for one in facts.gpu_nodes if one.labels.get(NVIDIA_PRODUCT, "").endswith("-MIG-INVALID")]
     if not nodes:
         return

@@ -10,7 +10,7 @@ from gpufleet.kube.meanings.gpu_resources import is_whole_gpu
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
-    """Each such node; what is cut or renamed is counted otherwise and left out."""
+    """Each node with two counts that differ; what is cut or renamed is counted otherwise and left out."""
     counted = [one for one in facts.gpu_nodes if _is_comparable(one)]
     wrong = [one for one in counted if _told(one) != len(one.device_fields)]
     for node in wrong:

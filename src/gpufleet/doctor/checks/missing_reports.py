@@ -16,7 +16,7 @@ DEFINITION = "nodedevices.gpufleet.io"
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
-    """Such nodes together."""
+    """All nodes that lack a report, in one failure."""
     known = [one for one in facts.nodes if one.devices is not None]
     lost = {one.name: _evidence(facts, one) for one in facts.nodes if one.devices is None}
     nodes = [one for one in facts.nodes if lost.get(one.name)]

@@ -10,7 +10,7 @@ from gpufleet.model.label_advice import nearest
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Each such autoscaler, of those that are about GPUs or beside GPU work."""
+    """Each autoscaler without its target, of those that are about GPUs or beside GPU work."""
     for one in gpu_scalers(facts):
         if one.target_exists is not False:
             continue

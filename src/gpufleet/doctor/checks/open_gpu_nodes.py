@@ -10,7 +10,7 @@ _OF_THE_CLUSTER = "kube-system"
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
-    """Such nodes together, with the pods."""
+    """All GPU nodes without a taint in one failure, with the pods on them that ask for no GPU."""
     elsewhere = [one for one in facts.nodes if not one.promises_gpus and one.is_ready and not one.taints]
     if not elsewhere or not facts.gpu_nodes:
         return

@@ -11,7 +11,7 @@ STARTS_WITHIN_S = 300.0
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
-    """Such nodes together."""
+    """All nodes with a report from before their boot, in one failure."""
     boots = {one.name: (_now(one), _reported(one)) for one in facts.nodes}
     known = [one for one in facts.nodes if all(boots[one.name])]
     old = [one for one in known if _has_had_time(facts, one) and boots[one.name][0] != boots[one.name][1]]

@@ -15,7 +15,7 @@ SILENT_S = 300.0
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Such nodes together."""
+    """All Ready nodes with a silent kubelet, in one failure."""
     leases = leases_of(facts)
     silent = {
         one.name: seconds

@@ -14,7 +14,7 @@ _CHANGE = '{"spec": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailab
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Each such Deployment, once its deadline for progress has gone by."""
+    """Each Deployment with a stuck rollout, once its deadline for progress has gone by."""
     for one in facts.gpu_workloads:
         progressing = conditions(one.manifest.root.at("status")).get("Progressing")
         if one.manifest.kind != "Deployment" or progressing is None or progressing.status != "False":

@@ -15,7 +15,7 @@ _PATIENCE_S = 120.0
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Each such job, once there was time to start it."""
+    """Each suspended job, once there was time to start it."""
     if pods_of(facts, Program.KUEUE):
         return
     is_served = KUEUE_GROUP in facts.served_groups

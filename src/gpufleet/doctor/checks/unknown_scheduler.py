@@ -17,7 +17,7 @@ STALE_S = 60.0
 """Four times a Lease's usual length of 15 s: its holder is gone."""
 
 _LEASE_NAMES = {"default-scheduler": "kube-scheduler"}
-"""Where a scheduler's Lease is named otherwise than the scheduler."""
+"""The Lease's name by the scheduler's, where the two differ."""
 
 
 def judge(facts: Facts) -> Iterator[Failure]:

@@ -17,7 +17,7 @@ class Wanted(NamedTuple):
 
     @property
     def title(self) -> str:
-        """As rights are written: the group behind the name."""
+        """The kind's name as in rights: the group behind the name."""
         return f"{self.name} ({self.group})" if self.group else self.name
 
 

@@ -37,7 +37,7 @@ class PodView:
 
     @property
     def root(self) -> Field:
-        """All of it."""
+        """The whole object of the pod."""
         return self.manifest.root
 
     @property
@@ -123,7 +123,7 @@ class PodView:
 
     @cached_property
     def verdict(self) -> str:
-        """What its scheduler said of it, empty if nothing."""
+        """What the pod's scheduler said of it, empty if nothing."""
         found = self.conditions.get("PodScheduled")
         return found.message if found is not None and not found.is_true else ""
 

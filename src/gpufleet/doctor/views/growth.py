@@ -14,7 +14,7 @@ COMING_S = 15 * 60.0
 
 
 def may_grow(facts: Facts) -> bool:
-    """In clouds nodes may, whether or not the autoscaler shows in the cluster; else where one runs."""
+    """Whether nodes may come: in clouds always, because an autoscaler may run outside of the cluster."""
     clouds = any(one.manifest.root.at("spec", "providerID").text for one in facts.nodes)
     return clouds or bool(facts.of_kind("NodePool") or pods_of(facts, Program.CLUSTER_AUTOSCALER))
 

@@ -33,14 +33,14 @@ class Leases:
         return next(backed, times[0] if times else None)
 
     def silent_s(self, lease: Manifest) -> float | None:
-        """For how long it was not renewed while others were; None where nothing tells."""
+        """How long a Lease was not renewed while others were; None where nothing tells."""
         renewed = _renewed(lease)
         if renewed is None or self._newest is None:
             return None
         return max(0.0, (self._newest - renewed).total_seconds())
 
     def named(self, name: str, namespace: str | None = None) -> tuple[Manifest, ...]:
-        """Those of this name, in whichever namespace if none is said."""
+        """The Leases of this name, in any namespace where none is given."""
         return tuple(one for one in self.all if one.name == name and namespace in {None, one.namespace})
 
 

@@ -52,7 +52,7 @@ class Monitor:
         return namespace in names if names else namespace == self.manifest.namespace
 
     def taken(self, objects: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
-        """Those of these Services, or pods, that it takes."""
+        """Which of these Services or pods the monitor selects."""
         return tuple(
             one for one in objects if self.looks_into(one.namespace) and accepts(self.selector, one.labels)
         )

@@ -30,7 +30,7 @@ class Waiting:
 
     @property
     def namespace(self) -> str:
-        """Where the work is."""
+        """The namespace of the work."""
         return self.workload.manifest.namespace
 
     @property
@@ -89,7 +89,7 @@ class Queues:
 
     @cached_property
     def _fleet(self) -> dict[tuple[str, str], Manifest]:
-        """By namespace and name there; without a namespace by their own names."""
+        """FleetQueues by the namespace and the name of their local queues, and by "" and their own names."""
         queues = self.facts.of_kind("FleetQueue")
         own = {("", one.name): one for one in queues}
         local = {

@@ -52,7 +52,7 @@ class Refusal:
 
     @property
     def namespace(self) -> str:
-        """Where."""
+        """The namespace of the pods that were refused."""
         return self.maker.namespace
 
     @property

@@ -34,7 +34,7 @@ class Amounts:
         return tuple(name for name, count in asked.by_name.items() if self.of(name) < count)
 
     def less(self, taken: Iterable["Amounts"]) -> "Amounts":
-        """What is left."""
+        """What is left of these amounts without those that are taken."""
         left = dict(self.items)
         for one in taken:
             for name, count in one.items:
@@ -48,7 +48,7 @@ class Amounts:
 
 
 def amounts(by_name: Mapping[str, int]) -> Amounts:
-    """These amounts."""
+    """Amounts of a mapping by resource."""
     return Amounts(frozenset(by_name.items()))
 
 

@@ -41,7 +41,7 @@ class Scaler:
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
-        """Those that need an API of metrics."""
+        """The metrics of the autoscaler that need an API of metrics."""
         return tuple(
             Metric(one.at(kind, "metric", "name").text or "", group)
             for one in self.manifest.root.at("spec", "metrics").items()
@@ -51,7 +51,7 @@ class Scaler:
 
     @cached_property
     def conditions(self) -> dict[str, Condition]:
-        """What its controller says."""
+        """The conditions that the autoscaler's controller wrote, by type."""
         return conditions(self.manifest.root.at("status"))
 
     @property

@@ -153,7 +153,7 @@ class Daemon:
 
 @dataclass(frozen=True)
 class Stack:
-    """All of the stack."""
+    """The GPU stack of a cluster: its DaemonSets, and pods of it that belong to none."""
 
     daemons: tuple[Daemon, ...]
     lone_pods: tuple[tuple[frozenset[Part], PodView], ...] = ()

@@ -140,14 +140,14 @@ class Cluster:
         return self._having(_asked(template))
 
     def candidates(self, template: PodTemplate) -> tuple[ClusterNode, ...]:
-        """Those of these nodes that the pod's selection takes."""
+        """The nodes with the GPU resources that the pod asks for, as far as its selection takes them."""
         key = (_asked(template), _selection(template))
         if key not in self._candidates:
             self._candidates[key] = self.selected(template, self._having(key[0]))
         return self._candidates[key]
 
     def sorts_of_candidates(self, template: PodTemplate, labels: tuple[str, ...]) -> tuple[ClusterNode, ...]:
-        """Of the candidates one of each sort, where these labels tell sorts apart."""
+        """One candidate for each combination of values that these labels have."""
         key = (_asked(template), _selection(template), labels)
         if key not in self._sorts:
             found: dict[tuple[str | None, ...], ClusterNode] = {}
@@ -157,7 +157,7 @@ class Cluster:
         return self._sorts[key]
 
     def selected(self, template: PodTemplate, nodes: Iterable[ClusterNode]) -> tuple[ClusterNode, ...]:
-        """Those of the nodes that the pod's selection takes, whatever they have."""
+        """Which of these nodes the pod's selection takes, whatever GPUs they have."""
         taken = self.taken(template)
         return tuple(node for node in nodes if node.name in taken)
 

@@ -68,7 +68,7 @@ class FleetTree:
 
     @cached_property
     def _subtrees(self) -> dict[str, Fraction]:
-        """Of each queue what it owns, and what those below it lend; queues in a circle are left out."""
+        """For each queue what it owns and what the queues below it lend; queues in a circle are left out."""
         below: dict[str, list[Manifest]] = {}
         order = []
         for one in self.queues.values():

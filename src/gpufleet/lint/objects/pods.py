@@ -65,7 +65,7 @@ class PodTemplate:
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
-        """Those that run side by side, sidecars among them."""
+        """The containers that run side by side, sidecars among them."""
         init = self.spec.at("initContainers").items()
         return (
             *(Container(one) for one in self.spec.at("containers").items()),
@@ -75,7 +75,7 @@ class PodTemplate:
 
     @cached_property
     def init_containers(self) -> tuple[Container, ...]:
-        """Those that end before the others start."""
+        """The containers that end before the others start."""
         init = self.spec.at("initContainers").items()
         return tuple(Container(one, is_init=True) for one in init if one.at("restartPolicy").text != "Always")
 

@@ -17,7 +17,7 @@ WORDS_MAX = 4000
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where something stands."""
+    """A place in a file."""
 
     file: str
     line: int

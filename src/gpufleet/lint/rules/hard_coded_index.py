@@ -13,7 +13,7 @@ _PICKS = re.compile(r"\s*(\d|GPU-|MIG-)")
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
-    """Each such variable with a literal index or UUID."""
+    """Each variable for visible devices with a literal index or UUID."""
     for template in manifest.templates:
         if template.is_gpu_infrastructure:
             continue

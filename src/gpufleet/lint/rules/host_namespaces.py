@@ -12,7 +12,7 @@ _MPS = "CUDA_MPS_PIPE_DIRECTORY"
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
-    """Each such field of a GPU pod that is set."""
+    """Each namespace of the host that a GPU pod shares."""
     for template in manifest.templates:
         if not template.uses_gpu or template.is_gpu_infrastructure:
             continue

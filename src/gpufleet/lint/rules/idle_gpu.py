@@ -8,7 +8,7 @@ from gpufleet.lint.objects.measured_use import HOUR_S, IDLE_BELOW_MILLI, IdlePod
 from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged
 
 LOADED_MIB = 1024
-"""From here on a program is still loaded: a context of CUDA by itself takes less."""
+"""An idle GPU with this much memory in use still has a program loaded: CUDA's context alone takes less."""
 _NEEDED = "what its pods used of their GPUs (--metrics USE, or --prometheus URL)"
 _ADVICE_LOADED = "stop it when idle (culling, scale to zero), or let it share: gpufleet advise sharing"
 _ADVICE_EMPTY = "no program is loaded: end it, or give the GPU back until there is work"

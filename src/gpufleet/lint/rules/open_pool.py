@@ -48,7 +48,7 @@ def _concerns(manifest: Manifest) -> bool:
 
 
 def check(manifest: Manifest, context: Context) -> Verdicts:
-    """Each such pool, node and group."""
+    """What is wrong with a pool, a node or a node group that has GPUs."""
     if is_pool(manifest):
         yield from _pool(manifest, context)
     elif is_eksctl(manifest):

@@ -17,7 +17,7 @@ def _is_guard(manifest: Manifest) -> bool:
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
-    """Each such entry; and a quota for a namespace with GPU pods that says nothing of GPUs."""
+    """Each bound on GPUs that is not counted, each default, and a quota without GPUs beside GPU pods."""
     if manifest.kind == "LimitRange":
         yield from _defaults(manifest)
         return

@@ -15,7 +15,7 @@ def _concerns(manifest: Manifest) -> bool:
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
-    """Each such name, unless it is one of the cluster or of these manifests."""
+    """Each RuntimeClass that a pod names and neither the cluster nor these manifests have."""
     here = {one.name for one in context.of_kind("RuntimeClass")}
     for template in manifest.templates:
         field = template.spec.at(FIELD)

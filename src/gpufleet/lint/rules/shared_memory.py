@@ -21,7 +21,7 @@ _COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b"
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark | Unjudged]:
-    """Each such container with nothing mounted at /dev/shm."""
+    """Each container that needs shared memory and has nothing mounted at /dev/shm."""
     for template in manifest.templates:
         if template.is_gpu_infrastructure or template.spec.at("hostIPC").is_true:
             continue

@@ -25,7 +25,7 @@ BESIDE_A_GPU_TOO = frozenset(
 
 HIDES_ALL = frozenset({"", "void", "none"})
 GIVEN = ("nvidia.com/", "gpufleet.io/")
-"""Where the device plugin's own value comes after the variable."""
+"""Resources for which the device plugin sets the variable itself, after the pod's own value."""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:

@@ -94,7 +94,7 @@ class HeldNetwork:
 
     @classmethod
     def take(cls, network: NodeNetwork) -> "HeldNetwork | None":
-        """This network; None if another holds it."""
+        """Take this network; None if another process holds it."""
         held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             held.bind(f"\0gpufleet-node-{network.number}")

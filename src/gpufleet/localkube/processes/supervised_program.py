@@ -31,7 +31,7 @@ class SupervisedProgram:
         self.again_at_s = 0.0
 
     def start(self) -> None:
-        """Start it."""
+        """Start the program."""
         log = self.folder / plan.LOGS / f"{self.program.name}.log"
         environment = {**os.environ, **self.program.environment}
         self.started_s = time.monotonic()

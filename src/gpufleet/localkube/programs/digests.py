@@ -15,7 +15,7 @@ FILE = Path(__file__).with_name("digests.json")
 FILE_BYTES_MAX = 1 << 20
 
 Digests = Mapping[str, Mapping[str, str]]
-"""By "etcd-3.6.8", then by "etcd-v3.6.8-linux-amd64.tar.gz"."""
+"""Digests by release ("etcd-3.6.8"), then by file ("etcd-v3.6.8-linux-amd64.tar.gz")."""
 
 
 def pinned_digests(file: Path = FILE) -> dict[str, dict[str, str]]:

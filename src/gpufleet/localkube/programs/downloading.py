@@ -27,7 +27,7 @@ TIMEOUT_S = 8.0
 """For one step of the connection: a machine without the internet shall learn so soon."""
 
 TOTAL_S = 1800.0
-"""For all of a file, on a slow line."""
+"""The time for a whole file, on a slow line."""
 
 CHUNK_BYTES = 1 << 20
 FILE_BYTES_MAX = 512 << 20

@@ -24,7 +24,7 @@ class Progress(Protocol):
     """Where long work tells what it does."""
 
     def say(self, sentence: str) -> None:
-        """One sentence."""
+        """Show one sentence."""
 
     def during(self, what: str, detail: Callable[[], str]) -> AbstractContextManager[None]:
         """A context in which something takes long; ``detail`` tells how far it is."""
@@ -34,11 +34,11 @@ class Silent:
     """Takes progress and shows none of it."""
 
     def say(self, sentence: str) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     @contextmanager
     def during(self, what: str, detail: Callable[[], str]) -> Iterator[None]:  # noqa: ARG002
-        """Nothing."""
+        """Show nothing while the work runs."""
         yield
 
 

@@ -138,7 +138,7 @@ def runc() -> Release:
 
 
 def busybox() -> Release:
-    """Of what the images of a real node are made; there is nothing to download or build."""
+    """The busybox of a real node's images; there is nothing to download or build."""
     return Release("busybox", BUSYBOX, "", (("busybox", ""),), "", oldest=(1, 31, 0))
 
 

@@ -27,7 +27,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What it does."""
+        """What the fault does, in a sentence."""
         return (self.fault.__doc__ or "").strip()
 
 

@@ -61,7 +61,7 @@ class Fault:
         request: Request,
         owner: "SchedulerProcess | None",
     ) -> Response | None:
-        """In place of a request: an answer, or TransportError; None lets it pass."""
+        """An answer, or TransportError, in place of a request; None lets it pass."""
         return None
 
     async def after_call(
@@ -74,7 +74,7 @@ class Fault:
         self,
         request: Request,
     ) -> Response | ResponseStream | None:
-        """In place of a watch: an answer, another watch, or TransportError; None lets it pass."""
+        """An answer, another watch or TransportError in place of a watch; None lets it pass."""
         return None
 
     def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -25,7 +25,7 @@ class ReportFault(Fault):
             await self.strike(world)
 
     async def strike(self, world: "World") -> None:
-        """Do it once."""
+        """Let the fault act once."""
 
     async def undo(self, world: "World") -> None:
         for name in sorted(world.reported):

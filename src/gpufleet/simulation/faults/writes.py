@@ -73,7 +73,7 @@ class _Overtaking(Fault, abc.ABC):
 
     @abc.abstractmethod
     def overtake(self, pod: JsonObject, path: str) -> None:
-        """Do it."""
+        """Change the pod before the scheduler's write arrives."""
 
 
 class BindConflict(_Overtaking):

@@ -25,7 +25,7 @@ TIMEOUT_S = 130.0
 """A little more than the two minutes after which a server gives a query up, so that its own words are
 heard."""
 TOTAL_S = 600.0
-"""For all of an answer: a gigabyte on a slow line."""
+"""The time for a whole answer: a gigabyte on a slow line."""
 
 ANSWER_BYTES_MAX = 2**30
 """More would fill the machine's memory once decoded."""
@@ -41,7 +41,7 @@ class Source(Protocol):
 
     @property
     def url(self) -> str:
-        """For messages."""
+        """The server's address, for messages."""
 
     def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
         """The answers part by part, in order of time; raises WorldError."""
@@ -118,7 +118,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect is an error like any other."""
 
     def redirect_request(self, *_: object) -> None:
-        """Nowhere."""
+        """Follow no redirect."""
 
 
 def _read(response: IO[bytes], encoding: str, url: str) -> bytes:

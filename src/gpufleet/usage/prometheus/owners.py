@@ -47,7 +47,7 @@ class Owners(msgspec.Struct, frozen=True):
 
 
 def owners_of(pods: Iterable[Series], replica_sets: Iterable[Series], jobs: Iterable[Series]) -> Owners:
-    """From ``kube_pod_owner``, ``kube_replicaset_owner`` and ``kube_job_owner``."""
+    """The owners that ``kube_pod_owner``, ``kube_replicaset_owner`` and ``kube_job_owner`` tell."""
     of_pods: dict[PodName, Owner] = {}
     for one in pods:
         pod = named_pod(one.labels)

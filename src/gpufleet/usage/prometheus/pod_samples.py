@@ -119,7 +119,7 @@ def _wanted(holders: Iterable[PodName | Nobody], namespaces: Collection[str]) ->
 def _read_device(
     tracks: DeviceTracks, pods: dict[PodName, _PodTrack], notes: _Notes, namespaces: Collection[str]
 ) -> None:
-    """Of each instant at which one pod alone held the device, what it used."""
+    """What a pod used at each instant at which it alone held the device."""
     device, holders = tracks.device, tracks.holders
     if Nobody.UNSURE in holders and not any(isinstance(one, PodName) for one in holders):
         notes.add(
