@@ -1,4 +1,4 @@
-"""I4, at rest: grants, reports of nodes and kubelets say the same of each pod that runs."""
+"""I4, at rest: grants, reports of nodes and kubelets agree on each pod that runs."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""``kubectl gpufleet ...``: the same command as a plugin of kubectl, with its completion.
+"""``kubectl gpufleet ...``: the command ``gpufleet`` as a plugin of kubectl, with its completion.
 
 kubectl runs ``kubectl-gpufleet`` from PATH for its sub-command ``gpufleet``, and asks
 ``kubectl_complete-gpufleet`` what may come next: one suggestion a line, and at the end a colon with a number

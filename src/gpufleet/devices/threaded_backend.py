@@ -106,7 +106,7 @@ def _run(calls: SimpleQueue[Callable[[], None] | None]) -> None:
 
 
 class ThreadedBackend:
-    """A backend behind lanes: the same questions, asynchronously, each answered or failed in time."""
+    """A backend behind lanes: its calls, asynchronously, each answered or failed in time."""
 
     def __init__(self, backend: Backend, *, limit_s: float = CALL_LIMIT_S) -> None:
         self._backend = backend

@@ -115,7 +115,7 @@ def state_bytes(trained: float, zero: int, gpus: int) -> float:
 
 
 def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> TrainingMemory:
-    """What each of so many GPUs holds."""
+    """What each of ``gpus`` GPUs holds."""
     facts = model.facts
     trained = trained_parameters(model, course)
     expected = state_bytes(trained, course.zero, gpus)

@@ -86,7 +86,9 @@ def _declare_sharing(cluster: LocalCluster) -> None:
 def await_resource(
     cluster: LocalCluster, resource: str, count: int, wait_s: float = ADVERTISED_WAIT_S
 ) -> None:
-    """Return when the real node has so many to give; ProgramFailedError with a log if it takes long."""
+    """Return when the real node has ``count`` of the resource to give; ProgramFailedError with a log if it
+    takes long.
+    """
     limit_s = time.monotonic() + wait_s
     path = f"/api/v1/nodes/{cluster.node.name}"
     with cluster.api() as api:

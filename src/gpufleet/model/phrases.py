@@ -20,7 +20,7 @@ def listed(names: Iterable[str], most: int = NAMED_MAX) -> str:
 
 
 def end(number: int) -> str:
-    """The verb for so many pods."""
+    """The verb for a number of pods."""
     return "ends" if number == 1 else "end"
 
 

@@ -104,7 +104,7 @@ def cluster(ray: Any, address: str) -> Iterator[None]:
 
 
 def collect(ray: Any, outcome: Outcome, jobs: int, listener: Listener) -> None:
-    """Keep so many runs going and take the results as they come."""
+    """Keep as many runs going as there are ``jobs``, and take the results as they come."""
     files = ray.put(files_of(outcome.requests[0], INPUTS))
     remote = ray.remote(num_cpus=1)(run_remotely)
     places: dict[Any, int] = {}

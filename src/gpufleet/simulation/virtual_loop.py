@@ -90,7 +90,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Run after so many virtual seconds."""
+        """Run a callback after ``delay`` virtual seconds."""
         return self.call_at(self._now_s + delay, callback, *args, context=context)
 
     def call_at(
@@ -199,7 +199,7 @@ class VirtualClock:
         return STARTED_AT + timedelta(seconds=self._loop.time() + self.offset_s)
 
     async def sleep(self, duration_s: float) -> None:
-        """Wait so many virtual seconds."""
+        """Wait for a number of virtual seconds."""
         await asyncio.sleep(duration_s)
 
 

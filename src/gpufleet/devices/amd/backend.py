@@ -132,7 +132,7 @@ class AmdBackend:
         return None
 
     def _reset_within(self, limit_s: float) -> DeviceId | None:
-        """The GPU that was or is being reset; waits so long for one."""
+        """The GPU that was or is being reset; waits ``limit_s`` for one at most."""
         if self._library is None:
             self._closing.wait(limit_s)
             return None

@@ -1,7 +1,7 @@
 """AMD's own library (amdsmi), where it is installed: what the kernel's files do not tell.
 
-The Python package comes with ROCm and loads a native library of the same release; neither is a
-dependency of ours. Without it, processes are unknown and a reset goes unseen, and all else is the same.
+The Python package comes with ROCm and loads a native library of the same release; neither is a dependency of
+ours. Without it, processes are unknown and a reset goes unseen, and all else comes from the kernel's files.
 """
 
 import contextlib

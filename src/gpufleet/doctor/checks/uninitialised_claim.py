@@ -9,7 +9,7 @@ from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.objects.manifest import Manifest
 
 _PATIENCE_S = 900.0
-"""After so long Karpenter itself gives up a node that does not register."""
+"""After 15 minutes Karpenter itself gives up a node that does not register."""
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:

@@ -115,7 +115,7 @@ def dying_with(parent: int) -> Callable[[], None]:
 
 
 def _wait_for_end(pid: int, wait_s: float) -> None:
-    """Wait until it ends, at most so long, and leave it to be waited for."""
+    """Wait until it ends, at most ``wait_s``, and leave it to be waited for."""
     descriptor = os.pidfd_open(pid)
     try:
         select.select([descriptor], [], [], wait_s)

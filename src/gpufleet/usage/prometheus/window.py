@@ -36,7 +36,7 @@ class Window(msgspec.Struct, frozen=True):
         return (self.last_s - self.first_s) // self.step_s + 1
 
     def parts(self, points_max: int = PART_POINTS_MAX) -> Iterator["Window"]:
-        """The window in parts of at most so many points, in order."""
+        """The window in parts of at most ``points_max`` points, in order."""
         span_s = (points_max - 1) * self.step_s
         for first_s in range(self.first_s, self.last_s + 1, points_max * self.step_s):
             yield Window(first_s, min(first_s + span_s, self.last_s), self.step_s)
