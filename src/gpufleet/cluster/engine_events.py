@@ -50,7 +50,7 @@ WIDER_LEVELS = (
     TopologyLevelName("topology.kubernetes.io/region"),
     TopologyLevelName("topology.kubernetes.io/zone"),
 )
-"""They tell racks of one name apart where nodes have them."""
+"""Levels that tell racks of one name in two zones apart, where nodes have them."""
 
 NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
 """Objects that are named as their node: a change of one is a change of that node."""
@@ -218,7 +218,7 @@ class EngineEvents:
         return self.gangs.half_bound()
 
     def begin_anew(self, gangs: list[GangName]) -> None:
-        """These gangs are taken back: in the next round the engine hears of each as of one that is new."""
+        """Gangs are taken back: in the next round the engine hears of each as of a new one."""
         for name in gangs:
             self.gangs.begin_anew(name)
         if gangs:
@@ -319,10 +319,10 @@ class EngineEvents:
             self._measure_wait(result.uid)
         entry = self.pods.waiting(result.uid)
         if entry is None or entry.meaning is None:
-            # It has left, or the watch was faster than the answer.
+            # The pod has left, or the watch told of its node before the answer came.
             return []
         if result.bound:
-            # Its node may have named its GPUs, or others, since: the pod then holds one of those.
+            # The node may have named its GPUs since, or other GPUs: the pod then holds one of those.
             shown = self.nodes.shown(result.node)
             held = tuple(one if one in shown else None for one in result.devices)
             return [PodBound(entry.meaning, result.node, held)]

@@ -22,7 +22,7 @@ class EngineTime:
         return self.after_us(0.0)
 
     def after_us(self, seconds: float) -> int:
-        """So many seconds from now."""
+        """The engine's time so many seconds from now."""
         return self._zero_us + int((self.clock.monotonic_s() + seconds) * US_PER_S)
 
     def until_s(self, at_us: int) -> float:

@@ -15,7 +15,7 @@ from gpufleet.kube.status import Forbidden, NotFound
 from gpufleet.model.errors import InputError
 
 GRACE_S = 5.0
-"""This machine's clock and the scheduler's may differ by so much."""
+"""The clock of this machine and that of the scheduler may differ by so much."""
 
 _DECODER = msgspec.json.Decoder(LeaseObject)
 START = "start one: `gpufleet scheduler`, or see why its pods do not run: kubectl get pods -n"

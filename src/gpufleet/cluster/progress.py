@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 1.0
-"""So long nothing is said of what is being done."""
+"""A command that takes no longer than this says nothing of what it does."""
 
 LONG_S = 8.0
 """The engine with compiled kernels is asked in less time than this on any cluster that was measured."""
@@ -36,12 +36,12 @@ class Progress:
         self._thread.start()
 
     def end(self) -> None:
-        """There is nothing more to say."""
+        """The command is over, or its answer follows: say nothing more."""
         self._ended.set()
         self._thread.join()
 
     def say(self, doing: str) -> None:
-        """This is being done from now on."""
+        """Tell what the command does from now on."""
         self.doing = doing
 
     def _watch(self) -> None:

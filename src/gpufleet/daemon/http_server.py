@@ -38,16 +38,16 @@ class Limits(msgspec.Struct, frozen=True):
     """The line and the fields of a request. A scraper's have some 300 bytes."""
 
     head_s: float = 10.0
-    """For a request to arrive, from its first byte or from the connection's beginning."""
+    """The time for a request to arrive, from its first byte or from the connection's beginning."""
 
     idle_s: float = 60.0
     """Between an answer and the next request: longer than most scrapers wait."""
 
     piece_s: float = 10.0
-    """For a client to take one piece of an answer."""
+    """The time for a client to take one piece of an answer."""
 
     answer_s: float = 30.0
-    """For a client to take a whole answer, however it drips."""
+    """The time for a client to take a whole answer, however slowly it reads."""
 
 
 LIMITS = Limits()
@@ -193,7 +193,7 @@ class HttpServer:
         """End the connection that has kept the server waiting for longest, idle ones before others."""
         others = ((task, one) for task, one in self._connections.items() if task is not newest)
         task, _ = min(others, key=lambda pair: (pair[1].answering, pair[1].since_s))
-        # It counts no more, even before it has noticed.
+        # The connection gives its place away at once, before its task has ended.
         self._connections.pop(task)
         task.cancel()
 

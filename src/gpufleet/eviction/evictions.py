@@ -166,7 +166,7 @@ class Evictions:
         await self._each(unguarded, plan.asker)
 
     async def _each(self, victims: Iterable[Victim], asker: Asker) -> None:
-        """These, at once. Of a plan in which one is refused now, the others have been told already."""
+        """End the victims at once, each by itself: one that is refused now holds up no other."""
         async with asyncio.TaskGroup() as group:
             for victim in victims:
                 group.create_task(self._end(victim, asker, [victim]))

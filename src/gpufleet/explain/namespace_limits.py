@@ -32,7 +32,7 @@ FEW = (
     "limits.cpu",
     "limits.memory",
 )
-"""Of a quota these are told, and all extended resources."""
+"""The amounts of a quota that an answer tells, besides all extended resources."""
 
 Amounts = dict[str, str | int]
 

@@ -116,7 +116,7 @@ def _selected_elsewhere(case: Case, own: tuple[Requirement, ...], terms: tuple[N
 
 
 def known_labels(nodes: Iterable[Node]) -> dict[str, set[str | None]]:
-    """For each label of the fleet its values, and None where some node lacks it."""
+    """The values of each label of the fleet, with None where some node lacks the label."""
     every = list(nodes)
     known: dict[str, set[str | None]] = {}
     counts: Counter[str] = Counter()

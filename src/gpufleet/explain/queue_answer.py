@@ -12,7 +12,7 @@ SCHEMA = "gpufleet.io/queues/v1"
 """A change that breaks readers of the JSON gets another version."""
 
 WORDS_MAX = 20
-"""Of so many waiting workloads of a queue more than a reason is said: it costs a decision each."""
+"""More than a reason is said of so many waiting workloads of a queue: each costs a decision."""
 
 MALFORMED = "Malformed"
 """The reason of a queue that cannot be understood; its problem names the field."""

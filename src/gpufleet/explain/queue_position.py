@@ -29,7 +29,7 @@ class QueuePosition:
         self.line: tuple[Queued, ...] = engine.line_up()
 
     def notes(self) -> list[str]:
-        """Its position, and which queues are served before its own."""
+        """The pod's position, and which queues are served before its own."""
         return [*self._position(), *self._turn()]
 
     def _position(self) -> list[str]:

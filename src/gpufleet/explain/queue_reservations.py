@@ -14,7 +14,7 @@ from gpufleet.kube.codec.field_path import harmless
 
 
 def row_of(told: Reservation) -> ReservationRow:
-    """One as the engine tells it."""
+    """The row of a reservation, as the engine tells it."""
     nodes = len({place.node for place in told.places})
     return msgspec.structs.replace(reservation_row(written(told)), nodes=nodes)
 

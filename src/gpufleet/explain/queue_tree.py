@@ -19,7 +19,7 @@ def children_of(rows: list[QueueRow]) -> dict[str | None, list[QueueRow]]:
     reached = _below(found, found.get(None, []))
     for row in by_name.values():
         if row.name not in reached:
-            # It is on a circle, or below one.
+            # The queue is on a circle of parents, or below one.
             found.setdefault(None, []).append(row)
             siblings = found[row.parent]
             siblings.remove(row)

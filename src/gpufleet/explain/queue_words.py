@@ -49,7 +49,7 @@ def unread_row(name: str, problem: str, queue: FleetQueue | None = None) -> Queu
 
 
 def reservation_row(status: ReservationStatus) -> ReservationRow:
-    """One as it is written into a status; its nodes are not counted where it is too large for that."""
+    """The row of a reservation as it stands in a status; a status without places tells no number of nodes."""
     kind = "gang" if status.holder == status.name else "pod"
     # A pod is "namespace/name"; a gang has the kind of its group before that.
     path, _, name = status.name.rpartition("/")

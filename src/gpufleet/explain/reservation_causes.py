@@ -9,7 +9,7 @@ from gpufleet.kube.codec.field_path import harmless
 
 
 def kept_off(verdict: Verdict) -> Finding | None:
-    """Others hold what it needs until they start; None where no reservation keeps it off."""
+    """A reservation keeps the room for its holder, until that starts; None where none keeps the pod off."""
     other = verdict.kept_off_by
     if other is None:
         return None

@@ -100,7 +100,7 @@ def group_kinds(facts: Facts, name: str, namespace: str) -> list[str]:
 
 
 def unknown(facts: Facts, wanted: Wanted, namespace: str, controllers: list[str]) -> InputError:
-    """There is nothing of that name: the error that says what may have been meant."""
+    """The error for a name that nothing has; it says which name may have been meant."""
     elsewhere = sorted(
         key[0]
         for key in facts.picture.objects.get(resources.PODS, {})

@@ -16,7 +16,7 @@ class LineLimits(msgspec.Struct, frozen=True):
     """How long a file of lines may be."""
 
     line_bytes: int = 256 * MEBIBYTE
-    """One line: several times the longest, which is the step that takes a whole fleet in at once."""
+    """Bytes of one line: several times the longest, the step that takes in a whole fleet at once."""
 
     total_bytes: int = 64 * 1024 * MEBIBYTE
     """All of it, unpacked: more than a machine has the patience to decide again."""

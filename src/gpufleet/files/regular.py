@@ -45,7 +45,7 @@ def open_regular(
     path: AnyPath, *, field: str = "", expected: str = _EXPECTED, follow_links: bool = True
 ) -> io.FileIO:
     """The file at this path, open for reading. Raises UnfitFileError, and OSError as ``open`` does."""
-    # Before it is opened: to open a device may already do something.
+    # The check comes first: to open a device may already do something.
     _check_kind(os.stat(path, follow_symlinks=follow_links), path, field, expected)  # noqa: PTH116  may be text
     # A pipe that took the file's place meanwhile is not waited for.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -28,7 +28,7 @@ _DISCARD_BYTES = MEBIBYTE
 """Seeking forward unpacks and drops pieces of this size."""
 
 _EMPTY_MEMBERS_MAX = 1000
-"""In a row. One that ends a file is usual; each costs time and gives nothing."""
+"""Empty members in a row. One at the end of a file is usual; each costs time and gives nothing."""
 
 
 class UnpackingLimits(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class UnpackingLimits(msgspec.Struct, frozen=True):
     deflate cannot say more than 1032."""
 
     grace_bytes: int = 16 * MEBIBYTE
-    """So much may come of anything: small files may be as regular as they like."""
+    """So many bytes may come of any file: a small one may be as regular as it likes."""
 
 
 class GzipError(InputError):

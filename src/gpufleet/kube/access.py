@@ -80,7 +80,7 @@ class PlainAccess:
         return self._tls_context
 
     async def refused(self) -> bool:
-        """There is nothing to refresh."""
+        """False: fixed credentials cannot be refreshed."""
         return False
 
     def expiries(self) -> tuple[Expiry, ...]:

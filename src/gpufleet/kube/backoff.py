@@ -41,7 +41,7 @@ class Backoff:
         return self._failures
 
     def reset(self) -> None:
-        """It worked: the next failure is a first one."""
+        """A try worked: the next failure counts as the first."""
         self._failures = 0
 
     def next_s(self, retry_after_s: float | None = None) -> float:

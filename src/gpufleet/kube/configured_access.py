@@ -352,7 +352,7 @@ def _tls_context(material: TlsMaterial, chosen: Chosen) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Without this, OpenSSL would ask at the terminal."""
+    """Refuse a key with a password: without this callback OpenSSL would ask for it at the terminal."""
     raise ValueError("the key has a password")
 
 

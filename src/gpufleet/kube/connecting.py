@@ -111,7 +111,7 @@ def _failure(failures: Sequence[BaseException]) -> BaseException:
 def _probe(connected: socket.socket) -> None:
     """Have the system find out by itself that the other side is gone."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # Not every system has each of these.
+    # An option that this system lacks is left out.
     for name, value in (
         ("TCP_KEEPIDLE", PROBED_AFTER_S),
         ("TCP_KEEPINTVL", PROBED_EVERY_S),

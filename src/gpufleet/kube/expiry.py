@@ -47,12 +47,12 @@ class Expiry(msgspec.Struct, frozen=True):
 
 
 def certificate_expiry(credential: str, pem: str) -> Expiry | None:
-    """Of the first certificate of a PEM text, which is the holder's own; None where it has none."""
+    """Expiry of the first certificate of a PEM text, the holder's own; None where it has none."""
     return next(_all(credential, pem), None)
 
 
 def authority_expiry(credential: str, pem: str) -> Expiry | None:
-    """Of the certificate of a bundle that ends last: while one is replaced, it has the old and the new."""
+    """The latest expiry in a bundle: during a replacement it holds an old and a new certificate."""
     return max(_all(credential, pem), key=lambda one: one.ends_s, default=None)
 
 

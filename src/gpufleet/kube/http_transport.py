@@ -111,7 +111,7 @@ class HttpTransport:
                 raise
         finally:
             self._release(connection)
-        # Only what may be sent twice, or was not sent at all, gets here.
+        # Only a request that may be sent twice, or was not sent at all, gets here.
         connection = await self._acquire(deadline_s, fresh=True)
         try:
             return await connection.exchange(payload, request.method, deadline_s - loop.time(), most_bytes)

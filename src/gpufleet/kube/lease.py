@@ -270,7 +270,7 @@ class Lease:
         return not spec.holder_identity or unchanged_s >= self._duration_s(spec)
 
     def _duration_s(self, spec: LeaseSpec) -> int:
-        """For how long an unchanged Lease is its holder's."""
+        """How long an unchanged Lease stays its holder's, in seconds."""
         told_s = spec.lease_duration_seconds or 0
         if told_s <= 0:
             return self._terms.duration_s

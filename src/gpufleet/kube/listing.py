@@ -47,7 +47,7 @@ def read_page(body: bytes) -> Page:
     """The page in an answer. Raises AnswerUnreadable."""
     page = decode(body, _DECODER)
     if not page.metadata.resource_version:
-        # Without it nothing could be watched from there; an answer "{}" must not look like "none".
+        # A watch starts from the list's resourceVersion; and an answer "{}" must not look like an empty list.
         raise AnswerUnreadable("a list without resourceVersion")
     return page
 

@@ -10,7 +10,7 @@ from gpufleet.model.errors import InputError, printable
 from gpufleet.model.visible import visible_text
 
 DOCUMENTS_MAX_BYTES = 64 * 2**20
-"""Of one file: as many objects as a large cluster has queues, a hundred times over."""
+"""The bytes of one file: a hundred times the queues of a large cluster."""
 DEPTH_MAX = 150
 """Levels: a pod's affinity has twelve, a schema of a definition some forty."""
 

@@ -38,7 +38,7 @@ class DeviceConflicts:
         self._watches: dict[PodUid, _Watch] = {}
 
     def regard(self, overlaps: Iterable[Overlap]) -> None:
-        """There are these overlaps now, and no others."""
+        """Take all overlaps that there are now, and act on those that stayed."""
         now_s = self.clock.monotonic_s()
         by_uid = {overlap.pod.pod.uid: overlap for overlap in overlaps}
         for uid in [uid for uid in self._watches if uid not in by_uid]:

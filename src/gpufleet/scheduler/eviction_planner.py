@@ -160,7 +160,7 @@ class EvictionPlanner:
         return f"it is moved {what_for}: {kept}; {lost_words(to.lost)} of work end with it"
 
     def _beneficiary(self, beneficiary: PodUid | GangName) -> tuple[str, str]:
-        """Its name, and its queue."""
+        """A beneficiary's name with its kind, and its queue."""
         entry = self.pods.entries.get(PodUid(beneficiary))
         if entry is not None and entry.meaning is not None:
             return f"pod {entry.name}", entry.meaning.queue

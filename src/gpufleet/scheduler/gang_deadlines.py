@@ -40,7 +40,7 @@ class GangDeadlines:
         self._taken_over = False
 
     def regard(self, gangs: list[HalfBound]) -> list[GangName]:
-        """These gangs, and no others, are half bound now; those that are taken back from now on."""
+        """Take all gangs that are half bound now. Returns the gangs that are taken back from now on."""
         begun: list[GangName] = []
         now_s, now = self.clock.monotonic_s(), self.clock.now()
         names = {gang.gang for gang in gangs}

@@ -42,7 +42,7 @@ class MemoryOffenders:
         self._watches: dict[PodUid, _Watch] = {}
 
     def regard(self, offences: Iterable[Offence]) -> None:
-        """There are these offences now, and no others."""
+        """Take all offences that there are now: warn, and evict after the time for it."""
         now_s = self.clock.monotonic_s()
         by_uid = {offence.pod.pod.uid: offence for offence in offences}
         for uid in [uid for uid in self._watches if uid not in by_uid]:

@@ -44,7 +44,7 @@ AMOUNTS: dict[str, tuple[str, Amount]] = {
         lambda one: one.owed,
     ),
 }
-"""By resource, in the unit in which quotas are written: GPUs, cores, bytes."""
+"""Metrics by resource, with help and value, in the unit of quotas: GPUs, cores, bytes."""
 
 
 class QueueMetrics(Collector):

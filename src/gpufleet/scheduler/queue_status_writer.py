@@ -61,7 +61,7 @@ WRITES_AT_ONCE = 4
 """Writes are spread over turns, few at once, beside the Bindings that use this API server."""
 
 SKIPPED_MAX = 5
-"""So many turns in a row are left out while binds are under way."""
+"""While binds are under way, so many turns in a row are left out."""
 
 EVENTS_OF_QUEUES = "default"
 """Events of what has no namespace stand here."""
@@ -200,7 +200,9 @@ class QueueStatusWriter:
         yield Standing(NAMESPACES_CLEAR, holds=False, reason="ListedTwice", message=message)
 
     def _some(self, writes: list[Write]) -> list[Write]:
-        """So many as one turn may write: what is wrong first, then going on where the last one ended."""
+        """The writes of one turn, at most ``WRITES_A_TURN``: troubles first, then on from the last turn's
+        end.
+        """
         if len(writes) <= WRITES_A_TURN:
             return writes
         start = self._next % len(writes)
@@ -231,7 +233,7 @@ class QueueStatusWriter:
                 self._told_of_unreadable[metadata.uid] = problem
             await self._write_event(write)
         except (Conflict, NotFound):
-            # It is newer than we know, or gone: the next turn sees it as it is.
+            # The queue is newer than we know, or gone: the next turn sees it as it is.
             self._known_troubles = None
         except KubeError as failed:
             extra = {"queue": metadata.name, "problem": str(failed)}

@@ -62,7 +62,7 @@ PAUSES = Patience(first_s=0.1, longest_s=5.0)
 """However long the server was away, all is listed anew within seconds of its return."""
 
 ABSENT_PAUSE_S = 5.0
-"""So often it is asked whether a kind that was not served is served now."""
+"""The pause between two questions whether a kind that was not served is served now."""
 
 Worker = Coroutine[Any, Any, None]
 
@@ -262,7 +262,7 @@ class EpochUsedError(InternalError):
 
 @contextlib.contextmanager
 def first_cause() -> Iterator[None]:
-    """Of several tasks that failed together, the first failure that is not a consequence."""
+    """The first failure, among several tasks that failed together, that is not a consequence."""
     try:
         yield
     except BaseExceptionGroup as group:

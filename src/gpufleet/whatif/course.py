@@ -128,7 +128,7 @@ class Course:
         return events
 
     def _let_time_pass(self) -> None:
-        """From one thing that is due to the next, until nothing is, or too far away."""
+        """Go from one due moment to the next, until nothing is due within ``HORIZON_US``."""
         for _ in range(MOMENTS_MAX):
             due_us = self.player.next_due_us()
             if due_us is None or due_us > self.now_us + HORIZON_US:

@@ -112,7 +112,7 @@ class Difference:
         return tuple(told), sum(len(uids) for _, uids in groups[EXPLAINED_MAX:])
 
     def queues(self) -> tuple[QueueChange, ...]:
-        """Of which resources queues use or may use another amount, at once."""
+        """The resources of which queues use, or may use, another amount at once."""
         before, after = _uses(self.before.usage), _uses(self.after.usage)
         found = []
         for key in dict.fromkeys((*before, *after)):

@@ -32,10 +32,10 @@ HOST_NAME = "kubernetes.io/hostname"
 NODE_STATE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeleted")
 """How taints begin that tell of a node's state, which a new node does not share."""
 
-# A described node is asked about for its GPUs: CPU, memory and pods never run short there.
+# A described node is asked about for its GPUs: CPU and memory never run short there, and pods hardly ever.
 AMPLE = {"cpu": "100k", "memory": "1Pi"}
 PODS = "250"
-# The node agent offers so many slots for shares of each GPU.
+# More shares of one GPU than are in use anywhere: the slots must not be what runs short.
 SLOTS_PER_GPU = 100
 # How the device plugins of each vendor count GPUs, and how feature discovery names their models.
 RESOURCES = {Vendor.NVIDIA: NVIDIA_GPU, Vendor.AMD: AMD_GPU}
@@ -199,7 +199,7 @@ def _put(picture: Picture, kind: resources.Kind, name: str, value: object) -> No
 
 
 def unknown_node(picture: Picture, name: str, field: str) -> InputError:
-    """There is no node of that name: the error that says what may have been meant."""
+    """The error for a name that no node has; it says which name may have been meant."""
     names = sorted(name for _, name in picture.objects.get(resources.NODES, ()))
     near = nearest(name, names)
     if near is not None:

@@ -16,8 +16,8 @@ NODE_KEYS = ("like", "gpus", "model", "cpu", "memory", "sharing")
 
 
 class AddNodes(msgspec.Struct, frozen=True):
-    """So many nodes, like one that is there or as described; neither: like those with GPUs of which there
-    are most. ``text`` is how it was written.
+    """A number of nodes, like a given one (``like``) or as described (``gpus``, ``model``); without either,
+    like the most frequent nodes with GPUs. ``text`` is how it was written.
     """
 
     text: str

@@ -66,19 +66,19 @@ class NoPods:
     """Nodes on which nothing runs."""
 
     def held_on(self, _node: NodeName) -> HeldOnNode:
-        """Nothing."""
+        """Nothing is held where pods are not known yet."""
         return HeldOnNode()
 
     def promised_on(self, _node: NodeName) -> tuple[DeviceId, ...]:
-        """Nothing."""
+        """No device is promised where pods are not known yet."""
         return ()
 
     def granted_on(self, _node: NodeName) -> frozenset[DeviceId]:
-        """Nothing."""
+        """No device is granted where pods are not known yet."""
         return frozenset()
 
     def unknown_on(self, _node: NodeName) -> UnknownHeld:
-        """Nothing."""
+        """No holder is unknown where pods are not known yet."""
         return UnknownHeld()
 
 
@@ -324,7 +324,7 @@ class NodeBook:
         return [by_id[one] for one in ids]
 
     def _report_unread(self, name: NodeName, problem: str) -> None:
-        """Its report cannot be read for this reason; "" if it can, or there is none."""
+        """Note why a node's report cannot be read; "" if it can, or there is none."""
         if not problem:
             self.unread_reports.pop(name, None)
             return

@@ -117,7 +117,7 @@ def _fits(device: DeviceId, claims: Sequence[Claim], memory_mib: int | None) -> 
     if sum(share.gpu_milli for share in shares) > WHOLE_GPU_MILLI:
         return False
     if all(claim.held for claim in claims):
-        # They run together; a card that has lost some memory ends none of them.
+        # The pods run together already: a card that reports less memory than before ends none of them.
         return True
     return memory_mib is None or sum(_memory_mib(share, memory_mib) for share in shares) <= memory_mib
 

@@ -111,7 +111,7 @@ class PodBook:
         if pod.spec.scheduler_name != self.scheduler_name:
             return []
         if pod.metadata.deletion_timestamp is not None:
-            # It is on its way out, and a pod without a node holds no room.
+            # A pod that is being deleted is not placed any more, and without a node it holds no room.
             return self.leave(uid)
         if pod.gated:
             return self._aside(uid, pod, Place.GATED, None)
@@ -138,7 +138,7 @@ class PodBook:
         if not waits or bound_now or pod.spec.scheduler_name != self.scheduler_name:
             return self.regard(pod)
         events = self._aside(uid, pod, Place.HELD, Held(MALFORMED, problem))
-        # Nothing else can mend it.
+        # Only a new version of the pod can mend it, and no change of another object.
         self.reader.forget(uid)
         return events
 
@@ -276,7 +276,7 @@ class PodBook:
         if before is not None and before.meaning and before.intent and as_meant(before, pod):
             # Our own bind: what it means is known, and need not be read from the grant again.
             if any(map(is_anonymous, before.intent.devices)):
-                # Its node may have told by now which GPUs it has.
+                # The node may have told by now which GPUs it has.
                 self._unsettled[before.intent.node] = None
             terms = before.intent.terms
             meaning = as_bound(before.meaning, terms)
@@ -321,7 +321,7 @@ class PodBook:
         return saved_at_us(said_us, known_us, self.reader.queues.now_us())
 
     def _started(self, entry: Entry, pod: Pod) -> list[Event]:
-        """Nothing about a placed pod changed but perhaps that its node says by now when it began to run."""
+        """Take a placed pod that did not change, except that its node may say by now when it began to run."""
         known, started = started_at_us(entry.object, entry.terms), started_at_us(pod, entry.terms)
         entry.object = pod
         if entry.meaning is None or started is None or started == known:

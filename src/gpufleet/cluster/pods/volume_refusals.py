@@ -22,7 +22,7 @@ class VolumeRefusals:
         self._until_s.setdefault(claim, {})[node] = at_s + PAUSE_S
 
     def elsewhere(self, claim: str) -> NodeAffinity | None:
-        """Any node but those left out; None where none is."""
+        """An affinity for all nodes but those left out; None where no node is left out."""
         nodes = self._until_s.get(claim)
         if not nodes:
             return None

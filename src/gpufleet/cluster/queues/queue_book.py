@@ -79,7 +79,7 @@ class QueueBook:
         return [*told, *self._after(before, terms)]
 
     def _since(self, terms: QueueTerms, found: FleetQueue) -> QueueTerms:
-        """With the moment since when a draining queue drains: as we, or an earlier leader, first saw it."""
+        """The terms, with the time at which we, or an earlier leader, first saw a draining queue drain."""
         if terms.queue.state is not QueueState.DRAINING:
             return terms
         before = self.known.get(terms.queue.name)

@@ -23,7 +23,7 @@ LISTS_MAX = 5
 """A list that expires between its pages is begun anew at most as often as this."""
 
 INDISPENSABLE = (resources.PODS, resources.NODES)
-"""Without the right to list these there is no picture to decide on."""
+"""Kinds without which there is no picture to decide on: the right to list them is required."""
 
 _METADATA = msgspec.json.Decoder(PartialObject)
 

@@ -94,7 +94,7 @@ def known_driver(node: wire.Node, devices: NodeDevices | None) -> DriverVersion 
 
 
 def _reported_driver(devices: NodeDevices) -> DriverVersion | None:
-    """In a report of one driver its version, in one of several each behind its vendor's name."""
+    """A report of one driver holds its version, one of several each version behind a vendor's name."""
     written = devices.spec.driver
     for part in written.split(", "):
         vendor, _, version = part.rpartition(" ")

@@ -203,7 +203,7 @@ def _part(row: Owner, owner: object, pod: Pod) -> Membership | None:
     part = row.part(owner, pod)
     name = pod.metadata.labels[row.label]
     if part.min_members == 1 and part.name:
-        # One pod that comes before or after the others starts alone.
+        # A part of one pod, such as a leader that comes before its workers, starts alone.
         return None
     path = "/".join(word for word in (row.kind.plural, pod.metadata.namespace, name, part.name) if word)
     terms = GangTerms(part.min_members, part.role_minimums, field=f"{row.kind.name} {harmless(name)}")

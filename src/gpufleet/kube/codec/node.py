@@ -141,7 +141,7 @@ def _allocatable(amounts: dict[str, Quantity]) -> Resources:
 
 
 def _counted(name: str, amount: Quantity) -> int:
-    """In 64 bits: what is beyond them is as good as endless on both sides."""
+    """The amount in 64 bits: a larger one counts as the largest, at nodes as at pods."""
     return min(amount.milli_value() if name == CPU else amount.value(), MAXIMUM_INT64)
 
 
@@ -215,7 +215,7 @@ def _device(device: report.ReportedDevice, *, taken: bool) -> Device:
 
 
 def _repels(taint: report.DeviceTaint) -> bool:
-    """Nothing in a pod of ours can tolerate a device's taint; unknown effects are none, as in Kubernetes."""
+    """Whether a device's taint keeps pods off: no pod tolerates one, and unknown effects do not count."""
     return taint.effect in (report.NO_SCHEDULE, report.NO_EXECUTE)
 
 

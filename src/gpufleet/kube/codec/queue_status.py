@@ -51,7 +51,7 @@ class ResourceFigures(Protocol):
 
     @property
     def decayed(self) -> int | None:
-        """Its past usage; None without a half-life."""
+        """The queue's past usage; None without a half-life."""
         ...
 
     @property
@@ -85,7 +85,7 @@ class QueueFigures(Protocol):
 
     @property
     def share_milli(self) -> int | None:
-        """Its dominant share divided by its weight; None where it comes after all others."""
+        """The queue's dominant share divided by its weight; None where the queue comes after all others."""
         ...
 
     @property

@@ -31,7 +31,7 @@ def held_resources(pod: Pod) -> Resources:
 
 
 def largest(ways: list[Resources]) -> Resources:
-    """Each resource at its largest."""
+    """The largest amount of each resource among several counts of what a pod takes."""
     other: dict[str, int] = {}
     for way in ways:
         for name, count in way.other:

@@ -23,7 +23,7 @@ SIZE_KEYS = (keys.KUEUE_TOPOLOGY_SLICE_SIZE, keys.KAI_TOPOLOGY_SEGMENT_SIZE)
 
 
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of the JSON list."""
+    """One level of slices, as an entry of Kueue's JSON list."""
 
     topology: str
     size: int | str

@@ -122,7 +122,7 @@ class RunPolicy(Structure, frozen=True):
 
 
 class ElasticPolicy(Structure, frozen=True):
-    """With how few workers an elastic training can run."""
+    """The least number of workers with which an elastic training can run."""
 
     min_replicas: int | None = None
 

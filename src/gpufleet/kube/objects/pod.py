@@ -336,7 +336,7 @@ class PodStatus(Structure, frozen=True):
 
     @property
     def all_containers(self) -> tuple[ContainerStatus, ...]:
-        """Those of init containers too."""
+        """The statuses of all containers, init containers included."""
         return (*self.container_statuses, *self.init_container_statuses)
 
 
