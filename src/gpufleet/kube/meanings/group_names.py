@@ -51,7 +51,7 @@ LEAST_MEMBERS = {OWN: keys.GANG_MIN_MEMBERS, KUEUE: keys.KUEUE_GROUP_TOTAL}
 """Where no object stands for a group, each of its pods says how many start together."""
 
 BARE_MINIMUMS = (keys.VOLCANO_GROUP_MINIMUM, keys.KAI_MINIMUM)
-"""The same without a name: it holds for the pods of one controller."""
+"""How many pods of one controller start together, where the pods name no group."""
 
 
 def named_groups(
