@@ -1,23 +1,26 @@
 """Work that arrives, runs for a while and ends, against one engine in virtual time.
 
-Only the engine's own time is counted. Evicted work loses what it did, and waits again under its first
-time of arrival.
+``gpufleet.virtual_time`` lets time pass. Only the engine's own time is counted. Evicted work loses what it
+did, and waits again under its first time of arrival.
 """
 
-import heapq
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from gpufleet.engine import event
-from gpufleet.engine.instruction import Bind, Evict, Learn, Rejected, RequeueAfter
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
+from gpufleet.virtual_time.player import Player
+
+ARRIVAL = 0
+"""The number of a job's life before its first start. Its lives as a running pod are counted from 1."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -75,30 +78,22 @@ class Run:
         self.engine = Engine(find_policy(policy))
         self._confirmed = confirmed
         self.course = Course()
-        self._due: list[tuple[int, int, str, PodUid]] = []
+        self._player = Player(self, self)
         self._jobs: dict[PodUid, Job] = {}
         self._first_start: dict[PodUid, int] = {}
         self._last_start: dict[PodUid, int] = {}
         self._life: dict[PodUid, int] = {}
         self._sequence = 0
         self._ended = 0
-        self._step(0, setting)
+        self._player.happen(setting)
         self.course = Course()
 
     def play(self, jobs: list[Job], ended: Callable[[int], None] | None = None) -> Course:
         """All jobs from their arrival to their end; ``ended`` hears how many have come to it."""
         for job in jobs:
             self._jobs[job.pod.uid] = job
-            self._later(job.pod.created_at_us, "arrive", job.pod.uid)
-        while self._due:
-            at_us = self._due[0][0]
-            events: list[event.Event] = []
-            while self._due and self._due[0][0] == at_us:
-                _, _, what, uid = heapq.heappop(self._due)
-                events += self._events(at_us, what, uid)
-            follows = self._step(at_us, events)
-            while follows:
-                follows = self._step(at_us, follows)
+            self._later(job.pod.created_at_us, job.pod.uid, ARRIVAL)
+        while self._player.go_on():
             if ended is not None:
                 ended(self._ended)
         # The engine may be asked to look again after all is done.
@@ -106,63 +101,70 @@ class Run:
         self._report()
         return self.course
 
-    def _later(self, at_us: int, what: str, uid: PodUid) -> None:
+    def _later(self, at_us: int, uid: PodUid, life: int) -> None:
+        """A job arrives, or a life of it ends; an eviction ends a life early."""
         self._sequence += 1
-        heapq.heappush(self._due, (at_us, self._sequence, what, uid))
+        self._player.later(at_us, PodUid(f"{uid}#{life}"), turn=self._sequence)
 
-    def _events(self, at_us: int, what: str, uid: PodUid) -> list[event.Event]:
-        if what == "arrive":
-            self.course.changes.append(Change(at_us, "waits", uid))
-            return [event.PodAdded(self._jobs[uid].pod)]
-        if what == "wake":
-            return []
-        name, _, life = uid.rpartition("#")
-        ends = PodUid(name)
-        if self._life[ends] != int(life):
+    def due(self, uids: Sequence[PodUid]) -> Iterable[event.Event]:
+        """Jobs arrive, and lives that no eviction ended come to their end."""
+        events: list[event.Event] = []
+        for one in uids:
+            name, _, life = one.rpartition("#")
+            uid, number = PodUid(name), int(life)
+            events += self._arrive(uid) if number == ARRIVAL else self._end(uid, number)
+        return events
+
+    def _arrive(self, uid: PodUid) -> list[event.Event]:
+        self.course.changes.append(Change(self._player.at_us, "waits", uid))
+        return [event.PodAdded(self._jobs[uid].pod)]
+
+    def _end(self, uid: PodUid, life: int) -> list[event.Event]:
+        if self._life[uid] != life:
             return []
         self._ended += 1
-        self.course.changes.append(Change(at_us, "leaves", ends))
-        return [event.PodRemoved(ends)]
+        self.course.changes.append(Change(self._player.at_us, "leaves", uid))
+        return [event.PodRemoved(uid)]
 
-    def _step(self, at_us: int, events: list[event.Event]) -> list[event.Event]:
-        """One step; the events that follow from it at once."""
+    def step(self, at_us: int, events: Sequence[event.Event]) -> list[AnyInstruction]:
+        """One step of the engine, with the processor time that it took."""
         began = time.process_time()
         said = self.engine.step(at_us, events)
         took = time.process_time() - began
         self.course.decision_s += took
         self.course.slowest_step_s = max(self.course.slowest_step_s, took)
         self.course.steps += 1
-        follows: list[event.Event] = []
-        for one in said:
-            match one:
-                case Bind(uid, node, devices):
-                    self._start(at_us, uid)
-                    if self._confirmed:
-                        follows.append(event.PodBound(self._jobs[uid].pod, node, devices))
-                case Evict(uid):
-                    follows += self._evict(at_us, uid)
-                case Learn():
-                    follows.append(self.engine.study())
-                case RequeueAfter(due_us):
-                    self._later(max(due_us, at_us + 1), "wake", PodUid(""))
-                case Rejected():
-                    raise AssertionError(one.problem)
-        return follows
+        return said
 
-    def _start(self, at_us: int, uid: PodUid) -> None:
-        life = self._life[uid] = self._life.get(uid, 0) + 1
+    def study(self) -> event.Event:
+        """A lesson. Its time is not that of a decision."""
+        return self.engine.study()
+
+    def started(self, bind: Bind) -> Iterable[event.Event]:
+        """A job starts. It ends after its own length of time unless an eviction comes first."""
+        uid, at_us = bind.uid, self._player.at_us
+        life = self._life[uid] = self._life.get(uid, ARRIVAL) + 1
         self._first_start.setdefault(uid, at_us)
         self._last_start[uid] = at_us
         self.course.changes.append(Change(at_us, "runs", uid))
-        self._later(at_us + self._jobs[uid].runs_us, "end", PodUid(f"{uid}#{life}"))
+        self._later(at_us + self._jobs[uid].runs_us, uid, life)
+        return [event.PodBound(self._jobs[uid].pod, bind.node, bind.devices)] if self._confirmed else []
 
-    def _evict(self, at_us: int, uid: PodUid) -> list[event.Event]:
+    def evicted(self, evict: Evict) -> Iterable[event.Event]:
+        """A job is gone at once and waits again."""
+        uid, at_us = evict.uid, self._player.at_us
         job = self._jobs[uid]
         self._life[uid] += 1
         self._waits(job.kind).evictions += 1
         self.course.lost_milli_us += job.pod.shape.gpu.total_milli * (at_us - self._last_start[uid])
         self.course.changes += [Change(at_us, "leaves", uid), Change(at_us, "waits", uid)]
         return [event.PodRemoved(uid), event.PodAdded(job.pod)]
+
+    def told(self, said: AnyInstruction) -> None:
+        """The engine must take every event of a benchmark."""
+        match said:
+            case Rejected(_, problem):
+                raise AssertionError(problem)
 
     def _waits(self, kind: str) -> Waits:
         return self.course.waits.setdefault(kind, Waits())
