@@ -46,5 +46,5 @@ def _of_container(container: ContainerAmounts) -> Amounts:
 
 
 def _read(texts: Mapping[str, str]) -> Amounts:
-    found = {name: amount(text) for name, text in texts.items()}
-    return {name: one for name, one in found.items() if one is not None and one.nano >= 0}
+    found = ((name, amount(text)) for name, text in texts.items())
+    return {name: one for name, one in found if one is not None and one.nano >= 0} if texts else {}

@@ -59,20 +59,22 @@ class Field:
     def texts(self) -> dict[str, str]:
         """The single values of a mapping, such as labels, by name; as ``at`` finds them."""
         found: dict[str, str] = {}
-        for name, one in self.entries():
-            if one.text is not None:
-                found.setdefault(name, one.text)
+        if isinstance(self.node, Mapping):
+            # Read of every pod of a cluster: without a field for each value.
+            for name, one in (*self.node.entries, *self.node.merged):
+                if isinstance(one, Scalar) and not one.is_null:
+                    found.setdefault(name.text, one.text)
         return found
 
     @property
     def exists(self) -> bool:
         """Whether a value stands here; null is none, as Kubernetes drops it."""
-        return self.node is not None and not (isinstance(self.node, Scalar) and self.node.value is None)
+        return self.node is not None and not (isinstance(self.node, Scalar) and self.node.is_null)
 
     @property
     def text(self) -> str | None:
         """A single value as it is written; None where there is none."""
-        return self.node.text if isinstance(self.node, Scalar) and self.exists else None
+        return self.node.text if isinstance(self.node, Scalar) and not self.node.is_null else None
 
     @property
     def integer(self) -> int | None:

@@ -8,7 +8,7 @@ import enum
 
 import msgspec
 
-from gpufleet.lint.source.scalars import Plain, plain_value
+from gpufleet.lint.source.scalars import NULL, Plain, plain_value
 
 
 class Style(enum.Enum):
@@ -31,6 +31,11 @@ class Scalar(msgspec.Struct, frozen=True, gc=False):
     def value(self) -> Plain:
         """The value as Kubernetes reads it."""
         return plain_value(self.text) if self.style is Style.PLAIN else self.text
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the value is none. Every field is asked, so this works out no value."""
+        return self.style is Style.PLAIN and self.text in NULL
 
 
 class Sequence(msgspec.Struct, frozen=True):

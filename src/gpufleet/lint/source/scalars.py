@@ -4,7 +4,7 @@ import re
 
 Plain = None | bool | int | float | str
 
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
 _BEFORE_NUMBERS = frozenset("+-.0123456789")
@@ -16,7 +16,7 @@ _NOT_A_NUMBER = {".nan": "nan", ".inf": "inf", "+.inf": "inf", "-.inf": "-inf"}
 
 def plain_value(text: str) -> Plain:
     """The value of an unquoted word."""
-    if text in _NULL:
+    if text in NULL:
         return None
     if text[0] in _BEFORE_NUMBERS:
         return _number(text)
