@@ -99,6 +99,17 @@ def test_free_gpus_are_those_that_no_running_pod_asks_for() -> None:
     assert found == [Room("a", "H100-80GB", 8, 5)]
 
 
+def test_a_sidecar_holds_its_gpus_while_an_init_container_that_comes_after_it_runs() -> None:
+    held = pod("one", "a", 1)
+    asks = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    held["spec"]["initContainers"] = [
+        {"name": "sidecar", "restartPolicy": "Always", **asks},
+        {"name": "warm-up", **asks},
+    ]
+    # The containers hold 3 together; while the second one starts, 4 are held.
+    assert rooms([node("a", H100, 8)], held) == [Room("a", "H100-80GB", 8, 4)]
+
+
 def test_it_says_where_now_and_where_when_idle() -> None:
     """Llama 3.3 70B takes four H100: one copy beside three used GPUs, four on two idle nodes."""
     answer = ask(rooms([node("a", H100, 8), node("b", H100, 8)], pod("one", "a", 3), pod("two", "b", 6)))

@@ -45,6 +45,17 @@ def test_without_a_report_gpus_are_whole_and_have_no_ids() -> None:
     assert node.allocatable.other == ()
 
 
+@pytest.mark.parametrize(
+    ("resource", "labels", "model"),
+    [
+        ("amd.com/gpu", {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}, "MI300X"),
+        ("gpu.intel.com/xe", {"gpu.intel.com/product": "Max_1550"}, "Max-1550"),
+    ],
+)
+def test_each_maker_labels_its_product(resource: str, labels: dict[str, str], model: str) -> None:
+    assert [device.model for device in read_node(a_node({resource: "1"}, labels=labels)).devices] == [model]
+
+
 def test_a_report_is_believed_instead_of_the_count() -> None:
     node = read_node(
         a_node({"nvidia.com/gpu": "1", "gpufleet.io/gpu-share": "20"}),
