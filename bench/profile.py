@@ -16,7 +16,7 @@ from gpufleet.replay.run_request import RunRequest
 PARTS = {
     "journal.py": "kernels: rank, choose, book, release",
     "available.py": "kernels: rank, choose, book, release",
-    "search.py": "kernels: rank, choose, book, release",
+    "placement.py": "kernels: rank, choose, book, release",
     "ranking.py": "kernels: rank, choose, book, release",
     "placing.py": "kernels: rank, choose, book, release",
     "verdict.py": "verdicts of refused pods",
@@ -24,7 +24,7 @@ PARTS = {
     "cycle.py": "whose turn (queues, lines)",
     "waiting.py": "whose turn (queues, lines)",
     "intake.py": "taking events in",
-    "books.py": "taking events in",
+    "engine_state.py": "taking events in",
     "pods.py": "pods and shapes by row",
     "shapes.py": "pods and shapes by row",
     "tables.py": "pods and shapes by row",

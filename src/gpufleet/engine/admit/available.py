@@ -21,7 +21,7 @@ sum of what they state.
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import charged
-from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.tables import Tables
 
@@ -167,7 +167,7 @@ def who_fits(
     return count
 
 
-@kernel
+@entry
 def is_kept_out_by_handle(tables: Int64Array, pod: int) -> bool:
     """``is_kept_out``, for Python: by handle (see ``arrays.handle``)."""
     return is_kept_out(opened(Tables, tables), pod)

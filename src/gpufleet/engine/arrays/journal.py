@@ -8,7 +8,7 @@ way to set one. A changed node is put on the list of changes either way, so that
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.tables import Tables
 
@@ -80,7 +80,7 @@ def undo(tables: Tables, mark: int) -> None:
     tables.counters[layout.COUNTER_JOURNAL_LENGTH] = mark
 
 
-@kernel
+@entry
 def undo_by_handle(tables: Int64Array, mark: int) -> None:
     """``undo``, for Python: by handle (see ``handle``)."""
     undo(opened(Tables, tables), mark)

@@ -6,7 +6,7 @@ Nothing is decided here: ``place.choose`` says where, trials and the cycle say w
 from gpufleet.engine.arrays import journal, layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import charge
-from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.eviction_columns import LEAVING
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.request import is_whole, share_mib
@@ -135,19 +135,19 @@ def writes_for(resource_columns: int, devices: int) -> int:
     return resource_columns + 1 + devices * 7 + 4
 
 
-@kernel
+@entry
 def place_by_handle(tables: Int64Array, pod: int, node: int, chosen: Int64Array, state: int) -> None:
     """``place``, for Python: by handle (see ``handle``)."""
     place(opened(Tables, tables), pod, node, chosen, state)
 
 
-@kernel
+@entry
 def release_by_handle(tables: Int64Array, pod: int, state: int) -> None:
     """``release``, for Python: by handle (see ``handle``)."""
     release(opened(Tables, tables), pod, state)
 
 
-@kernel
+@entry
 def release_all_by_handle(
     tables: Int64Array, pods: Int64Array, state: int, eviction_columns: Int64Array, uncharged: int
 ) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from gpufleet.engine.admit.available import is_kept_out, keeps_quota
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.compiled import kernel
+from gpufleet.engine.arrays.compiled import entry, kernel
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.journal import undo
 from gpufleet.engine.arrays.placing import place
@@ -81,7 +81,7 @@ def room_by_node(tables: Tables, rankings: Rankings, slot: int, limit: int, plac
     return total
 
 
-@kernel
+@entry
 def place_pod_by_handle(
     tables: Int64Array, rankings: Int64Array, policy: Int64Array, slot: int, pod: int, nodes: Int64Array
 ) -> int:
@@ -91,7 +91,7 @@ def place_pod_by_handle(
     )
 
 
-@kernel
+@entry
 def place_members_by_handle(
     tables: Int64Array,
     rankings: Int64Array,

@@ -9,7 +9,7 @@ node is found by the best block, then inside it: highest score, lowest row among
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
 from gpufleet.engine.arrays.tables import Tables
@@ -134,7 +134,7 @@ def best_node_in(
     return int(chosen)
 
 
-@kernel
+@entry
 def best_node_by_handle(tables: Int64Array, rankings: Int64Array, policy: Int64Array, slot: int) -> int:
     """``best_node``, for Python: by handle (see ``arrays.handle``)."""
     return best_node(opened(Tables, tables), opened(Rankings, rankings), opened(PolicyTables, policy), slot)

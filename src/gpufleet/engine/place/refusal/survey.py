@@ -6,7 +6,7 @@ answer of it.
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
 from gpufleet.engine.arrays.tables import Tables
@@ -157,7 +157,7 @@ def survey(
     return known
 
 
-@kernel
+@entry
 def survey_by_handle(
     tables: Int64Array,
     rankings: Int64Array,

@@ -10,7 +10,7 @@ only the worth after the placement.
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.compiled import kernel, leaf
+from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.request import is_whole
 from gpufleet.engine.arrays.tables import Tables
@@ -250,7 +250,7 @@ def node_model(tables: Tables, node: int) -> int:
     return int(tables.devices[layout.DEVICE_MODEL, first])
 
 
-@kernel
+@entry
 def lesson_is_due_by_handle(tables: Int64Array, policy: Int64Array) -> bool:
     """``lesson_is_due``, for Python: by handle (see ``arrays.handle``)."""
     return lesson_is_due(opened(Tables, tables), opened(PolicyTables, policy).worth)
