@@ -20,6 +20,7 @@ from gpufleet.agent.holders.holder_monitor import HolderMonitor, HolderSources
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
+from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
 from gpufleet.agent.plugin.open_call_record import OpenCallRecord
 from gpufleet.agent.plugin.registration import KubeletRegistration
 from gpufleet.agent.plugin.share_allocator import ShareAllocator, ShareInputs
@@ -75,7 +76,7 @@ async def run(kubeconfig: Path, plugins: Path, pod_resources: Path, cdi: Path, s
     allocator = MortalSteward(
         state / "die", world, ShareFiles(cdi), OpenCallRecord(state / "checkpoint.json", BOOT), plugins
     )
-    registration = KubeletRegistration(MachineClock(), plugins)
+    registration = KubeletRegistration(MachineClock(), GrpcKubeletLink(plugins))
     writer = NodeDevicesWriter(client, gpus, holders, known, lambda: pods.listed and watch.known)
     async with asyncio.TaskGroup() as group:
         for part in (

@@ -10,8 +10,9 @@ import grpc
 import pytest
 
 from gpufleet.agent.plugin.allocator import AllocateResponse, DeviceNode
+from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink, socket_name
 from gpufleet.agent.plugin.plugin_server import PluginServer
-from gpufleet.agent.plugin.registration import KubeletRegistration, socket_name
+from gpufleet.agent.plugin.registration import KubeletRegistration
 from gpufleet.agent.state.errors import KubeletError, RefusedError
 from gpufleet.agent.units.node_units import Unit
 from gpufleet.kube.clock import MachineClock
@@ -55,7 +56,10 @@ def told(folder: Path, story: Story) -> None:
     """Tell a story of a kubelet and a registration that is kept up."""
 
     async def run() -> None:
-        kubelet, registration = SmallKubelet(folder), KubeletRegistration(MachineClock(), folder)
+        kubelet, registration = (
+            SmallKubelet(folder),
+            KubeletRegistration(MachineClock(), GrpcKubeletLink(folder)),
+        )
         await kubelet.start()
         keeping = asyncio.create_task(registration.run())
         try:
@@ -153,7 +157,7 @@ def test_a_socket_that_somebody_removed_is_opened_again(folder: Path) -> None:
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(folder: Path) -> None:
     async def run() -> None:
-        registration = KubeletRegistration(MachineClock(), folder / "later")
+        registration = KubeletRegistration(MachineClock(), GrpcKubeletLink(folder / "later"))
         await registration.offer(PlainAllocator(), units("a"))
         keeping = asyncio.create_task(registration.run())
         (folder / "later").mkdir()
@@ -194,7 +198,7 @@ def test_a_kubelet_that_takes_no_registration_is_tried_again(folder: Path) -> No
 
 def test_an_agent_that_starts_before_its_kubelet_waits_for_it(folder: Path) -> None:
     async def run() -> None:
-        registration = KubeletRegistration(MachineClock(), folder)
+        registration = KubeletRegistration(MachineClock(), GrpcKubeletLink(folder))
         await registration.offer(PlainAllocator(), units("a"))
         keeping = asyncio.create_task(registration.run())
         await asyncio.sleep(0.1)

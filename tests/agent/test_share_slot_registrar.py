@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
 from gpufleet.agent.plugin.registration import KubeletRegistration
 from gpufleet.agent.plugin.share_slot_registrar import ShareSlotRegistrar
 from gpufleet.devices.sharing.plan import Exclusive, Fractions
@@ -19,7 +20,7 @@ def test_slots_are_offered_allocated_and_prepared_over_the_kubelets_socket(folde
         kubelet = SmallKubelet(sockets)
         await kubelet.start()
         node = SharedNode(folder, a_gpu("GPU-0", Fractions(3)))
-        registration = KubeletRegistration(MachineClock(), sockets)
+        registration = KubeletRegistration(MachineClock(), GrpcKubeletLink(sockets))
         registrar = ShareSlotRegistrar(node.allocator, registration, node.gpus, node.holders)
         work = [asyncio.create_task(one.run()) for one in (registration, registrar)]
         try:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gpufleet.agent.plugin.delivery import Delivery
+from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
 from gpufleet.agent.plugin.registration import KubeletRegistration
 from gpufleet.agent.plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
 from gpufleet.agent.reports.node_report import node_report
@@ -55,7 +56,7 @@ class Scene:
         self.world = PluginWorld(NodeGpus("node-1"))
         (folder / "sockets").mkdir()
         self.kubelet = SmallKubelet(folder / "sockets")
-        self.registration = KubeletRegistration(MachineClock(), folder / "sockets")
+        self.registration = KubeletRegistration(MachineClock(), GrpcKubeletLink(folder / "sockets"))
         mps = MpsOptions(root=folder / "mps")
         setup = SharingSetup(self.file, folder, mps=mps, simulated=True, strategies=strategies)
         known = self.world.known

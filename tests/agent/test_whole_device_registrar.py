@@ -11,6 +11,7 @@ import pytest
 from gpufleet.agent.plugin import whole_device_registrar as registrar
 from gpufleet.agent.plugin.delivery import Delivery
 from gpufleet.agent.plugin.driver_files import Root
+from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
 from gpufleet.agent.plugin.registration import KubeletRegistration
 from gpufleet.agent.plugin.static_devices import DeviceFiles
 from gpufleet.agent.plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
@@ -47,7 +48,7 @@ class Scene:
         sockets = folder / "sockets"
         sockets.mkdir()
         self.kubelet = SmallKubelet(sockets)
-        self.registration = KubeletRegistration(MachineClock(), sockets)
+        self.registration = KubeletRegistration(MachineClock(), GrpcKubeletLink(sockets))
         setup = Setup(Delivery(SIMULATED), self.cdi, disk=self.disk)
         self.registrar = WholeDeviceRegistrar(
             msgspec.structs.replace(world.known, clock=MachineClock()), self.registration, setup

@@ -6,15 +6,13 @@ against a simulated API server and folders of their own. ``process`` is the prog
 
 import os
 import random
-from collections.abc import Callable
 
 from gpufleet.agent.events.credential_events import CredentialEvents
 from gpufleet.agent.events.lost_holder_events import LostHolderEvents
 from gpufleet.agent.events.pod_events import PodEvents
 from gpufleet.agent.events.xid_events import XidPodEvents
 from gpufleet.agent.exporter.exporter import Topics
-from gpufleet.agent.gpus.backends import read_machine, real_backends, simulated_backends
-from gpufleet.agent.gpus.gpu_monitor import GpuMonitor, read_boot_id
+from gpufleet.agent.gpus.gpu_monitor import GpuMonitor
 from gpufleet.agent.gpus.health_record import HealthRecord
 from gpufleet.agent.gpus.simulated_users import SimulatedUsers
 from gpufleet.agent.gpus.simulation_control import SimulationControl
@@ -24,6 +22,7 @@ from gpufleet.agent.kubelet.process_owners import pod_of
 from gpufleet.agent.kubelet_side import KubeletSide
 from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.metrics_page import exporter, server
+from gpufleet.agent.node_edges import NodeEdges
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.reports.reported_xids import reported_xids
@@ -31,11 +30,10 @@ from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.sharing.mps import MpsOptions
 from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
 from gpufleet.agent.sharing.sharing_source import SharingOptions
+from gpufleet.agent.state.disk import Disk
 from gpufleet.agent.state.node_state import Holders, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.supervisor import Part, Supervisor, said
-from gpufleet.devices.hardware import vendors
-from gpufleet.devices.simulated.machine import Machine
 from gpufleet.kube.client import Client
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.model.errors import InputError
@@ -49,33 +47,27 @@ class Agent:
         settings: AgentSettings,
         client: Client,
         jitter: random.Random,
+        edges: NodeEdges,
         expiries: ExpiryWatch | None = None,
-        *,
-        clock_s: Callable[[], float],
     ) -> None:
         self.settings = settings
-        self.clock_s = clock_s
-        """The time of the client's clock, for threads."""
+        self.edges = edges
         self.client = client
         self.expiries = expiries or ExpiryWatch(tuple, client.clock)
         self.pace = Pace(settings.sample_every_s, processes=settings.accounting)
         self.pods: Topic[NodePods] = Topic({})
         self.holders: Topic[Holders] = Topic(())
-        self.machine = self._machine()
-        self.boot_id = read_boot_id()
         self.sharing = Sharing(
             client,
             settings.node,
-            sharing_setup(settings),
+            sharing_setup(settings, edges.disk),
             self.pods,
             self.holders,
             lambda: self.kubelet.whole,
         )
         self.monitor = self._monitor(jitter)
         pods = Pods(client, settings.node, self.pods)
-        self.kubelet = KubeletSide(
-            settings, self.monitor.gpus, pods, self.pods, self.holders, self.boot_id, client
-        )
+        self.kubelet = KubeletSide(settings, self.monitor.gpus, pods, self.pods, self.holders, edges, client)
         parts = [
             *self._sharing(),
             *self._facts(),
@@ -93,28 +85,19 @@ class Agent:
         """What is not as it should be, by part; empty where all is well."""
         return self.supervisor.problems()
 
-    def _machine(self) -> Machine | None:
-        """The simulated machine, where there is one."""
-        settings = self.settings
-        return (
-            None
-            if settings.simulated is None
-            else read_machine(settings.simulated, settings.node, list, self.clock_s)
-        )
-
     def _monitor(self, jitter: random.Random) -> GpuMonitor:
-        machine = self.machine
+        edges = self.edges
         return GpuMonitor(
             self.settings.node,
-            real_backends() if machine is None else simulated_backends(machine),
+            edges.backends,
             self.client.clock,
             jitter,
             pace=self.pace,
-            boot_id=self.boot_id,
+            boot_id=edges.boot_id,
             planner=self.sharing.source.planner,
-            present=lambda vendor: machine is not None or vendor in vendors(),
-            record=HealthRecord(self.settings.state_folder, self.boot_id),
-            remembered=lambda: reported_xids(self.client, self.settings.node, self.boot_id),
+            present=edges.present,
+            record=HealthRecord(self.settings.state_folder, edges.boot_id, edges.disk),
+            remembered=lambda: reported_xids(self.client, self.settings.node, edges.boot_id),
         )
 
     def _sharing(self) -> list[Part]:
@@ -175,21 +158,24 @@ class Agent:
             self.pace.stale_after_s,
             lambda: self.expiries.known,
         )
-        serving = server(settings.metrics_address, page, self.problems)
-        return [
-            Part("exporter", page.run),
-            Part("server", serving.run, lambda: said(serving.problem)),
-        ]
+        parts = [Part("exporter", page.run)]
+        if self.edges.listens:
+            serving = server(settings.metrics_address, page, self.problems)
+            parts.append(Part("server", serving.run, lambda: said(serving.problem)))
+        return parts
 
     def _simulation(self) -> list[Part]:
         """What makes a simulated machine live, and the door through which it is told to fail."""
-        if self.machine is None:
+        machine = self.edges.machine
+        if machine is None:
             return []
-        self.machine.users = SimulatedUsers(self.monitor.gpus, self.pods, self.holders, self.clock_s)
-        return [Part("simulation", SimulationControl(self.settings.state_folder, self.machine).run)]
+        machine.users = SimulatedUsers(self.monitor.gpus, self.pods, self.holders, self.edges.clock_s)
+        if not self.edges.listens:
+            return []
+        return [Part("simulation", SimulationControl(self.settings.state_folder, machine).run)]
 
 
-def sharing_setup(settings: AgentSettings) -> SharingSetup:
+def sharing_setup(settings: AgentSettings, disk: Disk) -> SharingSetup:
     """Where sharing finds its things. NVIDIA's variables go before its file, as in its plugin."""
     root = settings.mps_root if settings.simulated is None else settings.state_folder / "mps"
     return SharingSetup(
@@ -200,6 +186,7 @@ def sharing_setup(settings: AgentSettings) -> SharingSetup:
         MpsOptions(root, exclusive=settings.mps_exclusive_process),
         simulated=settings.simulated is not None,
         strategies=settings.strategies,
+        disk=disk,
     )
 
 

@@ -10,8 +10,8 @@ from gpufleet.agent.holders.holder_memory import HolderMemory
 from gpufleet.agent.holders.holder_monitor import HolderMonitor, HolderSources
 from gpufleet.agent.holders.holder_record import HolderRecord
 from gpufleet.agent.holders.reported_holders import reported_holders
-from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.kubelet.pods import Pods
+from gpufleet.agent.node_edges import NodeEdges
 from gpufleet.agent.plugin.cdi import CdiEdits
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.open_call_record import OpenCallRecord
@@ -44,31 +44,33 @@ class KubeletSide:
         pods: Pods,
         known_pods: Topic[NodePods],
         holders: Topic[Holders],
-        boot_id: str,
+        edges: NodeEdges,
         client: Client,
     ) -> None:
         self.settings = settings
         self.clock = client.clock
+        self.edges = edges
         self.gpus = gpus
         self.pods = pods
         self.known_pods = known_pods
         self.holders = holders
         self.files = _device_files(settings)
-        self.memory = HolderMemory(client.clock, HolderRecord(settings.state_folder, boot_id))
+        self.memory = HolderMemory(
+            client.clock, HolderRecord(settings.state_folder, edges.boot_id, edges.disk)
+        )
         sources = HolderSources(
             self.memory,
             gpus,
             lambda: self.pods.listed,
-            lambda: reported_holders(client, settings.node, boot_id),
+            lambda: reported_holders(client, settings.node, edges.boot_id),
             lambda: self.pods.ended,
         )
-        lister = PodResources(settings.pod_resources)
         self.watch = HolderMonitor(
-            lister, settings.device_plugins, known_pods, self.holders, sources, client.clock
+            edges.lister, settings.device_plugins, known_pods, self.holders, sources, client.clock
         )
-        self.registration = KubeletRegistration(client.clock, settings.device_plugins)
+        self.registration = KubeletRegistration(client.clock, edges.link)
         self.registrar = self._registrar()
-        self.shares = self._shares(boot_id)
+        self.shares = self._shares()
 
     @property
     def whole(self) -> bool:
@@ -107,10 +109,10 @@ class KubeletSide:
             grant_required=self.settings.require_grant,
             whole=lambda: self.watch.sure,
         )
-        setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder)
+        setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder, disk=self.edges.disk)
         return WholeDeviceRegistrar(known, self.registration, setup)
 
-    def _shares(self, boot_id: str) -> ShareSlotRegistrar:
+    def _shares(self) -> ShareSlotRegistrar:
         world = ShareInputs(
             self.gpus,
             self.known_pods,
@@ -120,10 +122,13 @@ class KubeletSide:
             share_edits(self.gpus, self.registrar),
             self.watch.look,
             self.memory,
+            new_name=self.edges.new_name,
             whole=lambda: self.watch.sure,
         )
-        checkpoint = OpenCallRecord(self.settings.state_folder / CHECKPOINT, boot_id)
-        files = ShareFiles(self.settings.cdi_folder)
+        checkpoint = OpenCallRecord(
+            self.settings.state_folder / CHECKPOINT, self.edges.boot_id, self.edges.disk
+        )
+        files = ShareFiles(self.settings.cdi_folder, self.edges.disk)
         allocator = ShareAllocator(world, files, checkpoint, self.settings.device_plugins)
         return ShareSlotRegistrar(allocator, self.registration, self.gpus, self.holders)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gpufleet import __version__
 from gpufleet.agent.assembly import Agent
+from gpufleet.agent.node_edges import machine_edges
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.daemon.json_log import set_up_logging
 from gpufleet.kube.client import Client
@@ -50,9 +51,8 @@ async def _live(settings: AgentSettings) -> int:
     client = Client(transport, MachineClock(), jitter, timeout_s=REQUEST_LIMIT_S)
     try:
         settings.state_folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
-        agent = Agent(
-            settings, client, jitter, ExpiryWatch(transport.expiries, client.clock), clock_s=time.monotonic
-        )
+        edges = machine_edges(settings, time.monotonic)
+        agent = Agent(settings, client, jitter, edges, ExpiryWatch(transport.expiries, client.clock))
         life = asyncio.ensure_future(agent.run())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, life.cancel)

@@ -46,6 +46,11 @@ class PluginServer:
         self._server: grpc.aio.Server | None = None
 
     @property
+    def is_there(self) -> bool:
+        """Whether the socket's file is there; a kubelet that starts removes it."""
+        return self.path.exists()
+
+    @property
     def options(self) -> api.DevicePluginOptions:
         """What the kubelet has to know of us."""
         allocator = self.allocator

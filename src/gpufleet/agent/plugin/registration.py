@@ -8,32 +8,52 @@ of this.
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterable
-from pathlib import Path
+from typing import Protocol
 
-import grpc
-
-from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.plugin.allocator import Allocator
-from gpufleet.agent.plugin.plugin_server import PluginServer
 from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import Unit
 from gpufleet.kube.clock import Clock
 
 LOG = logging.getLogger(__name__)
-DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
-KUBELET_SOCKET = "kubelet.sock"
-VERSION = "v1beta1"
 LOOK_EVERY_S = 0.5
-REGISTER_LIMIT_S = 5.0
 
 Sight = tuple[int, int]
+"""What tells one start of a kubelet from another."""
 
-# Channels to one address share what they know of it, also that it was gone a moment ago and is not to be
-# tried for a while; a kubelet that has just come back must be tried at once.
-ANEW = (("grpc.use_local_subchannel_pool", 1),)
+
+class ResourceServer(Protocol):
+    """What serves one resource to the kubelet; ``plugin_server`` is the real one."""
+
+    allocator: Allocator
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the kubelet can still find it."""
+
+    def publish(self, units: Iterable[Unit]) -> None:
+        """Offer exactly these units from now on."""
+
+    async def open(self) -> None:
+        """Begin to serve. Raises KubeletError."""
+
+    async def close(self) -> None:
+        """Stop serving."""
+
+
+class KubeletLink(Protocol):
+    """The way to the kubelet of this node; ``kubelet_link`` is the real one."""
+
+    def sight(self) -> Sight | None:
+        """The kubelet that runs now; None where none does."""
+
+    def server(self, allocator: Allocator) -> ResourceServer:
+        """A server for the resource of an allocator, not yet open."""
+
+    async def register(self, server: ResourceServer) -> None:
+        """Tell the kubelet of an open server. Raises KubeletError."""
 
 
 class KubeletRegistration:
@@ -43,19 +63,19 @@ class KubeletRegistration:
     ``offered_since`` is when it last learned of one, as the API writes times.
     """
 
-    def __init__(self, clock: Clock, folder: Path = DEVICE_PLUGINS) -> None:
+    def __init__(self, clock: Clock, link: KubeletLink) -> None:
         self._clock = clock
-        self.folder = folder
+        self._link = link
         self.problem = ""
         self.offered_since: Topic[str] = Topic("")
-        self._sockets: dict[str, PluginServer] = {}
+        self._sockets: dict[str, ResourceServer] = {}
         self._known: Sight | None = None
         self._turn = asyncio.Lock()
 
     @property
     def registered(self) -> bool:
         """Whether the kubelet that runs now knows everything that is offered."""
-        return self._known is not None and self._known == self._sight()
+        return self._known is not None and self._known == self._link.sight()
 
     async def offer(self, allocator: Allocator, units: Iterable[Unit]) -> None:
         """Offer these units of a resource, whether it is new or known."""
@@ -65,7 +85,7 @@ class KubeletRegistration:
             known.publish(units)
             return
         async with self._turn:
-            found = PluginServer(allocator, self.folder / socket_name(allocator.resource))
+            found = self._link.server(allocator)
             self._sockets[allocator.resource] = found
             found.publish(units)
             if self._known is not None and not await self._introduced([found]):
@@ -83,7 +103,7 @@ class KubeletRegistration:
         """Keep the kubelet informed until cancelled; closes every socket then."""
         try:
             while True:
-                sight = self._sight()
+                sight = self._link.sight()
                 if sight is not None and (sight != self._known or not self._all_there()):
                     await self._introduce_all(sight)
                 await self._clock.sleep(LOOK_EVERY_S)
@@ -92,14 +112,14 @@ class KubeletRegistration:
             await asyncio.gather(*(one.close() for one in self._sockets.values()))
 
     def _all_there(self) -> bool:
-        return all(one.path.exists() for one in self._sockets.values())
+        return all(one.is_there for one in self._sockets.values())
 
     async def _introduce_all(self, sight: Sight) -> None:
         async with self._turn:
             if await self._introduced(list(self._sockets.values())):
                 self._known = sight
 
-    async def _introduced(self, sockets: list[PluginServer]) -> bool:
+    async def _introduced(self, sockets: list[ResourceServer]) -> bool:
         """Whether the kubelet took all of them; each is tried, whatever becomes of the others."""
         outcomes = await asyncio.gather(*(self._introduce(one) for one in sockets), return_exceptions=True)
         problems = []
@@ -120,38 +140,7 @@ class KubeletRegistration:
             )
         return not problems
 
-    async def _introduce(self, one: PluginServer) -> None:
+    async def _introduce(self, one: ResourceServer) -> None:
         await one.close()
         await one.open()
-        request = api.RegisterRequest(
-            version=VERSION,
-            endpoint=one.path.name,
-            resource_name=one.allocator.resource,
-            options=one.options,
-        )
-        async with grpc.aio.insecure_channel(f"unix:{self.folder / KUBELET_SOCKET}", options=ANEW) as channel:
-            call = channel.unary_unary(
-                f"/{VERSION}.Registration/Register",
-                request_serializer=api.RegisterRequest.SerializeToString,
-                response_deserializer=api.Empty.FromString,
-            )
-            try:
-                await call(request, timeout=REGISTER_LIMIT_S)
-            except grpc.aio.AioRpcError as error:
-                problem = (
-                    f"{one.allocator.resource} was not registered: {error.code().name} {error.details()}"
-                )
-                raise KubeletError(problem) from error
-
-    def _sight(self) -> Sight | None:
-        """What tells one kubelet's socket from another's; None where there is none."""
-        try:
-            status = (self.folder / KUBELET_SOCKET).stat()
-        except OSError:
-            return None
-        return status.st_ino, status.st_ctime_ns
-
-
-def socket_name(resource: str) -> str:
-    """A resource's socket, another one for each; short, as a socket's path must be."""
-    return f"gpufleet-{re.sub(r'[^a-z0-9.]+', '-', resource.lower())}.sock"
+        await self._link.register(one)

@@ -22,6 +22,7 @@ from gpufleet.agent.sharing.plan_record import PlanRecord
 from gpufleet.agent.sharing.programs import MachinePrograms, SimulatedPrograms
 from gpufleet.agent.sharing.sharing_source import OPTIONS, SharingOptions, SharingSource
 from gpufleet.agent.sharing.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
+from gpufleet.agent.state.disk import DISK, Disk
 from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods, Readings
 from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.client import Client
@@ -42,6 +43,7 @@ class SharingSetup(msgspec.Struct, frozen=True):
     mps: MpsOptions = MPS_OPTIONS
     simulated: bool = False
     strategies: tuple[str, ...] | None = None
+    disk: Disk = DISK
 
 
 class Sharing:
@@ -66,7 +68,7 @@ class Sharing:
             self._labels.topic,
             pods,
             holders,
-            PlanRecord(setup.state_folder),
+            PlanRecord(setup.state_folder, setup.disk),
             self._events,
             options=setup.options,
             holders_known=holders_known,

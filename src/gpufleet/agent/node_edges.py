@@ -1,0 +1,58 @@
+"""What the agent touches of its machine: drivers, kubelet, disk and time. Only the API server is beside it.
+
+``machine_edges`` are those of the real machine. The simulation gives others to the very same agent.
+"""
+
+import secrets
+from collections.abc import Callable
+
+import msgspec
+
+from gpufleet.agent.gpus.backends import Backends, read_machine, real_backends, simulated_backends
+from gpufleet.agent.gpus.gpu_monitor import read_boot_id
+from gpufleet.agent.holders.holder_monitor import Lister
+from gpufleet.agent.kubelet.pod_resources import PodResources
+from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
+from gpufleet.agent.plugin.registration import KubeletLink
+from gpufleet.agent.settings import AgentSettings
+from gpufleet.agent.state.disk import DISK, Disk
+from gpufleet.devices.hardware import vendors
+from gpufleet.devices.simulated.machine import Machine
+from gpufleet.model.gpu_catalogue import Vendor
+
+
+class NodeEdges(msgspec.Struct, frozen=True):
+    """The edges of one agent.
+
+    ``present`` says whether a vendor's hardware is there. ``clock_s`` is the time of the client's clock, for
+    threads. ``machine`` is the simulated machine, if there is one. ``new_name`` makes names that no other
+    call of the kubelet was answered with. ``listens`` lets the agent open sockets of its own, for metrics and
+    probes and for orders to a simulated machine.
+    """
+
+    boot_id: str
+    backends: Backends
+    present: Callable[[Vendor], bool]
+    link: KubeletLink
+    lister: Lister
+    clock_s: Callable[[], float]
+    disk: Disk = DISK
+    machine: Machine | None = None
+    new_name: Callable[[], str] = lambda: secrets.token_hex(16)
+    listens: bool = True
+
+
+def machine_edges(settings: AgentSettings, clock_s: Callable[[], float]) -> NodeEdges:
+    """Those of this machine, or of the simulated one that the settings name. Raises InputError."""
+    machine = None
+    if settings.simulated is not None:
+        machine = read_machine(settings.simulated, settings.node, list, clock_s)
+    return NodeEdges(
+        read_boot_id(),
+        real_backends() if machine is None else simulated_backends(machine),
+        lambda vendor: machine is not None or vendor in vendors(),
+        GrpcKubeletLink(settings.device_plugins),
+        PodResources(settings.pod_resources),
+        clock_s,
+        machine=machine,
+    )
