@@ -120,9 +120,10 @@ SOAK_SEEDS ?= 200
 SOAK_FROM ?= 1
 
 .PHONY: soak
-soak: setup ## Run the live scheduler through many seeds of every fault (SOAK_SEEDS=200 SOAK_FROM=1)
+soak: setup ## Run the live scheduler and the node agent through many seeds of faults (SOAK_SEEDS=200 SOAK_FROM=1)
 	@$(BIN)/python -m gpufleet.simulation.main --fault all \
 		--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
+	@$(BIN)/python -m gpufleet.simulation.node.main --seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
 
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers

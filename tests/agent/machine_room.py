@@ -7,8 +7,8 @@ async def story(room: Room) -> None:
 
 in_room(story)
 
-``Unthreaded`` stands where ``ThreadedBackend`` stands in the agent, and answers as it does, but for the
-threads.
+``ThreadlessBackend`` stands where ``ThreadedBackend`` stands in the agent, and answers as it does, but for
+the threads.
 """
 
 import asyncio
@@ -16,96 +16,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
-import msgspec
-
 from gpufleet.agent.gpus.gpu_monitor import Codes, GpuMonitor
 from gpufleet.agent.gpus.health_record import HealthRecord
 from gpufleet.agent.gpus.vendor_monitor import Pace
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
-from gpufleet.devices.backend import Event
-from gpufleet.devices.errors import NoAnswerError
-from gpufleet.devices.facts import Fleet
 from gpufleet.devices.health import Verdict
-from gpufleet.devices.sample import ProcessUse, Sample
-from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import read_description
 from gpufleet.devices.simulated.machine import Machine, User
-from gpufleet.devices.threaded_backend import CALL_LIMIT_S
-from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.simulation.node.threadless_backend import ThreadlessBackend
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
 
 EIGHT = "gpus: [{model: H100-80GB, count: 8, numaNodes: 2}]"
-LISTEN_EVERY_S = 0.05
-
-
-class Unthreaded:
-    """A simulated machine's library without threads: what hangs is told from the machine itself."""
-
-    def __init__(self, machine: Machine, clock: Clock) -> None:
-        self.machine = machine
-        self.backend = SimulatedBackend(machine)
-        self.clock = clock
-        self.opened = 0
-        self.listed = 0
-        self._resets = {uuid: gpu.resets for uuid, gpu in machine.gpus.items()}
-        self._late: dict[DeviceId, str] = {}
-
-    async def open(self) -> None:
-        """As ThreadedBackend."""
-        self.opened += 1
-        self.backend.open()
-
-    async def close(self) -> None:
-        """As ThreadedBackend."""
-        self.backend.close()
-
-    async def fleet(self) -> Fleet:
-        """As ThreadedBackend."""
-        self.listed += 1
-        return self.backend.fleet()
-
-    async def sample(self, uuid: DeviceId) -> Sample:
-        """As ThreadedBackend; drivers count resets since the process began."""
-        await self._answering(uuid, "a sample")
-        sample = self.backend.sample(uuid)
-        return msgspec.structs.replace(sample, resets=sample.resets - self._resets[uuid])
-
-    async def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
-        """As ThreadedBackend."""
-        await self._answering(uuid, "a sample of an instance")
-        return self.backend.sample_instance(uuid, mig_uuid)
-
-    async def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
-        """As ThreadedBackend."""
-        await self._answering(uuid, "the list of processes")
-        return self.backend.processes(uuid)
-
-    def leave(self) -> None:
-        """As ThreadedBackend; there are no threads."""
-
-    async def wait_event(self, limit_s: float) -> Event | None:
-        """As ThreadedBackend."""
-        end_s = self.clock.monotonic_s() + limit_s
-        while True:
-            self.machine.check_driver()
-            event = self.machine.next_event(0)
-            if event is not None or self.clock.monotonic_s() >= end_s:
-                return event
-            await self.clock.sleep(LISTEN_EVERY_S)
-
-    async def _answering(self, uuid: DeviceId, what: str) -> None:
-        """Return where the card answers; else NoAnswerError, as its lane would raise it."""
-        gpu = self.machine.gpus.get(uuid)
-        if gpu is None or gpu.going.is_set():
-            self._late.pop(uuid, None)
-            return
-        if uuid in self._late:
-            raise NoAnswerError(f"{self._late[uuid]} has not come back yet")
-        await self.clock.sleep(CALL_LIMIT_S)
-        if not gpu.going.is_set():
-            self._late[uuid] = what
-            raise NoAnswerError(f"no answer to {what} for {CALL_LIMIT_S:g} s")
 
 
 class Room:
@@ -128,7 +50,7 @@ class Room:
 
     def begin(self, boot_id: str) -> None:
         """Have a monitor, as a process that starts has one."""
-        self.backend = Unthreaded(self.machine, self.clock)
+        self.backend = ThreadlessBackend(self.machine, self.clock)
         self.monitor = GpuMonitor(
             "node-1",
             {self.machine.description.vendor: lambda: self.backend},

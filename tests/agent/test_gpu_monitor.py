@@ -19,8 +19,9 @@ from gpufleet.devices.simulated.machine import Machine, User
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import MigInstance
+from gpufleet.simulation.node.threadless_backend import ThreadlessBackend
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
-from tests.agent.machine_room import EIGHT, Room, Unthreaded, in_room
+from tests.agent.machine_room import EIGHT, Room, in_room
 
 CUT = "gpus: [{model: A100-40GB, count: 2, mig: [{profile: 3g.20gb, start: 4}, {profile: 1g.5gb, start: 0}]}]"
 WELL = [Verdict.HEALTHY] * 8
@@ -153,7 +154,7 @@ def test_a_driver_that_cannot_be_used_at_first_is_tried_until_it_can() -> None:
         clock = VirtualClock(loop)
         machine = Machine(read_description(EIGHT), loop.time, list)
         machine.break_driver("no libnvidia-ml.so.1")
-        backend = Unthreaded(machine, clock)
+        backend = ThreadlessBackend(machine, clock)
         monitor = GpuMonitor("node-1", {Vendor.NVIDIA: lambda: backend}, clock, Random(1), pace=Pace())
         running = asyncio.create_task(monitor.run())
         await clock.sleep(300)
@@ -174,7 +175,7 @@ def test_where_no_hardware_is_no_library_is_opened_and_nothing_is_wrong() -> Non
     async def tell(loop: VirtualLoop) -> None:
         clock = VirtualClock(loop)
         there: set[Vendor] = set()
-        backend = Unthreaded(Machine(read_description(EIGHT), loop.time, list), clock)
+        backend = ThreadlessBackend(Machine(read_description(EIGHT), loop.time, list), clock)
         monitor = GpuMonitor(
             "node-1",
             {Vendor.NVIDIA: lambda: backend},
@@ -276,9 +277,9 @@ def test_a_card_with_a_thousand_errors_is_looked_at_no_more_than_five_times_a_se
 def test_a_bug_of_one_vendor_leaves_the_other_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def tell(loop: VirtualLoop) -> None:
         clock = VirtualClock(loop)
-        nvidia = Unthreaded(Machine(read_description(EIGHT), loop.time, list), clock)
+        nvidia = ThreadlessBackend(Machine(read_description(EIGHT), loop.time, list), clock)
         other = Machine(read_description("gpus: [{model: MI300X, count: 2}]"), loop.time, list, "other")
-        amd = Unthreaded(other, clock)
+        amd = ThreadlessBackend(other, clock)
         monkeypatch.setattr(amd.backend, "fleet", lambda: 1 // 0)
         vendors = {Vendor.NVIDIA: lambda: nvidia, Vendor.AMD: lambda: amd}
         monitor = GpuMonitor("node-1", vendors, clock, Random(1), pace=Pace())

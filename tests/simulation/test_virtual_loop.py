@@ -9,7 +9,7 @@ import pytest
 from gpufleet.simulation import virtual_loop
 from gpufleet.simulation.errors import DeadlockError, SimulationError
 from gpufleet.simulation.process import SimulatedProcess
-from gpufleet.simulation.virtual_loop import STARTED_AT, VirtualClock, VirtualLoop, run
+from gpufleet.simulation.virtual_loop import STARTED_AT, THREAD_WITHIN_S, VirtualClock, VirtualLoop, run
 
 YEAR_S = 365 * 24 * 3600.0
 
@@ -75,6 +75,19 @@ def test_a_task_that_fails_unheard_fails_the_run() -> None:
 
     with pytest.raises(SimulationError, match="unheard"):
         run(work)
+
+
+def test_where_threads_are_allowed_their_work_is_done_at_moments_that_the_seed_chooses() -> None:
+    async def work(loop: VirtualLoop) -> list[tuple[float, int]]:
+        async def one(number: int) -> tuple[float, int]:
+            await asyncio.to_thread(int)
+            return loop.time(), number
+
+        return sorted(await asyncio.gather(*(one(number) for number in range(4))))
+
+    told = [run(work, seed, threads=True) for seed in (1, 1, 2)]
+    assert told[0] == told[1] != told[2]
+    assert 0 < told[0][0][0] < told[0][3][0] <= THREAD_WITHIN_S
 
 
 def test_threads_are_refused() -> None:

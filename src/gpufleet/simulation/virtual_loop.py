@@ -1,10 +1,10 @@
 """An asyncio event loop with virtual time: when nothing is ready, it is at once the next timer's time.
 
-No selector, no socket, no thread: whatever happens follows from the code and the seed, in the same order on
-every machine. Callbacks run in the order they were asked for; timers that are due at the same instant run in
-the order they were set or, with a seed, in an order that the seed chose: code that relies on it is found out.
-Tasks and futures hash by number instead of by address, because asyncio keeps them in sets and walks over
-those.
+No selector, no socket, no thread but in name: whatever happens follows from the code and the seed, in the
+same order on every machine. Callbacks run in the order they were asked for; timers that are due at the same
+instant run in the order they were set or, with a seed, in an order that the seed chose: code that relies on
+it is found out. Tasks and futures hash by number instead of by address, because asyncio keeps them in sets
+and walks over those.
 
 Nothing ready and no timer is a deadlock, told with the place where each task waits.
 """
@@ -17,7 +17,7 @@ from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from gpufleet.simulation.errors import DeadlockError, LivelockError, SimulationError
 from gpufleet.simulation.process import CURRENT, SimulatedProcess
@@ -27,6 +27,8 @@ CALLBACKS_AT_ONE_INSTANT = 2_000_000
 """Far more than any step of the scheduler needs at one instant of virtual time."""
 
 STORY_TASKS = 40
+THREAD_WITHIN_S = 0.02
+"""How long the work of a thread takes at most: as long as a write to a slow disk."""
 
 Result = TypeVar("Result")
 
@@ -58,8 +60,9 @@ class VirtualTask(asyncio.Task[Any]):
 class VirtualLoop(asyncio.BaseEventLoop):
     """The loop. ``unhandled`` holds the exceptions that no task awaited."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, *, threads: bool = False) -> None:
         super().__init__()
+        self._threads = threads
         self.random = Random(seed)
         self.unhandled: list[str] = []
         self.own_context = copy_context()
@@ -109,9 +112,29 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Run a callback like ``call_soon``: there are no threads."""
         return self.call_soon(callback, *args, context=context)
 
-    def run_in_executor(self, *_: object, **__: object) -> NoReturn:
-        """Refused: a thread takes machine time, and its order is chance."""
-        raise SimulationError("a simulated run may not use threads")
+    def run_in_executor(  # type: ignore[override]  # asyncio's own types name other parameters
+        self, _: None, work: Callable[..., Result], *arguments: object
+    ) -> "asyncio.Future[Result]":
+        """Work of a thread: done at once, at a moment that the seed chooses.
+
+        Refused unless the run allows threads: where most code may have none, one is a mistake.
+        """
+        if not self._threads:
+            raise SimulationError("a simulated run may not use threads")
+        done = self.create_future()
+
+        def act() -> None:
+            try:
+                result = work(*arguments)
+            except BaseException as error:  # noqa: BLE001  it is raised where the thread is waited for
+                if not done.cancelled():
+                    done.set_exception(error)
+                return
+            if not done.cancelled():
+                done.set_result(result)
+
+        self.call_later(self.random.uniform(0.0, THREAD_WITHIN_S), act)
+        return done
 
     def create_future(self) -> asyncio.Future[Any]:
         """A future with its number as its hash."""
@@ -203,11 +226,13 @@ class VirtualClock:
         await asyncio.sleep(duration_s)
 
 
-def run(work: Callable[[VirtualLoop], Coroutine[Any, Any, Result]], seed: int = 0) -> Result:
+def run(
+    work: Callable[[VirtualLoop], Coroutine[Any, Any, Result]], seed: int = 0, *, threads: bool = False
+) -> Result:
     """Run to the end in virtual time; raises what the work raises, and SimulationError where a task or
     callback failed that no task waited for.
     """
-    loop = VirtualLoop(seed)
+    loop = VirtualLoop(seed, threads=threads)
     try:
         result: Result = loop.run_until_complete(work(loop))
     finally:
