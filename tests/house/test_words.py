@@ -11,6 +11,15 @@ from tests.house.project import ROOT, name, python_files, tree
 SOURCE = ROOT / "src" / "gpufleet"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<module>[^|`]+)` \|$", re.MULTILINE)
+PRIVATE_WORDS = frozenset(
+    {
+        *("caretaker", "census", "court", "desk", "estate", "guise", "heir", "hope", "keeper", "prey"),
+        *("steward", "succession", "takings", "watchman", "will"),
+        *("nobody", "somebody", "whoever"),
+    }
+)
+"""Words that only this project would know the meaning of, and persons that stand for things."""
+
 PACKAGES = [path for path in python_files("src") if path.name == "__init__.py"]
 NAMED = re.compile(r"``([a-z_][\w.]*)``")
 
@@ -65,6 +74,27 @@ def names_in(path: Path) -> set[str]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+
+
+def identifiers(path: Path) -> set[str]:
+    """Every name that a module defines, takes or reads, and its own."""
+    found = {path.stem}
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.FunctionDef(name=word) | ast.AsyncFunctionDef(name=word) | ast.ClassDef(name=word):
+                found.add(word)
+            case ast.Name(id=word) | ast.arg(arg=word) | ast.Attribute(attr=word):
+                found.add(word)
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.parametrize("path", python_files("src"), ids=name)
+def test_identifiers_have_no_private_words(path: Path) -> None:
+    named = {one: set(as_words(one).split()) & PRIVATE_WORDS for one in identifiers(path)}
+    private = {one: words for one, words in named.items() if words}
+    assert not private, f"{name(path)}: {private}"
 
 
 def exists(named: str, package: Path) -> bool:

@@ -152,7 +152,7 @@ def lonely(case: Case) -> Finding:
     for term in case.shape.relations.affinity:
         joined = [pod for pod in placed if _selects(case, term, pod)]
         if not joined:
-            return _nobody(term, placed)
+            return _no_such_neighbour(term, placed)
     term = case.shape.relations.affinity[0]
     near = [
         entry for entry in case.placed if entry.meaning is not None and _selects(case, term, entry.meaning)
@@ -165,7 +165,7 @@ def lonely(case: Case) -> Finding:
     )
 
 
-def _nobody(term: PodTerm, placed: list[Pod]) -> Finding:
+def _no_such_neighbour(term: PodTerm, placed: list[Pod]) -> Finding:
     asked = _words(term)
     why = f"it must share {harmless(term.topology_key)} with a pod that has {asked}, and no such pod runs"
     ways = ["start such a pod first, or use preferred affinity"]

@@ -12,6 +12,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from gpufleet.simulation.audited import findings_of
+from gpufleet.simulation.eviction_judge import (
+    Teams,
+    no_eviction_is_in_vain,
+    owed_and_waiting,
+    was_told_to_end,
+)
 from gpufleet.simulation.history import NODE_DEVICES, PODS, History
 from gpufleet.simulation.object_store import Written
 from gpufleet.simulation.pod_facts import (
@@ -25,12 +31,6 @@ from gpufleet.simulation.pod_facts import (
 )
 from gpufleet.simulation.refusal import JsonObject
 from gpufleet.simulation.room import rooms_for, rooms_of
-from gpufleet.simulation.taking_back_judge import (
-    Teams,
-    nobody_is_evicted_in_vain,
-    owed_and_waiting,
-    was_told_to_end,
-)
 
 REQUESTS_PER_OBJECT = 60
 REQUESTS_PER_S = 40
@@ -364,7 +364,7 @@ def running_pods_are_left_alone(history: History) -> Iterator[Broken]:
 def no_victim_without_benefit(history: History) -> Iterator[Broken]:
     """What was evicted for the queues' sake has let others run, once the world is calm."""
     if _is_settled(history):
-        for words in nobody_is_evicted_in_vain(history):
+        for words in no_eviction_is_in_vain(history):
             yield Broken("benefit", history.ended_at_s, 0, words)
 
 

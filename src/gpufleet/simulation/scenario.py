@@ -29,7 +29,7 @@ from gpufleet.simulation.network import Delays, SimulatedTransport
 from gpufleet.simulation.process import SimulatedProcess
 from gpufleet.simulation.refusal import JsonObject
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop
-from gpufleet.simulation.volume_actors import VolumeActors, nobody
+from gpufleet.simulation.volume_actors import VolumeActors, refuses_none
 
 RESTART_WITHIN_S = (0.5, 5.0)
 REFUSED_VOLUMES = 0.3
@@ -224,7 +224,7 @@ class World:
             task.cancel()
         await asyncio.gather(*driving, return_exceptions=True)
         _raise_first(driving)
-        self.volumes.refuses = nobody
+        self.volumes.refuses = refuses_none
         blinding = [fault.blinds_s for fault in self.faults if fault.blinds_s is not None]
         self.blind_until_s = self.loop.time() + max(blinding) if blinding else 0.0
         calm_since_s = max(self.loop.time(), self.plan.recipe.arrive_within_s)

@@ -31,7 +31,7 @@ class VolumeActors:
 
     def __init__(self, server: ApiServer, random: Random) -> None:
         self.server = server
-        self.refuses: Callable[[JsonObject, str], bool] = nobody
+        self.refuses: Callable[[JsonObject, str], bool] = refuses_none
         self.refused = 0
         self._random = random
 
@@ -96,7 +96,7 @@ class VolumeActors:
         self.server.answer(Request("PATCH", path, msgspec.json.encode(patch), MERGE), USER)
 
 
-def nobody(_claim: JsonObject, _node: str) -> bool:
+def refuses_none(_claim: JsonObject, _node: str) -> bool:
     """Every node gets its volume."""
     return False
 

@@ -92,7 +92,9 @@ def waiting(
         return uid in pods and pods[uid].finished
 
     open_ones = [one for one in open_answers(answers, mine, is_finished) if one.resource == resource]
-    return PendingRequests(claims, ungranted, (*_takings(granted, pods, mine), *_answered(open_ones, pods)))
+    return PendingRequests(
+        claims, ungranted, (*_taken_by_grant(granted, pods, mine), *_answered(open_ones, pods))
+    )
 
 
 def _open(granted: list[_Granted]) -> Iterator[OpenClaim]:
@@ -122,7 +124,9 @@ def _returning(resource: str, pods: NodePods, holders: Iterable[Held]) -> Iterat
         )
 
 
-def _takings(granted: Iterable[_Granted], pods: NodePods, holders: Iterable[Held]) -> Iterator[TakenUnits]:
+def _taken_by_grant(
+    granted: Iterable[_Granted], pods: NodePods, holders: Iterable[Held]
+) -> Iterator[TakenUnits]:
     """What is held by pods that are not known to be finished, and what containers that started must hold."""
     seen = set()
     for held in holders:

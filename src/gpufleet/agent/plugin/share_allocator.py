@@ -112,7 +112,7 @@ class ShareAllocator:
         """A CDI name for the container that asks. Raises RefusedError where no pod of this node may be
         asking.
         """
-        await self._check_somebody_asks(len(units))
+        await self._check_a_pod_asks(len(units))
         taken = await self._taken(units, len(units))
         if taken:
             raise RefusedError(slots_taken(taken))
@@ -238,7 +238,7 @@ class ShareAllocator:
         pods = self._world.pods.value
         return [(name, one) for name, one in self._files.given.items() if not _lives(one, pods)]
 
-    async def _check_somebody_asks(self, slots: int) -> None:
+    async def _check_a_pod_asks(self, slots: int) -> None:
         """A pod without a grant is turned away at once, where it is certain that only such a pod can ask."""
         if self._may_ask(self._world.pods.value, slots):
             return

@@ -24,14 +24,14 @@ def judge(facts: Facts) -> Iterator[Failure]:
         age = age_s(manifest.root.at("metadata", "creationTimestamp"), facts.now)
         if one.key != keys.KUEUE_QUEUE or not is_suspended(manifest) or (age or 0.0) < _PATIENCE_S:
             continue
-        nobody = "no pod of its controller is there" if is_served else "Kueue is not installed"
+        missing = "no pod of its controller is there" if is_served else "Kueue is not installed"
         resume = get_command(manifest).replace("kubectl get", "kubectl patch", 1)
         path = "runPolicy" if manifest.root.at("spec", "runPolicy", "suspend").exists else ""
         change = '{"runPolicy": {"suspend": false}}' if path else '{"suspend": false}'
         yield Failure(
-            f"{manifest.title}: suspended for Kueue's queue {one.name}, and {nobody}",
+            f"{manifest.title}: suspended for Kueue's queue {one.name}, and {missing}",
             (manifest.title,),
-            ("suspend: true", f"{one.key}: {one.name}", nobody),
+            ("suspend: true", f"{one.key}: {one.name}", missing),
             (
                 Mend("start Kueue's controller, or install it", "kubectl get pods -n kueue-system"),
                 Mend(

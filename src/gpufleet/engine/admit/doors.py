@@ -58,14 +58,14 @@ class Doors:
         return self._refusals[key]
 
     def _refusal(self, row: int, namespace: str) -> QueueBar | None:
-        name, keeper, door = self.tree.name_at(row), None, None
+        name, admitting, door = self.tree.name_at(row), None, None
         for above in self.tree.path(row):
-            keeper, door = self.tree.name_at(above), self.tree.queue_at(above).door
+            admitting, door = self.tree.name_at(above), self.tree.queue_at(above).door
             if door is not None:
                 break
         if door is not None and self._admits(door, namespace):
             return None
-        words = _words(name, keeper, door)
+        words = _words(name, admitting, door)
         return QueueBar(name, WhyBarred.NOT_ADMITTED, namespace, words)
 
     def _admits(self, door: Door, namespace: str) -> bool:
@@ -74,11 +74,11 @@ class Doors:
         return door.selector is not None and door.selector.accepts(self._labels.get(namespace, NO_LABELS))
 
 
-def _words(name: QueueName, keeper: QueueName | None, door: Door | None) -> str:
+def _words(name: QueueName, admitting: QueueName | None, door: Door | None) -> str:
     """The namespaces that the door of a queue admits."""
     if door is None:
         return "neither it nor a queue above it names namespaces, and other queues do"
-    subject = "it admits" if keeper == name else f"queue {keeper}, above it, admits"
+    subject = "it admits" if admitting == name else f"queue {admitting}, above it, admits"
     parts = []
     if door.namespaces:
         told, more = door.namespaces[:TOLD_MAX], len(door.namespaces) - TOLD_MAX

@@ -351,14 +351,14 @@ class Gate:
             allowed = int(tables.queue_limits[layout.LIMIT_HARD, row, column])
         elif said is QuotaLimit.BORROWING:
             allowed += int(tree.borrowing[row, column])
-        elif self._somebody_keeps(queue_row, column):
+        elif self._another_keeps(queue_row, column):
             said = QuotaLimit.LENDING
         needed = int(asked[column])
         return QuotaShortage(
             tree.name_at(row), self._resource_at(column), said, used, needed, allowed, needed - int(left)
         )
 
-    def _somebody_keeps(self, queue_row: int, column: int) -> bool:
+    def _another_keeps(self, queue_row: int, column: int) -> bool:
         """True if a queue of the tree, off this one's path, has idle quota that it does not lend."""
         tree, counted = self.book.tree, self.store.tables.queue_counted[:, column]
         guaranteed = tree.guaranteed[:, column]

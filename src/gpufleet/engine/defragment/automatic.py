@@ -86,7 +86,7 @@ class Automatic:
         if self.rules is None:
             return told
         if self.rules.start_after_us is not None and at_us >= self._next_look_us:
-            told += self._start_somebody(self.rules, at_us)
+            told += self._start_waiting_work(self.rules, at_us)
         if self._next_run_us is not None and at_us >= self._next_run_us:
             self._next_run_us = self._run_after(at_us)
             told += self._put_together(self.rules, at_us)
@@ -102,7 +102,7 @@ class Automatic:
 
     # To start work that waits.
 
-    def _start_somebody(self, rules: DefragmentationRules, at_us: int) -> list[AnyInstruction]:
+    def _start_waiting_work(self, rules: DefragmentationRules, at_us: int) -> list[AnyInstruction]:
         """Make the moves that start one workload, if there are any."""
         self._next_look_us = at_us + LOOK_EVERY_US
         self._seen = self._marks()

@@ -42,7 +42,7 @@ STATES = {
     "Draining": QueueState.DRAINING,
     "Stopped": QueueState.STOPPED,
 }
-PREY = {
+VICTIM_SCOPES = {
     "Never": VictimScope.NEVER,
     "LowerPriority": VictimScope.LOWER_PRIORITY,
     "LowerOrNewerEqualPriority": VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY,
@@ -157,15 +157,15 @@ def _quota(written: wire.QuotaSpec) -> Quota:
 
 def _preemption(written: wire.PreemptionSpec) -> PreemptionPolicy:
     with inside("preemption"):
-        borrowing = _word(written.borrowing, PREY, "borrowing")
+        borrowing = _word(written.borrowing, VICTIM_SCOPES, "borrowing")
         priority_max = written.borrowing_priority_max
         if priority_max is not None and borrowing is VictimScope.NEVER:
             expected = "none, or borrowing that is not Never"
             problem = "means nothing without borrowing"
             raise InputError(problem, field="borrowingPriorityMax", value=priority_max, expected=expected)
         return PreemptionPolicy(
-            _word(written.within_queue, PREY, "withinQueue"),
-            _word(written.reclaim, PREY, "reclaim"),
+            _word(written.within_queue, VICTIM_SCOPES, "withinQueue"),
+            _word(written.reclaim, VICTIM_SCOPES, "reclaim"),
             borrowing,
             priority_max,
             0 if written.preempt_after is None else read_duration(written.preempt_after, "preemptAfter"),

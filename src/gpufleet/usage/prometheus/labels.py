@@ -39,7 +39,7 @@ class Device(msgspec.Struct, frozen=True):
     host: str
 
 
-class Nobody(enum.Enum):
+class NoPod(enum.Enum):
     """Why a series has no holder."""
 
     NONE = "none"
@@ -65,7 +65,7 @@ def device_of(labels: Labels) -> Device | None:
 
 def holder_of(
     labels: Labels, targets: Mapping[Target, Collection[PodName]], asking: Collection[PodName]
-) -> PodName | Nobody:
+) -> PodName | NoPod:
     """The pod on the device.
 
     ``targets`` has the pods of each target that the server scraped, ``asking`` the pods known to ask for
@@ -77,12 +77,12 @@ def holder_of(
     if "pod_name" in labels:
         return PodName(labels.get("pod_namespace", ""), labels["pod_name"])
     if "pod" not in labels:
-        return Nobody.NONE
+        return NoPod.NONE
     pod = PodName(labels.get("namespace", ""), labels["pod"])
     own = targets.get((labels.get("job", ""), labels.get("instance", "")))
     if own is not None:
-        return Nobody.NONE if pod in own else pod
-    return pod if pod in asking else Nobody.UNSURE
+        return NoPod.NONE if pod in own else pod
+    return pod if pod in asking else NoPod.UNSURE
 
 
 def named_pod(labels: Labels) -> PodName:

@@ -13,7 +13,7 @@ import msgspec
 
 from gpufleet.model.gpu_model import find
 from gpufleet.usage.cards import Card, Host
-from gpufleet.usage.prometheus.labels import Nobody, PodName
+from gpufleet.usage.prometheus.labels import NoPod, PodName
 from gpufleet.usage.prometheus.owners import Owner, Owners
 from gpufleet.usage.prometheus.tracks import DeviceTracks, Track, Tracks
 from gpufleet.usage.samples import GPUS_MAX, Sample
@@ -110,7 +110,7 @@ def judge(tracks: Tracks, known: Known, step_s: int, namespaces: Collection[str]
     return GpuUse(tuple(samples), cards, hosts, lines)
 
 
-def _wanted(holders: Iterable[PodName | Nobody], namespaces: Collection[str]) -> list[PodName]:
+def _wanted(holders: Iterable[PodName | NoPod], namespaces: Collection[str]) -> list[PodName]:
     return [
         one for one in holders if isinstance(one, PodName) and (not namespaces or one.namespace in namespaces)
     ]
@@ -121,7 +121,7 @@ def _read_device(
 ) -> None:
     """What a pod used at each instant at which it alone held the device."""
     device, holders = tracks.device, tracks.holders
-    if Nobody.UNSURE in holders and not any(isinstance(one, PodName) for one in holders):
+    if NoPod.UNSURE in holders and not any(isinstance(one, PodName) for one in holders):
         notes.add(
             "have a label pod that may be the exporter's own or the holder's: no series up tells", device.uuid
         )

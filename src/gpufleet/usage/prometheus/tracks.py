@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from gpufleet.usage.prometheus.answer import Series
-from gpufleet.usage.prometheus.labels import Device, Nobody, PodName, Target, device_of, holder_of
+from gpufleet.usage.prometheus.labels import Device, NoPod, PodName, Target, device_of, holder_of
 
 PERCENT_MAX = 100
 MEMORY_MIB_MAX = 2**24
@@ -29,10 +29,10 @@ class Track(msgspec.Struct):
 
 
 class DeviceTracks(msgspec.Struct):
-    """A device and its holders; the holder ``Nobody`` stands for the time in which it was idle."""
+    """A device and its holders; the holder ``NoPod`` stands for the time in which it was idle."""
 
     device: Device
-    holders: dict[PodName | Nobody, Track] = {}
+    holders: dict[PodName | NoPod, Track] = {}
 
 
 class Tracks:

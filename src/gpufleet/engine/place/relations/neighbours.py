@@ -159,7 +159,7 @@ class Neighbours:
             self._take_hold(row) if holds else self._let_go(row)
         self._check_choice(row, place)
 
-    def _guise(self, row: int) -> EquivalenceClass:
+    def _class_of(self, row: int) -> EquivalenceClass:
         pod = self.pods.pod_at(row)
         return self.equivalence_classes.pod_class(pod.namespace, pod.labels, leaving=pod.leaving)
 
@@ -167,7 +167,7 @@ class Neighbours:
         return self._asks_by_shape.get(int(self.store.tables.pods[layout.POD_SHAPE, row]))
 
     def _count(self, row: int, node: int, *, kept: bool) -> None:
-        counted = Counted(node, kept, self._guise(row), self._asks(row))
+        counted = Counted(node, kept, self._class_of(row), self._asks(row))
         self._counted[row] = counted
         self._add(counted, 1)
 
@@ -249,7 +249,7 @@ class Neighbours:
 
     def is_barred_somewhere(self, row: int) -> bool:
         """True if the anti-affinity of some placed pod selects this one."""
-        return self.equivalence_classes.barrier_count > 0 and self._guise(row).is_barred_somewhere
+        return self.equivalence_classes.barrier_count > 0 and self._class_of(row).is_barred_somewhere
 
     def seen_labels(self, row: int) -> tuple[str, Labels]:
         """What selectors see of a pod."""
@@ -269,7 +269,7 @@ class Neighbours:
         found = np.zeros(rows, np.int64)
         asks = self._asks(row)
         if others and self.is_barred_somewhere(row):
-            found |= others_reasons(self._guise(row), self.fleet)
+            found |= others_reasons(self._class_of(row), self.fleet)
         if asks is None:
             return found
         if asks.ports:

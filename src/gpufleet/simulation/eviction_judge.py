@@ -78,7 +78,7 @@ def was_told_to_end(history: History, written: Written) -> bool:
     return going and not is_leaving(before) and bool(node_of(before)) and not is_over(before)
 
 
-def nobody_is_evicted_in_vain(history: History) -> Iterator[str]:
+def no_eviction_is_in_vain(history: History) -> Iterator[str]:
     """Words for each queue from which more was evicted than others gained.
 
     What was evicted of a queue is no more than what others got a node for since then, of other queues or of
