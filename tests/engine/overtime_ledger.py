@@ -74,9 +74,13 @@ def is_refused(ledger: Ledger, pod: Pod) -> bool:
 
 
 def shortest_limit_us(ledger: Ledger, pod: Pod) -> int | None:
-    """The pod's own limit, or that of its queue or one above, whichever is the shortest."""
+    """The shortest of the pod's own limit and those of the queue that it is charged to and the queues above.
+
+    Work that runs stays charged where it is when it names a queue that it could not have started in.
+    """
     gang = None if pod.gang is None else ledger.gangs.get(pod.gang)
-    queue, limits = pod.queue if gang is None else gang.queue, [pod.run_time_max_us]
+    named = pod.queue if gang is None else gang.queue
+    queue, limits = ledger.quota.charged.get(pod.uid, named), [pod.run_time_max_us]
     if queue in ledger.quota.queues:
         path = ledger.quota.plain([]).path(queue)
         limits += [ledger.quota.queues[QueueName(one)].run_time_max_us for one in path]

@@ -111,5 +111,16 @@ class OvertimeMachine(RuleBasedStateMachine):
         self.happen()
 
 
+def test_a_gang_that_runs_and_names_a_queue_that_is_not_there_keeps_the_limit_of_its_own() -> None:
+    machine = OvertimeMachine()
+    machine.begin()
+    machine.a_queue_limits_its_work(limit_s=5, name="root")
+    machine.members_arrive(count=2, limit_s=None, name="g", team="team")
+    machine.time_passes(1)
+    machine.members_arrive(count=1, limit_s=None, name="g", team="default")
+    machine.time_passes(4)
+    assert set(machine.engine.state.departures.departing()) == {"p0", "p1", "p2"}
+
+
 TestOvertimeMachine = OvertimeMachine.TestCase
 TestOvertimeMachine.settings = settings(max_examples=60 * EFFORT, stateful_step_count=30)

@@ -78,5 +78,6 @@ def test_the_document_has_every_fault_with_its_number_and_every_promise() -> Non
     text = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| `([a-z0-9-]+)` \|", text, flags=re.MULTILINE)
     assert rows == [(str(number), row.name) for row in CATALOGUE for number in row.numbers]
-    promises = re.findall(r"^\| (alive|I\d+|benefit) \|", text, flags=re.MULTILINE)
+    of_schedulers = text.partition("## The promises")[2].partition("\n## ")[0]
+    promises = re.findall(r"^\| (alive|I\d+|benefit) \|", of_schedulers, flags=re.MULTILINE)
     assert promises == list(PROMISES)
