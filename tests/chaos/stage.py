@@ -26,7 +26,7 @@ from gpufleet.kube.errors import KubeError
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
-from gpufleet.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
+from gpufleet.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from gpufleet.kube.status import NotFound
 from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.cluster import LocalCluster
@@ -46,6 +46,9 @@ from tests.localkube.cluster import a_cluster
 START_WITHIN_S = 120.0
 SETTLE_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.5
+KUBELETS_LATE_AFTER_S = 15.0
+"""KWOK repeats a write that failed after ever longer pauses. A new version of a pod has it look at once."""
+
 FEW_WAITING = 20
 """Nothing that is ever played leaves more pods without a node at rest; the judge is spared a closer look."""
 
@@ -218,13 +221,26 @@ class Stage:
 
     async def unrest(self, within_s: float = SETTLE_WITHIN_S) -> list[str]:
         """Wait until every promise holds and all is at rest; what is wrong after so long."""
-        limit_s = self.clock.monotonic_s() + within_s
+        now_s = self.clock.monotonic_s()
+        limit_s, look_again_s = now_s + within_s, now_s + KUBELETS_LATE_AFTER_S
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             wrong = await self.wrong()
+            if wrong and self.clock.monotonic_s() > look_again_s:
+                look_again_s += KUBELETS_LATE_AFTER_S
+                await self._remind_kubelets()
             if not wrong or self.clock.monotonic_s() > limit_s:
                 crashes = [crash for replica in self.replicas for crash in replica.crashes]
                 return wrong + crashes
+
+    async def _remind_kubelets(self) -> None:
+        """Pods that are told to end and have not are shown to the simulated kubelets anew."""
+        said = {"metadata": {"annotations": {"chaos.gpufleet.io/at": str(self.clock.monotonic_s())}}}
+        for (namespace, name), pod in self.recorder.now().items():
+            if "deletionTimestamp" in pod["metadata"] and pod_facts.node_of(pod):
+                self.tell(f"{name} has not ended yet: its kubelet is reminded of it")
+                with contextlib.suppress(KubeError):
+                    await self.client.patch(PODS, name, said, namespace=namespace)
 
     async def wrong(self) -> list[str]:
         """Everything that is not as it should be, now."""
