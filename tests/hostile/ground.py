@@ -145,13 +145,16 @@ class Ground:
         return Known(by_space, tuple(sorted(devices)), devices)
 
     async def batch(self, count: int) -> Verdict:
-        """So many calls one after the other, each by what is known by then."""
-        answered = [await self._call(self.thinker.next(self.known())) for _ in range(count)]
-        return await self._verdict(answered)
+        """``count`` calls, and what came of them once all is at rest."""
+        return await self.verdict(await self.calls(count))
+
+    async def calls(self, count: int) -> list[Answered]:
+        """``count`` calls one after the other, each by what is known by then."""
+        return [await self._call(self.thinker.next(self.known())) for _ in range(count)]
 
     async def again(self, calls: Sequence[Call]) -> Verdict:
         """These calls on the cluster as it is."""
-        return await self._verdict([await self._call(call) for call in calls])
+        return await self.verdict([await self._call(call) for call in calls])
 
     async def _call(self, call: Call) -> Answered:
         found = await self.people.ask(call)
@@ -162,7 +165,8 @@ class Ground:
         await asyncio.sleep(self.thinker.random.uniform(0.0, 0.05))
         return found
 
-    async def _verdict(self, answered: Sequence[Answered]) -> Verdict:
+    async def verdict(self, answered: Sequence[Answered]) -> Verdict:
+        """What came of calls, once all is at rest. A server that a fault has stopped would look like rest."""
         unrest = await self.rest()
         return Verdict(tuple(answered), tuple(self.findings(at_rest=not unrest)), unrest)
 

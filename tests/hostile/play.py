@@ -65,7 +65,8 @@ class Play:
         try:
             while stage.clock.monotonic_s() < until_s and not self.broken:
                 row = self._random.choice(ROWS)
-                verdict, _ = await asyncio.gather(ground.batch(CALLS), self._fault(stage, row))
+                answered, _ = await asyncio.gather(ground.calls(CALLS), self._fault(stage, row))
+                verdict = await ground.verdict(answered)
                 calmed = verdict if not verdict.unrest else await ground.again([])
                 await self._judge(ground, calmed, row.name)
                 if self.batches % 5 == 0 and not self.broken:
