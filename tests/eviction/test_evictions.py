@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gpufleet.eviction.evictions import BEGINS_WITHIN_S, GIVE_UP_S, Evictions
-from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, Plan, Refusal, Unconcerned, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.transport import Request, Response
@@ -93,7 +93,7 @@ class Case:
 
     def submit(self, *victims: Victim, together: bool = False) -> None:
         """Have them end."""
-        self.evictions.submit(Plan(victims, Silent(), together))
+        self.evictions.submit(Plan(victims, Unconcerned(), together))
 
     async def wait(self, duration_s: float = 5.0) -> None:
         """Let time go by, and have what was told to end looked after."""
@@ -110,17 +110,7 @@ class Case:
         return [(one.victim.pod.name, one.cause) for one in self.refusals]
 
 
-class Silent:
-    """An asker that listens to nothing; the observer of the case hears all."""
-
-    def told(self, victim: Victim) -> None:
-        """Nothing."""
-
-    def refused(self, refusal: Refusal) -> None:
-        """Nothing."""
-
-
-class Listening(Silent):
+class Listening(Unconcerned):
     """An asker that keeps what it hears."""
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class LeaseServer:
         return spec
 
     async def open(self, request: Request, *, timeout_s: float) -> ScriptedStream:
-        """Nobody watches here."""
+        """A watch: what is tested here opens none, so one that is opened fails the test."""
         raise NotImplementedError
 
     async def close(self) -> None:

@@ -22,7 +22,7 @@ class OneReport:
         return Response(200, {}, msgspec.json.encode(body))
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
-        """Nobody watches here."""
+        """A watch: what is tested here opens none, so one that is opened fails the test."""
         raise NotImplementedError
 
     async def close(self) -> None:

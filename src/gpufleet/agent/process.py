@@ -8,7 +8,6 @@ newer agent finds all as it was.
 import asyncio
 import contextlib
 import logging
-import random
 import signal
 import sys
 import time
@@ -19,12 +18,8 @@ from gpufleet.agent.assembly import Agent
 from gpufleet.agent.node_edges import machine_edges
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.daemon.json_log import set_up_logging
-from gpufleet.kube.client import Client
-from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.expiry_watch import ExpiryWatch
-from gpufleet.kube.following_access import find_access
-from gpufleet.kube.http_transport import HttpTransport
-from gpufleet.kube.kubeconfig import Overrides
 
 LOG = logging.getLogger(__name__)
 PROCESS_NAME = "gpufleet-agent"
@@ -45,21 +40,19 @@ def run_process(settings: AgentSettings) -> int:
 
 
 async def _live(settings: AgentSettings) -> int:
-    access = find_access(kubeconfig=settings.kubeconfig, overrides=Overrides(context=settings.context))
-    transport = HttpTransport(access, connections=CONNECTIONS)
-    jitter = random.Random()
-    client = Client(transport, MachineClock(), jitter, timeout_s=REQUEST_LIMIT_S)
-    try:
-        settings.state_folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
-        edges = machine_edges(settings, time.monotonic)
-        agent = Agent(settings, client, jitter, edges, ExpiryWatch(transport.expiries, client.clock))
-        life = asyncio.ensure_future(agent.run())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, life.cancel)
-        LOG.info("the agent begins", extra={"node": settings.node, "version": __version__})
-        await life
-    except asyncio.CancelledError:
-        LOG.info("stopped by a signal")
-    finally:
-        await transport.close()
+    choice = ClusterChoice(settings.kubeconfig, settings.context)
+    async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
+        client, transport, _ = connection
+        try:
+            settings.state_folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
+            edges = machine_edges(settings, time.monotonic)
+            expiries = ExpiryWatch(transport.expiries, client.clock)
+            agent = Agent(settings, client, client.jitter, edges, expiries)
+            life = asyncio.ensure_future(agent.run())
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, life.cancel)
+            LOG.info("the agent begins", extra={"node": settings.node, "version": __version__})
+            await life
+        except asyncio.CancelledError:
+            LOG.info("stopped by a signal")
     return 0

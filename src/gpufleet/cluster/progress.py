@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 PATIENCE_S = 1.0
 """A command that takes no longer than this says nothing of what it does."""
@@ -24,19 +25,18 @@ Say = Callable[[str], None]
 
 
 class Progress:
-    """Says on standard error what is being done once that takes longer than a second."""
+    """Says on standard error, while its block lasts, what is being done once that takes over a second."""
 
     def __init__(self) -> None:
         self.doing = ""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def begin(self) -> None:
-        """Watch from now on."""
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
 
-    def end(self) -> None:
-        """The command is over, or its answer follows: say nothing more."""
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
 

@@ -9,6 +9,7 @@ import msgspec
 
 from gpufleet.cluster.progress import Progress
 from gpufleet.cluster.settings import LEASE_NAMESPACE, SCHEDULER_NAME, Settings
+from gpufleet.cluster.watching.picture import CONNECTIONS
 from gpufleet.explain.answer import Answer
 from gpufleet.explain.inquiry import ask
 from gpufleet.explain.queue_answer import QueuesAnswer
@@ -20,8 +21,6 @@ from gpufleet.kube.resources import FLEET_QUEUES, PODS, Kind
 from gpufleet.model.errors import GpufleetError
 
 _METADATA = msgspec.json.Decoder(PartialObject)
-CONNECTIONS = 8
-"""All kinds that decisions depend on are listed at once."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -35,12 +34,8 @@ class Question(msgspec.Struct, frozen=True):
 
 def answer_of(question: Question) -> Answer:
     """Ask, and wait for the answer."""
-    progress = Progress()
-    progress.begin()
-    try:
+    with Progress() as progress:
         return asyncio.run(_answer(question, progress))
-    finally:
-        progress.end()
 
 
 def pod_names(question: Question) -> list[str]:
@@ -63,12 +58,8 @@ async def _names(question: Question, kind: Kind) -> list[str]:
 
 def queues_of(question: Question, wanted: Wanted) -> QueuesAnswer:
     """How the queues stand: all of them, or with a name that queue and those below it."""
-    progress = Progress()
-    progress.begin()
-    try:
+    with Progress() as progress:
         found = asyncio.run(_queues(question, wanted, progress))
-    finally:
-        progress.end()
     return only(found, question.name) if question.name else found
 
 

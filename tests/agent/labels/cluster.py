@@ -44,7 +44,7 @@ class Cluster:
         return Response(status, {}, json.dumps(body).encode())
 
     async def open(self, request: Request, *, timeout_s: float) -> Any:
-        """Nobody watches here."""
+        """A watch: what is tested here opens none, so one that is opened fails the test."""
         raise NotImplementedError(request.target, timeout_s)
 
     async def close(self) -> None:

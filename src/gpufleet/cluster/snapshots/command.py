@@ -15,7 +15,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.decisions import first_decisions
 from gpufleet.cluster.snapshots.document import as_written, written
 from gpufleet.cluster.watching.mirrors import WATCHED
-from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture
+from gpufleet.cluster.watching.picture import CONNECTIONS, INDISPENSABLE, Picture, take_picture
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
@@ -31,17 +31,12 @@ class Taken(msgspec.Struct, frozen=True):
     forbidden: tuple[str, ...]
 
 
-CONNECTIONS = 8
-"""All kinds that decisions depend on are listed at once."""
-
 RIGHTS = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"
 
 
 def snapshot_of(cluster: ClusterChoice, settings: Settings) -> Taken:
     """A snapshot of the chosen cluster."""
-    progress = Progress()
-    progress.begin()
-    try:
+    with Progress() as progress:
         picture, taken_at = asyncio.run(read_cluster(cluster, progress.say))
         progress.say(ENGINE)
         return Taken(
@@ -50,8 +45,6 @@ def snapshot_of(cluster: ClusterChoice, settings: Settings) -> Taken:
             len(picture.objects.get(resources.NODES, ())),
             tuple(kind.plural for kind in picture.forbidden),
         )
-    finally:
-        progress.end()
 
 
 async def read_cluster(cluster: ClusterChoice, say: Say) -> tuple[Picture, dt.datetime]:

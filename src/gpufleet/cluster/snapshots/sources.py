@@ -23,22 +23,14 @@ Answering = Callable[[Picture, Settings, dt.datetime, Say], Answered]
 
 def on_snapshot(lines: Iterable[bytes], where: str, answer: Answering[Answered]) -> Answered:
     """The answer on a file of `gpufleet snapshot`, unpacked."""
-    progress = Progress()
-    progress.begin()
-    try:
+    with Progress() as progress:
         progress.say("reading the snapshot")
         snapshot = read(lines, where)
         return answer(snapshot.picture, snapshot.settings, moment_of(snapshot), progress.say)
-    finally:
-        progress.end()
 
 
 def on_cluster(cluster: ClusterChoice, settings: Settings, answer: Answering[Answered]) -> Answered:
     """The answer on a cluster as it is now."""
-    progress = Progress()
-    progress.begin()
-    try:
+    with Progress() as progress:
         picture, at = asyncio.run(read_cluster(cluster, progress.say))
         return answer(as_written(picture), settings, at, progress.say)
-    finally:
-        progress.end()

@@ -19,6 +19,9 @@ from gpufleet.kube.objects.metadata import PartialObject
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound
 
+CONNECTIONS = 8
+"""All kinds that decisions depend on are listed at once, each over a connection of its own."""
+
 LISTS_MAX = 5
 """A list that expires between its pages is begun anew at most as often as this."""
 
