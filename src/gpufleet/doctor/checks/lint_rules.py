@@ -218,7 +218,7 @@ ROWS = (
         Layer.PRACTICE,
         Grade.RISK,
         "Shares have a name of their own",
-        "Who asks for a GPU gets a part of one, and cost and quotas count it as whole.",
+        "A pod that asks for a GPU gets a part of one, and cost and quotas count it as whole.",
         "no plugin offers shares under the name of whole GPUs",
         ("ConfigMap",),
         kinds=("ConfigMap",),
