@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from gpufleet.cli.main import ExitCode, main
 from gpufleet.devices.simulated.orders import Lose, RaiseXid, Show
 from tests.agent.exporter.builders import Page
 from tests.agent.machine_room import EIGHT
+from tests.daemon.pem_files import client, issued, mount
 from tests.waiting import until
 
 NOWHERE = """
@@ -78,12 +80,15 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-def fetched(folder: Path, path: str) -> tuple[int, str]:
-    """What the agent says at this path."""
+def fetched(folder: Path, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
+    """What the agent says at this path, over HTTPS where the client brings its trust."""
     until(lambda: any(line["message"] == "serving metrics and health" for line in lines(folder)))
     port = next(line["port"] for line in lines(folder) if line["message"] == "serving metrics and health")
+    host, number = "127.0.0.1", int(str(port))
     with contextlib.closing(
-        http.client.HTTPConnection("127.0.0.1", int(str(port)), timeout=10)
+        http.client.HTTPConnection(host, number, timeout=10)
+        if tls is None
+        else http.client.HTTPSConnection(host, number, timeout=10, context=tls)
     ) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -96,6 +101,14 @@ def test_probes_and_metrics_tell_what_is(tmp_path: Path) -> None:
         assert fetched(tmp_path, "/readyz")[0] == 503
         assert fetched(tmp_path, "/healthz") == (200, "ok\n")
         until(lambda: 'DCGM_FI_DEV_GPU_UTIL{gpu="7"' in fetched(tmp_path, "/metrics")[1])
+
+
+def test_metrics_are_served_over_https(tmp_path: Path) -> None:
+    (tmp_path / "tls").mkdir()
+    certificate, key = mount(tmp_path / "tls", issued())
+    with an_agent(tmp_path, f"--metrics-certificate={certificate}", f"--metrics-key={key}"):
+        assert fetched(tmp_path, "/healthz", client()) == (200, "ok\n")
+        until(lambda: 'DCGM_FI_DEV_GPU_UTIL{gpu="7"' in fetched(tmp_path, "/metrics", client())[1])
 
 
 def test_metrics_follow_what_happens_to_a_gpu(tmp_path: Path) -> None:
@@ -132,6 +145,7 @@ def test_an_agent_that_is_killed_knows_what_was_against_a_gpu_when_it_is_back(tm
         ("--counters=gone.csv", "--counters: cannot be read"),
         ("--pod-label=pod", "pod labels: hides another label"),
         ("--metrics-address=nowhere", "--metrics-address: not an address"),
+        ("--metrics-certificate=tls.crt", "--metrics-key: a certificate and a key come together"),
     ],
 )
 def test_options_of_metrics_that_cannot_be_are_refused(

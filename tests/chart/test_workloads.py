@@ -226,6 +226,39 @@ def test_series_keep_their_own_pod_and_namespace(default: list[Object], full: li
     assert one(full, "ServiceMonitor", "gpufleet-agent")["spec"]["endpoints"][0]["honorLabels"] is False
 
 
+def test_metrics_and_probes_speak_https_with_a_certificate_from_a_secret(default: list[Object]) -> None:
+    on = rendered({"metrics.tls.secretName": "tls", "serviceMonitor.enabled": True}, namespace="gpu")
+    for component, pod, plain in (
+        ("scheduler", scheduler_pod(on), scheduler_pod(default)),
+        ("agent", agent_pod(on), agent_pod(default)),
+    ):
+        (container,), (before,) = pod["containers"], plain["containers"]
+        (mount,) = [its for its in container["volumeMounts"] if its["name"] == "metrics-certificate"]
+        assert mount["readOnly"] is True
+        assert set(container["args"]) - set(before["args"]) >= {
+            f"--metrics-certificate={mount['mountPath']}/tls.crt",
+            f"--metrics-key={mount['mountPath']}/tls.key",
+        }
+        (volume,) = [its for its in pod["volumes"] if its["name"] == "metrics-certificate"]
+        assert volume["secret"]["secretName"] == "tls"
+        assert volume["secret"]["defaultMode"] == 0o440
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+            assert "scheme" not in before[probe]["httpGet"]
+        (endpoint,) = one(on, "ServiceMonitor", f"gpufleet-{component}")["spec"]["endpoints"]
+        assert endpoint["scheme"] == "https"
+        assert endpoint["tlsConfig"] == {
+            "ca": {"secret": {"name": "tls", "key": "ca.crt"}},
+            "serverName": f"gpufleet-{component}-metrics.gpu.svc",
+        }
+
+
+def test_how_prometheus_checks_the_certificate_can_be_said(full: list[Object]) -> None:
+    for component in ("scheduler", "agent"):
+        (endpoint,) = one(full, "ServiceMonitor", f"gpufleet-{component}")["spec"]["endpoints"]
+        assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
+
+
 def test_without_agents_nothing_of_them_is_left() -> None:
     left = [its for its in rendered({"agent.enabled": False}) if "agent" in its["metadata"]["name"]]
     assert left == []

@@ -5,12 +5,15 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from gpufleet.daemon.http_server import Health, Limits
+from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.metrics import Metrics
+from tests.daemon.pem_files import client, issued, mount
 
 WELL = Health(well=True)
 
@@ -110,6 +113,18 @@ def test_a_request_that_drips_is_ended(checks: Checks, metrics: Metrics) -> None
         client.sendall(b"GET /metrics HT")
         assert client.recv(13) == b"HTTP/1.1 408 "
     endpoint.close()
+
+
+def test_health_is_served_over_https(checks: Checks, metrics: Metrics, tmp_path: Path) -> None:
+    endpoint = Endpoint(
+        metrics.registry,
+        alive=lambda: checks.alive,
+        ready=lambda: checks.ready,
+        certificate=ServerCertificate(*mount(tmp_path, issued())),
+    )
+    url = f"https://localhost:{endpoint.port}/healthz"
+    with contextlib.closing(endpoint), urllib.request.urlopen(url, timeout=10, context=client()) as answer:
+        assert answer.read() == b"ok\n"
 
 
 def test_names_of_queues_hide_nothing(url: str, metrics: Metrics) -> None:

@@ -55,6 +55,29 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* What HTTPS adds to the probes of a pod, to its arguments, its mounts and its volumes. */}}
+{{- define "gpufleet.probeScheme" -}}
+{{- if .Values.metrics.tls.secretName }}, scheme: HTTPS{{ end }}
+{{- end }}
+{{- define "gpufleet.metricsCertificateArgs" -}}
+{{- if .Values.metrics.tls.secretName -}}
+- --metrics-certificate=/etc/gpufleet/metrics-certificate/tls.crt
+- --metrics-key=/etc/gpufleet/metrics-certificate/tls.key
+{{- end }}
+{{- end }}
+{{- define "gpufleet.metricsCertificateMount" -}}
+{{- if .Values.metrics.tls.secretName -}}
+- {name: metrics-certificate, mountPath: /etc/gpufleet/metrics-certificate, readOnly: true}
+{{- end }}
+{{- end }}
+{{- define "gpufleet.metricsCertificateVolume" -}}
+{{- with .Values.metrics.tls.secretName -}}
+- name: metrics-certificate
+  # For its user and group alone.
+  secret: {secretName: {{ . }}, defaultMode: 0440, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
+{{- end }}
+{{- end }}
+
 {{/* The ConfigMap with the sharing configs; empty where there is none. */}}
 {{- define "gpufleet.sharingConfigMap" -}}
 {{- if .Values.agent.sharing.existingConfigMap -}}

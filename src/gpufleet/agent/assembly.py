@@ -160,7 +160,7 @@ class Agent:
         )
         parts = [Part("exporter", page.run)]
         if self.edges.listens:
-            serving = server(settings.metrics_address, page, self.problems)
+            serving = server(settings, page, self.problems)
             parts.append(Part("server", serving.run, lambda: said(serving.problem)))
         return parts
 

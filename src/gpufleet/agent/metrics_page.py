@@ -9,9 +9,10 @@ from gpufleet.agent.exporter.errors import ExporterOptionError
 from gpufleet.agent.exporter.exporter import Exporter, Topics
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
 from gpufleet.agent.exporter.usage import PodOf
-from gpufleet.agent.settings import MetricsSettings
+from gpufleet.agent.settings import AgentSettings, MetricsSettings
 from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
 from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.server_certificate import certificate_of
 from gpufleet.files.regular import read_regular
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.expiry import Expiry
@@ -48,9 +49,13 @@ def exporter(
     return Exporter(topics, clock, options, pod_of=pod_of, expiries=expiries)
 
 
-def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> HttpServer:
-    """The server. It is alive while the loop turns; ``ready`` says what is not as it should be."""
-    host, port = address_of(address, "--metrics-address")
+def server(settings: AgentSettings, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> HttpServer:
+    """The server. It is alive while the loop turns; ``ready`` says what is not as it should be.
+
+    Raises InputError for an address or a certificate that cannot be.
+    """
+    host, port = address_of(settings.metrics_address, "--metrics-address")
+    certificate = certificate_of(settings.metrics_certificate, settings.metrics_key)
 
     def readiness() -> Health:
         reasons = ready()
@@ -59,7 +64,14 @@ def server(address: str, page: Exporter, ready: Callable[[], tuple[str, ...]]) -
     def metrics(accepted: Accepted) -> Page:
         return page.page(accepted.gzip)
 
-    return HttpServer(metrics, alive=lambda: Health(well=True), ready=readiness, address=host, port=port)
+    return HttpServer(
+        metrics,
+        alive=lambda: Health(well=True),
+        ready=readiness,
+        address=host,
+        port=port,
+        certificate=certificate,
+    )
 
 
 def _counters(settings: MetricsSettings) -> ChosenCounters:

@@ -34,6 +34,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``driver_root`` is the machine's folder in which NVIDIA's driver is installed.
     ``require_grant`` gives whole devices to pods with a grant alone. ``device_list_strategy`` is how
     containers get devices; ``as-configured`` follows what the sharing configuration says.
+    ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
     ``mps_exclusive_process`` allows the compute mode of GPUs to be set while they are shared by MPS.
     """
 
@@ -48,6 +49,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     mps_exclusive_process: bool = False
     simulated: Path | None = None
     metrics_address: str = ":9400"
+    metrics_certificate: Path | None = None
+    metrics_key: Path | None = None
     kubelet_root: Path = Path("/var/lib/kubelet")
     cdi_folder: Path = Path("/var/run/cdi")
     machine_type_file: Path = Path("/sys/class/dmi/id/product_name")

@@ -62,6 +62,13 @@ METRICS = (
     show_default=True,
     help="Where /metrics, /healthz and /readyz are served; port 0 takes a free one.",
 )
+@click.option(
+    "--metrics-certificate",
+    type=PATH,
+    metavar="FILE",
+    help="Serve HTTPS with this PEM certificate; read again when it changes.",
+)
+@click.option("--metrics-key", type=PATH, metavar="FILE", help="The certificate's key as PEM.")
 @click.option("--kubelet-root", type=PATH, default="/var/lib/kubelet", show_default=True)
 @click.option("--cdi-folder", type=PATH, default="/var/run/cdi", show_default=True)
 @click.option(

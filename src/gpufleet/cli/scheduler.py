@@ -94,6 +94,15 @@ import click
     show_default=True,
     help="Where /metrics, /healthz and /readyz are served; port 0 takes a free one.",
 )
+@click.option(
+    "--metrics-certificate",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Serve HTTPS with this PEM certificate; read again when it changes.",
+)
+@click.option(
+    "--metrics-key", type=click.Path(path_type=Path), metavar="FILE", help="The certificate's key as PEM."
+)
 @click.option("--event-log", type=click.Path(path_type=Path), help="Save every step for `gpufleet rerun`.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True

@@ -1,7 +1,8 @@
-"""A small HTTP server for scrapes and probes: /metrics, /health, /healthz and /readyz.
+"""A small HTTP and HTTPS server for scrapes and probes: /metrics, /health, /healthz and /readyz.
 
-What a client can make it hold is bounded: connections, the length of a request, the time in which it has to
-arrive, the time in which its answer has to be taken, and bytes on their way, which go out piece by piece.
+What a client can make it hold is bounded: connections, the time of a TLS handshake, the length of a request,
+the time in which it has to arrive, the time in which its answer has to be taken, and bytes on their way,
+which go out piece by piece. A connection counts from its first moment, before its handshake, to its last.
 Where there are as many connections as may be, the one that has kept the server waiting for longest makes
 room for the next: a probe is answered however many clients are stuck.
 """
@@ -9,12 +10,14 @@ room for the next: a probe is answered however many clients are stuck.
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 
 import msgspec
 
+from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.model.visible import visible_line
 
 LOG = logging.getLogger(__name__)
@@ -37,6 +40,9 @@ class Limits(msgspec.Struct, frozen=True):
     head_bytes: int = 8192
     """The line and the fields of a request. A scraper's have some 300 bytes."""
 
+    handshake_s: float = 10.0
+    """The time for a TLS handshake, from the connection's beginning. It takes some milliseconds."""
+
     head_s: float = 10.0
     """The time for a request to arrive, from its first byte or from the connection's beginning."""
 
@@ -44,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True):
     """Between an answer and the next request: longer than most scrapers wait."""
 
     piece_s: float = 10.0
-    """The time for a client to take one piece of an answer."""
+    """The time for a client to take a piece of an answer, and, after the last, to end the connection."""
 
     answer_s: float = 30.0
     """The time for a client to take a whole answer, however slowly it reads."""
@@ -99,10 +105,33 @@ class _BadRequestError(Exception):
         super().__init__(problem)
 
 
+class _Arrival(asyncio.Protocol):
+    """A new connection, of which nothing is read yet: a TLS handshake has to see the first byte."""
+
+    def __init__(self, arrived: Callable[[asyncio.Transport], None]) -> None:
+        self._arrived = arrived
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count it before anything is done for it."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  servers of sockets make no other
+        transport.pause_reading()
+        self._arrived(transport)
+
+
+class _SecureStream(asyncio.StreamReaderProtocol):
+    """What is read under TLS."""
+
+    def eof_received(self) -> bool:
+        """Under TLS the end of what the client says is the end of the connection."""
+        super().eof_received()
+        return False
+
+
 class HttpServer:
     """Serves until cancelled. ``page`` gives the metrics as the client takes them.
 
-    ``alive`` and ``ready`` are asked at every probe. ``listener`` is a socket that listens already.
+    ``alive`` and ``ready`` are asked at every probe. ``listener`` is a socket that listens already. With a
+    ``certificate`` it serves HTTPS, and HTTP without.
     """
 
     def __init__(
@@ -114,6 +143,7 @@ class HttpServer:
         address: str = "",
         port: int = PORT,
         listener: socket.socket | None = None,
+        certificate: ServerCertificate | None = None,
         limits: Limits = LIMITS,
     ) -> None:
         self._page = page
@@ -126,6 +156,7 @@ class HttpServer:
         self.problem = ""
         """Why it does not listen at the moment."""
         self._listener = listener
+        self._certificate = certificate
         self._limits = limits
         self._connections: dict[asyncio.Task[None], _Conversation] = {}
 
@@ -141,20 +172,19 @@ class HttpServer:
             self.problem = ""
             self.port = server.sockets[0].getsockname()[1]
             self.listening.set()
-            LOG.info("serving metrics and health", extra={"address": self._address, "port": self.port})
+            scheme = "http" if self._certificate is None else "https"
+            told = {"scheme": scheme, "address": self._address, "port": self.port}
+            LOG.info("serving metrics and health", extra=told)
             try:
                 await server.serve_forever()
             finally:
                 await self._hang_up()
 
     async def _listen(self) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
         if self._listener is not None:
-            return await asyncio.start_server(
-                self._connected, sock=self._listener, limit=self._limits.head_bytes
-            )
-        return await asyncio.start_server(
-            self._connected, self._address or None, self.port, limit=self._limits.head_bytes
-        )
+            return await loop.create_server(lambda: _Arrival(self._begin), sock=self._listener)
+        return await loop.create_server(lambda: _Arrival(self._begin), self._address or None, self.port)
 
     def problems(self) -> tuple[str, ...]:
         """Why it does not listen; empty where it does."""
@@ -171,23 +201,65 @@ class HttpServer:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101  streams call this in a task of its own
-        own = self._connections[task] = _Conversation(asyncio.get_running_loop().time())
+    def _begin(self, transport: asyncio.Transport) -> None:
+        """Give the connection its place among the others, and a task of its own."""
+        loop = asyncio.get_running_loop()
+        own = _Conversation(loop.time())
+        task = loop.create_task(self._live(transport, own))
+        self._connections[task] = own
+        # Also for a task that makes room before it has begun, and so never runs.
+        task.add_done_callback(lambda ended: self._end(ended, transport))
         if len(self._connections) > self._limits.connections:
             self._make_room(task)
+
+    def _end(self, task: asyncio.Task[None], transport: asyncio.Transport) -> None:
+        self._connections.pop(task, None)
+        transport.abort()
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            LOG.error("a request was not answered", exc_info=fault)
+
+    async def _live(self, transport: asyncio.Transport, own: _Conversation) -> None:
+        """One connection from its first byte to its end."""
+        limits = self._limits
         try:
+            reader, writer = await self._opened(transport)
             await self._converse(reader, writer, own)
-        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            # The client went away, or was too slow, and would be so with what is still to be sent.
-            writer.transport.abort()
-        except asyncio.CancelledError:
-            # The server ends. A task of the streams that ended as cancelled would be logged as a fault.
-            writer.transport.abort()
-        finally:
-            self._connections.pop(task, None)
+            # Under TLS the client has the last word; until then the connection keeps its place.
+            own.answering, own.since_s = False, asyncio.get_running_loop().time()
             writer.close()
+            async with asyncio.timeout(limits.piece_s):
+                await writer.wait_closed()
+        except (TimeoutError, ConnectionError, ssl.SSLError, asyncio.IncompleteReadError):
+            # The client went away, spoke no TLS, or was too slow, and would be so with the rest.
+            return
+        finally:
+            transport.abort()
+
+    async def _opened(
+        self, transport: asyncio.Transport
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """What the client says and is told, after the handshake where there is a certificate."""
+        limits, loop = self._limits, asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=limits.head_bytes, loop=loop)
+        if self._certificate is None:
+            protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+            transport.set_protocol(protocol)
+            protocol.connection_made(transport)
+            transport.resume_reading()
+            return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        protocol = _SecureStream(reader, loop=loop)
+        secure = await loop.start_tls(
+            transport,
+            protocol,
+            self._certificate.context(),
+            server_side=True,
+            ssl_handshake_timeout=limits.handshake_s,
+            ssl_shutdown_timeout=limits.piece_s,
+        )
+        if secure is None:
+            raise ConnectionError("the client went away during the handshake")
+        protocol.connection_made(secure)
+        return reader, asyncio.StreamWriter(secure, protocol, reader, loop)
 
     def _make_room(self, newest: asyncio.Task[None]) -> None:
         """End the connection that has kept the server waiting for longest, idle ones before others."""

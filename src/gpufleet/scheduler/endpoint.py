@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gpufleet.daemon.http_server import LIMITS, Accepted, Health, HttpServer, Limits, Page
+from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.model.visible import visible_text
 
 
@@ -28,6 +29,7 @@ class Endpoint:
         ready: Callable[[], Health],
         address: str = "127.0.0.1",
         port: int = 0,
+        certificate: ServerCertificate | None = None,
         limits: Limits = LIMITS,
     ) -> None:
         """Raises OSError where the address cannot be listened on."""
@@ -38,7 +40,9 @@ class Endpoint:
         def page(accepted: Accepted) -> Page:
             return _page(registry, accepted)
 
-        self._server = HttpServer(page, alive=alive, ready=ready, listener=listener, limits=limits)
+        self._server = HttpServer(
+            page, alive=alive, ready=ready, listener=listener, certificate=certificate, limits=limits
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="endpoint", daemon=True)
         self._thread.start()

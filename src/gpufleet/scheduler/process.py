@@ -22,6 +22,7 @@ from gpufleet import __version__
 from gpufleet.cluster.settings import LeaseTimes, Settings
 from gpufleet.daemon.json_log import set_up_logging
 from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.server_certificate import certificate_of
 from gpufleet.engine.compile import story
 from gpufleet.engine.event import Event
 from gpufleet.engine.event_log import header_line, step_line
@@ -70,6 +71,8 @@ class ProcessOptions(msgspec.Struct, frozen=True):
     defragment_gpu_minutes_a_day: int | None
     defragment_queue: tuple[str, ...]
     listen: str
+    metrics_certificate: Path | None
+    metrics_key: Path | None
     event_log: Path | None
     log_level: str
     log_format: str | None
@@ -81,8 +84,16 @@ def run_process(options: ProcessOptions) -> int:
     chosen = options.log_format or ("text" if sys.stderr.isatty() else "json")
     set_up_logging(options.log_level, json=chosen == "json")
     host, port = address_of(options.listen, "--listen")
+    certificate = certificate_of(options.metrics_certificate, options.metrics_key)
     metrics, status = Metrics(), Status()
-    endpoint = Endpoint(metrics.registry, alive=status.alive, ready=status.ready, address=host, port=port)
+    endpoint = Endpoint(
+        metrics.registry,
+        alive=status.alive,
+        ready=status.ready,
+        address=host,
+        port=port,
+        certificate=certificate,
+    )
     LOG.info("serving metrics and health", extra={"address": host, "port": endpoint.port})
     try:
         prepare_kernels(options.policy)

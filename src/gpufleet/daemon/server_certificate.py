@@ -1,0 +1,115 @@
+"""The certificate that a daemon's server shows: a pair of PEM files, read again when they change.
+
+The files are those of a mounted Secret: the kubelet replaces both at once when the certificate was renewed.
+A pair that cannot be used at the start is an error that names the file. A later one is told once in the log,
+and the pair before stays in use: a server with an old certificate can still be probed.
+"""
+
+import logging
+import ssl
+from pathlib import Path
+
+from gpufleet.files.regular import read_regular
+from gpufleet.model.errors import InputError
+
+LOG = logging.getLogger(__name__)
+FILE_BYTES_MAX = 2**20
+"""A Secret holds at most 1 MiB, and so does each of its files."""
+
+PROTOCOLS = ("http/1.1",)
+"""Clients that prefer HTTP/2 are told in the handshake that it is not served."""
+
+CERTIFICATE_OPTION = "--metrics-certificate"
+KEY_OPTION = "--metrics-key"
+_CERTIFICATE_FORM = "a PEM certificate, followed by those that signed it"
+_KEY_FORM = "the certificate's key as PEM, without a password"
+
+_Signature = tuple[tuple[int, int, int], ...]
+"""Inode, time of the last write in ns, and size of each file: no two versions of a file have all three."""
+
+
+class ServerCertificate:
+    """A certificate with its key, for ``HttpServer``. Raises InputError for a pair that cannot be used."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._seen = self._signature()
+        self._context = self._load()
+
+    def context(self) -> ssl.SSLContext:
+        """What the next handshake is done with: the pair as its files are now, if it can be used."""
+        signature = self._signature()
+        if signature == self._seen:
+            return self._context
+        # Remembered before the pair is judged: one that cannot be used is read, and told, once.
+        self._seen = signature
+        try:
+            self._context = self._load()
+        except InputError as error:
+            LOG.warning("the certificate before stays in use", extra={"problem": str(error)})
+        else:
+            LOG.info("a new certificate is in use", extra={"certificate": str(self._certificate)})
+        return self._context
+
+    def _signature(self) -> _Signature:
+        """What changes whenever a file is written or replaced; empty where one is missing."""
+        try:
+            found = [path.stat() for path in (self._certificate, self._key)]
+        except OSError:
+            return ()
+        return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
+
+    def _load(self) -> ssl.SSLContext:
+        _check_certificates(
+            _text(self._certificate, CERTIFICATE_OPTION, _CERTIFICATE_FORM), self._certificate
+        )
+        _text(self._key, KEY_OPTION, _KEY_FORM)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Each renegotiation costs the server a signature and the client next to nothing.
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(PROTOCOLS)
+        try:
+            context.load_cert_chain(self._certificate, self._key, password=_no_password)
+        except (OSError, ValueError) as error:
+            problem, expected = "holds no key that can be used", _KEY_FORM
+            if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+                problem, expected = "is the key of another certificate", f"the key of {self._certificate}"
+            raise InputError(problem, field=KEY_OPTION, where=str(self._key), expected=expected) from error
+        return context
+
+
+def certificate_of(certificate: Path | None, key: Path | None) -> ServerCertificate | None:
+    """The certificate that the two options name; None where neither does. Raises InputError."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        missing = CERTIFICATE_OPTION if certificate is None else KEY_OPTION
+        raise InputError("a certificate and a key come together", field=missing, expected="both, or neither")
+    return ServerCertificate(certificate, key)
+
+
+def _text(path: Path, field: str, expected: str) -> str:
+    try:
+        return read_regular(path, FILE_BYTES_MAX, field=field).decode("ascii")
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise InputError(problem, field=field, where=str(path), expected=expected) from error
+    except UnicodeDecodeError as error:
+        raise InputError("is no PEM", field=field, where=str(path), expected=expected) from error
+
+
+def _check_certificates(text: str, path: Path) -> None:
+    """Refuse a file without certificates by its own name: loaded with its key, the key might be blamed."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        raise InputError(
+            "holds no certificate", field=CERTIFICATE_OPTION, where=str(path), expected=_CERTIFICATE_FORM
+        ) from error
+
+
+def _no_password() -> str:
+    """Refuse a key with a password: without this callback OpenSSL would ask for it at the terminal."""
+    raise ValueError("the key has a password")
