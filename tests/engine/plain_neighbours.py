@@ -6,7 +6,14 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.others_anti_affinity import BIT as OTHERS_ANTI_AFFINITY
+from gpufleet.engine.reasons.pod_affinity import BIT as POD_AFFINITY
+from gpufleet.engine.reasons.pod_anti_affinity import BIT as POD_ANTI_AFFINITY
+from gpufleet.engine.reasons.ports import BIT as PORTS
+from gpufleet.engine.reasons.spread import BIT as SPREAD
+from gpufleet.engine.reasons.volume_in_use import BIT as VOLUME_IN_USE
+from gpufleet.engine.reasons.volume_limit import BIT as VOLUME_LIMIT
+from gpufleet.engine.reasons.volume_unbound import BIT as VOLUME_UNBOUND
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
@@ -48,23 +55,23 @@ class PlainNeighbours:
         some_are_kept = len(self.placed) > len(there)
         self.without_kept = PlainNeighbours(nodes, there, namespaces) if some_are_kept else None
 
-    def reasons(self, pod: Pod, node: Node) -> Reason:
+    def reasons(self, pod: Pod, node: Node) -> int:
         """Everything that speaks against the pod on the node, apart from labels, taints and room."""
-        without_kept = Reason(0) if self.without_kept is None else self.without_kept.reasons(pod, node)
-        return (without_kept & ~Reason.VOLUME_UNBOUND) | self._reasons(pod, node)
+        without_kept = 0 if self.without_kept is None else self.without_kept.reasons(pod, node)
+        return (without_kept & ~VOLUME_UNBOUND) | self._reasons(pod, node)
 
-    def _reasons(self, pod: Pod, node: Node) -> Reason:
+    def _reasons(self, pod: Pod, node: Node) -> int:
         checks = {
-            Reason.PORTS: self.port_is_taken,
-            Reason.VOLUME_IN_USE: self.claim_is_in_use,
-            Reason.VOLUME_LIMIT: self.too_many_volumes,
-            Reason.VOLUME_UNBOUND: self.claims_cannot_be_served,
-            Reason.SPREAD: self.spread_is_broken,
-            Reason.POD_AFFINITY: self.is_away_from_its_own,
-            Reason.POD_ANTI_AFFINITY: self.is_near_whom_it_avoids,
-            Reason.OTHERS_ANTI_AFFINITY: self.is_near_who_avoids_it,
+            PORTS: self.port_is_taken,
+            VOLUME_IN_USE: self.claim_is_in_use,
+            VOLUME_LIMIT: self.too_many_volumes,
+            VOLUME_UNBOUND: self.claims_cannot_be_served,
+            SPREAD: self.spread_is_broken,
+            POD_AFFINITY: self.is_away_from_its_own,
+            POD_ANTI_AFFINITY: self.is_near_whom_it_avoids,
+            OTHERS_ANTI_AFFINITY: self.is_near_who_avoids_it,
         }
-        found = Reason(0)
+        found = 0
         for reason, check in checks.items():
             if check(pod, node):
                 found |= reason

@@ -7,7 +7,8 @@ from functools import cached_property
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry, Place
 from gpufleet.engine.instruction import Verdict
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.place.refusal.hurdles import lowest
+from gpufleet.engine.reasons.table import TABLE
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.engine_answer import ReasonsByNode
 from gpufleet.explain.free_room import FreeRoom, free_room_of
@@ -42,14 +43,10 @@ class Case:
         By the same measure as in a verdict, but of the reasons given here: those of a gang's next member
         hold when the others have their place.
         """
-        from gpufleet.engine.place.refusal.hurdles import HEIGHTS, NAMES
-
-        heights = dict(zip(NAMES, (HEIGHTS[one] for one in Reason), strict=True))
         counts = Counter(reasons for reasons in self.by_node.values() if reasons)
-        if not counts:
-            return ()
-        lowest = min(counts, key=lambda one: (sum(heights[name] for name in one), -counts[one], one))
-        return tuple(sorted(lowest, key=lambda name: (-heights[name], NAMES.index(name))))
+        bits = {sum(TABLE.by_name[name].bit for name in one): nodes for one, nodes in counts.items()}
+        found = lowest(bits)
+        return () if found is None else found.reasons
 
     @cached_property
     def near(self) -> list[Node]:

@@ -6,7 +6,7 @@ to change besides it is added to the way out.
 
 from collections import Counter
 
-from gpufleet.engine.tell.explanation import WORDS
+from gpufleet.engine.reasons.table import TABLE
 from gpufleet.explain import (
     locality_causes,
     neighbour_causes,
@@ -70,7 +70,7 @@ def reason_rows(case: Case) -> tuple[ReasonRow, ...]:
     return tuple(
         ReasonRow(
             reason,
-            WORDS[reason],
+            TABLE.by_name[reason].words,
             firsts[reason],
             len(nodes[reason]),
             tuple(nodes[reason]),

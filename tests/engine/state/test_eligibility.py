@@ -5,7 +5,10 @@ import random
 import msgspec
 import pytest
 
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.cordoned import BIT as CORDONED
+from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.reasons.selector import BIT as SELECTOR
+from gpufleet.engine.reasons.taint import BIT as TAINT
 from gpufleet.engine.state.eligibility import fleet_reasons, node_reasons
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.labels import NodeAffinity, NodeNameRequirement, NodeTerm, Operator, Requirement
@@ -103,22 +106,20 @@ def test_pods_follow_labels_as_they_change(seed: int) -> None:
 
 def test_reasons_of_each_kind_by_hand() -> None:
     cordoned = node("n", cordoned=True, taints=(Taint("gpu"),), labels={"zone": "a"})
-    assert node_reasons(shape(selector=(("zone", "b"),)), cordoned) == int(
-        Reason.CORDONED | Reason.TAINT | Reason.SELECTOR
-    )
+    assert node_reasons(shape(selector=(("zone", "b"),)), cordoned) == int(CORDONED | TAINT | SELECTOR)
     everything = Toleration(operator="Exists")
     assert node_reasons(shape(selector=(("zone", "a"),), tolerations=(everything,)), cordoned) == 0
 
 
 def test_a_node_that_does_not_report_its_gpus_refuses_those_who_ask_for_any_and_nobody_else() -> None:
     mute = msgspec.structs.replace(node("n", 4, labels={"zone": "a"}), unreported=True)
-    refused = int(Reason.GPU_UNREPORTED)
+    refused = GPU_UNREPORTED
     assert node_reasons(shape(1), mute) == refused
     assert node_reasons(share(250), mute) == refused
     assert node_reasons(shape(other=(("nvidia.com/mig-1g.10gb", 1),)), mute) == refused
     assert node_reasons(shape(), mute) == 0
     assert node_reasons(shape(other=(("example.com/fpga", 1),)), mute) == 0
-    assert node_reasons(shape(1, selector=(("zone", "b"),)), mute) == refused | int(Reason.SELECTOR)
+    assert node_reasons(shape(1, selector=(("zone", "b"),)), mute) == refused | SELECTOR
 
 
 def test_pods_follow_a_node_that_stops_to_report_and_reports_again() -> None:

@@ -11,7 +11,13 @@ from functools import partial
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.cordoned import BIT as CORDONED
+from gpufleet.engine.reasons.feature import BIT as FEATURE
+from gpufleet.engine.reasons.gpu_model import BIT as GPU_MODEL
+from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.reasons.selector import BIT as SELECTOR
+from gpufleet.engine.reasons.taint import BIT as TAINT
+from gpufleet.engine.reasons.volume_affinity import BIT as VOLUME_AFFINITY
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity, NodeTerm, Operator
@@ -22,39 +28,39 @@ from gpufleet.model.taint import CORDON, Taint, untolerated
 
 
 def node_reasons(shape: Shape, node: Node) -> int:
-    """The reasons of labels, taints and cordon against one node, as bits of ``Reason``."""
-    found = Reason(0)
+    """The reasons of labels, taints and cordon against one node, as bits (``reasons``)."""
+    found = 0
     if node.unschedulable and untolerated((CORDON,), shape.tolerations) is not None:
-        found |= Reason.CORDONED
+        found |= CORDONED
     if untolerated(node.taints_beside_cordon, shape.tolerations) is not None:
-        found |= Reason.TAINT
+        found |= TAINT
     selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
     if not (selected and shape.affinity.accepts(node.labels, node.name)):
-        found |= Reason.SELECTOR
+        found |= SELECTOR
     if not all(one.accepts(node.labels, node.name) for one in shape.volume_affinities):
-        found |= Reason.VOLUME_AFFINITY
+        found |= VOLUME_AFFINITY
     if not declares(node, shape.features):
-        found |= Reason.FEATURE
+        found |= FEATURE
     if not counts_gpus_as(node, shape.gpu_resource):
-        found |= Reason.GPU_MODEL
+        found |= GPU_MODEL
     if node.unreported and asks_for_gpus(shape):
-        found |= Reason.GPU_UNREPORTED
-    return int(found)
+        found |= GPU_UNREPORTED
+    return found
 
 
 def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
     """The same for every node row at once; rows without a node hold any value."""
     reasons = np.zeros(fleet.row_count, np.int64)
-    reasons[~selected_nodes(shape, fleet)] |= int(Reason.SELECTOR)
+    reasons[~selected_nodes(shape, fleet)] |= SELECTOR
     for affinity in shape.volume_affinities:
-        reasons[~nodes_of_affinity(affinity, fleet)] |= int(Reason.VOLUME_AFFINITY)
+        reasons[~nodes_of_affinity(affinity, fleet)] |= VOLUME_AFFINITY
     if shape.features:
-        reasons[~declaring_nodes(shape.features, fleet)] |= int(Reason.FEATURE)
+        reasons[~declaring_nodes(shape.features, fleet)] |= FEATURE
     if shape.gpu_resource:
-        reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= int(Reason.GPU_MODEL)
+        reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= GPU_MODEL
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
-    cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else int(Reason.CORDONED)
-    unreported = int(Reason.GPU_UNREPORTED) if asks_for_gpus(shape) else 0
+    cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else CORDONED
+    unreported = GPU_UNREPORTED if asks_for_gpus(shape) else 0
     for row, node in enumerate(fleet.nodes):
         if node is None or not (node.taints or node.unschedulable or node.unreported):
             continue
@@ -63,7 +69,7 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         taints = node.taints_beside_cordon
         if taints not in verdict_by_taints:
             bad = untolerated(taints, shape.tolerations) is not None
-            verdict_by_taints[taints] = int(Reason.TAINT) if bad else 0
+            verdict_by_taints[taints] = TAINT if bad else 0
         reasons[row] |= verdict_by_taints[taints]
         if node.unschedulable:
             reasons[row] |= cordon

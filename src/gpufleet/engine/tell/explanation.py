@@ -8,44 +8,14 @@ first is the one that matters: that a hundred nodes have no GPU is not why a pod
 from collections.abc import Callable
 
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTried, Verdict
+from gpufleet.engine.reasons.node_reason import Kind
+from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.tell.queue_words import bar_words, shortage_words
 from gpufleet.engine.tell.reservation_words import reservation_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.phrases import counted
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import GpuRequest, Shape, Within
-
-WORDS = {
-    "cordoned": "cordoned (unschedulable)",
-    "taint": "tainted, and the pod does not tolerate it",
-    "selector": "not selected by the pod's node selector or affinity",
-    "volume-affinity": "where the pod's volumes cannot be used",
-    "feature": "without a feature that the pod needs",
-    "gpu-unreported": "without a readable report of their GPUs (NodeDevices)",
-    "no-gpu": "without GPUs",
-    "gpu-model": "without the GPU model asked for",
-    "gpu-sharing": "whose GPUs do not serve this kind of request",
-    "gpu-sick": "with too few healthy GPUs",
-    "gpu-count": "with fewer GPUs than asked for",
-    "gpu-busy": "with their GPUs in use",
-    "gpu-fragmented": "with enough free GPU in sum, but in pieces too small",
-    "gpu-memory": "short of GPU memory",
-    "cpu": "short of CPU",
-    "memory": "short of memory",
-    "pods": "at their limit of pods",
-    "storage": "short of local storage",
-    "other-resource": "short of another resource",
-    "domain": "outside of the gang's topology domain",
-    "ports": "with a port taken that the pod wants",
-    "volume-in-use": "ruled out because another pod uses a claim that is for one pod at a time",
-    "volume-limit": "that cannot attach more volumes",
-    "volume-unbound": "without a volume for the pod's claim, and where none can be provisioned",
-    "spread": "where the pod would break its topology spread",
-    "pod-affinity": "away from the pods that the pod must be near",
-    "pod-anti-affinity": "near pods that the pod must keep away from",
-    "others-anti-affinity": "near pods that keep this pod away",
-    "gpu-apart": "without so many GPUs near each other",
-}
-
 
 NEAR = {
     Within.NODE: "",
@@ -66,41 +36,8 @@ def gibibytes(amount: int) -> str:
     return f"{mebibytes / 1024:.4g} GiB" if mebibytes >= 1024 else f"{mebibytes:.4g} MiB"
 
 
-BARS = {
-    "ports": "a port is taken",
-    "volume-in-use": "another pod uses the claim",
-    "volume-limit": "no more volumes can be attached",
-    "spread": "the pods would be spread too unevenly",
-    "pod-anti-affinity": "pods run that this one must keep away from",
-    "others-anti-affinity": "pods run that keep this one away",
-}
-"""What other pods have against a pod on the nearest node."""
-
-UNMET = {
-    "pod-affinity": "it can run once a pod that it must be near runs where there is room",
-    "volume-unbound": "it can run once there is a volume for its claim where there is room",
-}
-"""What must come, not end, before a pod can run."""
-
-CHANGES = {
-    "cordoned": "they were uncordoned",
-    "taint": "the pod tolerated their taint",
-    "selector": "the pod's node selector or affinity selected them",
-    "volume-affinity": "the pod's volumes could be used there",
-    "feature": "they had the feature that the pod needs",
-    "gpu-unreported": "their agents reported their GPUs again",
-    "no-gpu": "they had GPUs",
-    "gpu-model": "the pod accepted their model of GPU",
-    "gpu-sharing": "their GPUs served this kind of request",
-    "gpu-sick": "enough of their GPUs were healthy",
-    "gpu-count": "the pod asked for fewer GPUs (several pods can be a gang)",
-    "domain": "the gang's topology domain held them",
-    "gpu-apart": "the pod took GPUs that are apart, or fewer of them",
-}
-"""What would have to be changed before a pod can run."""
-
-MAKES_ROOM = frozenset(WORDS) - frozenset(CHANGES) - frozenset(UNMET)
-"""Reasons that go when what runs there ends."""
+MAKES_ROOM = frozenset({Kind.ROOM, Kind.OTHER_PODS})
+"""Reasons that go when pods end."""
 
 MISSING: dict[str, Callable[[int], str]] = {
     "gpus": lambda count: f"{count} free GPU{'s' if count > 1 else ''}",
@@ -163,7 +100,8 @@ def model_words(one: ModelsTried) -> str:
     if not one.reasons:
         return "no node has any" if not one.placeable else members_would_fit(one.placeable)
     counts = sorted(one.reasons.items(), key=lambda item: -item[1])
-    words = ", ".join(f"{count} {'node' if count == 1 else 'nodes'} {WORDS[name]}" for name, count in counts)
+    groups = (f"{counted(count, 'node')} {TABLE.by_name[name].words}" for name, count in counts)
+    words = ", ".join(groups)
     return words if one.placeable is None else f"{members_would_fit(one.placeable)}: {words}"
 
 
@@ -182,7 +120,7 @@ def by_nodes(verdict: Verdict) -> str:
     """What the nodes have against it."""
     if verdict.nodes == 0:
         return "there are no nodes"
-    groups = ", ".join(f"{count} {WORDS[name]}" for name, count in ranked(verdict))
+    groups = ", ".join(f"{count} {TABLE.by_name[name].words}" for name, count in ranked(verdict))
     with_room = verdict.nodes - sum(verdict.first_reasons.values())
     if with_room and by_queue(verdict):
         rest = f", {groups}" if groups else ""
@@ -211,7 +149,7 @@ def way_out(verdict: Verdict) -> str:
     )
     others = f" (and {near.equals - 1} more like it)" if near.equals > 1 else ""
     lacks = [f"which lacks {missing}"] if missing else []
-    bars = " and ".join(BARS[name] for name in near.barred_by)
+    bars = " and ".join(TABLE.by_name[name].remedy for name in near.barred_by)
     barred = [f"where {bars}"] if bars else []
     return f"nearest is {near.node}{others}, {' and '.join(lacks + barred)}"
 
@@ -221,11 +159,12 @@ def change(verdict: Verdict) -> str:
     if verdict.hurdle is None:
         return "nothing is in its way"
     reasons, nodes = verdict.hurdle.reasons, verdict.hurdle.nodes
-    unmet = next((UNMET[name] for name in reasons if name in UNMET), "")
-    changes = " and ".join(CHANGES[name] for name in reasons if name in CHANGES)
+    found = [TABLE.by_name[name] for name in reasons]
+    unmet = next((one.remedy for one in found if one.kind is Kind.UNMET), "")
+    changes = " and ".join(one.remedy for one in found if one.kind is Kind.CHANGE)
     if not changes:
         return unmet
-    room = " and had room" if len(reasons) > 1 and any(name in MAKES_ROOM for name in reasons) else ""
+    room = " and had room" if any(one.kind in MAKES_ROOM for one in found) else ""
     would = f"{nodes} node{'s' if nodes > 1 else ''} would do if {changes}{room}"
     return f"{would}; {unmet}" if unmet else would
 

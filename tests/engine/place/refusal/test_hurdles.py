@@ -3,8 +3,7 @@
 import pytest
 
 from gpufleet.engine.instruction import GangUnschedulable, Hurdle, Unschedulable, Verdict
-from gpufleet.engine.place.refusal.hurdles import HEIGHTS, lowest
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.place.refusal.hurdles import lowest
 from gpufleet.engine.tell.explanation import explain, explain_gang
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.resources import Resources
@@ -20,10 +19,6 @@ def verdict_on(told: Story, gpus: int) -> Verdict:
     (said,) = told.arrive(pod("p", shape(gpus)))
     assert isinstance(said, Unschedulable)
     return said.verdict
-
-
-def test_every_reason_has_a_height() -> None:
-    assert set(HEIGHTS) == set(Reason)
 
 
 def test_without_a_refusal_there_is_no_hurdle() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.place.score import fit
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.table import TABLE
 from gpufleet.model.device import Serves
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.shape import Shape, Within
@@ -27,7 +27,7 @@ def test_fits_and_reasons_against_agree_with_the_plain_account(seed: int) -> Non
             wanted = fleet.shape_row(needs)
             answer = bool(fit.fits(state.store.tables, wanted, row))
             reasons = fit.reasons_against(state.store.tables, wanted, row)
-            assert answer == plain.fits(needs) == (reasons == 0), (name, needs, Reason(reasons))
+            assert answer == plain.fits(needs) == (reasons == 0), (name, needs, TABLE.names_of(reasons))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -10,14 +10,16 @@ from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
 from gpufleet.engine.arrays.tables import Tables
-from gpufleet.engine.place.refusal.hurdles import REASONS
 from gpufleet.engine.place.score import fit, locality
-from gpufleet.engine.reason import GPU_SHORT, GPU_UNREPORTED, HOST_SHORT, NEIGHBOURS
+from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.reasons.node_reason import Kind
+from gpufleet.engine.reasons.table import TABLE
 
-ONLY_ROOM = int(GPU_SHORT | HOST_SHORT)
+REASONS = TABLE.bits
+ONLY_ROOM = TABLE.mask(Kind.ROOM)
 """Reasons that go away when enough of what runs there ends."""
 
-BY_NEIGHBOURS = int(NEIGHBOURS)
+BY_NEIGHBOURS = TABLE.mask(Kind.OTHER_PODS)
 PASSING = ONLY_ROOM | BY_NEIGHBOURS
 """Reasons that go away when the right pods end."""
 
@@ -95,7 +97,7 @@ def count_in_sets(sets: Int64Array, known: int, last: int, found: int) -> int:
 
 @leaf
 def reasons_on(tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64Array, node: int) -> int:
-    """Everything against one node, as bits of ``Reason``; ``beyond_room`` has further reasons by node
+    """Everything against one node, as bits (``reasons``); ``beyond_room`` has further reasons by node
     row, or is empty. Of a node that does not report its GPUs, nothing else is said about them.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]

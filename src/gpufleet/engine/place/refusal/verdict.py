@@ -10,7 +10,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import Nearest, Verdict
-from gpufleet.engine.place.refusal.hurdles import NAMES, REASONS, bits_of, lowest
+from gpufleet.engine.place.refusal.hurdles import lowest
 from gpufleet.engine.place.refusal.survey import (
     BY_NEIGHBOURS,
     NEAREST_COLUMNS,
@@ -21,6 +21,7 @@ from gpufleet.engine.place.refusal.survey import (
     reasons_by_row,
     survey_by_handle,
 )
+from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -36,24 +37,25 @@ COLUMN_NAMES = {
 
 def by_first_reason(sets: dict[int, int]) -> dict[str, int]:
     """Nodes by the name of their lowest reason, each node once."""
-    counts = [0] * REASONS
+    counts: dict[int, int] = {}
     for found, nodes in sets.items():
-        counts[bits_of(found)[0]] += nodes
-    return named(counts)
+        first = TABLE.of(found)[0].bit
+        counts[first] = counts.get(first, 0) + nodes
+    return by_name(counts)
 
 
 def by_every_reason(sets: dict[int, int]) -> dict[str, int]:
     """Nodes by the names of all their reasons."""
-    counts = [0] * REASONS
+    counts: dict[int, int] = {}
     for found, nodes in sets.items():
-        for bit in bits_of(found):
-            counts[bit] += nodes
-    return named(counts)
+        for one in TABLE.of(found):
+            counts[one.bit] = counts.get(one.bit, 0) + nodes
+    return by_name(counts)
 
 
-def named(counts: list[int]) -> dict[str, int]:
-    """Counts by bit as counts by name, without those that are 0."""
-    return {NAMES[bit]: count for bit, count in enumerate(counts) if count}
+def by_name(counts: dict[int, int]) -> dict[str, int]:
+    """Counts by bit as counts by name, the first to be told first."""
+    return {TABLE.by_bit[bit].name: counts[bit] for bit in sorted(counts)}
 
 
 def shortage(store: TableStore, fleet: Fleet, shape: int, node: int, missing_gpus: int) -> dict[str, int]:
@@ -74,7 +76,7 @@ def shortage(store: TableStore, fleet: Fleet, shape: int, node: int, missing_gpu
 
 def barred_by(found: int) -> tuple[str, ...]:
     """The names of what other pods have against the pod."""
-    return names_of(found & BY_NEIGHBOURS)
+    return TABLE.names_of(found & BY_NEIGHBOURS)
 
 
 def judge(store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Array) -> Verdict:
@@ -112,10 +114,5 @@ def judge_each(
     found = np.zeros(fleet.row_count, np.int64)
     reasons_by_row(store.tables, shapes.rankings, slot, beyond_room, found)
     by_row = found.tolist()
-    names = {bits: names_of(bits) for bits in dict.fromkeys(by_row)}
+    names = {bits: TABLE.names_of(bits) for bits in dict.fromkeys(by_row)}
     return {name: names[by_row[row]] for name, row in fleet.row_by_name.items()}
-
-
-def names_of(found: int) -> tuple[str, ...]:
-    """The names of reasons, the first to be told first."""
-    return tuple(NAMES[bit] for bit in bits_of(found))

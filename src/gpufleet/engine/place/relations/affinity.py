@@ -10,7 +10,9 @@ from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.place.relations.asks import AffinityAsk, Asks
 from gpufleet.engine.place.relations.equivalence_classes import CountByNode, EquivalenceClass
 from gpufleet.engine.place.relations.label_domains import LabelDomains
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.others_anti_affinity import BIT as OTHERS_ANTI_AFFINITY
+from gpufleet.engine.reasons.pod_affinity import BIT as POD_AFFINITY
+from gpufleet.engine.reasons.pod_anti_affinity import BIT as POD_ANTI_AFFINITY
 from gpufleet.engine.state.fleet import Fleet
 
 
@@ -25,7 +27,7 @@ def affinity_reasons(ask: AffinityAsk, fleet: Fleet, *, selects_itself: bool) ->
     accepted = accepting(ask, selection.pods_by_node, fleet, selects_itself=selects_itself)
     if selection.kept_by_node:
         accepted &= accepting(ask, selection.there_by_node(), fleet, selects_itself=selects_itself)
-    return np.where(accepted, 0, int(Reason.POD_AFFINITY))
+    return np.where(accepted, 0, POD_AFFINITY)
 
 
 def accepting(
@@ -50,7 +52,7 @@ def anti_affinity_reasons(asks: Asks, fleet: Fleet) -> Int64Array:
     for selection, key in asks.anti_affinity:
         if selection.pods_by_node:
             barred |= LabelDomains(fleet, key).of_nodes(selection.pods_by_node)
-    return np.where(barred, int(Reason.POD_ANTI_AFFINITY), 0)
+    return np.where(barred, POD_ANTI_AFFINITY, 0)
 
 
 def others_reasons(pod_class: EquivalenceClass, fleet: Fleet) -> Int64Array:
@@ -59,4 +61,4 @@ def others_reasons(pod_class: EquivalenceClass, fleet: Fleet) -> Int64Array:
     for selection in pod_class.selections:
         for key, holders in selection.barriers.items():
             barred |= LabelDomains(fleet, key).of_nodes(holders)
-    return np.where(barred, int(Reason.OTHERS_ANTI_AFFINITY), 0)
+    return np.where(barred, OTHERS_ANTI_AFFINITY, 0)

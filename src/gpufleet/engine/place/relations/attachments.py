@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.volume_limit import BIT as VOLUME_LIMIT
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.volumes import Attachment
 
@@ -53,7 +53,7 @@ class Attachments:
                 new[node] -= sum(volume in users for volume in volumes)
             for node, attached in attached_volumes(driver, fleet):
                 used[node] += len(attached - in_use.get(node, {}).keys())
-            found[(new > 0) & (used + new > limits)] = int(Reason.VOLUME_LIMIT)
+            found[(new > 0) & (used + new > limits)] = VOLUME_LIMIT
         return found
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.ports import BIT as PORTS
 from gpufleet.model.host_port import HostPort
 
 Door = tuple[int, str]
@@ -36,5 +36,5 @@ class HostPorts:
         for port in ports:
             for node, held in self._holders.get((port.port, port.protocol), {}).items():
                 if any(port.conflicts(other) for other in held):
-                    found[node] = int(Reason.PORTS)
+                    found[node] = PORTS
         return found

@@ -25,7 +25,7 @@ from gpufleet.engine.place.relations.host_ports import HostPorts
 from gpufleet.engine.place.relations.preference import avoided_taints, preference
 from gpufleet.engine.place.relations.spread import spread_reasons
 from gpufleet.engine.place.relations.unbound_claims import UnboundClaims, VolumeChoice, Volumes
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.volume_in_use import BIT as VOLUME_IN_USE
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.pods import PodBook
 from gpufleet.engine.state.shapes import ShapeBook
@@ -261,7 +261,7 @@ class Neighbours:
         return any(avoided_taints(taints, tolerations) for taints in self.fleet.soft_taint_sets)
 
     def reasons(self, row: int, *, others: bool = True) -> Int64Array:
-        """For each node row, what other pods and volumes have against the pod, as bits of ``Reason``.
+        """For each node row, what other pods and volumes have against the pod, as bits (``reasons``).
 
         ``others`` False leaves out the anti-affinity of pods already placed.
         """
@@ -297,7 +297,7 @@ class Neighbours:
             # A volume that only comes with a pod that may not come is new all the same.
             found |= self.attachments_there.reasons(volumes.attachments, self.fleet)
         if volumes.exclusive and self.exclusive.are_in_use(volumes.exclusive):
-            found |= int(Reason.VOLUME_IN_USE)
+            found |= VOLUME_IN_USE
         if volumes.unbound:
             found |= self.claims.reasons(volumes.unbound)
         return found

@@ -13,7 +13,7 @@ from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.place.relations.asks import Asks, SpreadAsk
 from gpufleet.engine.place.relations.equivalence_classes import CountByNode
 from gpufleet.engine.place.relations.label_domains import LabelDomains
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.spread import BIT as SPREAD
 from gpufleet.engine.state.fleet import Fleet
 
 
@@ -24,7 +24,7 @@ def spread_reasons(asks: Asks, fleet: Fleet) -> Int64Array:
     labelled = all_labelled(domains, fleet)
     for ask, of_key in zip(asks.spread, domains, strict=True):
         barred |= skewed(ask, of_key, labelled & honoured(ask, asks, fleet)) | ~of_key.labelled
-    return np.where(barred, int(Reason.SPREAD), 0)
+    return np.where(barred, SPREAD, 0)
 
 
 def all_labelled(domains: list[LabelDomains], fleet: Fleet) -> BoolArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.place.relations.matching import assign
-from gpufleet.engine.reason import Reason
+from gpufleet.engine.reasons.volume_unbound import BIT as VOLUME_UNBOUND
 from gpufleet.engine.state.eligibility import nodes_of_affinity
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.identifiers import NodeName
@@ -117,7 +117,7 @@ class UnboundClaims:
         if len(claims) > 1:
             for node in np.flatnonzero(served & ~certain).tolist():
                 served[node] = assign_on(node, options) is not None
-        return np.where(served, 0, int(Reason.VOLUME_UNBOUND))
+        return np.where(served, 0, VOLUME_UNBOUND)
 
     def choose(self, claims: tuple[UnboundClaim, ...], node: int) -> Volumes:
         """A volume for each claim on a node where ``reasons`` found nothing."""

@@ -5,12 +5,25 @@ path, ``reasons_against`` tells every reason of the same question, and a propert
 two together. ``ranking`` asks ``fits`` for every node it scores.
 """
 
-from gpufleet.engine import reason
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.request import accepts_model, is_whole, share_mib
 from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.place.score import locality
+from gpufleet.engine.reasons.cpu import BIT as CPU
+from gpufleet.engine.reasons.gpu_apart import BIT as GPU_APART
+from gpufleet.engine.reasons.gpu_busy import BIT as GPU_BUSY
+from gpufleet.engine.reasons.gpu_count import BIT as GPU_COUNT
+from gpufleet.engine.reasons.gpu_fragmented import BIT as GPU_FRAGMENTED
+from gpufleet.engine.reasons.gpu_memory import BIT as GPU_MEMORY
+from gpufleet.engine.reasons.gpu_model import BIT as GPU_MODEL
+from gpufleet.engine.reasons.gpu_sharing import BIT as GPU_SHARING
+from gpufleet.engine.reasons.gpu_sick import BIT as GPU_SICK
+from gpufleet.engine.reasons.memory import BIT as MEMORY
+from gpufleet.engine.reasons.no_gpu import BIT as NO_GPU
+from gpufleet.engine.reasons.other_resource import BIT as OTHER_RESOURCE
+from gpufleet.engine.reasons.pods import BIT as PODS
+from gpufleet.engine.reasons.storage import BIT as STORAGE
 from gpufleet.model.device import Serves
 
 SERVES_WHOLE = int(Serves.WHOLE)
@@ -134,27 +147,27 @@ def fitting_with(tables: Tables, shape: int, column: int, leader: int, last: int
 
 @leaf
 def host_reasons(tables: Tables, shape: int, node: int) -> int:
-    """Every host resource that is short, as bits of ``Reason``."""
+    """Every host resource that is short, as bits (``reasons``)."""
     found = 0
     for column in range(tables.shape_resources.shape[1]):
         asked = tables.shape_resources[shape, column]
         if asked > 0 and asked > tables.resources_free[node, column]:
             if column == layout.RESOURCE_CPU_MILLI:
-                found |= reason.CPU
+                found |= CPU
             elif column == layout.RESOURCE_MEMORY_BYTES:
-                found |= reason.MEMORY
+                found |= MEMORY
             elif column == layout.RESOURCE_PODS:
-                found |= reason.PODS
+                found |= PODS
             elif column == layout.RESOURCE_EPHEMERAL_STORAGE_BYTES:
-                found |= reason.STORAGE
+                found |= STORAGE
             else:
-                found |= reason.OTHER_RESOURCE
+                found |= OTHER_RESOURCE
     return found
 
 
 @leaf
 def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
-    """What is wrong with the node's devices, as bits of ``Reason``; 0 if they suffice.
+    """What is wrong with the node's devices, as bits (``reasons``); 0 if they suffice.
 
     The devices are narrowed step by step (any, model, sharing mode, health, room); the reason is
     the step at which fewer than the shape asks for are left.
@@ -165,7 +178,7 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     owned = tables.nodes[layout.NODE_DEVICE_COUNT, node]
     if owned == 0:
-        return reason.NO_GPU
+        return NO_GPU
     whole = is_whole(tables, shape)
     serves = SERVES_WHOLE if whole else SERVES_SHARE
     of_model, serving, healthy, fitting, idle_milli, lacking_memory = 0, 0, 0, 0, 0, 0
@@ -186,24 +199,24 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
         elif lacks_only_memory(tables, shape, device):
             lacking_memory += 1
     if owned < count:
-        return reason.GPU_COUNT
+        return GPU_COUNT
     if of_model < count:
-        return reason.GPU_MODEL
+        return GPU_MODEL
     if serving < count:
-        return reason.GPU_SHARING
+        return GPU_SHARING
     if healthy < count:
-        return reason.GPU_SICK
+        return GPU_SICK
     if locality.must_be_near(tables, shape) and near_in_all(tables, shape, node) < count:
-        return reason.GPU_APART
+        return GPU_APART
     if fitting >= count and locality.must_be_near(tables, shape) and near(tables, shape, node) < count:
-        return reason.GPU_FRAGMENTED
+        return GPU_FRAGMENTED
     if fitting >= count:
         return 0
     if fitting + lacking_memory >= count:
-        return reason.GPU_MEMORY
+        return GPU_MEMORY
     if idle_milli >= count * tables.shapes[layout.SHAPE_GPU_MILLI, shape]:
-        return reason.GPU_FRAGMENTED
-    return reason.GPU_BUSY
+        return GPU_FRAGMENTED
+    return GPU_BUSY
 
 
 @leaf
@@ -235,7 +248,7 @@ def lacks_only_memory(tables: Tables, shape: int, device: int) -> bool:
 
 @leaf
 def reasons_against(tables: Tables, shape: int, node: int) -> int:
-    """Every reason of amount against the node, as bits of ``Reason``; 0 if it fits."""
+    """Every reason of amount against the node, as bits (``reasons``); 0 if it fits."""
     return gpu_reasons(tables, shape, node) | host_reasons(tables, shape, node)
 
 

@@ -1,0 +1,119 @@
+"""All reasons of nodes: the one list of them, and what follows from it.
+
+Room comes by itself, a pod or a taint can be edited, GPUs do not grow on nodes: so the reasons have heights,
+by which the nodes that come nearest are found (``place.refusal.hurdles``).
+"""
+
+import functools
+from collections.abc import Iterable
+
+from gpufleet.engine.reasons import (
+    cordoned,
+    cpu,
+    domain,
+    feature,
+    gpu_apart,
+    gpu_busy,
+    gpu_count,
+    gpu_fragmented,
+    gpu_memory,
+    gpu_model,
+    gpu_sharing,
+    gpu_sick,
+    gpu_unreported,
+    memory,
+    no_gpu,
+    other_resource,
+    others_anti_affinity,
+    pod_affinity,
+    pod_anti_affinity,
+    pods,
+    ports,
+    selector,
+    spread,
+    storage,
+    taint,
+    volume_affinity,
+    volume_in_use,
+    volume_limit,
+    volume_unbound,
+)
+from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+
+# A fleet has few sets of reasons, and the same ones come with every refusal.
+KEPT_MAX = 4096
+
+
+class ReasonTable:
+    """Reasons by bit and by name. Raises ValueError where two have the same bit or name."""
+
+    def __init__(self, reasons: Iterable[NodeReason]) -> None:
+        self.reasons = tuple(sorted(reasons, key=lambda one: one.bit))
+        self.by_name = {one.name: one for one in self.reasons}
+        self.by_bit = {one.bit: one for one in self.reasons}
+        if not len(self.by_name) == len(self.by_bit) == len(self.reasons):
+            raise ValueError("two reasons have the same bit or the same name")
+        if any(one.bit.bit_count() != 1 for one in self.reasons):
+            raise ValueError("a reason needs a bit of its own")
+        self.bits = max(self.by_bit, default=0).bit_length()
+        """How many bits a set of reasons may have."""
+        self.of = functools.lru_cache(KEPT_MAX)(self._of)
+        self.height = functools.lru_cache(KEPT_MAX)(self._height)
+        self.hardest_first = functools.lru_cache(KEPT_MAX)(self._hardest_first)
+
+    def mask(self, *kinds: Kind) -> int:
+        """The bits of all reasons of these kinds."""
+        return sum(one.bit for one in self.reasons if one.kind in kinds)
+
+    def names_of(self, found: int) -> tuple[str, ...]:
+        """The names of these reasons, the first to be told first."""
+        return tuple(one.name for one in self.of(found))
+
+    def _of(self, found: int) -> tuple[NodeReason, ...]:
+        """The reasons of these bits, the first to be told first."""
+        return tuple(one for one in self.reasons if found & one.bit)
+
+    def _height(self, found: int) -> int:
+        """How much would have to change for all these reasons to go away."""
+        return sum(one.height for one in self._of(found))
+
+    def _hardest_first(self, found: int) -> tuple[str, ...]:
+        """The names of all these reasons, the one that is hardest to change first."""
+        return tuple(one.name for one in sorted(self._of(found), key=lambda one: (-one.height, one.bit)))
+
+
+TABLE = ReasonTable(
+    module.REASON
+    for module in (
+        cordoned,
+        taint,
+        selector,
+        volume_affinity,
+        feature,
+        gpu_unreported,
+        no_gpu,
+        gpu_model,
+        gpu_sharing,
+        gpu_sick,
+        gpu_count,
+        gpu_busy,
+        gpu_fragmented,
+        gpu_memory,
+        cpu,
+        memory,
+        pods,
+        storage,
+        other_resource,
+        domain,
+        ports,
+        volume_in_use,
+        volume_limit,
+        volume_unbound,
+        spread,
+        pod_affinity,
+        pod_anti_affinity,
+        others_anti_affinity,
+        gpu_apart,
+    )
+)
+"""Every reason that the engine knows."""

@@ -1,0 +1,43 @@
+"""The table of reasons: each is told completely, and a new one needs nothing beside its module."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpufleet.engine.instruction import Hurdle
+from gpufleet.engine.place.refusal.hurdles import lowest
+from gpufleet.engine.reasons import cpu, taint
+from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.engine.reasons.table import TABLE, ReasonTable
+
+NEW = NodeReason(
+    "too-hot",
+    TABLE.reasons[-1].bit << 1,
+    height=3,
+    kind=Kind.CHANGE,
+    words="too hot for work",
+    remedy="they were cooled",
+)
+
+
+@pytest.mark.parametrize("one", TABLE.reasons, ids=lambda one: str(one.name))
+def test_every_reason_has_a_height_and_words_and_says_what_makes_it_go_away(one: NodeReason) -> None:
+    assert one.height > 0
+    assert one.words
+    assert bool(one.remedy) == (one.kind is not Kind.ROOM)
+
+
+def test_a_new_reason_is_known_by_bit_by_name_and_by_height() -> None:
+    table = ReasonTable((*TABLE.reasons, NEW))
+    assert table.names_of(NEW.bit | taint.BIT) == ("taint", "too-hot")
+    assert lowest({NEW.bit: 1, taint.BIT: 5}, table) == Hurdle(("too-hot",), 1)
+    assert lowest({NEW.bit | cpu.BIT: 2}, table) == Hurdle(("too-hot", "cpu"), 2)
+    assert table.mask(Kind.CHANGE) == TABLE.mask(Kind.CHANGE) | NEW.bit
+
+
+@pytest.mark.parametrize("same", [{"bit": cpu.BIT}, {"name": "cpu"}, {"bit": 3}, {"bit": 0}])
+def test_two_reasons_never_share_a_bit_or_a_name(same: dict[str, Any]) -> None:
+    other = msgspec.structs.replace(NEW, **same)
+    with pytest.raises(ValueError, match="reason"):
+        ReasonTable((*TABLE.reasons, other))
