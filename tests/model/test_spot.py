@@ -12,6 +12,7 @@ from gpufleet.model.spot import is_spot
         ("eks.amazonaws.com/capacityType", "SPOT"),
         ("cloud.google.com/gke-spot", "true"),
         ("cloud.google.com/gke-preemptible", "true"),
+        ("cloud.google.com/gke-provisioning", "spot"),
         ("kubernetes.azure.com/scalesetpriority", "spot"),
     ],
 )

@@ -17,8 +17,10 @@ from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
 from gpufleet.fit.weights import total_bytes
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.resource_names import NVIDIA_GPU
 
 IMAGES = {
     "vllm": "vllm/vllm-openai:v0.19.0",
@@ -218,7 +220,7 @@ def _container(model: Model, serving: Serving, found: CardFit, nodes: int) -> di
         "readinessProbe": probe(),
         "resources": {
             "requests": {"cpu": str(2 + 2 * gpus), "memory": f"{held_gib}Gi"},
-            "limits": {"nvidia.com/gpu": str(gpus), "memory": f"{held_gib + SHARED_GIB}Gi"},
+            "limits": {NVIDIA_GPU: str(gpus), "memory": f"{held_gib + SHARED_GIB}Gi"},
         },
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -233,7 +235,7 @@ def _container(model: Model, serving: Serving, found: CardFit, nodes: int) -> di
 
 
 def _pod(name: str, card: CardEntry, container: dict[str, Any]) -> dict[str, Any]:
-    chosen = {"key": "nvidia.com/gpu.product", "operator": "In", "values": list(card.gpu.labels)}
+    chosen = {"key": NVIDIA_PRODUCT, "operator": "In", "values": list(card.gpu.labels)}
     return {
         "automountServiceAccountToken": False,
         "affinity": {
@@ -243,7 +245,7 @@ def _pod(name: str, card: CardEntry, container: dict[str, Any]) -> dict[str, Any
                 }
             }
         },
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "tolerations": [{"key": NVIDIA_GPU, "operator": "Exists", "effect": "NoSchedule"}],
         "containers": [container],
         "volumes": [
             {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": f"{SHARED_GIB}Gi"}},

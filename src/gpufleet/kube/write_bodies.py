@@ -5,6 +5,9 @@ Only what the server needs is sent; ``apiVersion`` and ``kind`` follow from the 
 
 import msgspec
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which kubectl keeps what it applied, to find next time which fields were taken away."""
+
 
 class Preconditions(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What must hold of an object for the write to happen."""

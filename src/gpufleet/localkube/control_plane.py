@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpufleet.kube.meanings.node_labels import KWOK_NODE
 from gpufleet.localkube import features
 from gpufleet.localkube.access import kubeconfig
 from gpufleet.localkube.access.certificates import Authority, Identity, new_key, write_private
@@ -25,8 +26,9 @@ PEER_SOCKET = "unix://peer:1"
 SERVICE_ADDRESSES = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
 SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-SIMULATED_ANNOTATION = "kwok.x-k8s.io/node"
 SIMULATED_VALUE = "fake"
+"""What the annotation of nodes says that KWOK plays here."""
+
 NODE_LEASE_S = 40
 """The kubelet's default."""
 
@@ -130,7 +132,7 @@ def needed_programs(options: Options) -> tuple[str, ...]:
 KWOK_FLAGS = (
     "--kubeconfig=kwok.kubeconfig",
     f"--config={SIMULATED_LIFECYCLES}",
-    f"--manage-nodes-with-annotation-selector={SIMULATED_ANNOTATION}={SIMULATED_VALUE}",
+    f"--manage-nodes-with-annotation-selector={KWOK_NODE}={SIMULATED_VALUE}",
     f"--node-lease-duration-seconds={NODE_LEASE_S}",
 )
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
+from gpufleet.kube.write_bodies import LAST_APPLIED
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
@@ -28,7 +29,6 @@ pools:
   default:
     - {gpus: rest, exclusive: {}}
 """
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 METRICS_PORT = 9400
 """The port of dcgm-exporter, where monitoring looks for metrics of GPUs."""
 

@@ -9,9 +9,11 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpufleet.kube.keys import GPU_SHARE
+from gpufleet.kube.meanings import node_labels
 from gpufleet.localkube.access.api import Api, Object, in_parallel
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.control_plane import SIMULATED_ANNOTATION, SIMULATED_VALUE
+from gpufleet.localkube.control_plane import SIMULATED_VALUE
 from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel, Vendor
 from gpufleet.model.gpu_model import matching, nearest_name
@@ -19,7 +21,6 @@ from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_XE, NVIDIA_GPU
 
 DEFAULT_MODEL = "H100-80GB"
 RESOURCES = {Vendor.NVIDIA: NVIDIA_GPU, Vendor.AMD: AMD_GPU, Vendor.INTEL: INTEL_GPU_XE}
-SHARE_RESOURCE = "gpufleet.io/gpu-share"
 SHARE_SLOTS_PER_GPU = 100
 """The most shares that the agent's configuration allows a GPU."""
 
@@ -107,8 +108,8 @@ def node(name: str, nodes: SimulatedNodes) -> Object:
     }
     if nodes.gpus_per_node:
         resources[RESOURCES[nodes.model.vendor]] = str(nodes.gpus_per_node)
-        resources[SHARE_RESOURCE] = str(nodes.gpus_per_node * SHARE_SLOTS_PER_GPU)
-    annotations = {SIMULATED_ANNOTATION: SIMULATED_VALUE} if nodes.managed else {}
+        resources[GPU_SHARE] = str(nodes.gpus_per_node * SHARE_SLOTS_PER_GPU)
+    annotations = {node_labels.KWOK_NODE: SIMULATED_VALUE} if nodes.managed else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -166,9 +167,9 @@ def report(cluster: str, name: str, nodes: SimulatedNodes) -> Object:
 
 def _labels(name: str, nodes: SimulatedNodes) -> dict[str, str]:
     labels = {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
+        node_labels.HOST_NAME: name,
+        node_labels.OS: "linux",
+        node_labels.ARCH: "amd64",
         "type": "simulated",
         **dict(nodes.labels),
     }
@@ -178,13 +179,13 @@ def _labels(name: str, nodes: SimulatedNodes) -> dict[str, str]:
     match nodes.model.vendor:
         case Vendor.NVIDIA:
             labels |= {
-                "nvidia.com/gpu.present": "true",
-                "nvidia.com/gpu.product": product,
-                "nvidia.com/gpu.count": str(nodes.gpus_per_node),
-                "nvidia.com/gpu.memory": str(nodes.model.memory_mib or 0),
+                node_labels.GPU_PRESENT: "true",
+                node_labels.NVIDIA_PRODUCT: product,
+                node_labels.GPU_COUNT: str(nodes.gpus_per_node),
+                node_labels.NVIDIA_MEMORY: str(nodes.model.memory_mib or 0),
             }
         case Vendor.AMD:
-            labels["amd.com/gpu.product-name"] = product
+            labels[node_labels.PRODUCTS[Vendor.AMD]] = product
     return labels
 
 

@@ -8,6 +8,7 @@ units of 10^6 bytes; -1 is unlimited.
 from collections.abc import Iterable
 from typing import Any
 
+from gpufleet.kube.keys import KAI_QUEUE
 from gpufleet.migration import fleet_root
 from gpufleet.migration.doors import Namespaces, tell_of_closed
 from gpufleet.migration.fleet_root import Capacity
@@ -20,7 +21,7 @@ from gpufleet.model.resource_names import CPU, MEMORY
 
 GROUP = "scheduling.run.ai"
 KINDS = ("Queue",)
-NAMESPACE_LABELS = ("kai.scheduler/queue", "runai/queue")
+NAMESPACE_LABELS = (KAI_QUEUE, "runai/queue")
 """Labels by which the namespace of a project names its queue."""
 UNLIMITED = -1
 """How KAI writes that there is no limit."""

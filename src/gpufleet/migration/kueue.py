@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpufleet.kube.codec.quota_amounts import read_model
+from gpufleet.kube.meanings.node_labels import COREWEAVE_CLASS, GKE_ACCELERATOR, PRODUCT_LABELS
 from gpufleet.migration.doors import GIVE_NAMESPACES, Namespaces, read_selector
 from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import GPU, Draft, QuotaDraft, parents_first, quota_resource, total
@@ -20,12 +21,7 @@ from gpufleet.model.quantity import Quantity
 
 GROUP = "kueue.x-k8s.io"
 KINDS = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
-MODEL_LABELS = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "cloud.google.com/gke-accelerator",
-    "gpu.nvidia.com/class",
-)
+MODEL_LABELS = (*PRODUCT_LABELS, GKE_ACCELERATOR, COREWEAVE_CLASS)
 """Labels of nodes that name a model of GPU."""
 
 DEFAULT_LOCAL_QUEUE = "default"

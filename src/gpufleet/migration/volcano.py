@@ -8,6 +8,7 @@ if that is given.
 
 from collections.abc import Iterable
 
+from gpufleet.kube.keys import VOLCANO_MEMORY, VOLCANO_QUEUE
 from gpufleet.migration import fleet_root
 from gpufleet.migration.doors import Namespaces, tell_of_closed
 from gpufleet.migration.ledger import Ledger
@@ -18,12 +19,10 @@ from gpufleet.model.quantity import ZERO, Quantity, parse_quantity
 
 GROUP = "scheduling.volcano.sh"
 KINDS = ("Queue",)
-NAMESPACE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 ROOT = "root"
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
 FOR_EVER = "36500d"
-VGPU_MEMORY = "volcano.sh/vgpu-memory"
 STATES = {"Open": "Open", "Closing": "Draining", "Closed": "Held"}
 SHARE_PREFIX = "volcano.sh/vgpu-"
 
@@ -39,7 +38,7 @@ def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
         drafts[source.name] = _queue(source, ledger)
     for source in queues:
         _hierarchy(source, drafts, ledger)
-    Namespaces(everything).map_by("annotations", (NAMESPACE_ANNOTATION,), drafts, ledger)
+    Namespaces(everything).map_by("annotations", (VOLCANO_QUEUE,), drafts, ledger)
     tell_of_closed(drafts.values(), ledger, {one.name: one for one in queues})
     if not drafts:
         return ()
@@ -113,7 +112,7 @@ def _amounts(source: Source, path: tuple[str, ...], ledger: Ledger) -> Amounts:
     for name, value in source.mapping(*path).items():
         field = f"{'.'.join(path)}.{name}"
         amount = source.quantity(value, field)
-        if name == VGPU_MEMORY:
+        if name == VOLCANO_MEMORY:
             # Written as a count of MiB.
             found["gpu-memory"] = parse_quantity(f"{amount.value()}Mi")
             reason = "counted as MiB; a factor in the device plugin's settings is not known here"

@@ -9,6 +9,7 @@ SPOT_LABELS = (
     ("eks.amazonaws.com/capacityType", "SPOT"),
     ("cloud.google.com/gke-spot", "true"),
     ("cloud.google.com/gke-preemptible", "true"),
+    ("cloud.google.com/gke-provisioning", "spot"),
     ("kubernetes.azure.com/scalesetpriority", "spot"),
 )
 

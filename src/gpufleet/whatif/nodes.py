@@ -13,6 +13,7 @@ import msgspec
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.meanings.node_labels import ARCH, HOST_NAME, OS, PRODUCTS
 from gpufleet.kube.objects import node_devices as report
 from gpufleet.kube.objects.node import Node, NodeMetadata, NodeSpec, NodeStatus
 from gpufleet.kube.objects.pod import Pod, PodStatus
@@ -28,7 +29,6 @@ from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.resource_names import AMD_GPU, NVIDIA_GPU
 from gpufleet.whatif.request import ADD_NODES, REMOVE_NODE, AddNodes
 
-HOST_NAME = "kubernetes.io/hostname"
 NODE_STATE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeleted")
 """How taints begin that tell of a node's state, which a new node does not share."""
 
@@ -37,9 +37,8 @@ AMPLE = {"cpu": "100k", "memory": "1Pi"}
 PODS = "250"
 # More shares of one GPU than are in use anywhere: the slots must not be what runs short.
 SLOTS_PER_GPU = 100
-# How the device plugins of each vendor count GPUs, and how feature discovery names their models.
+# How the device plugins of each vendor count GPUs.
 RESOURCES = {Vendor.NVIDIA: NVIDIA_GPU, Vendor.AMD: AMD_GPU}
-PRODUCT_LABELS = {Vendor.NVIDIA: "nvidia.com/gpu.product", Vendor.AMD: "amd.com/gpu.product-name"}
 SHARING = (report.WHOLE, report.SHARES, report.MIXED)
 """The sharing modes that a described node can have; MIG needs a layout, which a description lacks."""
 
@@ -123,7 +122,7 @@ def _described(wanted: AddNodes) -> _Template:
     amounts[RESOURCES[model.vendor]] = str(gpus)
     if wanted.sharing != report.WHOLE:
         amounts[keys.GPU_SHARE] = str(gpus * SLOTS_PER_GPU)
-    labels = {PRODUCT_LABELS[model.vendor]: model.labels[0] if model.labels else str(model.name)}
+    labels = {PRODUCTS[model.vendor]: model.labels[0] if model.labels else str(model.name)}
     devices = tuple(
         report.ReportedDevice(
             id=f"GPU-{index}",
@@ -154,7 +153,7 @@ def read_model(name: str) -> GpuModel:
 
 
 def _node(amounts: dict[str, str], labels: dict[str, str]) -> Node:
-    everywhere = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    everywhere = {OS: "linux", ARCH: "amd64"}
     return Node(NodeMetadata(labels={**everywhere, **labels}), status=NodeStatus(allocatable=amounts))
 
 

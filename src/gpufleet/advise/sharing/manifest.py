@@ -12,10 +12,13 @@ import msgspec
 
 from gpufleet.advise.sharing.choosing import Choice, Mode
 from gpufleet.advise.sharing.pools import Plan, Pool
+from gpufleet.devices.sharing.chosen import POOL_LABEL
+from gpufleet.kube import keys
+from gpufleet.kube.meanings.gpu_resources import NVIDIA_SHARED
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
+from gpufleet.model.resource_names import NVIDIA_GPU, mig_resource
 
-POOL_LABEL = "gpufleet.io/pool"
 SHARES_MAX = 10
 
 
@@ -86,26 +89,26 @@ def plugin_config(pool: NodePool) -> str:
     only = pool.modes[0]
     return (
         f"version: v1\nsharing:\n  {words[only.mode]}:\n    renameByDefault: true\n"
-        f"    resources:\n      - name: nvidia.com/gpu\n        replicas: {only.holders}\n"
+        f"    resources:\n      - name: {NVIDIA_GPU}\n        replicas: {only.holders}\n"
     )
 
 
 def pod_part(choice: Choice, pools: Sequence[NodePool]) -> str:
     """What a pod of the workload says: annotations, resources of its container, and where it may run."""
     if choice.mode is Mode.WHOLE:
-        return _limits("nvidia.com/gpu", choice.workload.gpus)
+        return _limits(NVIDIA_GPU, choice.workload.gpus)
     names = [pool.name for pool in pools if any(_has(one, choice) for one in pool.modes)]
     where = f"nodeSelector: {{{POOL_LABEL}: {names[0]}}}\n" if len(names) == 1 else _affinity(names)
     if choice.mode is Mode.MIG:
-        return where + _limits(f"nvidia.com/mig-{choice.profile}", 1)
+        return where + _limits(mig_resource(choice.profile), 1)
     if choice.mode is Mode.FRACTION:
         annotations = (
             "annotations:\n"
-            f'  gpufleet.io/gpu-fraction: "{choice.gpu_milli / 1000:g}"\n'
-            f'  gpufleet.io/gpu-memory: "{choice.memory_mib}"\n'
+            f'  {keys.GPU_FRACTION}: "{choice.gpu_milli / 1000:g}"\n'
+            f'  {keys.GPU_MEMORY}: "{choice.memory_mib}"\n'
         )
-        return annotations + where + _limits("gpufleet.io/gpu-share", 1)
-    return where + _limits("nvidia.com/gpu.shared", 1)
+        return annotations + where + _limits(keys.GPU_SHARE, 1)
+    return where + _limits(NVIDIA_SHARED, 1)
 
 
 def _has(pool: Pool, choice: Choice) -> bool:

@@ -26,13 +26,12 @@ from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import GpuPlans, NodeSharing, as_they_are, read_node_sharing
-from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, chosen_key
+from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, POOL_LABEL, chosen_key
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plugin_config import Discovery
 from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
-POOL_LABEL = "gpufleet.io/pool"
 REFUSED = "SharingConfigRefused"
 TAKEN = "SharingConfigTaken"
 WAITS = "SharingChangeWaits"

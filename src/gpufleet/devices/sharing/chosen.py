@@ -12,6 +12,9 @@ from gpufleet.devices.sharing.plan import Spot
 from gpufleet.model.label_advice import nearest
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
+POOL_LABEL = "gpufleet.io/pool"
+"""The label that says which pool of a config of gpufleet's own a node is in."""
+
 NAMED = "default"
 FALLBACKS = ("named", "single")
 """The fallback strategies of the chart of NVIDIA's device plugin."""

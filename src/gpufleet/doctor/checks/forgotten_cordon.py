@@ -8,12 +8,10 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.objects.status import age_s
 from gpufleet.doctor.views.waiting import held_up_by
+from gpufleet.model.taint import CORDON
 
 LONG_S = 24 * 3600.0
 """Maintenance that closes a node on purpose is mostly over within a day."""
-
-CORDON = "node.kubernetes.io/unschedulable"
-"""The taint with which Kubernetes repeats a cordon; it says since when."""
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
@@ -37,9 +35,9 @@ def judge(facts: Facts) -> Iterator[Failure]:
 
 
 def _cordoned_s(node: NodeView, now: dt.datetime) -> float:
-    """Seconds since it was cordoned; 0 where nothing tells."""
+    """Seconds since it was cordoned, by the taint with which Kubernetes repeats it; 0 where nothing tells."""
     taints = node.manifest.root.at("spec", "taints").items()
-    ages = (age_s(one.at("timeAdded"), now) for one in taints if one.at("key").text == CORDON)
+    ages = (age_s(one.at("timeAdded"), now) for one in taints if one.at("key").text == CORDON.key)
     return next((age for age in ages if age is not None), 0.0)
 
 

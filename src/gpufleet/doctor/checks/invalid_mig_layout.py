@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.waiting import held_up_by
-from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
-
-STRATEGY = "nvidia.com/mig.strategy"
+from gpufleet.kube.meanings.node_labels import MIG_STRATEGY, NVIDIA_PRODUCT
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
@@ -22,7 +20,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         tuple(
             f"{one.name}: label {name}={one.labels[name]}"
             for one in nodes
-            for name in (NVIDIA_PRODUCT, STRATEGY)
+            for name in (NVIDIA_PRODUCT, MIG_STRATEGY)
             if name in one.labels
         ),
         (
@@ -32,7 +30,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             ),
             Mend(
                 "or set the strategy mixed, where each profile is a resource of its own",
-                f"kubectl get node {names[0]} -L {STRATEGY}",
+                f"kubectl get node {names[0]} -L {MIG_STRATEGY}",
             ),
         ),
         frozenset(one.title for one in nodes) | held_up_by(facts, nodes),

@@ -9,20 +9,20 @@ from typing import Any
 import msgspec
 
 from gpufleet.kube.resources import Kind
+from gpufleet.kube.write_bodies import LAST_APPLIED
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import Mapping, Node, Scalar, Sequence, Style
 from gpufleet.lint.source.text import SourceText
 
 SOURCE = SourceText("cluster", "")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def manifest_of(kind: Kind, raw: bytes | msgspec.Raw) -> Manifest:
     """An object that came in a list of this kind; its items do not say themselves what they are."""
     body: dict[str, Any] = msgspec.json.decode(raw)
     _drop(body, "metadata", "managedFields")
-    _drop(body, "metadata", "annotations", _LAST_APPLIED)
+    _drop(body, "metadata", "annotations", LAST_APPLIED)
     if kind.name == "Node":
         # Which images a node has is longer than all else it says.
         _drop(body, "status", "images")

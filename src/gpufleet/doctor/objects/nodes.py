@@ -7,6 +7,7 @@ from functools import cached_property
 
 from gpufleet.doctor.objects.status import Condition, conditions
 from gpufleet.kube.meanings.gpu_resources import is_gpu, is_whole_gpu
+from gpufleet.kube.meanings.node_labels import KWOK_NODE
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.manifest import Manifest
@@ -31,9 +32,6 @@ _MAKERS = (
     (re.compile(r"gpu\.intel\.com/"), Vendor.INTEL),
 )
 """How names of labels and resources begin that speak of one maker's GPUs."""
-
-_SIMULATED = "kwok.x-k8s.io/node"
-"""The annotation of nodes that KWOK plays."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class NodeView:
     @property
     def is_simulated(self) -> bool:
         """Whether it is played by a local cluster, without a machine behind it."""
-        return self.manifest.annotation(_SIMULATED) is not None
+        return self.manifest.annotation(KWOK_NODE) is not None
 
     @cached_property
     def capacity(self) -> dict[str, int]:

@@ -7,21 +7,19 @@ from dataclasses import dataclass
 from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import read_node_sharing
-from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, chosen_key
+from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, POOL_LABEL, chosen_key
 from gpufleet.devices.sharing.plan import Fractions, Mig, SharingPlan, replicas_of
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Daemon, Part, Stack
 from gpufleet.kube.meanings.gpu_resources import NVIDIA_SHARED
-from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
+from gpufleet.kube.meanings.node_labels import GPU_COUNT, NVIDIA_PRODUCT
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.resource_names import NVIDIA_GPU
 
 _CONFIGURATION = re.compile(r"^version:\s*[\"']?(v1|gpufleet\.io/)", re.MULTILINE)
-_POOL_LABEL = "gpufleet.io/pool"
-_COUNT_LABEL = "nvidia.com/gpu.count"
 _FROM_API = "--config-map="
 _DEFAULT_ARGUMENT = "--config-default="
 
@@ -106,7 +104,7 @@ def _declared(daemon: Daemon, config_map: Manifest, key: str, node: NodeView) ->
         fleet = _fleet(node)
         if fleet is None:
             return Declared(daemon, where)
-        pool = node.labels.get(_POOL_LABEL, "") or "default"
+        pool = node.labels.get(POOL_LABEL, "") or "default"
         plans = read_node_sharing(texts[chosen], [fleet], pool, where).plans
     except SharingError as refusal:
         return Declared(daemon, where, None, str(refusal))
@@ -141,7 +139,7 @@ def _fleet(node: NodeView) -> Fleet | None:
     if node.mig_names or "-MIG-" in product:
         return None
     cards = dict.fromkeys((one.at("id").text or "").partition("::")[0] for one in node.device_fields)
-    count = node.labels.get(_COUNT_LABEL, "")
+    count = node.labels.get(GPU_COUNT, "")
     names = list(cards) or [f"GPU-{index}" for index in range(int(count) if count.isdecimal() else 0)]
     if not names or node.vendors != {Vendor.NVIDIA}:
         return None

@@ -12,6 +12,7 @@ from gpufleet.kube.codec import selectors
 from gpufleet.kube.codec.field_path import of_object
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.meanings.node_labels import OLD_REGION, OLD_ZONE, REGION, ZONE
 from gpufleet.kube.objects.storage import (
     AVAILABLE,
     FILESYSTEM,
@@ -25,14 +26,7 @@ from gpufleet.model.volumes import VolumeCandidate
 
 # Volumes of old carry their zone as a label; several zones stand there joined by "__".
 ZONE_SEPARATOR = "__"
-ZONE = "topology.kubernetes.io/zone"
-REGION = "topology.kubernetes.io/region"
-TODAYS_NAMES = {
-    "failure-domain.beta.kubernetes.io/zone": ZONE,
-    "failure-domain.beta.kubernetes.io/region": REGION,
-    ZONE: ZONE,
-    REGION: REGION,
-}
+TODAYS_NAMES = {OLD_ZONE: ZONE, OLD_REGION: REGION, ZONE: ZONE, REGION: REGION}
 """Labels of a volume that name a zone or region, old names among them, with the name that nodes carry now."""
 
 

@@ -5,6 +5,9 @@ import enum
 from gpufleet.kube import keys
 from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_I915, INTEL_GPU_XE, NVIDIA_GPU, is_mig_instance
 
+OLD_NVIDIA_GPU = "alpha.kubernetes.io/nvidia-gpu"
+"""Before device plugins, in Kubernetes 1.9 and older."""
+
 NVIDIA_SHARED = "nvidia.com/gpu.shared"
 _SHARED_SUFFIX = ".shared"
 """What NVIDIA's device plugin appends to the name of a resource that is shared in time."""
@@ -25,7 +28,7 @@ UNITS = {
     AMD_GPU: Unit.GPU,
     INTEL_GPU_I915: Unit.GPU,
     INTEL_GPU_XE: Unit.GPU,
-    "alpha.kubernetes.io/nvidia-gpu": Unit.GPU,  # before device plugins, Kubernetes 1.9 and older
+    OLD_NVIDIA_GPU: Unit.GPU,
     NVIDIA_SHARED: Unit.SHARE,
     keys.GPU_SHARE: Unit.SHARE,
     "nvidia.com/vgpu": Unit.PART,

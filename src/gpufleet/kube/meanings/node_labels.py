@@ -1,4 +1,4 @@
-"""Labels of nodes by which feature discovery names the GPUs and their driver."""
+"""Labels of nodes: of the kubelet, and of clouds and feature discovery for GPUs and their driver."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +16,28 @@ NVIDIA_PRODUCT = PRODUCTS[Vendor.NVIDIA]
 PRODUCT_LABELS = tuple(PRODUCTS.values())
 """In the order in which they are looked for: a node with cards of several makers is told by the first."""
 
-MEMORY_LABELS = ("nvidia.com/gpu.memory",)
+KWOK_NODE = "kwok.x-k8s.io/node"
+"""An annotation: KWOK plays the kubelet of such a node."""
+
+HOST_NAME = "kubernetes.io/hostname"
+OS, ARCH = "kubernetes.io/os", "kubernetes.io/arch"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+"""Written by kubelets before Kubernetes 1.17, and on volumes that were made then."""
+
+GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
+"""The product, as GKE writes it: nvidia-h100-80gb."""
+
+COREWEAVE_CLASS = "gpu.nvidia.com/class"
+"""The product, as CoreWeave writes it: A100_NVLINK_80GB."""
+
+GPU_PRESENT, GPU_COUNT = "nvidia.com/gpu.present", "nvidia.com/gpu.count"
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+"""single: MIG instances are called nvidia.com/gpu; mixed: each profile has a name of its own."""
+
+NVIDIA_MEMORY = "nvidia.com/gpu.memory"
+MEMORY_LABELS = (NVIDIA_MEMORY,)
 """Memory of one card in MiB; other makers do not tell it in one number."""
 
 FULL_DRIVER = "nvidia.com/cuda.driver-version.full"

@@ -4,13 +4,17 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpufleet.kube.meanings.gpu_resources import is_gpu
+from gpufleet.kube.meanings.node_labels import GKE_ACCELERATOR, GPU_PRESENT, INSTANCE_TYPE
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor
 
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+"""The annotation of pods that Karpenter does not move."""
+
 _ABOUT_GPUS = re.compile(r"gpu|accelerator", re.IGNORECASE)
 _CATEGORY = "karpenter.k8s.aws/instance-category"
-_FAMILY = ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type")
+_FAMILY = ("karpenter.k8s.aws/instance-family", INSTANCE_TYPE)
 _GPU_CATEGORIES = frozenset({"g", "gr", "p"})
 _GPU_FAMILY = re.compile(r"(p[2-9]|gr?[3-9])[a-z0-9-]*(\.|$)|Standard_N[CDV]")
 NODE_CLASS = "EC2NodeClass"
@@ -22,7 +26,7 @@ _MAKERS = (
     (re.compile(r"^gpu\.intel\.com/|^intel$", re.IGNORECASE), Vendor.INTEL),
 )
 _ACCELERATORS = (
-    "cloud.google.com/gke-accelerator",
+    GKE_ACCELERATOR,
     "k8s.amazonaws.com/accelerator",
     "kubernetes.azure.com/accelerator",
     _MAKER,
@@ -90,7 +94,7 @@ def node_gpu_makers(node: Manifest) -> frozenset[Vendor] | None:
         pci = _PCI.fullmatch(name)
         if field.text == "true" and pci is not None:
             found.add(_PCI_MAKERS[pci[1]])
-        elif field.text == "true" and name == "nvidia.com/gpu.present":
+        elif field.text == "true" and name == GPU_PRESENT:
             found.add(Vendor.NVIDIA)
         elif name in _ACCELERATORS:
             tells = True

@@ -2,24 +2,28 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.meanings import node_labels
+from gpufleet.kube.meanings.gpu_resources import OLD_NVIDIA_GPU
 from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename, Replace
 from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.node_pools import DO_NOT_DISRUPT
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Remark, Rule, Severity
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.resource_names import NVIDIA_GPU
 
 NODE_LABELS = {
-    "beta.kubernetes.io/os": "kubernetes.io/os",
-    "beta.kubernetes.io/arch": "kubernetes.io/arch",
-    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "alpha.kubernetes.io/nvidia-gpu-name": "nvidia.com/gpu.product",
+    "beta.kubernetes.io/os": node_labels.OS,
+    "beta.kubernetes.io/arch": node_labels.ARCH,
+    "beta.kubernetes.io/instance-type": node_labels.INSTANCE_TYPE,
+    node_labels.OLD_ZONE: node_labels.ZONE,
+    node_labels.OLD_REGION: node_labels.REGION,
+    "alpha.kubernetes.io/nvidia-gpu-name": node_labels.NVIDIA_PRODUCT,
     "karpenter.sh/provisioner-name": "karpenter.sh/nodepool",
 }
-ANNOTATIONS = {"karpenter.sh/do-not-evict": "karpenter.sh/do-not-disrupt"}
-RESOURCES = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
+ANNOTATIONS = {"karpenter.sh/do-not-evict": DO_NOT_DISRUPT}
+RESOURCES = {OLD_NVIDIA_GPU: NVIDIA_GPU}
 _OF_ONE_CLOUD = "accelerator"
 _OTHER_VALUES = frozenset({"alpha.kubernetes.io/nvidia-gpu-name"})
 """Keys with values that are spelt differently under the new name, so that renaming does not mend them."""
@@ -37,7 +41,9 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             for part in ("limits", "requests"):
                 yield from _in_mapping(container.field.at("resources", part), RESOURCES)
         if (field := template.spec.at("nodeSelector", _OF_ONE_CLOUD)).text == "nvidia":
-            advice = "AKS sets kubernetes.azure.com/accelerator; nvidia.com/gpu.present is set on every cloud"
+            advice = (
+                f"AKS sets kubernetes.azure.com/accelerator; {node_labels.GPU_PRESENT} is set on every cloud"
+            )
             yield Remark(field, f"selects nodes by the old label {_OF_ONE_CLOUD}", advice)
 
 

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, Insert
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.node_pools import brings_gpus, is_pool
+from gpufleet.lint.objects.node_pools import DO_NOT_DISRUPT, brings_gpus, is_pool
 from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged, cluster_needed, has_gpu_pods
 
-ANNOTATION = "karpenter.sh/do-not-disrupt"
 _TRAINING = frozenset(
     {"Job", "CronJob", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"}
 )
@@ -27,14 +26,18 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
     moving = [one for one in pools if _consolidates(one) and brings_gpus(one) is not False]
     sure = next((one for one in moving if brings_gpus(one)), None)
     for template in manifest.templates:
-        if not template.asks_for_gpu or template.annotation(ANNOTATION) == "true":
+        if not template.asks_for_gpu or template.annotation(DO_NOT_DISRUPT) == "true":
             continue
         if sure is not None:
             says = f"its pods are moved when the NodePool {sure.name} is consolidated"
-            advice = f"annotate its pods with {ANNOTATION}, or consolidate that pool WhenEmpty"
-            edit = Insert(template.metadata.at("annotations"), ANNOTATION, "true")
+            advice = f"annotate its pods with {DO_NOT_DISRUPT}, or consolidate that pool WhenEmpty"
+            edit = Insert(template.metadata.at("annotations"), DO_NOT_DISRUPT, "true")
             # A value that is there was chosen.
-            fix = None if template.annotation(ANNOTATION) else Fix(f"annotate with {ANNOTATION}", (edit,))
+            fix = (
+                None
+                if template.annotation(DO_NOT_DISRUPT)
+                else Fix(f"annotate with {DO_NOT_DISRUPT}", (edit,))
+            )
             yield Remark(template.metadata, says, advice, fix)
         elif moving:
             yield Unjudged(template.metadata, _pools_needed(moving))

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.keys import KUEUE_RUN_TIME_MAX
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
 from gpufleet.lint.source.fields import Field
 
-_KUEUE_DEADLINE = "kueue.x-k8s.io/max-exec-time-seconds"
 _BOUNDS = ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit")
 
 
@@ -33,7 +33,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
     if manifest.kind == "CronJob":
         # It keeps few of its Jobs by itself.
         given.add("ttlSecondsAfterFinished")
-    if manifest.root.at("metadata", "labels", _KUEUE_DEADLINE).exists:
+    if manifest.root.at("metadata", "labels", KUEUE_RUN_TIME_MAX).exists:
         given.add("activeDeadlineSeconds")
     bounds = [name for name in _BOUNDS if name not in given]
     if bounds:

@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
+from gpufleet.kube.meanings.node_labels import MIG_STRATEGY, NVIDIA_PRODUCT
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.model.resource_names import NVIDIA_GPU
 
-STRATEGY = "nvidia.com/mig.strategy"
 _SINGLE = "single"
-NAME = "nvidia.com/gpu"
 
 
 def _asks(template: PodTemplate) -> bool:
     return not template.is_gpu_infrastructure and any(
-        NAME in one.gpu_names for one in template.all_containers
+        NVIDIA_GPU in one.gpu_names for one in template.all_containers
     )
 
 
@@ -26,20 +25,20 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
         if context.cluster is None or not context.cluster.knows("Node"):
             yield Unjudged(template.spec, CLUSTER_NEEDED)
             continue
-        if _SINGLE not in context.cluster.values_of(STRATEGY):
+        if _SINGLE not in context.cluster.values_of(MIG_STRATEGY):
             return
         nodes = context.cluster.candidates(template)
         cut = next((one for one in nodes if _is_cut(one)), None)
         whole = next((one for one in nodes if not _is_cut(one)), None)
         if cut is not None and whole is not None:
-            says = f"{NAME} is a MIG instance on node {cut.name} and a whole GPU on node {whole.name}"
-            advice = "select the nodes by nvidia.com/gpu.product; give node pools with MIG the strategy mixed"
+            says = f"{NVIDIA_GPU} is a MIG instance on node {cut.name} and a whole GPU on node {whole.name}"
+            advice = f"select the nodes by {NVIDIA_PRODUCT}; give node pools with MIG the strategy mixed"
             yield Remark(template.spec, says, advice)
 
 
 def _is_cut(node: ClusterNode) -> bool:
     """With the strategy single, discovery writes the profile into the product: ...-MIG-1g.10gb."""
-    return node.labels.get(STRATEGY) == _SINGLE and "-MIG-" in node.labels.get(NVIDIA_PRODUCT, "")
+    return node.labels.get(MIG_STRATEGY) == _SINGLE and "-MIG-" in node.labels.get(NVIDIA_PRODUCT, "")
 
 
 RULE = Rule(

@@ -16,8 +16,8 @@ from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.errors import InputError
 from gpufleet.model.labels import Operator
+from gpufleet.model.resource_names import NVIDIA_GPU
 
-_WHOLE = "nvidia.com/gpu"
 _CARD_NEEDED = (
     f"whole cards of the catalogue, by the pod's own selection of {NVIDIA_PRODUCT} or as that label of every"
     f" node that may take it: {CLUSTER_NEEDED}"
@@ -55,7 +55,7 @@ def _remark(field: Field, what: str, refused: CardFit) -> Remark:
 
 def _cards(template: PodTemplate, container: Container, context: Context) -> tuple[CardEntry, ...]:
     """The cards that the container may get; none where one of them is not known."""
-    if container.gpu_names != (_WHOLE,):
+    if container.gpu_names != (NVIDIA_GPU,):
         return ()
     named = {
         value

@@ -10,11 +10,10 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
-from gpufleet.model.resource_names import is_mig_instance
+from gpufleet.model.resource_names import NVIDIA_GPU, is_mig_instance
 
 STRATEGY = "nvidia.com/gpu.sharing-strategy"
 _SLICED = frozenset({"time-slicing", "mps"})
-_WHOLE = "nvidia.com/gpu"
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
@@ -27,9 +26,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
                     continue
                 if name == NVIDIA_SHARED or (is_mig_instance(name) and name.endswith(".shared")):
                     yield _remark(container, field, "")
-                elif name == _WHOLE and (context.cluster is None or not context.cluster.knows("Node")):
+                elif name == NVIDIA_GPU and (context.cluster is None or not context.cluster.knows("Node")):
                     yield Unjudged(field, CLUSTER_NEEDED)
-                elif name == _WHOLE and context.cluster and _SLICED & context.cluster.values_of(STRATEGY):
+                elif name == NVIDIA_GPU and context.cluster and _SLICED & context.cluster.values_of(STRATEGY):
                     shared = next(filter(_shares, context.cluster.candidates(template)), None)
                     if shared is not None:
                         yield _remark(container, field, f", which are shares on node {shared.name}")

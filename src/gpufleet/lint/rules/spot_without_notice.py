@@ -8,17 +8,12 @@ from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.model.spot import SPOT_LABELS
 
 NOTICE_S = 30
 """The shortest notice that clouds give before they take a spot node away."""
 
-_SPOT = {
-    "karpenter.sh/capacity-type": "spot",
-    "eks.amazonaws.com/capacityType": "SPOT",
-    "cloud.google.com/gke-spot": "true",
-    "cloud.google.com/gke-provisioning": "spot",
-    "kubernetes.azure.com/scalesetpriority": "spot",
-}
+_SPOT = dict(SPOT_LABELS)
 _KEPT = ("persistentVolumeClaim", "ephemeral", "csi", "nfs", "hostPath")
 _SERVING = frozenset({"Deployment", "StatefulSet", "InferenceService", "Service", "LLMInferenceService"})
 
