@@ -25,8 +25,11 @@ LOG = logging.getLogger(__name__)
 PROCESS_NAME = "gpufleet-agent"
 """As which `ps` and `top` show it; the kernel keeps 15 characters."""
 
+# Watches keep one each (pods, the node, its report, a ConfigMap); other requests share the rest.
 CONNECTIONS = 8
+# A request that the server does not answer in time is tried again.
 REQUEST_LIMIT_S = 30.0
+# Only the agent's user may look into its state or open its socket.
 PRIVATE = 0o700
 
 

@@ -29,7 +29,7 @@ def command() -> None:
     "--isolate",
     metavar="WORKLOAD",
     multiple=True,
-    help="A workload of tenants who must not disturb one another; may be repeated.",
+    help="A workload of tenants that must not disturb one another; may be repeated.",
 )
 @click.option(
     "--nodes", type=click.Path(path_type=Path), help="The fleet: a node list as the replay reads it."

@@ -9,6 +9,7 @@ from gpufleet.cuda.tables import tables
 from gpufleet.model.cuda_compatibility import AS_OF
 
 SCHEMA = "gpufleet.io/cuda/v1"
+# Sentences are wrapped here also on wider terminals: longer lines are hard to read.
 WIDTH = 110
 CODES = {Answer.OK: 0, Answer.NO: 1, Answer.UNKNOWN: 4}
 WORDS = {Answer.OK: "it runs", Answer.NO: "it does NOT run", Answer.UNKNOWN: "UNKNOWN"}

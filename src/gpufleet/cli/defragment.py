@@ -57,7 +57,7 @@ def command(
     if snapshot is not None and (kubeconfig is not None or context or apply):
         raise click.UsageError("a snapshot is no cluster: --kubeconfig, --context and --apply are of those")
     if apply and not yes and not sys.stdin.isatty():
-        raise click.UsageError("--apply asks first, and nobody is there to answer: add --yes")
+        raise click.UsageError("--apply asks first, and there is no terminal to answer: add --yes")
     from gpufleet.cli.defragment_output import show, tell
     from gpufleet.cli.rerun import log_lines
     from gpufleet.cluster.settings import Settings

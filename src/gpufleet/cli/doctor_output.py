@@ -17,7 +17,9 @@ from gpufleet.doctor.report import report_of
 from gpufleet.model.visible import visible_line
 
 HUES = {Status.PASSED: "green", Status.FAILED: "red", Status.NOT_JUDGED: "yellow"}
+# Room for the words ahead of a sentence.
 MARGIN = 8
+# More lines hide the way out below them; JSON has all.
 EVIDENCE_MOST = 5
 
 

@@ -16,7 +16,9 @@ from gpufleet.explain.answer import Answer, DeviceRow, GangRow, MemberRow, Reaso
 from gpufleet.kube.yaml_documents import yaml_text
 from gpufleet.model.visible import visible_line
 
+# Room for the longest heading with its colon.
 MARGIN = 11
+# A screen shows them; JSON has all.
 MEMBERS_MAX = 12
 BOLD = {"bold": True}
 COLOR_BY_STATE = {State.RUNS: "green", State.PLACED: "green", State.ENDED: "blue"}

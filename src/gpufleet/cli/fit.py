@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpufleet.fit.answer import Verdict
     from gpufleet.fit.options import Options
 
+# Exit codes: a script tells a model that fits nowhere from a question that cannot be read.
 DONE, FITS_NOWHERE = 0, 1
 LIVE = "the cluster itself"
 """What `--cluster` means without a file."""

@@ -7,6 +7,7 @@ from gpufleet.cli.fit_output import divided, of_card, table
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.fit.answer import Verdict
 
+# One or two lines of names; JSON has all.
 NODES_SHOWN = 8
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
+# Prometheus is asked in whole seconds.
 MICROSECONDS = 10**6
 
 

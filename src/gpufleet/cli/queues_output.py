@@ -23,9 +23,13 @@ from gpufleet.model.visible import visible_line
 
 GPU = "gpu"
 NONE = "-"
+# A longer name would push the columns of amounts off the screen.
 NAME_LENGTH_MAX = 40
+# One cell is a tenth of a queue's quota.
 BAR_CELLS = 10
+# A screen shows them; JSON has all.
 WAITING_MAX = 20
+# Where the terminal does not tell its width.
 WIDTH_FALLBACK = 100
 REASONS = {
     "quota": "quota",
@@ -225,7 +229,7 @@ def _one(row: QueueRow) -> Iterator[Line]:
 
 
 def _reservation(held: ReservationRow) -> Line:
-    start = f"expected to start {held.expected_start}" if held.expected_start else "nobody knows its start"
+    start = f"expected to start {held.expected_start}" if held.expected_start else "its start is not known"
     nodes = f"{held.nodes} node{'' if held.nodes == 1 else 's'}" if held.nodes else "nodes"
     whose = f"{held.kind} {held.namespace}/{held.name}"
     return Line(f"  reservation: {whose} holds {nodes} since {held.since}, {start}")

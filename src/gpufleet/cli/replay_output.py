@@ -27,6 +27,7 @@ STDOUT = "-"
 """The name of the JSON file that means standard output."""
 RESULTS = "results.json"
 SHOWN_LOADS = ("100", "130")
+# Enough to see what is wrong with a table; JSON has all.
 SKIPPED_ROWS_SHOWN = 10
 # Short words and no lines between columns: with deviations, a table has to fit 80 columns.
 LEGEND = """\

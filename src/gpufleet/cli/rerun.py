@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpufleet.files.lines import BoundedLines
 
 EXPECTED = "a file of `gpufleet replay --log` or `gpufleet snapshot`"
+# A step with thousands of pods is one line; its beginning tells which step it is.
 SHOWN_CHARACTERS = 2000
 
 

@@ -15,6 +15,7 @@ SCHEMA = "gpufleet.io/advise-sharing/v1"
 HOURS_A_MONTH = 730
 """365 days of 24 hours over twelve months, as clouds count."""
 
+# Sentences are wrapped here also on wider terminals: longer lines are hard to read.
 WIDTH = 110
 
 

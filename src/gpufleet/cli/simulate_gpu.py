@@ -11,6 +11,7 @@ from gpufleet.cli.output import echo_line
 if TYPE_CHECKING:
     from gpufleet.devices.simulated.orders import AnyOrder, MachineState
 
+# An error after which the GPU needs a reset, which follows.
 FLAP_XID = 95
 FLAP_HALF_S = 3.0
 """Long enough for the agent to see and report each half of the flap."""

@@ -11,6 +11,7 @@ from gpufleet.replay.table_columns import Column
 from gpufleet.replay.trace_table import open_table
 from gpufleet.usage.samples import OPTIONAL, REQUIRED, Sample, read_sample
 
+# Those of every table that is read.
 LIMITS = TableLimits()
 COLUMNS = (*(Column(name, required=True) for name in REQUIRED), *(Column(name) for name in OPTIONAL))
 

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.whatif.answer import Answer, Start, Work
 
+# Sentences are wrapped here also on wider terminals: longer lines are hard to read.
 WIDTH = 100
+# A screen shows them; JSON has all.
 LISTED_MAX = 10
+# One line of names; JSON has all.
 NODES_MAX = 4
 UNCHANGED = "Nothing was changed in the cluster."
 

@@ -71,7 +71,7 @@ def _row(node: NodeFacts, question: Question) -> tuple[Architecture | None, Chec
     if node.gpu is None:
         return None, _unknown(question, "the GPU is not known", "say the GPU")
     if node.gpu.vendor is not Vendor.NVIDIA:
-        reason = f"{node.gpu.name} is made by {node.gpu.vendor.value or 'nobody we know'}: it runs no CUDA"
+        reason = f"{node.gpu.name} is made by {node.gpu.vendor.value or 'an unknown vendor'}: it runs no CUDA"
         return None, Check(question, Answer.NO, reason, ("use an image for that maker's GPUs",))
     row = None if node.capability is None else tables().architectures.of(node.capability)
     if row is None:

@@ -16,6 +16,7 @@ BRAND = "brand"
 _SIGNS = "<>=!"
 _CONDITION = re.compile(r"([^<>=!]+)([<>=!]+)([^<>=!].*)", re.DOTALL)
 _OPERATORS = {"=": "=", "!": "!=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+# Of the toolkit's unsigned integers of 64 bits.
 _LARGEST = 2**64 - 1
 # What it would print of a condition that does not hold, with two spaces and an end, must fit its buffer.
 _LONGEST = 128

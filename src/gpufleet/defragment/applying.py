@@ -41,5 +41,5 @@ async def _apply(
     async with connect(cluster) as (client, _, _):
         leading = await who_leads(client, settings)
         if leading.problem:
-            raise WorldError(f"nobody is moved, for nobody would place the pods: {leading.problem}")
+            raise WorldError(f"no pod is moved, because no scheduler would place it again: {leading.problem}")
         await Mover(client, settle_s, tell, stop).make(plan.moves)

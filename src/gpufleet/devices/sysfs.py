@@ -14,6 +14,7 @@ SIZE_MAX_BYTES = 64 * 1024
 """The kernel gives at most a page of text; binary files such as ``gpu_metrics`` have a few."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}|0x[0-9a-fA-F]{1,16}")
+# The kernel's drivers give bytes.
 MIB = 1024 * 1024
 
 

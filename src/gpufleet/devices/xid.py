@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 UNNAMED = "an error that the catalogue does not explain"
+# The action itself is read from the driver, as a reading of the GPU.
 RECOVERY_ACTION_CHANGED = 154
 
 

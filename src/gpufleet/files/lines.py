@@ -9,6 +9,7 @@ import msgspec
 from gpufleet.files.regular import MEBIBYTE, AnyPath, UnfitFileError, open_regular, size_words
 from gpufleet.files.unpacking import MAGIC, UnpackingLimits, UnpackingStream
 
+# Lines are short: one read serves hundreds of them.
 _BUFFER_BYTES = 64 * 1024
 
 

@@ -23,6 +23,7 @@ MAGIC = b"\x1f\x8b"
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 """How zlib is told to expect a gzip's head, with the largest window."""
 
+# So much is unpacked before the limit is looked at again.
 _PACKED_BYTES = 64 * 1024
 _DISCARD_BYTES = MEBIBYTE
 """Seeking forward unpacks and drops pieces of this size."""

@@ -7,6 +7,7 @@ import msgspec
 from gpufleet.fit.basis import Basis
 from gpufleet.fit.ranges import Amount
 
+# Of the JSON; it grows where a field changes its meaning.
 SCHEMA = 1
 
 

@@ -7,6 +7,7 @@ from gpufleet.fit.answer import CardFit
 from gpufleet.fit.formats import FORMATS, WeightFormat
 from gpufleet.fit.question import Model, Serving
 
+# Contexts are tried in steps of so many tokens.
 CONTEXT_LEAST = 1024
 SEQUENCES = 128
 """Half of vLLM's smallest default."""

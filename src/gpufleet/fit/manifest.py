@@ -30,6 +30,7 @@ IMAGES = {
 LOADED_GIB_PER_S = 0.2
 """A slow disk or network; the probe waits at least so long."""
 
+# As often as the kubelet probes by default.
 PROBE_PERIOD_S = 10
 START_S = 300
 """Beside loading the weights: imports, compilation, recorded graphs."""
@@ -40,7 +41,9 @@ PORT = 8000
 GROUP = "leaderworkerset.sigs.k8s.io"
 """What the labels begin with that the controller gives the pods of a group."""
 
+# Beside the weights, on disk and in memory: what the server itself needs.
 HELD_GIB = 8
+# What NCCL and the workers of one pod may put into /dev/shm; it counts within the memory limit.
 SHARED_GIB = 16
 
 

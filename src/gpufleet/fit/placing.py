@@ -15,6 +15,7 @@ from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB, Amount, together
 from gpufleet.fit.weights import loaded_bytes, on_one_gpu_bytes, read_bytes, total_bytes
 
+# Contexts are tried in steps of so many tokens.
 CONTEXT_STEP = 1024
 CONTEXT_UNSAID = 1 << 20
 """The longest context that is tried where a model states no limit."""

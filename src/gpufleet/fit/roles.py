@@ -4,6 +4,7 @@ bits.
 
 from enum import Enum
 
+# Stands for a layer's number; layers count from 0.
 EVERY_LAYER = -1
 
 

@@ -31,12 +31,14 @@ from gpufleet.fit.weights import total_bytes
 from gpufleet.model.errors import InputError
 
 METHODS = ("full", "lora", "qlora")
+# Ends the search for a number of GPUs on which the training fits.
 GPUS_MAX = 1024
 OPTIMISER_BYTES = 12
 """Of Adam, a parameter: the weight and two moments, each in 32 bits."""
 
 LOGIT_BYTES = (6, 10, 12)
 """A logit in 16 bits, in 32 bits, and its gradient; less where the loss is fused."""
+# Low, likely and high: CUDA's context and libraries on one GPU; with links also their buffers.
 ALONE_GIB = (0.4, 0.8, 1.5)
 LINKED_GIB = (0.6, 1.5, 3.0)
 FRAGMENTATION = 0.05

@@ -26,6 +26,7 @@ RUN_LIMIT_S = 120.0
 OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 """A token and a certificate with its key have some kilobytes."""
 
+# As much as a pipe holds.
 OUTPUT_PIECE_BYTES = 64 * 1024
 # A token that expires while its request travels would be refused.
 RENEW_BEFORE = timedelta(seconds=10)

@@ -22,6 +22,7 @@ renews tokens at four fifths.
 """
 
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+# Tags of DER (X.690); the version is explicit, in context 0.
 _SEQUENCE, _EXPLICIT_VERSION, _UTC_TIME = 0x30, 0xA0, 0x17
 
 
@@ -43,7 +44,7 @@ class Expiry(msgspec.Struct, frozen=True):
         when = datetime.fromtimestamp(self.ends_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
         tense = "ends" if self.ends_s > now_s else "has ended"
         what = self.credential.replace("-", " ")
-        return f"the {what} on the way to the API server {tense} at {when}, and nobody has renewed it"
+        return f"the {what} on the way to the API server {tense} at {when}, and has not been renewed"
 
 
 def certificate_expiry(credential: str, pem: str) -> Expiry | None:

@@ -82,7 +82,7 @@ async def _guard(client: Client, namespace: str) -> Finding:
         if GUARD in answer.message:
             return Finding(good=True, sentence="a pod that names its own devices is refused")
         said = printable(answer.message, 200)
-        return Finding(good=False, sentence=f"nobody knows whether a pod may name its own devices: {said}")
+        return Finding(good=False, sentence=f"it is not known whether a pod may name its own devices: {said}")
     return Finding(
         good=False,
         sentence=f"a pod may name its own devices: the admission policy {GUARD} is not in force",

@@ -39,6 +39,7 @@ from gpufleet.localkube.processes.folders import lock_of, try_lock
 from gpufleet.localkube.processes.plan import FURNISHED, KEEP, Plan, Processes, Said
 
 SERVICE_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+# The controller manager makes it soon after its start, or later on a busy machine.
 SERVICE_ACCOUNT_WAIT_S = 30.0
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
 # A scheduler that runs for the first time compiles its kernels.

@@ -19,12 +19,15 @@ from gpufleet.model.errors import InternalError
 
 FOLDER = Path(gpufleet.kube.__file__).parent / "manifests"
 BETWEEN_DOCUMENTS = re.compile(r"^---\s*$", flags=re.MULTILINE)
+# Bounds what is read; definitions of the largest projects have a few MiB.
 FILE_BYTES_MAX = 16 << 20
 DEFINITION = "CustomResourceDefinition"
 FIRST_KINDS = (DEFINITION, "Namespace", "ServiceAccount", "ClusterRole", "Role")
 """Kinds that others refer to, in the order of their making; all others follow as they stand."""
 
+# A definition is served within two seconds, or later on a busy machine.
 SERVED_WAIT_S = 20.0
+# Short: tests and `up` wait for it.
 LOOK_EVERY_S = 0.05
 
 

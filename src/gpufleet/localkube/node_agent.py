@@ -32,7 +32,9 @@ pools:
 METRICS_PORT = 9400
 """The port of dcgm-exporter, where monitoring looks for metrics of GPUs."""
 
+# The agent starts, registers, and the kubelet writes the Node's status.
 ADVERTISED_WAIT_S = 60.0
+# Short: tests and `up` wait for it.
 LOOK_EVERY_S = 0.05
 
 

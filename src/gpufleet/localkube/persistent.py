@@ -21,9 +21,13 @@ from gpufleet.localkube.processes.folders import cluster_folder, clusters_folder
 from gpufleet.localkube.processes.plan import Process
 from gpufleet.model.errors import InputError
 
+# A supervisor that is asked to end stops its programs first, each in its time.
 ASKED_WAIT_S = 60.0
+# The kernel ends its programs with it.
 KILLED_WAIT_S = 10.0
+# Between its lock and its list of processes a supervisor does next to nothing.
 WRITTEN_WAIT_S = 5.0
+# Short: people wait for it.
 LOOK_EVERY_S = 0.05
 
 

@@ -24,7 +24,9 @@ RESOURCES = {Vendor.NVIDIA: NVIDIA_GPU, Vendor.AMD: AMD_GPU, Vendor.INTEL: INTEL
 SHARE_SLOTS_PER_GPU = 100
 """The most shares that the agent's configuration allows a GPU."""
 
+# What a driver keeps of each GPU's memory for itself, roughly.
 RESERVED_MEMORY_MIB = 512
+# Servers with eight GPUs have two processors, and each its half of the GPUs.
 NUMA_NODES = 2
 NAMES = uuid.UUID("6f3c1d0a-7f0e-5d4b-9a53-2f6d1c4e8b70")
 """Under which device ids are made: the same node of the same cluster always has the same GPUs."""

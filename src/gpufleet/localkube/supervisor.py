@@ -24,7 +24,9 @@ from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
 from gpufleet.localkube.processes.plan import Plan, Process, Processes, Said, Stage
 from gpufleet.localkube.processes.supervised_program import SupervisedProgram
 
+# While programs start: each stage waits for the one before.
 LOOK_EVERY_S = 0.1
+# How late a dead program is noticed.
 REST_S = 0.5
 
 

@@ -96,7 +96,7 @@ def _resource(source: Source, draft: Draft, resource: str, fleet: Capacity, ledg
         draft.unlimited.add(resource)
     becomes = f"spec.quotas[{resource}]"
     if "quota" in asked:
-        said = f"unlimited is the whole fleet, {ours.nominal}, lent to nobody" if quota is None else ""
+        said = f"unlimited is the whole fleet, {ours.nominal}, not lent" if quota is None else ""
         note = ledger.approximated if said or resource == "gpu" else ledger.honoured
         note(source, f"{field}.quota", f"{becomes}.nominal", said or (MIG if resource == "gpu" else ""))
     if limit is None:
@@ -137,5 +137,5 @@ def _weight(source: Source, draft: Draft, ledger: Ledger) -> None:
                 source, field, "spec.weight", f"a queue has one weight here, that of its {chosen}"
             )
     if chosen is None:
-        reason = "absent is 0, as in KAI: it gets of what is left over only what nobody else wants"
+        reason = "absent is 0, as in KAI: it gets of what is left over only what no other queue wants"
         ledger.approximated(source, "spec.resources.gpu.overQuotaWeight", "spec.weight", reason)

@@ -30,7 +30,7 @@ ORDERINGS = {"BestEffortFIFO": "BestEffort", "StrictFIFO": "Strict"}
 NODES_BY_POD = "pods choose their nodes by their own nodeSelector, affinity and tolerations"
 LOST = {
     "flavorFungibility": "pods list the models they want in order (gpufleet.io/gpu-models): an earlier one "
-    "is borrowed before a later one is tried, and a later one is tried before anybody is evicted",
+    "is borrowed before a later one is tried, and a later one is tried before any pod is evicted",
     "admissionChecks": "there are no admission checks",
     "admissionChecksStrategy": "there are no admission checks",
     "admissionScope": "set spec.halfLife: past usage then counts between queues, not between LocalQueues",

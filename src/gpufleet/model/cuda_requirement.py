@@ -14,6 +14,7 @@ import msgspec
 from gpufleet.model.cuda_compatibility import FAMILIES, Toolkit, parse_toolkit
 from gpufleet.model.errors import InputError
 
+# Images of NVIDIA have some hundred characters there.
 MAXIMUM_LENGTH = 16_384
 CUDA = "cuda"
 DRIVER = "driver"

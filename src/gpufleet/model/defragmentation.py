@@ -4,6 +4,7 @@ import msgspec
 
 from gpufleet.model.identifiers import QueueName
 
+# Windows are times of a day in UTC.
 DAY_US = 86_400_000_000
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from gpufleet.model.identifiers import DeviceId, GpuModelName
 
+# Shares are counted in thousandths of a GPU.
 WHOLE_GPU_MILLI = 1000
 UNKNOWN_MODEL = GpuModelName("")
 

@@ -16,6 +16,7 @@ import msgspec
 
 from gpufleet.model.identifiers import GpuModelName
 
+# The table below is in GiB, as makers sell cards; all else is in MiB.
 MIB_PER_GIB = 1024
 
 

@@ -11,6 +11,7 @@ from gpufleet.model.errors import InputError
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+# The API server refuses longer names.
 _NAME_LENGTH = 63
 _SUBDOMAIN_LENGTH = 253
 """Both limits are those of the API server, from DNS."""

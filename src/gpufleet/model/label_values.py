@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+# Gt and Lt of the API compare integers of 64 bits.
 MAXIMUM_INTEGER = 2**63 - 1
 Range = tuple[int, int]
 NO_INTEGER: tuple[Range, ...] = ()

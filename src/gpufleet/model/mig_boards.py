@@ -98,6 +98,7 @@ def _with_media(plain: MigProfile, number: int | None) -> MigProfile:
     )
 
 
+# Multiprocessors and copy engines of each profile, from NVIDIA's MIG user guide.
 _A100_SM = (14, 14, 28, 42, 56, 98)
 _A100_CE = (1, 1, 2, 3, 4, 7)
 _A100_80 = _seven((10, 20, 20, 40, 40, 80), (9856, 19968, 19968, 40192, 40192, 80384), _A100_SM, _A100_CE)

@@ -17,6 +17,7 @@ import msgspec
 
 from gpufleet.model.errors import InputError
 
+# The API keeps amounts to a billionth.
 NANO_PER_UNIT = 10**9
 NANO_PER_MILLI = 10**6
 MAXIMUM_INT64 = 2**63 - 1

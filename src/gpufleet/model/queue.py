@@ -26,6 +26,7 @@ COST = QuotaResource("cost")
 GPU_MODEL_PREFIX = "gpu/"
 """Before the name of a model: GPUs of that model, in thousandths."""
 
+# Weights are counted in thousandths, so that shares are divided without fractions.
 WEIGHT_ONE_MILLI = 1000
 RESERVE_AFTER_US = 300_000_000
 """Five minutes: work that starts sooner by itself does not hold resources back from others."""

@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+# The two lags of the generator, as above.
 LENGTH = 607
 TAP = 273
 FIRST_FEED = LENGTH - TAP
@@ -33,6 +34,7 @@ SEED_INSTEAD_OF_ZERO = 89_482_311
 WARM_UP = 20
 """Go drops this many of Lehmer's numbers before the first word."""
 
+# Go's numbers are cut to so many bits, and its sums wrap at 64.
 LOW_31_BITS = 2**31 - 1
 LOW_32_BITS = 2**32 - 1
 LOW_63_BITS = 2**63 - 1

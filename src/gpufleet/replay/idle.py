@@ -17,7 +17,9 @@ from gpufleet.model.shape import Shape
 from gpufleet.replay.results import NodePicture, NodeTypeIdle
 from gpufleet.replay.trace_tasks import TaskRecord
 
+# As for the typical tasks of the published experiments (``typical``).
 TYPICAL_PCT = 95
+# Types of nodes are told by their memory in GiB.
 MEBIBYTES_A_GIBIBYTE = 1024
 
 

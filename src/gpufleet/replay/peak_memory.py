@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpufleet.files.regular import read_kernel_file
 
+# Linux counts a peak in KiB, macOS in bytes.
 KIBIBYTES_A_MEBIBYTE = 1024
 BYTES_A_MEBIBYTE = 1024 * 1024
 STATUS = Path("/proc/self/status")

@@ -20,7 +20,9 @@ from gpufleet.replay.summary import summarise
 from gpufleet.replay.sweep import Outcome
 from gpufleet.replay.trace import Trace
 
+# A range with a digit too many is refused: it would run for weeks.
 SEEDS_MAX = 10_000
+# Bounds the tasks that one run draws.
 LOAD_MAX = 100.0
 
 

@@ -7,6 +7,7 @@ The layout is versioned by ``SCHEMA`` and described for users in ``docs/replay-j
 import msgspec
 
 SCHEMA = "gpufleet.io/replay/v1"
+# Loads at which the report has figures: denser where the cluster gets full.
 LOAD_POINTS_PCT = (50, 70, 80, 90, 95, 100, 110, 120, 130)
 CLASS_LOAD_POINTS_PCT = (100, 130)
 TASK_CLASSES = ("cpu", "share", "1", "2", "4", "8")

@@ -15,10 +15,12 @@ from gpufleet.replay.results import RunResult
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
 
+# The parent is gone; nothing reads it.
 EXIT_CODE = 1
 REQUESTS_TO_END = 5
 """One request may be lost; see ``end_with_parent``."""
 
+# So long for a run to unwind before it is asked again.
 PATIENCE_S = 2.0
 
 

@@ -24,9 +24,11 @@ import msgspec
 from gpufleet.files.regular import UnfitFileError, open_regular
 from gpufleet.replay.errors import FileReadError, TraceError, shown_path
 
+# Limits are told in MiB.
 MEBIBYTE = 1024 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 PARQUET_MAGIC = b"PAR1"
+# So much is unpacked before the limits are looked at again.
 READ_BYTES = 64 * 1024
 SPOOLED_IN_MEMORY_BYTES = 16 * MEBIBYTE
 """A smaller table is unpacked without touching the disk."""

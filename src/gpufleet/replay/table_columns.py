@@ -16,6 +16,7 @@ from gpufleet.replay.errors import TraceError
 NEAR_MISS_RATIO = 0.8
 """About one wrong letter in five, by ``difflib``: the column was probably misspelt."""
 
+# A screen shows them; a table of another kind has hundreds.
 SHOWN_UNKNOWN_COLUMNS = 20
 
 

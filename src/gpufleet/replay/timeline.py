@@ -28,6 +28,7 @@ from gpufleet.virtual_time.player import Player
 SERIES_POINTS = 500
 """More than a chart has pixels for lines side by side; keeps the result small."""
 
+# The engine counts microseconds, the report seconds.
 MICROSECONDS = 1_000_000
 WITHDRAWN = "withdrawn"
 FIRST_ARRIVAL = 1

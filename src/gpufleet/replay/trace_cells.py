@@ -20,6 +20,7 @@ MICROSECONDS = 1_000_000
 LARGEST_TIME_S = 9_000_000_000_000
 """In microseconds just below 2^63."""
 
+# Longer than any name of Kubernetes: a longer one is another column, or a broken quote.
 NAME_CHARACTERS = 512
 WHOLE_SECONDS_DIGITS = 12
 """Short cells of digits alone, the usual case, are read without a pattern."""

@@ -13,6 +13,7 @@ from gpufleet.model import gpu_model
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GpuModelName
 
+# Enough to see which spelling the list has.
 SHOWN_MODELS = 5
 
 

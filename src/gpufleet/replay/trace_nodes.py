@@ -22,6 +22,7 @@ from gpufleet.replay.table_bytes import TableLimits
 from gpufleet.replay.table_columns import Column
 from gpufleet.replay.trace_table import Table, open_table
 
+# Bounds the memory of a run: far more than any cluster has.
 MOST_GPUS = 1_000_000
 # What the published experiments allow on a node.
 DEFAULT_MAX_PODS = 1001

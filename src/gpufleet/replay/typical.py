@@ -13,6 +13,7 @@ from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.replay.trace_tasks import TaskRecord
 
+# As in the published experiments.
 COVERED_PCT = 95
 
 Request = tuple[int, int, int, tuple[GpuModelName, ...]]

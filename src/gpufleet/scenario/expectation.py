@@ -84,7 +84,7 @@ def _waiting(expected: ExpectText, stage: Stage, field: str) -> Iterator[Differe
         _known(stage, name, place)
         waiting = [uid for uid in stage.uids_of(name) if uid not in stage.places]
         if not waiting:
-            yield Difference(place, "that it waits", "that nobody of it does")
+            yield Difference(place, "that it waits", "that all of it has a place")
             continue
         reason = why_waiting(stage, waiting[0])
         if words not in reason:

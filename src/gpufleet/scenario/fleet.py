@@ -23,6 +23,7 @@ AMPLE_BYTES = 1 << 50
 AMPLE_PODS = 100_000
 """What a node has where the scenario does not say: more than its pods ask for."""
 
+# Bounds the memory of a scenario.
 COUNT_MAX = 20_000
 NEVER = "never"
 

@@ -19,7 +19,9 @@ _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 GPUS_MAX = 256
 """More GPUs than any node has."""
 
+# Texts are read as whole millionths, so that nothing is rounded twice.
 MILLION = 1_000_000
+# Exporters give use in percent; here it is counted in thousandths.
 PERCENT = 100
 MILLI_OF_PERCENT = 10
 

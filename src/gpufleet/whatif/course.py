@@ -188,7 +188,7 @@ class Course:
             entry = self.facts.pods.entries.get(uid)
             if entry is None:
                 return ""
-            return "somebody must open its scheduling gates" if entry.held is None else entry.held.message
+            return "its scheduling gates must be opened" if entry.held is None else entry.held.message
         if pod.gang is not None:
             said = self.engine.explain_gang(GangName(pod.gang))
             problem = self.facts.gangs.problem(pod.gang)

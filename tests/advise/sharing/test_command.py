@@ -133,7 +133,7 @@ def test_parquet_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("w,p,0,5,1,1,T4,n,webinar,", "no such kind"),
         ("w,p,0,5,1,1,T4,n,,very", "unknown isolation"),
         (",p,0,5,1,1,T4,n,,", "workload: not a name"),
-        ("w,p,0,5,1,1,T4,,,", "nobody says which GPUs there are"),
+        ("w,p,0,5,1,1,T4,,,", "the GPUs of the fleet are not named"),
         ("", "no sample"),
     ],
 )

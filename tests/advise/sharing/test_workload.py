@@ -47,7 +47,7 @@ def test_a_workload_is_one_thing() -> None:
     samples = [Sample("w", "p", 0, 1, 1, 1, "T4", kind=kind) for kind in (Kind.BATCH, Kind.NOTEBOOK)]
     with pytest.raises(InputError, match=r"workload w, kind: differs within the workload"):
         workloads_of(samples, 60)
-    with pytest.raises(InputError, match="nobody says on which GPU"):
+    with pytest.raises(InputError, match="the GPU on which this was measured"):
         workloads_of([Sample("w", "p", 0, 1, 1, 1)], 60)
 
 

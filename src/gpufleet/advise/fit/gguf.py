@@ -19,6 +19,7 @@ from gpufleet.fit.question import Model
 from gpufleet.model.errors import InputError, printable
 
 MAGIC = b"GGUF"
+# Version 1 counts in 32 bits.
 VERSIONS = (2, 3)
 TENSORS_MAX = 1 << 20
 """A file that claims more is broken: the number is read before the list, which would fill memory."""
@@ -32,6 +33,7 @@ DIMENSIONS_MAX = 8
 HEAD_BYTES_MAX = 512 << 20
 """The largest vocabularies have some 30 MB; the lists of many tensors less."""
 
+# Types of values whose length is told in the file (gguf_metadata_value_type).
 STRING, ARRAY = 8, 9
 SCALARS = {
     0: "<B",

@@ -38,6 +38,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "github": as_annotations,
 }
 _THRESHOLDS = {"info": Severity.INFO, "warning": Severity.WARNING, "error": Severity.ERROR, "never": None}
+# As other linters: continuous integration tells findings from input that cannot be read.
 CODE_CLEAN, CODE_FINDINGS, CODE_BAD_INPUT = 0, 1, 2
 
 

@@ -18,6 +18,7 @@ from gpufleet.model.errors import InputError
 
 BEGINNING = b'{"snapshot":'
 FORMAT = "gpufleet.io/snapshot/v1"
+# All of it is held in memory.
 UNPACKED_MAX_BYTES = 2**30
 PACKED_MAX_BYTES = UNPACKED_MAX_BYTES
 """The size of a file that may be a snapshot; snapshots need not be packed."""

@@ -37,7 +37,7 @@ def named_fleet(samples: Iterable[Sample], step_s: int) -> tuple[Node, ...]:
     for sample in samples:
         if not sample.node or not sample.gpu_model:
             raise InputError(
-                "nobody says which GPUs there are",
+                "the GPUs of the fleet are not named",
                 where=f"workload {sample.workload}, pod {sample.pod}",
                 field="gpu_model" if sample.node else "node",
                 expected="a node list (--nodes), or the columns node and gpu_model in every row",
@@ -85,7 +85,7 @@ def card_mib(nodes: Sequence[Node], model: str) -> int:
         raise InputError("no GPU of this model in the fleet", field="gpu_model", value=model)
     known = [memory for memory in found if memory is not None]
     if len(known) < len(found):
-        raise InputError("nobody knows its memory", field="gpu_memory_mib", value=model)
+        raise InputError("its memory is not known", field="gpu_memory_mib", value=model)
     return min(known)
 
 

@@ -19,6 +19,7 @@ from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.resource_names import NVIDIA_GPU, mig_resource
 
+# At least so many: a limit of exactly today's pods would refuse the next one.
 SHARES_MAX = 10
 
 

@@ -26,6 +26,7 @@ from gpufleet.model.mig_boards import BOARDS
 from gpufleet.model.node import Node
 from gpufleet.model.shape import GpuRequest
 
+# Bounds how long a pod waits for its turn on the GPU.
 HOLDERS_MAX = 8
 NOTHING_FREED = "sharing would free no GPU, so the simple answer is right"
 Key = tuple[Mode, str]

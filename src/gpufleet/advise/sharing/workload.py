@@ -123,7 +123,7 @@ def _workload(name: str, samples: list[Sample], step_s: int, default_model: str)
     model = first.gpu_model or default_model
     if not model:
         raise InputError(
-            "nobody says on which GPU this was measured",
+            "the GPU on which this was measured is not named",
             where=f"workload {name}",
             field="gpu_model",
             expected="a model in the column gpu_model, or nodes of one model",

@@ -18,6 +18,7 @@ LOG = logging.getLogger(__name__)
 NAMESPACE = "default"
 """Where Events about nodes are kept, as the kubelet does."""
 
+# While the API server is away the oldest are dropped: the latest tell the state.
 KEPT_MAX = 100
 NOTE_LENGTH_MAX = 1024
 """The API server refuses longer notes."""

@@ -15,6 +15,7 @@ from gpufleet.devices.backend import XidEvent
 from gpufleet.devices.xid import XidAction, xid
 from gpufleet.kube.client import Client
 
+# While the API server is away the oldest are dropped: a broken GPU repeats itself.
 WAITING_MAX = 100
 AGAIN_AFTER_S = 60.0
 """The same error of the same pod is told no more often than so."""

@@ -124,15 +124,15 @@ CARDS = Family("gpu_nodes_total", "gauge", "How many of AMD's cards the node has
 FAMILIES = tuple({metric.family.name: metric.family for metric in METRICS}.values())
 
 
-def lines(card: GpuSnapshot) -> dict[str, str]:
+def lines(snapshot: GpuSnapshot) -> dict[str, str]:
     """The series of a GPU, by the name of their family."""
-    if card.sample is None:
+    if snapshot.sample is None:
         return {}
     found: dict[str, str] = {}
-    jobs = card.jobs_of(None) or ("",)
-    common = _labels(card)
+    jobs = snapshot.jobs_of(None) or ("",)
+    common = _labels(snapshot)
     for metric in METRICS:
-        value = metric.value(card.gpu, card.sample)
+        value = metric.value(snapshot.gpu, snapshot.sample)
         for job in jobs:
             labels = labelled(sorted([*metric.labels, *common, ("job_id", job)]))
             text = series(metric.family.name, labels, value)
@@ -148,34 +148,34 @@ def number_of_cards(node: str, gpus: Sequence[Gpu]) -> str:
     return CARDS.header + line if count else ""
 
 
-def _labels(card: GpuSnapshot) -> list[tuple[str, str]]:
+def _labels(snapshot: GpuSnapshot) -> list[tuple[str, str]]:
     """What stands on every series: the GPU, and its holder if one pod has it alone."""
-    facts = card.gpu.facts
-    compute, memory = _partition_types(card)
+    facts = snapshot.gpu.facts
+    compute, memory = _partition_types(snapshot)
     pairs = [
         ("card_model", facts.product),
         ("gpu_compute_partition_type", compute),
         ("gpu_id", str(facts.index)),
         ("gpu_memory_partition_type", memory),
         ("gpu_partition_id", "0"),
-        ("hostname", card.node),
+        ("hostname", snapshot.node),
         ("serial_number", facts.serial or ""),
     ]
-    held = card.held_of(None)
+    held = snapshot.held_of(None)
     if held and len({one.pod for one in held}) == 1:
         who = held[-1]
         pairs += [
             ("container", who.container),
             ("namespace", who.pod.namespace),
             ("pod", who.pod.name),
-            *card.pod_labels.get(who.pod, ()),
+            *snapshot.pod_labels.get(who.pod, ()),
         ]
     return pairs
 
 
-def _partition_types(card: GpuSnapshot) -> tuple[str, str]:
+def _partition_types(snapshot: GpuSnapshot) -> tuple[str, str]:
     """How the GPU is cut: its compute and its memory, as far as its facts tell."""
-    facts = card.gpu.facts
+    facts = snapshot.gpu.facts
     if facts.mig:
         compute, _, memory = facts.mig[0].profile.partition("_")
         return compute, memory

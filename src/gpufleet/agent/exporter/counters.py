@@ -17,6 +17,7 @@ from gpufleet.devices.facts import Driver, MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Sample
 
+# DCGM counts NVLink's traffic in decimal megabytes.
 MEGABYTE = 1_000_000
 
 

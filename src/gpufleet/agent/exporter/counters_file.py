@@ -26,6 +26,7 @@ from gpufleet.agent.exporter.exporter_counters import EXPORTER_COUNTERS, Exporte
 from gpufleet.agent.exporter.text import Family, Kind
 from gpufleet.model.errors import printable
 
+# Bounds what is read: DCGM knows some hundred counters, a line each.
 BYTES_MAX = 1 << 20
 FIELD_NAME = re.compile(r"DCGM_FI_[A-Z0-9_]+")
 PREFIX = re.compile(r"DCGM_(FI|EXP)_((DEV|PROF)_)?|dcgm_")

@@ -45,11 +45,14 @@ class DcgmSeries:
         self._options = options
         self.families = [chosen.family for chosen in options.counters.counters]
 
-    def lines(self, card: GpuSnapshot) -> dict[str, str]:
+    def lines(self, snapshot: GpuSnapshot) -> dict[str, str]:
         """The series of a GPU, by the name of their family."""
         # A GPU that fell silent still has its last Xid, which is often the reason.
-        readings = [Reading(card.gpu, card.sample or NO_SAMPLE, events=card.events), *_instances(card)]
-        lines = [self._lines_of(card, reading.instance) for reading in readings]
+        readings = [
+            Reading(snapshot.gpu, snapshot.sample or NO_SAMPLE, events=snapshot.events),
+            *_instances(snapshot),
+        ]
+        lines = [self._lines_of(snapshot, reading.instance) for reading in readings]
         found: dict[str, str] = {}
         for chosen in self._options.counters.counters:
             if isinstance(chosen.counter, ExporterCounter):
@@ -61,18 +64,18 @@ class DcgmSeries:
                 found[chosen.family.name] = text
         return found
 
-    def _lines_of(self, card: GpuSnapshot, instance: MigFacts | None) -> list[_Line]:
-        device = self._device_labels(card, instance)
-        held = card.held_of(None if instance is None else instance.uuid)
-        jobs = card.jobs_of(None if instance is None else instance.gpu_instance) or ("",)
+    def _lines_of(self, snapshot: GpuSnapshot, instance: MigFacts | None) -> list[_Line]:
+        device = self._device_labels(snapshot, instance)
+        held = snapshot.held_of(None if instance is None else instance.uuid)
+        jobs = snapshot.jobs_of(None if instance is None else instance.gpu_instance) or ("",)
         found = []
         for holding in self._holders(held):
-            brought, who = self._holder_labels(card, holding)
+            brought, who = self._holder_labels(snapshot, holding)
             before = [*device, *brought]
             for job in jobs:
                 holder = sorted([*who, ("hpc_job", job)])
                 text = labelled([*before, *holder])
-                found.append(_Line(before, holder, _use_of_shared(card, holding), text))
+                found.append(_Line(before, holder, _use_of_shared(snapshot, holding), text))
         return found
 
     def _holders(self, held: Sequence[Holding]) -> Sequence[Holding | None]:
@@ -83,8 +86,8 @@ class DcgmSeries:
             return list({(one.pod, one.container, one.replica): one for one in held}.values())
         return (held[-1],) if len({one.pod for one in held}) == 1 else (None,)
 
-    def _device_labels(self, card: GpuSnapshot, instance: MigFacts | None) -> Pairs:
-        options, facts = self._options, card.gpu.facts
+    def _device_labels(self, snapshot: GpuSnapshot, instance: MigFacts | None) -> Pairs:
+        options, facts = self._options, snapshot.gpu.facts
         product = "-".join(facts.product.split()) if options.replace_blanks else facts.product
         pairs = [
             ("gpu", str(facts.index)),
@@ -96,11 +99,13 @@ class DcgmSeries:
         if instance is not None:
             pairs += [("GPU_I_PROFILE", instance.profile), ("GPU_I_ID", str(instance.gpu_instance))]
         if options.hostname_label:
-            pairs.append((options.hostname_label, card.node))
-        labels = ((one.name, one.value(card.gpu, card.driver) or "") for one in options.counters.labels)
+            pairs.append((options.hostname_label, snapshot.node))
+        labels = (
+            (one.name, one.value(snapshot.gpu, snapshot.driver) or "") for one in options.counters.labels
+        )
         return [*pairs, *sorted(labels)]
 
-    def _holder_labels(self, card: GpuSnapshot, holding: Holding | None) -> tuple[Pairs, Pairs]:
+    def _holder_labels(self, snapshot: GpuSnapshot, holding: Holding | None) -> tuple[Pairs, Pairs]:
         """A pod's own labels, and its name."""
         if holding is None:
             return [], []
@@ -111,21 +116,21 @@ class DcgmSeries:
             who.append(("pod_uid", holding.pod.uid))
         if self._options.virtual_gpus:
             who.append(("vgpu", holding.replica))
-        return sorted(card.pod_labels.get(holding.pod, ())), who
+        return sorted(snapshot.pod_labels.get(holding.pod, ())), who
 
 
 _NAMES = ("container", "namespace", "pod")
 
 
-def _use_of_shared(card: GpuSnapshot, holding: Holding | None) -> PodUse | None:
-    return None if holding is None or not holding.shared else card.use(holding.instance, holding.pod)
+def _use_of_shared(snapshot: GpuSnapshot, holding: Holding | None) -> PodUse | None:
+    return None if holding is None or not holding.shared else snapshot.use(holding.instance, holding.pod)
 
 
-def _instances(card: GpuSnapshot) -> Iterator[Reading]:
+def _instances(snapshot: GpuSnapshot) -> Iterator[Reading]:
     """The readings of each instance that exists."""
-    samples = {} if card.reading is None else card.reading.instances
-    for instance in card.gpu.facts.mig:
-        yield Reading(card.gpu, samples.get(instance.uuid) or NO_SAMPLE, instance)
+    samples = {} if snapshot.reading is None else snapshot.reading.instances
+    for instance in snapshot.gpu.facts.mig:
+        yield Reading(snapshot.gpu, samples.get(instance.uuid) or NO_SAMPLE, instance)
 
 
 def _readings(family: Family, counter: Counter, told: Iterable[tuple[Reading, list[_Line]]]) -> str:

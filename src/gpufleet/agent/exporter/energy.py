@@ -36,13 +36,13 @@ class EnergyBook:
     def __init__(self) -> None:
         self._cards: dict[DeviceId, GpuEnergy] = {}
 
-    def book(self, card: DeviceId, energy_mj: int | None, parts: Mapping[Account, float]) -> None:
+    def book(self, gpu: DeviceId, energy_mj: int | None, parts: Mapping[Account, float]) -> None:
         """A GPU counts so much now; since the last time it was drawn by ``parts`` of 1."""
         if energy_mj is None:
             return
-        book = self._cards.get(card)
+        book = self._cards.get(gpu)
         if book is None:
-            self._cards[card] = GpuEnergy(energy_mj, dict.fromkeys(parts, 0))
+            self._cards[gpu] = GpuEnergy(energy_mj, dict.fromkeys(parts, 0))
             return
         drawn = energy_mj - book.seen_mj if energy_mj >= book.seen_mj else energy_mj
         given, rest = apportioned(drawn, capped(parts))
@@ -51,22 +51,22 @@ class EnergyBook:
         book.unattributed += rest
         book.seen_mj = energy_mj
 
-    def keep(self, card: DeviceId, accounts: Collection[Account]) -> None:
+    def keep(self, gpu: DeviceId, accounts: Collection[Account]) -> None:
         """Close all accounts of a GPU but these."""
-        book = self._cards.get(card)
+        book = self._cards.get(gpu)
         if book is not None:
             book.by_account = {one: amount for one, amount in book.by_account.items() if one in accounts}
 
     def forget_cards(self, left: Collection[DeviceId]) -> None:
         """Close the books of GPUs that are no longer there."""
-        self._cards = {card: book for card, book in self._cards.items() if card in left}
+        self._cards = {gpu: book for gpu, book in self._cards.items() if gpu in left}
 
-    def of_pod(self, card: DeviceId, account: Account) -> int | None:
+    def of_pod(self, gpu: DeviceId, account: Account) -> int | None:
         """The energy of an account so far, in millijoules; None where there is none."""
-        book = self._cards.get(card)
+        book = self._cards.get(gpu)
         return None if book is None else book.by_account.get(account)
 
-    def unattributed(self, card: DeviceId) -> int | None:
+    def unattributed(self, gpu: DeviceId) -> int | None:
         """The energy of a GPU that was no pod's; None before its first sample."""
-        book = self._cards.get(card)
+        book = self._cards.get(gpu)
         return None if book is None else book.unattributed

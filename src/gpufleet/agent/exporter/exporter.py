@@ -34,8 +34,11 @@ LOG = logging.getLogger(__name__)
 SETTLE_S = 0.5
 """How long after a change to wait for others that come with it, such as the next GPU's reading."""
 
+# Shorter than the 15 s between two scrapes that the chart sets.
 JOBS_EVERY_S = 10.0
+# 16 more asks zlib for gzip's head and tail.
 _GZIP_BITS = 16 + zlib.MAX_WBITS
+# The fastest: a page of metrics repeats itself so much that higher levels gain little.
 _GZIP_LEVEL = 1
 
 AGENT_INFO = Family("gpufleet_agent_info", "gauge", "The agent's version.")

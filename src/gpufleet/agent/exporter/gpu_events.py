@@ -48,9 +48,9 @@ class EventBook:
     def __init__(self) -> None:
         self._cards: dict[DeviceId, _Card] = {}
 
-    def book(self, card: DeviceId, xids: Mapping[int, int], sample: Sample | None, now_s: float) -> GpuEvents:
+    def book(self, gpu: DeviceId, xids: Mapping[int, int], sample: Sample | None, now_s: float) -> GpuEvents:
         """Note what is new of a GPU, and tell what its window holds now."""
-        kept = self._cards.setdefault(card, _Card())
+        kept = self._cards.setdefault(gpu, _Card())
         for code, count in xids.items():
             more = count - kept.xids_told.get(code, 0)
             if more > 0:
@@ -64,7 +64,7 @@ class EventBook:
 
     def forget_cards(self, left: Collection[DeviceId]) -> None:
         """Forget the GPUs that are no longer there."""
-        self._cards = {card: kept for card, kept in self._cards.items() if card in left}
+        self._cards = {gpu: kept for gpu, kept in self._cards.items() if gpu in left}
 
     def stale_at_s(self) -> float | None:
         """When the next event leaves its window; None where there is none."""

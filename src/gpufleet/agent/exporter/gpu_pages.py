@@ -159,10 +159,10 @@ class GpuPages:
                 accounts.add(account)
                 if use.energy_ratio is not None:
                     parts[account] = use.energy_ratio
-        card = picture.gpu.uuid
+        gpu = picture.gpu.uuid
         if picture.sample is not None:
-            self._energy.book(card, picture.sample.energy_mj, parts)
-        self._energy.keep(card, accounts)
+            self._energy.book(gpu, picture.sample.energy_mj, parts)
+        self._energy.keep(gpu, accounts)
 
     def _fresh(self, reading: GpuReading | None, now_s: float) -> GpuReading | None:
         if reading is None or reading.sample is None:

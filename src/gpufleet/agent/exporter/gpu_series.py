@@ -16,6 +16,7 @@ from gpufleet.agent.holders.holdings import MODE_NAMES
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.health import Verdict
 
+# Prometheus' own series are in base units.
 MIB = 1 << 20
 
 INFO = Family("gpufleet_gpu_info", "gauge", "What the card is and how it is offered.")
@@ -72,31 +73,33 @@ AGE = Family(
 Pairs = list[tuple[str, str]]
 
 
-def lines(card: GpuSnapshot, energy: EnergyBook) -> dict[str, str]:
+def lines(snapshot: GpuSnapshot, energy: EnergyBook) -> dict[str, str]:
     """The series of a GPU, by the name of their family."""
-    labels = labelled(device_labels(card))
+    labels = labelled(device_labels(snapshot))
     return {
-        INFO.name: series(INFO.name, labelled(_info(card)), 1),
-        HEALTHY.name: series(HEALTHY.name, labels, _healthy(card)),
-        HEALTH_INFO.name: "".join(series(HEALTH_INFO.name, labelled(pairs), 1) for pairs in _health(card)),
+        INFO.name: series(INFO.name, labelled(_info(snapshot)), 1),
+        HEALTHY.name: series(HEALTHY.name, labels, _healthy(snapshot)),
+        HEALTH_INFO.name: "".join(
+            series(HEALTH_INFO.name, labelled(pairs), 1) for pairs in _health(snapshot)
+        ),
         XIDS.name: "".join(
-            series(XIDS.name, labelled([*device_labels(card), ("xid", str(code))]), count)
-            for code, count in sorted(card.gpu.xids.items())
+            series(XIDS.name, labelled([*device_labels(snapshot), ("xid", str(code))]), count)
+            for code, count in sorted(snapshot.gpu.xids.items())
         ),
         ATTRIBUTION.name: "".join(
-            series(ATTRIBUTION.name, labelled(pairs), 1) for pairs in _attribution(card)
+            series(ATTRIBUTION.name, labelled(pairs), 1) for pairs in _attribution(snapshot)
         ),
-        **{family.name: series(family.name, labels, value) for family, value in _readings(card)},
+        **{family.name: series(family.name, labels, value) for family, value in _readings(snapshot)},
         UNATTRIBUTED_ENERGY.name: series(
-            UNATTRIBUTED_ENERGY.name, labels, joules(energy.unattributed(card.gpu.uuid))
+            UNATTRIBUTED_ENERGY.name, labels, joules(energy.unattributed(snapshot.gpu.uuid))
         ),
     }
 
 
-def device_labels(card: GpuSnapshot, instance: MigFacts | None = None) -> Pairs:
+def device_labels(snapshot: GpuSnapshot, instance: MigFacts | None = None) -> Pairs:
     """Which GPU or instance it is."""
-    facts = card.gpu.facts
-    pairs = [("node", card.node), ("gpu", str(facts.index)), ("uuid", str(facts.uuid))]
+    facts = snapshot.gpu.facts
+    pairs = [("node", snapshot.node), ("gpu", str(facts.index)), ("uuid", str(facts.uuid))]
     if instance is not None:
         pairs += [("mig_profile", instance.profile), ("mig_id", str(instance.gpu_instance))]
     return pairs
@@ -107,48 +110,48 @@ def joules(millijoules: int | None) -> Value:
     return None if millijoules is None else millijoules / 1000
 
 
-def _info(card: GpuSnapshot) -> Pairs:
-    facts, driver = card.gpu.facts, card.driver
+def _info(snapshot: GpuSnapshot) -> Pairs:
+    facts, driver = snapshot.gpu.facts, snapshot.driver
     return [
-        *device_labels(card),
+        *device_labels(snapshot),
         ("vendor", facts.vendor.value),
         ("model", facts.product),
         ("pci_bus_id", facts.pci_bus_id or ""),
-        ("mode", MODE_NAMES[type(card.gpu.plan.mode)]),
+        ("mode", MODE_NAMES[type(snapshot.gpu.plan.mode)]),
         ("driver_version", "" if driver is None else driver.version),
     ]
 
 
-def _healthy(card: GpuSnapshot) -> Value:
-    return None if card.gpu.health is Verdict.UNKNOWN else int(card.gpu.health is Verdict.HEALTHY)
+def _healthy(snapshot: GpuSnapshot) -> Value:
+    return None if snapshot.gpu.health is Verdict.UNKNOWN else int(snapshot.gpu.health is Verdict.HEALTHY)
 
 
-def _health(card: GpuSnapshot) -> Iterator[Pairs]:
-    gpu = card.gpu
+def _health(snapshot: GpuSnapshot) -> Iterator[Pairs]:
+    gpu = snapshot.gpu
     reason = reason_class(gpu.health, gpu.reason)
-    yield [*device_labels(card), ("state", gpu.health.value), ("reason", reason)]
+    yield [*device_labels(snapshot), ("state", gpu.health.value), ("reason", reason)]
     for uuid, why in sorted(gpu.sick_instances.items()):
         instance = gpu.instance(uuid)
         if instance is not None:
             sick = Verdict.UNHEALTHY
             state = [("state", sick.value), ("reason", reason_class(sick, why))]
-            yield [*device_labels(card, instance), *state]
+            yield [*device_labels(snapshot, instance), *state]
 
 
-def _attribution(card: GpuSnapshot) -> Iterator[Pairs]:
-    for use in card.uses:
+def _attribution(snapshot: GpuSnapshot) -> Iterator[Pairs]:
+    for use in snapshot.uses:
         yield [
-            *device_labels(card, use.instance),
+            *device_labels(snapshot, use.instance),
             ("memory", use.memory.value),
             ("compute", use.compute.value),
             ("energy", use.energy.value),
         ]
 
 
-def _readings(card: GpuSnapshot) -> list[tuple[Family, Value]]:
-    total_mib = card.gpu.facts.memory_mib
+def _readings(snapshot: GpuSnapshot) -> list[tuple[Family, Value]]:
+    total_mib = snapshot.gpu.facts.memory_mib
     found: list[tuple[Family, Value]] = [(MEMORY, None if total_mib is None else total_mib * MIB)]
-    sample = card.sample
+    sample = snapshot.sample
     if sample is None:
         return found
     used_mib = sample.memory.used_mib

@@ -13,8 +13,11 @@ from pathlib import Path
 JOBS_MAX = 32
 """Of one GPU; each has series of its own."""
 
+# Of one file: room for JOBS_MAX numbers of jobs.
 BYTES_MAX = 4096
+# More than GPUs and MIG instances of any node.
 FILES_MAX = 1024
+# Longer than any number of a job, and short enough for a label.
 JOB_LENGTH_MAX = 128
 _FILE_NAME = re.compile(r"\d{1,4}(\.\d{1,4})?")
 

@@ -12,6 +12,7 @@ from gpufleet.agent.exporter.exporter_counters import OWN_LABELS as EXPORTER_LAB
 from gpufleet.agent.exporter.text import is_label_name
 from gpufleet.model.label_syntax import is_label_key
 
+# Each label multiplies the length of every series of a pod.
 POD_LABELS_MAX = 32
 _NO_LABEL_NAME = re.compile(r"[^a-zA-Z0-9_]")
 

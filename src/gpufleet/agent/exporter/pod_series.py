@@ -33,33 +33,33 @@ ENERGY = Family(
 FAMILIES = (HELD, MEMORY_HELD, MEMORY_USED, USED, ENERGY)
 
 
-def lines(card: GpuSnapshot, energy: EnergyBook, options: ExporterOptions) -> dict[str, str]:
+def lines(snapshot: GpuSnapshot, energy: EnergyBook, options: ExporterOptions) -> dict[str, str]:
     """The series of the pods on a GPU, by the name of their family."""
     found: dict[str, list[str]] = {family.name: [] for family in FAMILIES}
-    for device in card.uses:
+    for device in snapshot.uses:
         for pod in device.pods:
-            labels = labelled(_labels(card, device, pod, options))
-            for family, value in _values(card, device, pod, energy):
+            labels = labelled(_labels(snapshot, device, pod, options))
+            for family, value in _values(snapshot, device, pod, energy):
                 found[family.name].append(series(family.name, labels, value))
     return {name: "".join(own) for name, own in found.items()}
 
 
 def _labels(
-    card: GpuSnapshot, device: DeviceUse, use: PodUse, options: ExporterOptions
+    snapshot: GpuSnapshot, device: DeviceUse, use: PodUse, options: ExporterOptions
 ) -> list[tuple[str, str]]:
     pairs = [
-        *device_labels(card, device.instance),
+        *device_labels(snapshot, device.instance),
         ("mode", use.mode),
         ("namespace", use.pod.namespace),
         ("pod", use.pod.name),
     ]
     if options.pod_uid:
         pairs.append(("pod_uid", use.pod.uid))
-    return [*pairs, *sorted(card.pod_labels.get(use.pod, ()))]
+    return [*pairs, *sorted(snapshot.pod_labels.get(use.pod, ()))]
 
 
 def _values(
-    card: GpuSnapshot, device: DeviceUse, use: PodUse, energy: EnergyBook
+    snapshot: GpuSnapshot, device: DeviceUse, use: PodUse, energy: EnergyBook
 ) -> list[tuple[Family, Value]]:
     account = Account(use.pod, None if device.instance is None else device.instance.uuid)
     return [
@@ -67,7 +67,7 @@ def _values(
         (MEMORY_HELD, _bytes(use.memory_held_mib)),
         (MEMORY_USED, _bytes(use.memory_used_mib)),
         (USED, use.used_ratio),
-        (ENERGY, joules(energy.of_pod(card.gpu.uuid, account))),
+        (ENERGY, joules(energy.of_pod(snapshot.gpu.uuid, account))),
     ]
 
 

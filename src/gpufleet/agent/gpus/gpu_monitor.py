@@ -123,9 +123,9 @@ class GpuMonitor:
         """Publish what is known now."""
         if not all(vendor.settled for vendor in self._vendors):
             return
-        cards = [card for vendor in self._vendors for card in _in_order(vendor)]
-        problems = self._keep(cards)
-        plans = self._plan([card.facts for card in cards])
+        gpus = [gpu for vendor in self._vendors for gpu in _in_order(vendor)]
+        problems = self._keep(gpus)
+        plans = self._plan([gpu.facts for gpu in gpus])
         links: dict[tuple[DeviceId, DeviceId], Link] = {}
         for vendor in self._vendors:
             links |= vendor.links
@@ -134,7 +134,7 @@ class GpuMonitor:
                 self.gpus.value.node,
                 self._boot_id,
                 drivers=tuple(vendor.driver for vendor in self._vendors if vendor.driver is not None),
-                gpus=tuple(card.as_gpu(plans.plan(card.facts)) for card in cards),
+                gpus=tuple(gpu.as_gpu(plans.plan(gpu.facts)) for gpu in gpus),
                 links=links,
                 problems=(
                     *(one for vendor in self._vendors for one in vendor.problems),
@@ -143,14 +143,14 @@ class GpuMonitor:
                 ),
             )
         )
-        self.readings.publish({card.uuid: card.reading for card in cards})
+        self.readings.publish({gpu.uuid: gpu.reading for gpu in gpus})
 
-    def _keep(self, cards: Sequence[MonitoredGpu]) -> tuple[str, ...]:
+    def _keep(self, gpus: Sequence[MonitoredGpu]) -> tuple[str, ...]:
         """Write their health to the disk before it is published; returns the problems of that."""
         if self._record is None:
             return ()
-        self._record.save([card.record for card in cards], self._clock.monotonic_s())
-        gone = sorted(self._codes.keys() - {card.uuid for card in cards})
+        self._record.save([gpu.record for gpu in gpus], self._clock.monotonic_s())
+        gone = sorted(self._codes.keys() - {gpu.uuid for gpu in gpus})
         stories = (f"{uuid} had Xid {_listed(self._codes[uuid])} and is not found any more" for uuid in gone)
         return (*stories, *filter(None, (self._record.problem,)))
 
@@ -172,4 +172,4 @@ def _asking(present: Callable[[Vendor], bool], vendor: Vendor) -> Callable[[], b
 
 
 def _in_order(vendor: VendorMonitor) -> list[MonitoredGpu]:
-    return sorted(vendor.cards.values(), key=lambda card: card.facts.index)
+    return sorted(vendor.cards.values(), key=lambda gpu: gpu.facts.index)

@@ -23,6 +23,7 @@ from gpufleet.devices.health import Health
 
 LOG = logging.getLogger(__name__)
 FILE = "gpu-health.json"
+# A file of another version is not believed.
 VERSION = 1
 REPEATS_WRITTEN_EVERY_S = 1.0
 """A GPU that reports the same error a thousand times a second has its newest time written so often."""
@@ -88,9 +89,9 @@ class HealthRecord:
         self.doubt = found.doubt
         return found.cards
 
-    def save(self, cards: Sequence[GpuRecord], now_s: float) -> None:
+    def save(self, gpus: Sequence[GpuRecord], now_s: float) -> None:
         """Put it on the disk where it differs. A disk that fails is told by ``problem``, and tried again."""
-        kept = tuple(cards)
+        kept = tuple(gpus)
         before = self._written
         if not self._boot_id or (before is None and not kept and not self.doubt):
             return
@@ -133,8 +134,8 @@ def _same(those: tuple[GpuRecord, ...], others: tuple[GpuRecord, ...], *, but_fo
     )
 
 
-def _healths(card: GpuRecord) -> list[Health]:
-    return [card.health, *(health for _, health in sorted(card.instances.items()))]
+def _healths(gpu: GpuRecord) -> list[Health]:
+    return [gpu.health, *(health for _, health in sorted(gpu.instances.items()))]
 
 
 def _timeless(health: Health) -> Health:

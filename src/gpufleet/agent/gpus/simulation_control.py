@@ -21,9 +21,13 @@ from gpufleet.devices.simulated.orders import AnyOrder, MachineState, carry_out,
 
 LOG = logging.getLogger(__name__)
 SOCKET = "simulation.sock"
+# An order has some hundred bytes.
 LINE_LIMIT = 64 * 1024
+# Bounds the state of a machine with many GPUs.
 ANSWER_LIMIT = 4 * 1024 * 1024
+# A problem quotes the order, which may be long.
 PROBLEM_LIMIT = 500
+# An order is carried out in memory; a client that is silent is left.
 WAIT_S = 10.0
 
 _DECODER = msgspec.json.Decoder(AnyOrder)

@@ -33,6 +33,7 @@ from gpufleet.model.identifiers import DeviceId
 LOG = logging.getLogger(__name__)
 
 PAUSES = Patience(first_s=1.0, longest_s=30.0)
+# A wait occupies the backend's thread for events, so it is short enough to end with the agent.
 EVENT_WAIT_S = 5.0
 HARDWARE_EVERY_S = 30.0
 """How often to look whether a machine without this vendor's hardware has some now."""
@@ -43,6 +44,7 @@ LIST_EVERY_S = 60.0
 LOOK_GAP_S = 0.2
 """A GPU that reports a thousand errors a second is looked at no more often than so."""
 
+# A GPU may repeat an error a thousand times a second; Events and the log get one.
 SAME_XID_TOLD_AFTER_S = 60.0
 
 
@@ -208,8 +210,8 @@ class VendorMonitor:
             extra = {"vendor": self.vendor.value, "problem": problem}
             LOG.warning("the library of the GPUs cannot be used", extra=extra)
         self._unusable, self._unlisted, self._deaf = problem, "", ""
-        for card in self.cards.values():
-            self._silent(card, problem)
+        for gpu in self.cards.values():
+            self._silent(gpu, problem)
         self._settle()
 
     def _settle(self) -> None:
@@ -227,11 +229,11 @@ class VendorMonitor:
         self._check_driver(fleet.driver)
         self.driver, self.links = fleet.driver, fleet.links
         new = self._listed(fleet)
-        await asyncio.gather(*(self._look(card) for card in new))
+        await asyncio.gather(*(self._look(gpu) for gpu in new))
         self._changed()
-        for card in self.cards.values():
-            if card.uuid not in self._loops:
-                self._loops[card.uuid] = group.create_task(self._keep_looking(card))
+        for gpu in self.cards.values():
+            if gpu.uuid not in self._loops:
+                self._loops[gpu.uuid] = group.create_task(self._keep_looking(gpu))
 
     def _check_driver(self, driver: Driver) -> None:
         """Raises DriverError where it is another one than this session began with."""
@@ -243,24 +245,24 @@ class VendorMonitor:
         """Take the facts over; the GPUs that were not known."""
         new = []
         for facts in fleet.gpus:
-            card = self.cards.get(facts.uuid)
-            if card is None:
-                card = self.cards[facts.uuid] = MonitoredGpu(facts)
+            gpu = self.cards.get(facts.uuid)
+            if gpu is None:
+                gpu = self.cards[facts.uuid] = MonitoredGpu(facts)
                 self._wake[facts.uuid] = asyncio.Event()
                 self._unasked.add(facts.uuid)
                 if self.doubts.problem:
                     codes = self.doubts.codes.get(facts.uuid, ())
-                    card.unremembered(self.doubts.problem, codes, self._clock.monotonic_s())
+                    gpu.unremembered(self.doubts.problem, codes, self._clock.monotonic_s())
             if facts.uuid in self._unasked:
-                new.append(card)
+                new.append(gpu)
                 self._unasked.discard(facts.uuid)
-            if facts != card.facts:
+            if facts != gpu.facts:
                 self._wake[facts.uuid].set()
-            card.listed(facts)
+            gpu.listed(facts)
         there = {facts.uuid for facts in fleet.gpus}
-        for card in self.cards.values():
-            if card.uuid not in there:
-                card.missing(self._clock.monotonic_s())
+        for gpu in self.cards.values():
+            if gpu.uuid not in there:
+                gpu.missing(self._clock.monotonic_s())
         return new
 
     async def _wait_to_list(self) -> None:
@@ -270,44 +272,44 @@ class VendorMonitor:
         await _set_within(self._list_again, every_s)
         self._list_again.clear()
 
-    async def _keep_looking(self, card: MonitoredGpu) -> None:
-        wake = self._wake[card.uuid]
+    async def _keep_looking(self, gpu: MonitoredGpu) -> None:
+        wake = self._wake[gpu.uuid]
         while True:
             await self._clock.sleep(LOOK_GAP_S)
-            calm = card.well and not self._deaf
+            calm = gpu.well and not self._deaf
             every_s = self._pace.sample_every_s if calm else self._pace.attentive_every_s
             await _set_within(wake, every_s - LOOK_GAP_S)
             wake.clear()
-            await self._look(card)
+            await self._look(gpu)
 
-    async def _look(self, card: MonitoredGpu) -> None:
+    async def _look(self, gpu: MonitoredGpu) -> None:
         """Ask a GPU how it is."""
         try:
-            sample = await self._backend.sample(card.uuid)
-            instances = await self._instances(card)
-            processes = await self._processes(card) if self._pace.processes else None
+            sample = await self._backend.sample(gpu.uuid)
+            instances = await self._instances(gpu)
+            processes = await self._processes(gpu) if self._pace.processes else None
         except GpuLostError as error:
-            if not card.lost:
-                LOG.warning("a GPU is lost", extra={"gpu": card.uuid, "problem": str(error)})
+            if not gpu.lost:
+                LOG.warning("a GPU is lost", extra={"gpu": gpu.uuid, "problem": str(error)})
                 self._list_again.set()
-            card.missing(self._clock.monotonic_s())
+            gpu.missing(self._clock.monotonic_s())
         except DriverError as error:
-            if not card.health.silent:
-                LOG.warning("a GPU does not answer", extra={"gpu": card.uuid, "problem": str(error)})
+            if not gpu.health.silent:
+                LOG.warning("a GPU does not answer", extra={"gpu": gpu.uuid, "problem": str(error)})
                 self._list_again.set()
-            self._silent(card, str(error))
+            self._silent(gpu, str(error))
         else:
-            if card.lost:
+            if gpu.lost:
                 self._list_again.set()
-            card.answered(sample, instances, processes, self._clock.monotonic_s())
+            gpu.answered(sample, instances, processes, self._clock.monotonic_s())
         self._changed()
 
-    async def _instances(self, card: MonitoredGpu) -> dict[str, Sample]:
+    async def _instances(self, gpu: MonitoredGpu) -> dict[str, Sample]:
         """Readings of its MIG instances, as far as the driver gives them."""
         found = {}
-        for instance in card.facts.mig:
+        for instance in gpu.facts.mig:
             try:
-                found[instance.uuid] = await self._backend.sample_instance(card.uuid, instance.uuid)
+                found[instance.uuid] = await self._backend.sample_instance(gpu.uuid, instance.uuid)
             except GpuLostError:
                 # Only the instance: the GPU itself answered.
                 self._list_again.set()
@@ -317,17 +319,17 @@ class VendorMonitor:
                 continue
         return found
 
-    async def _processes(self, card: MonitoredGpu) -> tuple[ProcessUse, ...] | None:
+    async def _processes(self, gpu: MonitoredGpu) -> tuple[ProcessUse, ...] | None:
         try:
-            return await self._backend.processes(card.uuid)
+            return await self._backend.processes(gpu.uuid)
         except NoAnswerError:
             raise
         except DriverError:
             return None
 
-    def _silent(self, card: MonitoredGpu, problem: str) -> None:
+    def _silent(self, gpu: MonitoredGpu, problem: str) -> None:
         now_s = self._clock.monotonic_s()
-        card.silent(problem, now_s, forget_before_s=now_s - self._pace.stale_after_s)
+        gpu.silent(problem, now_s, forget_before_s=now_s - self._pace.stale_after_s)
 
     async def _listen(self) -> None:
         """Take in what the driver reports by itself."""
@@ -355,19 +357,19 @@ class VendorMonitor:
         await self._clock.sleep(self._pace.attentive_every_s)
 
     def _heard(self, event: Event) -> None:
-        card = None if event.uuid is None else self.cards.get(event.uuid)
+        gpu = None if event.uuid is None else self.cards.get(event.uuid)
         if isinstance(event, XidEvent):
             self._tell(event)
             self._on_xid(event)
-            if card is not None:
-                card.xid_seen(event.code, event.mig_uuid, self._clock.monotonic_s())
+            if gpu is not None:
+                gpu.xid_seen(event.code, event.mig_uuid, self._clock.monotonic_s())
                 self._changed()
             elif xid(event.code).action in (XidAction.NOTHING, XidAction.POD):
                 return
-        if card is None or not isinstance(event, XidEvent):
+        if gpu is None or not isinstance(event, XidEvent):
             self._list_again.set()
         for uuid, wake in self._wake.items():
-            if card is None or uuid == card.uuid:
+            if gpu is None or uuid == gpu.uuid:
                 wake.set()
 
     def _tell(self, event: XidEvent) -> None:

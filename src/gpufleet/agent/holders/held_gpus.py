@@ -53,8 +53,8 @@ def held_gpus(
             continue
         for container in pod.grant.containers:
             for device in container.devices:
-                card = DeviceId(device_of(device.id))
-                titles.setdefault(card, set()).add(pod.title)
+                gpu = DeviceId(device_of(device.id))
+                titles.setdefault(gpu, set()).add(pod.title)
     return {uuid: HeldGpu(frozenset(found), frozenset(units.get(uuid, ()))) for uuid, found in titles.items()}
 
 

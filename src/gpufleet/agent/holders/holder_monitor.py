@@ -32,7 +32,9 @@ SPACING_S = 0.4
 SETTLING_S = 0.05
 """The kubelet writes an allocation down only after it has our answer."""
 
+# Without news: the kubelet tells nothing by itself when a container ends.
 REGULAR_S = 15.0
+# Where the kubelet and our memory differ: mostly a start or an end that is over in a moment.
 UNSETTLED_FIRST_S = 1.0
 
 

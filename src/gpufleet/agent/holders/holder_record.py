@@ -16,6 +16,7 @@ from gpufleet.agent.state.sealed import SealError, seal, unseal
 
 LOG = logging.getLogger(__name__)
 FILE = "holders.json"
+# A file of another version is not believed.
 VERSION = 1
 
 

@@ -80,9 +80,9 @@ def holdings(gpus: NodeGpus, pods: NodePods, holders: Holders) -> Holdings:
         for holding in (*_by_unit(held, units), *_by_grant(held, pod, owners)):
             found.setdefault(holding.card, []).append((_order(held, pod), holding))
     return {
-        card: tuple(holding for _, holding in sorted(found[card], key=lambda one: one[0]))
-        for card in owners
-        if card in found
+        gpu: tuple(holding for _, holding in sorted(found[gpu], key=lambda one: one[0]))
+        for gpu in owners
+        if gpu in found
     }
 
 

@@ -22,6 +22,7 @@ from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
+# Without an answer the server is asked again a second later.
 WAIT_S = 5.0
 _KINDS = {kind.value: kind for kind in GrantKind}
 

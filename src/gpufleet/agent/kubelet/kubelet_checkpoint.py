@@ -19,6 +19,7 @@ from gpufleet.files.regular import UnfitFileError, read_regular
 FILE = "kubelet_internal_checkpoint"
 """Beside the sockets of the device plugins."""
 
+# Bounds what is read: the record grows with the containers of the node.
 MAXIMUM_BYTES = 64 * 1024 * 1024
 
 

@@ -14,6 +14,7 @@ from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.node_state import Held
 
 SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+# The kubelet answers from memory, on a socket of the node.
 LIMIT_S = 5.0
 MAXIMUM_BYTES = 16 * 1024 * 1024
 """As much as a kubelet sends."""

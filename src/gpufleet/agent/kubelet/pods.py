@@ -30,6 +30,7 @@ from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.resource_names import is_extended
 
 LOG = logging.getLogger(__name__)
+# A call of the kubelet waits for it.
 ASK_LIMIT_S = 5.0
 ENDED_MOST = 1000
 """Far more than end between two looks at them."""

@@ -15,6 +15,7 @@ import msgspec
 from gpufleet.files.regular import read_kernel_file
 
 PROC = Path("/proc")
+# One line for each hierarchy of control groups, at most a dozen.
 _TEXT_MAX = 64 * 1024
 # A UID as the API writes it, with underscores where systemd's naming took its dashes, or the hash that
 # stands for it in a static pod's cgroup.

@@ -14,6 +14,7 @@ from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.label_syntax import is_label_key
 
 DOMAIN = "amd.com"
+# AMD's labeller writes memory in whole GiB, as 64G.
 MIB_PER_GIB = 1024
 
 FAMILIES = {

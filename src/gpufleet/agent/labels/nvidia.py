@@ -23,6 +23,7 @@ DOMAIN = "nvidia.com"
 WHOLE = f"{DOMAIN}/gpu"
 TIMESTAMP = f"{DOMAIN}/gfd.timestamp"
 UNKNOWN = "unknown"
+# Classes of PCI devices: VGA controller, and 3D controller, as cards without a display are.
 GRAPHICS_CLASS, COMPUTE_CLASS = 0x030000, 0x030200
 COUNTS = ("count", "replicas", "memory")
 PROFILE = re.compile(r"[0-9a-z][0-9a-z.]{0,30}([+-][a-z.]{0,10})?")

@@ -35,8 +35,10 @@ LOOK_S = 300.0
 """How often to look whether the labels are still there and by which way they are written,
 where the configuration does not say."""
 
+# A configuration may ask for less; each look is a request to the API server.
 LOOK_LEAST_S = 10.0
 RETRIES = Patience(first_s=1.0, longest_s=60.0)
+# The firmware's name of a machine is one short line.
 MACHINE_LENGTH_MAX = 4096
 
 

@@ -7,7 +7,9 @@ from gpufleet.devices.facts import Driver
 from gpufleet.model.gpu_catalogue import Vendor
 
 Labels = dict[str, str]
+# The API server refuses longer values.
 VALUE_LENGTH = 63
+# The digits of the largest 64-bit number.
 NUMBER_LENGTH = 20
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_. -]")
 _EDGES = "-_."

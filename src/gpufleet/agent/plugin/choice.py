@@ -17,6 +17,7 @@ from gpufleet.devices.facts import Link
 TRIED_MAX = 500
 """So many sets are looked at; where there are more, the set is grown unit by unit."""
 
+# Nearer than any link between two GPUs.
 SAME_CARD = max(Link) + 1
 Score = tuple[int, int, int, int]
 

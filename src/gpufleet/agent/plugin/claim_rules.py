@@ -172,7 +172,7 @@ def check_free(
         if touched and one.answered:
             raise RefusedError(
                 f"{which} was given a moment ago, perhaps to container {one.container} of "
-                f"{one.pod}, and the kubelet does not say yet who has it"
+                f"{one.pod}, and the kubelet does not report its holder yet"
             )
         if touched and one.vanished:
             raise RefusedError(

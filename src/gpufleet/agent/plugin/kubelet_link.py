@@ -17,6 +17,7 @@ from gpufleet.agent.state.errors import KubeletError
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
 KUBELET_SOCKET = "kubelet.sock"
 VERSION = "v1beta1"
+# The kubelet calls back before it answers, over sockets of the node.
 REGISTER_LIMIT_S = 5.0
 
 # Channels to one address share what they know of it, also that it was gone a moment ago and is not to be

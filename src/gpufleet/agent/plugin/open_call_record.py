@@ -14,6 +14,7 @@ from gpufleet.agent.state.disk import DISK, PRIVATE, Disk, replace_file
 from gpufleet.agent.state.sealed import SealError, seal, unseal
 
 LOG = logging.getLogger(__name__)
+# A record of another version is not believed.
 VERSION = 1
 
 

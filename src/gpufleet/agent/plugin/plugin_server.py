@@ -24,6 +24,7 @@ from gpufleet.agent.units.node_units import Unit
 LOG = logging.getLogger(__name__)
 SERVICE = "v1beta1.DevicePlugin"
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
+# An answer under way is made from memory in milliseconds.
 CLOSE_S = 1.0
 PATH_LONGEST = 107
 """What an address of a socket has room for (unix(7))."""

@@ -18,6 +18,7 @@ from gpufleet.agent.units.node_units import Unit
 from gpufleet.kube.clock import Clock
 
 LOG = logging.getLogger(__name__)
+# A kubelet that restarted has no devices until the plugins are back, and pods wait for them.
 LOOK_EVERY_S = 0.5
 
 Sight = tuple[int, int]

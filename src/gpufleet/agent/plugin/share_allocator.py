@@ -42,6 +42,7 @@ from gpufleet.kube.codec.grant import granted_devices
 from gpufleet.model.errors import WorldError
 
 LOG = logging.getLogger(__name__)
+# What is swept harms nothing while it lies there.
 SWEEP_EVERY_S = 60.0
 LEFT_SWEEP_EVERY_S = 3.0
 """Where something is left that may go soon: the kubelet takes a while to let go of a pod."""

@@ -74,16 +74,16 @@ def check_not_held(
     pod: NodePod, parts: Sequence[GrantedDevice], gpus: NodeGpus, holders: Iterable[Held]
 ) -> None:
     """Raises RefusedError where another pod has one of these GPUs, or a part of it, as something else."""
-    cards = {part.id for part in parts}
+    granted = {part.id for part in parts}
     for held in holders:
         own = held.pod_uid == pod.uid or (not held.pod_uid and held.title == pod.title)
         if held.resource == keys.GPU_SHARE or own:
             continue
         for unit in held.units:
-            card = _card(device_of(unit), gpus)
-            if card in cards:
+            gpu = _card(device_of(unit), gpus)
+            if gpu in granted:
                 raise RefusedError(
-                    f"the GPU {card} of this grant is held by container {held.container} of {held.title} as "
+                    f"the GPU {gpu} of this grant is held by container {held.container} of {held.title} as "
                     f"{held.resource} ({unit}); shares of it are given when that pod has ended"
                 )
 

@@ -83,28 +83,28 @@ class DeviceFiles:
         return tuple(sorted(f"/{path.relative_to(seen)}" for path in seen.glob(pattern.lstrip("/"))))
 
 
-def needed_nodes(card: GpuFacts, instance: str = "") -> tuple[str, ...]:
+def needed_nodes(gpu: GpuFacts, instance: str = "") -> tuple[str, ...]:
     """The device nodes, as paths in a container, that a program needs for a GPU or an instance of it.
 
     An instance of NVIDIA's needs its GPU's as well; a partition of AMD's has its own in their place.
     """
-    own = next((one.device_nodes for one in card.mig if one.uuid == instance), ())
-    match card.vendor:
+    own = next((one.device_nodes for one in gpu.mig if one.uuid == instance), ())
+    match gpu.vendor:
         case Vendor.NVIDIA:
-            return (*card.device_nodes, *own, *NVIDIA_NODES)
+            return (*gpu.device_nodes, *own, *NVIDIA_NODES)
         case Vendor.AMD:
-            return (*(own or card.device_nodes), *AMD_NODES)
+            return (*(own or gpu.device_nodes), *AMD_NODES)
         case _:
-            return card.device_nodes
+            return gpu.device_nodes
 
 
-def device_edits(card: GpuFacts, instance: str, files: DeviceFiles) -> CdiEdits:
+def device_edits(gpu: GpuFacts, instance: str, files: DeviceFiles) -> CdiEdits:
     """What is done to a container that gets this GPU or this instance of it, beside its driver's files."""
-    found = ((path, files.on_host(path)) for path in needed_nodes(card, instance))
+    found = ((path, files.on_host(path)) for path in needed_nodes(gpu, instance))
     nodes = tuple(
         CdiNode(path, host_path="" if host == path else host) for path, host in found if host is not None
     )
-    return CdiEdits(GUARD if card.vendor is Vendor.NVIDIA else (), nodes)
+    return CdiEdits(GUARD if gpu.vendor is Vendor.NVIDIA else (), nodes)
 
 
 def static_specs(node: NodeGpus, files: DeviceFiles, driver: CdiEdits) -> dict[str, CdiSpec]:

@@ -38,6 +38,7 @@ PROPOSAL_S = 2.0
 UNSURE_S = 1.0
 """How long to wait for word of pods that were served or refused a moment ago, before refusing another."""
 
+# Ten looks within UNSURE_S.
 UNSURE_EVERY_S = 0.1
 Decision = TypeVar("Decision")
 

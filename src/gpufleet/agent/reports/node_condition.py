@@ -27,6 +27,7 @@ from gpufleet.kube.resources import NODES
 LOG = logging.getLogger(__name__)
 TYPE = GPU_HEALTHY
 ANNOTATION = "gpufleet.io/gpu-problems"
+# `kubectl describe` shows it on one line; the annotation has all of it.
 MESSAGE_LIMIT = 1000
 CHECK_EVERY_S = 300.0
 """How often to see whether the Node still says so; a Node that is made anew has lost it."""

@@ -38,8 +38,11 @@ from gpufleet.kube.resources import NODE_DEVICES, NODES
 from gpufleet.kube.status import NotFound, StatusError
 
 LOG = logging.getLogger(__name__)
+# A pod that starts changes pods, holders and GPUs at once: one write tells all.
 GATHERING_S = 0.05
+# Two writes a second at most; with the gathering a change is reported within a second.
 SPACING_S = 0.5
+# Looks at memory, until GPUs and holders are known.
 UNREADY_S = 0.2
 COMPARED_EVERY_S = 600.0
 """A watch may miss what it was told of; a look costs little."""

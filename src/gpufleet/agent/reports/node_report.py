@@ -32,9 +32,13 @@ from gpufleet.model.grant import GrantKind
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig_part import part_milli
 
+# As much as the definition of NodeDevices takes.
 FOREIGN_LENGTH = 256
+# As much as the definition of NodeDevices takes.
 DRIVER_LENGTH = 128
+# As many as the definition of NodeDevices takes.
 HOLDERS_MOST = 16_384
+# As many as the definition of NodeDevices takes of one holder.
 UNITS_MOST = 1024
 
 

@@ -22,6 +22,7 @@ from gpufleet.model.device_id import DeviceName, MigPlace
 DEVICES_MOST = 1024
 """As many as a report may list."""
 
+# As long as the definition of NodeDevices takes.
 ID_LENGTH = 63
 _PROFILE = re.compile(r"[0-9]+g\.[0-9]+gb([+.-][a-z.]+)?")
 _STARTS = range(8)

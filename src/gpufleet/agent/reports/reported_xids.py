@@ -15,6 +15,7 @@ from gpufleet.kube.resources import NODE_DEVICES
 from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
+# GPUs are not judged before; without an answer they are judged by what they say themselves.
 WAIT_S = 10.0
 _XID = re.compile(r"\bXid ([0-9]{1,6}): ")
 """As ``devices.health`` writes it into a reason."""

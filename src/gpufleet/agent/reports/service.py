@@ -15,6 +15,7 @@ from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.kube.objects import node_devices as wire
 
+# As long as the definition of NodeDevices takes.
 REASON_LENGTH = 1024
 KEYS = {Verdict.UNHEALTHY: wire.UNHEALTHY_TAINT, Verdict.UNKNOWN: wire.UNKNOWN_TAINT}
 

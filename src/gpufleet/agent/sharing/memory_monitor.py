@@ -16,6 +16,7 @@ from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.model.grant import GrantKind
 from gpufleet.model.identifiers import DeviceId
 
+# So many samples in a row above the share are told of; a short peak is not.
 SAMPLES_BEFORE = 2
 STEP_MIB = 64
 """What is told is rounded up to this, so that a report is not written for each small change."""

@@ -43,7 +43,9 @@ PAUSE_MOST_S = 60.0
 STEADY_AFTER_S = 60.0
 """A daemon that ran for so long is started again without a long pause."""
 
+# A driver that hangs would hold its programs for ever.
 ANSWER_WITHIN_S = 10.0
+# Five seconds in all for a daemon to begin.
 ANSWER_TRIES = 20
 ASK_AGAIN_S = 0.25
 

@@ -17,6 +17,7 @@ from gpufleet.devices.sharing.plan import SharingPlan
 
 LOG = logging.getLogger(__name__)
 FILE = "sharing-plans.json"
+# A record of another version is not believed.
 VERSION = 1
 
 

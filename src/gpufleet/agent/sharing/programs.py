@@ -12,6 +12,7 @@ from typing import BinaryIO, Protocol
 
 import msgspec
 
+# The end of what a program said is shown to people.
 OUTPUT_MAX = 4096
 
 

@@ -35,8 +35,11 @@ LOG = logging.getLogger(__name__)
 REFUSED = "SharingConfigRefused"
 TAKEN = "SharingConfigTaken"
 WAITS = "SharingChangeWaits"
+# A look at memory, until the holders of devices are known.
 LOOK_AGAIN_S = 1.0
+# Pods of the node wait as long for their GPUs after a start of the agent.
 LOADED_WITHIN_S = 10.0
+# A sentence with more names is not read.
 PODS_NAMED_MAX = 3
 
 

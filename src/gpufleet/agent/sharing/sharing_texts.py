@@ -21,7 +21,9 @@ from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 
+# A link is read; the kubelet itself brings edits within a minute or two.
 LOOK_EVERY_S = 2.0
+# A cluster has some kinds of nodes, not hundreds.
 KEYS_MAX = 200
 # The kubelet's name for what a mounted ConfigMap holds now; the keys beside it are links into it.
 _MOUNTED = "..data"

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from gpufleet.files.regular import UnfitFileError, read_regular
 
+# Files of this agent, and those that a container runtime or a container reads.
 PRIVATE = 0o600
 READABLE = 0o644
 FILE_BYTES_MAX = 64 << 20

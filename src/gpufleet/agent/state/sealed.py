@@ -7,6 +7,7 @@ import hashlib
 
 import msgspec
 
+# Bounds what is parsed: a record grows with the containers of a node.
 MAXIMUM_BYTES = 4 * 1024 * 1024
 
 

@@ -112,8 +112,8 @@ def find_unit(gpus: NodeGpus, unit: str) -> UnitOf | None:
 
 def _amd_kinds(node: NodeGpus) -> set[str]:
     """The kinds of devices that AMD's GPUs on this node are; empty for a whole one."""
-    cards = [gpu.facts for gpu in node.gpus if gpu.facts.vendor is Vendor.AMD]
-    return {kind for card in cards for kind in ([part.profile for part in card.mig] or [""])}
+    facts = [gpu.facts for gpu in node.gpus if gpu.facts.vendor is Vendor.AMD]
+    return {kind for one in facts for kind in ([part.profile for part in one.mig] or [""])}
 
 
 def _units(gpu: Gpu, *, amd_by_kind: bool) -> Iterator[GpuUnit]:
@@ -159,19 +159,19 @@ def _replicated(gpu: Gpu, resource: str, count: int, instance: str = "") -> Iter
     )
 
 
-def _whole_name(card: GpuFacts) -> str:
+def _whole_name(gpu: GpuFacts) -> str:
     """The resource that a whole GPU is."""
-    match card.vendor:
+    match gpu.vendor:
         case Vendor.AMD:
             return AMD_GPU
         case Vendor.INTEL:
-            return INTEL_GPU_XE if card.kernel_driver == "xe" else INTEL_GPU_I915
+            return INTEL_GPU_XE if gpu.kernel_driver == "xe" else INTEL_GPU_I915
         case _:
             return NVIDIA_GPU
 
 
-def _part_name(card: GpuFacts, part: MigFacts, *, amd_by_kind: bool) -> str:
+def _part_name(gpu: GpuFacts, part: MigFacts, *, amd_by_kind: bool) -> str:
     """The resource that an instance or a partition is."""
-    if card.vendor is Vendor.NVIDIA:
+    if gpu.vendor is Vendor.NVIDIA:
         return resource_name(part.profile)
     return f"{AMD_PREFIX}{part.profile}" if amd_by_kind and part.profile else AMD_GPU

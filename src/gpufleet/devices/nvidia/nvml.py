@@ -23,6 +23,7 @@ Handle = NewType("Handle", object)
 EventSet = NewType("EventSet", object)
 GpmBuffer = NewType("GpmBuffer", object)
 
+# The library counts bytes.
 MIB = 1024 * 1024
 NO_INSTANCE = 0xFFFFFFFF
 """The number of the instance in an event or a process that concerns no MIG instance."""

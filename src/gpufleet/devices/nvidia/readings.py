@@ -35,8 +35,11 @@ FIELDS = (
     DOUBLE_BIT_ERRORS,
     RECOVERY_ACTION,
 )
+# Numbers of NVML's fields NVLINK_COUNT_XMIT_BYTES and RCV_BYTES (nvml.h).
 LINK_SENT_BYTES, LINK_RECEIVED_BYTES = 202, 204
+# NVML's nvmlClockType_t.
 SM_CLOCK, MEMORY_CLOCK = 1, 2
+# Bounds the questions, whatever number the driver tells.
 LINKS_MOST = 72
 
 RECOVERIES = {

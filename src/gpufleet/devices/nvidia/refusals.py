@@ -13,6 +13,7 @@ from gpufleet.devices.errors import DriverError, GpuLostError
 
 Value = TypeVar("Value")
 
+# NVML's nvmlReturn_t.
 SUCCESS = 0
 
 

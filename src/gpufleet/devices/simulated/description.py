@@ -135,7 +135,7 @@ def _group(text: GpusText, field: str, where: str) -> Group:
     memory_mib = text.memory_mib or model.memory_mib
     if memory_mib is None:
         raise MachineError(
-            "nobody knows its memory", field=f"{field}.memoryMiB", expected="a size", where=where
+            "its memory is not known", field=f"{field}.memoryMiB", expected="a size", where=where
         )
     if not 0 <= text.reserved_mib < memory_mib:
         expected = f"0 to less than {memory_mib}"

@@ -34,6 +34,7 @@ from gpufleet.model.label_advice import nearest
 
 TOPOLOGY_KEY = "topology.yml"
 POOL_DEFAULT = "default"
+# Profiles of the simulator give bytes.
 BYTES_PER_MIB = 1024 * 1024
 HONOURED = {
     "device_count",
@@ -49,7 +50,7 @@ HONOURED = {
 STRATEGY = "how instances are offered is the agent's setting, not the machine's"
 OTHERS = "only GPUs are simulated here"
 CLUSTER_FIELDS = {
-    "nodePoolLabelKey": "the pool is chosen by whoever reads the file",
+    "nodePoolLabelKey": "the pool is chosen by the program that reads the file",
     "migStrategy": STRATEGY,
     "gpuOperator": "no operator is installed here",
     "components": "the simulator's own programs are not used here",

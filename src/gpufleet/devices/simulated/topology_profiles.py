@@ -7,6 +7,7 @@ machine has. The figures are those of the profiles of that project's chart (from
 
 import msgspec
 
+# In MiB, as all memory of GPUs here.
 GIB = 1024
 
 

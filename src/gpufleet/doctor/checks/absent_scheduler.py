@@ -23,7 +23,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         yield Good("gpufleet's scheduler renews its Lease")
     elif waiting or (mine and found):
         seen = tuple(
-            f"{one.title}: held by {holder_of(one) or 'nobody'}, not renewed for {silent_s:.0f} s"
+            f"{one.title}: held by {holder_of(one) or 'no process'}, not renewed for {silent_s:.0f} s"
             for one in stale
             if (silent_s := leases.silent_s(one)) is not None
         ) or (f"there is no Lease {SCHEDULER_LEASE} in any namespace",)
@@ -48,7 +48,7 @@ CHECK = Check(
     Point.STACK,
     Layer.CONTROL_PLANE,
     "gpufleet's scheduler runs",
-    "A pod is placed by the scheduler that it names and by nobody else.",
+    "A pod is placed by the scheduler that it names, and by no other.",
     judge,
     ("Pod", "Lease"),
 )

@@ -32,7 +32,7 @@ CHECK = Check(
     Point.NODES,
     Layer.NODE,
     "GPU pods do not wait for cordoned nodes",
-    "A cordoned node takes no new pods until somebody uncordons it, however many GPUs are free there.",
+    "A cordoned node takes no new pods until it is uncordoned, however many GPUs are free there.",
     judge,
     ("Node", "Pod"),
 )

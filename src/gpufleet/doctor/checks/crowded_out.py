@@ -110,7 +110,7 @@ CHECK = Check(
     Point.PLACING,
     Layer.PLACEMENT,
     "Pods without GPUs leave room beside GPUs",
-    "A GPU without CPU and memory beside it is given to nobody, and costs as much.",
+    "A GPU without CPU and memory beside it is given to no pod, and costs as much.",
     judge,
     ("Node", "Pod"),
 )

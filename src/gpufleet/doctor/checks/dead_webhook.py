@@ -55,7 +55,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             dead += 1
             yield _failure(webhook, why, suffering)
     if webhooks and not dead:
-        yield Good(f"each of {len(webhooks)} webhooks on which pods depend has somebody who answers")
+        yield Good(f"each of {len(webhooks)} webhooks on which pods depend has a server that answers")
 
 
 def _is_needed(field: Field) -> bool:
@@ -74,7 +74,7 @@ def _failure(webhook: Webhook, why: str, suffering: list[Refusal]) -> Failure:
     namespace, name = webhook.service
     look = f"kubectl get service,endpointslices,pods -n {namespace}" if name else ""
     return Failure(
-        f"{webhook.configuration.title}: nobody answers for webhook {webhook.name}{whom}",
+        f"{webhook.configuration.title}: no server answers for webhook {webhook.name}{whom}",
         (webhook.configuration.title, *titles),
         (
             f"failurePolicy: {webhook.field.at('failurePolicy').text or 'Fail'}",
@@ -82,7 +82,7 @@ def _failure(webhook: Webhook, why: str, suffering: list[Refusal]) -> Failure:
             *(f"{one.maker.title}: {one.message}" for one in suffering),
         ),
         (
-            Mend("bring back who answers: its pods, its Service, its certificate", look),
+            Mend("bring back its server: the pods, the Service, the certificate", look),
             Mend(
                 "or, where what it belongs to is gone, delete its configuration",
                 get_command(webhook.configuration).replace("kubectl get", "kubectl delete", 1),
@@ -97,7 +97,7 @@ CHECK = Check(
     Point.QUOTAS,
     Layer.ADMISSION,
     "Webhooks on which pods depend answer",
-    "A webhook with the failure policy Fail refuses everything it is asked about while nobody answers.",
+    "A webhook with the failure policy Fail refuses everything it is asked about while no server answers.",
     judge,
     _CONFIGURATIONS,
 )

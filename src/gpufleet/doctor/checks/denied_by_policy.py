@@ -34,7 +34,7 @@ CHECK = Check(
     Point.QUOTAS,
     Layer.ADMISSION,
     "Policies let GPU pods be made",
-    "A policy that denies pods is told to the controller that makes them, not to who waits for them.",
+    "A policy that denies pods is told to the controller that makes them, not to users that wait for them.",
     judge,
     written=True,
 )

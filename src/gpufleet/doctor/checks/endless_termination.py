@@ -32,7 +32,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             held,
             f"finalizers hold them: {names}",
             Mend(
-                "let who set the finalizer do its work; where that is gone, take it away",
+                "let the finalizer's controller do its work; where that is gone, take the finalizer away",
                 f"kubectl patch pod -n {first.namespace} {first.manifest.name} --type merge"
                 ' -p \'{"metadata": {"finalizers": null}}\'',
             ),

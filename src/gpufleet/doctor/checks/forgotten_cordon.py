@@ -46,7 +46,7 @@ CHECK = Check(
     Point.NODES,
     Layer.NODE,
     "No GPU node stays cordoned while work waits",
-    "A cordon has no end of its own: what was closed for an afternoon is paid for until somebody remembers.",
+    "A cordon has no end of its own: a node is paid for until it is uncordoned, however long that takes.",
     judge,
     ("Node", "Pod"),
     Grade.RISK,

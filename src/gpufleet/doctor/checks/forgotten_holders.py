@@ -12,7 +12,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     reported = [one for one in facts.gpu_nodes if one.devices is not None]
     found = {one: its for one in reported if (its := _forgotten(one))}
     if reported and not found:
-        yield Good("every kubelet knows who runs on its GPUs")
+        yield Good("every kubelet knows the pods on its GPUs")
     if not found:
         return
     count = len({(uid, container) for its in found.values() for uid, container, _ in its})

@@ -38,7 +38,7 @@ def _failure(quota: str, group: list[Refusal]) -> Failure:
         "raise the quota, if the team may have more",
         f"kubectl patch resourcequota -n {place} {name} --type merge -p '{patch}'",
     )
-    look = Mend("or see what holds it, and end what nobody needs", f"kubectl get pods -n {place} -o wide")
+    look = Mend("or see what holds it, and end what is not needed", f"kubectl get pods -n {place} -o wide")
     seen = ", ".join(f"{name} {first.words[name]}" for name in ("requested", "used", "limited"))
     return Failure(
         f"ResourceQuota {quota}, {who}: {says}",

@@ -21,7 +21,7 @@ CHECK = Check(
     Point.WATCHING,
     Layer.PRACTICE,
     "Notebooks do not hold idle GPUs",
-    "A notebook holds its GPU through nights and weekends, until somebody culls it.",
+    "A notebook holds its GPU through nights and weekends, until it is culled.",
     judge,
     grade=Grade.RISK,
 )

@@ -30,7 +30,7 @@ CHECK = Check(
     Point.QUOTAS,
     Layer.ADMISSION,
     "Limit ranges let GPU pods be made",
-    "A LimitRange bounds single pods and containers; whoever asks for more is refused, however much is free.",
+    "A LimitRange bounds pods and containers; a pod that asks for more is refused, however much is free.",
     judge,
     ("LimitRange",),
     written=True,

@@ -63,7 +63,7 @@ CHECK = Check(
     Point.STACK,
     Layer.OFFER,
     "All GPUs of a node can be had",
-    "GPUs that are not allocatable are paid for and given to nobody.",
+    "GPUs that are not allocatable are paid for and given to no pod.",
     judge,
     ("Node",),
 )

@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             ),
             (
                 Mend(
-                    "see who tells the kubelet: another device plugin, or an agent that has stopped",
+                    "see what tells the kubelet: another device plugin, or an agent that has stopped",
                     f"kubectl get pods -A -o wide --field-selector spec.nodeName={node.name}",
                 ),
             ),

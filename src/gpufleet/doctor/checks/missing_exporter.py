@@ -47,7 +47,7 @@ CHECK = Check(
     Point.WATCHING,
     Layer.STACK,
     "GPUs tell metrics",
-    "Without an exporter nobody sees that a GPU is hot, idle, or broken, until its users say so.",
+    "Without an exporter a GPU that is hot, idle, or broken is noticed only when its users say so.",
     judge,
     ("Node", "DaemonSet", "Pod"),
     Grade.RISK,

@@ -40,7 +40,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
             ("no NetworkPolicy", f"{listed(sorted(used & guarded))} has some"),
             (
                 Mend(
-                    "let in what is of the namespace, and add who else is to reach it",
+                    "let in what is of the namespace, and add what else is to reach it",
                     "",
                     _POLICY.format(namespace=without[0]),
                 ),
@@ -53,7 +53,7 @@ CHECK = Check(
     Point.SECURITY,
     Layer.PRACTICE,
     "Tenants cannot reach each other's GPU work",
-    "Notebooks and model servers seldom ask who is there; without a policy every pod may talk to them.",
+    "Notebooks and model servers seldom ask for a password; without a policy every pod may talk to them.",
     judge,
     ("NetworkPolicy", "Namespace"),
     Grade.RISK,

@@ -94,7 +94,7 @@ CHECK = Check(
     Point.QUOTAS,
     Layer.QUEUE,
     "Queues in which GPU work waits exist",
-    "Work waits for a queue that nobody has described, and starts by itself once it is there.",
+    "Work waits for a queue that does not exist, and starts by itself once it does.",
     judge,
     written=True,
 )

@@ -31,7 +31,7 @@ CHECK = Check(
     Point.SECURITY,
     Layer.ADMISSION,
     "Pod Security lets GPU pods be made",
-    "A namespace refuses pods above its level; the pods are never made, and nobody but their maker is told.",
+    "A namespace refuses pods above its level; they are never made, and only their controller is told.",
     judge,
     written=True,
 )

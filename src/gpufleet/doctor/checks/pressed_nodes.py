@@ -7,7 +7,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.waiting import kept_to
 
 _WAYS = {
-    "DiskPressure": "free its disk: images of GPU frameworks are large, and those that nobody runs can go",
+    "DiskPressure": "free its disk: images of GPU frameworks are large, and unused ones can go",
     "MemoryPressure": "find what takes the memory, and give it a limit",
     "PIDPressure": "find what starts so many processes, and limit them in the kubelet (podPidsLimit)",
     "NetworkUnavailable": "look at the network plugin's pod on the node",

@@ -49,7 +49,7 @@ CHECK = Check(
     Point.STACK,
     Layer.STACK,
     "One device plugin serves a node",
-    "The kubelet believes whoever registered last, so a card is given twice or the count changes by itself.",
+    "The kubelet believes the plugin that registered last: a GPU is given twice, or the count changes.",
     judge,
     ("Node", "DaemonSet", "Pod"),
 )

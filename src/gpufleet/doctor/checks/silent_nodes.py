@@ -51,7 +51,7 @@ CHECK = Check(
     Point.NODES,
     Layer.NODE,
     "Kubelets of GPU nodes report",
-    "Pods are placed on a node that is called Ready, and nobody is there to start them.",
+    "Pods are placed on a node that is called Ready, and no kubelet starts them.",
     judge,
     ("Node", "Lease"),
 )

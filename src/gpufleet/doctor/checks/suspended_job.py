@@ -47,8 +47,8 @@ CHECK = Check(
     "job-suspended",
     Point.QUOTAS,
     Layer.QUEUE,
-    "Suspended jobs have somebody who starts them",
-    "A job made suspended makes no pod until Kueue, or somebody, takes that back.",
+    "Suspended jobs have a queue that starts them",
+    "A job made suspended makes no pod until Kueue, or its owner, takes that back.",
     judge,
     ("Pod",),
 )

@@ -37,7 +37,7 @@ def _unserved(facts: Facts, scaler: Scaler) -> Failure | None:
         if metric.group not in facts.served_groups:
             seen = f"no APIService of {metric.group}"
             mend = Mend("install an adapter with a rule for the metric, or KEDA", _ADAPTER)
-            return _failure(scaler, f"asks for {metric.name}, and nobody serves {metric.group}", seen, mend)
+            return _failure(scaler, f"asks for {metric.name}, but no API serves {metric.group}", seen, mend)
         served = facts.metrics.get(metric.group)
         if metric.group in dead or metric.group != CUSTOM or not served or not _runs(scaler):
             continue
@@ -64,7 +64,9 @@ def _unanswered(scaler: Scaler) -> Failure | None:
     if active is None or active.status != "False" or not active.reason.startswith(("FailedGet", "Invalid")):
         return None
     seen = f"ScalingActive=False {active.reason}: {active.message}"
-    mend = Mend("see which metric it is, and who is to serve it", get_command(scaler.manifest) + " -o yaml")
+    mend = Mend(
+        "see which metric it is, and which adapter serves it", get_command(scaler.manifest) + " -o yaml"
+    )
     return _failure(scaler, "gets no metric", seen, mend)
 
 

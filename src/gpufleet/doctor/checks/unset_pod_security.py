@@ -42,7 +42,7 @@ CHECK = Check(
     Point.SECURITY,
     Layer.PRACTICE,
     "Namespaces with GPU work enforce Pod Security",
-    "Without a level anybody who may make pods there may make privileged ones, and has the node.",
+    "Without a level every account that may make pods there may make privileged ones, and has the node.",
     judge,
     ("Namespace",),
     Grade.RISK,

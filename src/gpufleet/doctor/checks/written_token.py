@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             edit = get_command(one.manifest).replace("kubectl get", "kubectl edit", 1)
             place = f"-n {one.manifest.namespace}"
             yield Failure(
-                f"{one.title}: {listed(names)} stands in its pod template for everybody who may read pods",
+                f"{one.title}: {listed(names)} stands in its pod template, readable with its pods",
                 (one.title,),
                 tuple(f"{remark.field.path}: a literal value, not shown here" for remark in found),
                 (
@@ -44,7 +44,7 @@ CHECK = Check(
     Point.SECURITY,
     Layer.PRACTICE,
     "Tokens come from Secrets",
-    "Whoever may list pods reads every literal in them, and so does every backup and audit log.",
+    "Every account that may list pods reads the literals in them, and so does every backup and audit log.",
     judge,
     ("Pod",),
     Grade.RISK,

@@ -19,6 +19,7 @@ _FRACTIONS = re.compile(r"([0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m|h|d))+")
 """Lengths with fractions ("1.5h"), as scenario files take them; six decimals, so that integers hold them."""
 
 _PART = re.compile(r"([0-9]+)(?:\.([0-9]+))?(ms|[smhd])")
+# Fractions of a unit are read to six digits, so that nothing is rounded twice.
 _MILLIONTHS = 10**6
 # Microseconds in each unit, the unit of all times inside the program.
 _US = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}

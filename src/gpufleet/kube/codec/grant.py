@@ -30,6 +30,7 @@ from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig_part import compute_part, part_milli
 from gpufleet.model.shape import GpuRequest
 
+# With the terms that a pod was bound with; an agent that knows only 1 refuses it.
 VERSION = 2
 WITHOUT_TERMS = 1
 """The version before: its grants name devices, and say nothing of queue, priority and gang."""

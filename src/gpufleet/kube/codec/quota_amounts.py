@@ -35,6 +35,7 @@ RESOURCE_EXPECTED = (
 )
 
 _AMOUNT = re.compile(PATTERN)
+# GPU memory is counted in whole MiB, and less than one is a mistake.
 _NANO_PER_MIB = 2**20 * NANO_PER_UNIT
 _MODEL = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_. ]{0,126}[A-Za-z0-9])?")
 

@@ -18,6 +18,7 @@ EXPECTED = "a time such as 2026-01-31T12:00:00Z"
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 """A 29th of February is taken in every year; where the year has none it counts as the 1st of March."""
 
+# The engine counts microseconds.
 _US_PER_S = 10**6
 
 

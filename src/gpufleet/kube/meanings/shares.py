@@ -23,6 +23,7 @@ _DESCRIBING = frozenset(keys.SHARE_RESOURCES)
 WHOLE = GpuShare(1000)
 """A share of 1000 thousandths: the pod has its GPU alone."""
 
+# HAMi and Volcano count memory and processors of a GPU in percent.
 _PERCENT = 100
 _MILLI_PER_PERCENT = 10
 

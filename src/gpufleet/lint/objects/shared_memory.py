@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from gpufleet.lint.objects.containers import Container
 
+# Proposed where the memory limits are at least twice as large.
 DEFAULT_GIB = 8
 _MIB = 2**20
 _GIB = 2**30

@@ -20,7 +20,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
     if not told:
         yield Unjudged(manifest.root.at("spec"), _NEEDED)
     elif not any(text.lower() == "true" for text in told):
-        says = f"keeps its GPU while nobody uses it: {SETTING} is {told[0] or 'empty'}"
+        says = f"keeps its GPU while it is not used: {SETTING} is {told[0] or 'empty'}"
         advice = f"set {SETTING}=true and CULL_IDLE_TIME (minutes) for the notebook controller"
         yield Remark(manifest.root.at("spec"), says, advice)
 

@@ -12,6 +12,7 @@ from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served
 from gpufleet.lint.objects.wide_models import Width, widest_pod, widths
 from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Severity, Unjudged
 
+# Ends the list of widths that is proposed.
 _WIDTHS_MAX = 64
 _NETWORK_NEEDED = (
     "whether the pods' claims, further networks or host network are fast, of which they say nothing"

@@ -33,7 +33,10 @@ def _judged(template: PodTemplate, volume: Volume) -> Iterator[Remark]:
     if found is None:
         says = f"volume {volume.name} is in memory and has no sizeLimit"
         yield Remark(
-            volume.field, says, "set a sizeLimit below the memory limit of those who write to it", fix
+            volume.field,
+            says,
+            "set a sizeLimit below the memory limit of its containers",
+            fix,
         )
         return
     small = _least(users)

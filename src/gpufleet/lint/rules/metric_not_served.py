@@ -32,12 +32,12 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
             if cluster is None or not cluster.knows("APIService"):
                 yield Unjudged(field, _SERVICES_NEEDED)
             elif not any(name.endswith(f".{group}") for name in cluster.names("APIService")):
-                says = f"scales on {field.text}, and nobody in the cluster serves {group}"
+                says = f"scales on {field.text}, and no API service of the cluster serves {group}"
                 yield Remark(field, says, "install an adapter (prometheus-adapter with a rule) or KEDA")
             else:
                 yield Unjudged(field, _METRICS_NEEDED)
 
 
 RULE = Rule(
-    "GPU029", "Metric that nobody serves", Severity.ERROR, check, Scope.CLUSTER, concerns=_has_metrics
+    "GPU029", "Metric that is not served", Severity.ERROR, check, Scope.CLUSTER, concerns=_has_metrics
 )

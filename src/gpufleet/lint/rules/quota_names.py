@@ -49,7 +49,7 @@ def _defaults(manifest: Manifest) -> Iterator[Remark]:
                 if is_gpu(name):
                     says = f"gives {field.text} of {name} to every container that asks for none"
                     fix = Fix(f"remove the default of {name}", (removal(field),))
-                    yield Remark(field, says, "remove it; who needs a GPU asks for it", fix)
+                    yield Remark(field, says, "remove it; a pod that needs a GPU asks for it", fix)
 
 
 RULE = Rule(

@@ -36,7 +36,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
                 yield Remark(
                     toleration,
                     f"tolerates the taint {key} and asks for no GPU",
-                    "remove the toleration, so that the pod leaves GPU nodes to those who need them",
+                    "remove the toleration, so that the pod leaves GPU nodes to pods that need them",
                     Fix(f"remove the toleration of {key}", (removal(toleration),)),
                 )
 

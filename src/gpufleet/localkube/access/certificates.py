@@ -17,7 +17,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+# Of a cluster's own certificates: it is made anew sooner.
 LIFETIME = dt.timedelta(days=365)
+# A container's clock may be a little behind.
 CLOCKS_DIFFER = dt.timedelta(minutes=5)
 
 

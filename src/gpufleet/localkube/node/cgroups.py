@@ -24,7 +24,9 @@ PROCESSES = "cgroup.procs"
 CPUSET_FILES = ("cpuset.cpus", "cpuset.mems")
 CONTROLLERS = "cgroup.controllers"
 SWITCHED_ON = "cgroup.subtree_control"
+# Killed processes leave when the kernel has cleaned up behind them.
 EMPTY_WAIT_S = 10.0
+# Short: `down` waits for it.
 LOOK_EVERY_S = 0.02
 
 
@@ -51,7 +53,7 @@ def remove(name: str) -> None:
                 _empty(folder)
         left = [group for group in left if group.exists()]
         if left and time.monotonic() > limit_s:
-            raise ClusterError(f"the control group {left[0]} cannot be removed; who is in its {PROCESSES}?")
+            raise ClusterError(f"the control group {left[0]} cannot be removed: its {PROCESSES} is not empty")
         if left:
             time.sleep(LOOK_EVERY_S)
 

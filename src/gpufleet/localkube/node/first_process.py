@@ -24,8 +24,11 @@ from gpufleet.localkube.processes.supervised_program import SupervisedProgram
 LEASH = 0
 """Standard input: it ends when the supervisor does."""
 
+# How long a dead program is noticed late; signals wake it at once.
 REST_S = 0.5
+# While something starts or waits to be started again.
 LOOK_EVERY_S = 0.05
+# Its first start makes its database.
 CONTAINERD_WAIT_S = 60.0
 # A kubelet's restart is what many wait for; a second would be most of it.
 PAUSE_S = 0.1

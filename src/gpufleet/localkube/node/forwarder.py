@@ -11,10 +11,12 @@ import sys
 
 from gpufleet.localkube.access.ports import LOOPBACK
 
+# Pods reach the API server at the port of its Service.
 HTTPS = 443
 IP_FREEBIND = 15
 """Of linux/in.h: an address may be bound before a device has it."""
 
+# As much as a pipe or a socket holds.
 CHUNK_BYTES = 1 << 16
 
 

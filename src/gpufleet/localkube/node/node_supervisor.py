@@ -33,7 +33,9 @@ LEASH = 0
 """Standard input: it ends when the supervisor does."""
 
 FIRST_PROCESS_FILE = "first-process.json"
+# Until mounts and control groups of the node are gone.
 REMOVED_WAIT_S = 20.0
+# Short: `down` waits for it.
 LOOK_EVERY_S = 0.05
 
 

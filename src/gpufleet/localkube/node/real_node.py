@@ -27,10 +27,12 @@ from gpufleet.localkube.node.private_view import KUBELET
 from gpufleet.localkube.processes import child, plan
 from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
 
+# Containerd and the kubelet start meanwhile, on a machine that may be busy.
 READY_WAIT_S = 120.0
 RESTART_WAIT_S = 180.0
 """A kubelet that starts spends three seconds on each container that ended or was starting meanwhile."""
 
+# Short: tests and `up` wait for it.
 LOOK_EVERY_S = 0.05
 AGENT = "gpufleet-agent"
 """The name that our agent gives its process."""

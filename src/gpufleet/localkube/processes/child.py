@@ -20,10 +20,12 @@ from gpufleet.localkube.processes.errors import ProgramFailedError
 PR_SET_PDEATHSIG = 1
 """Of sys/prctl.h."""
 
+# etcd writes to the disk before it ends; then the program is killed.
 STOP_WAIT_S = 10.0
 LEASHED_STOP_WAIT_S = 40.0
 """A child on a leash clears up before it ends, which takes longer than ending."""
 
+# The last lines of a log say why a program ended; more hide the message above.
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 20_000
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from gpufleet.model.errors import InputError
 
 CLUSTER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?")
+# The folder has keys of the cluster's authority.
 PRIVATE = 0o700
 
 

@@ -9,6 +9,7 @@ from gpufleet.localkube.processes import child, plan
 from gpufleet.localkube.processes.child import Child
 from gpufleet.localkube.processes.plan import Program
 
+# A program that ends at once is started again after it, then ever later.
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 """The pause before a restart doubles up to this."""

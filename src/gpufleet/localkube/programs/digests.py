@@ -12,6 +12,7 @@ import msgspec
 from gpufleet.files.regular import read_regular
 
 FILE = Path(__file__).with_name("digests.json")
+# The list of digests has some kilobytes.
 FILE_BYTES_MAX = 1 << 20
 
 Digests = Mapping[str, Mapping[str, str]]

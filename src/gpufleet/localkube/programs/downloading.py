@@ -29,6 +29,7 @@ TIMEOUT_S = 8.0
 TOTAL_S = 1800.0
 """The time for a whole file, on a slow line."""
 
+# Progress is told after each.
 CHUNK_BYTES = 1 << 20
 FILE_BYTES_MAX = 512 << 20
 """The largest, of containerd, has some 100 MiB."""
@@ -36,6 +37,7 @@ FILE_BYTES_MAX = 512 << 20
 KUBERNETES_SITE = "https://dl.k8s.io/release"
 ETCD_SITE = "https://github.com/etcd-io/etcd/releases/download"
 KWOK_SITE = "https://github.com/kubernetes-sigs/kwok/releases/download"
+# All users may run what is in the cache, and its owner alone may change it.
 EXECUTABLE = 0o755
 CONTAINERD_SITE = "https://github.com/containerd/containerd/releases/download"
 CNI_PLUGINS_SITE = "https://github.com/containernetworking/plugins/releases/download"

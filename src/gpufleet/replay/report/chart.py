@@ -16,6 +16,7 @@ from gpufleet.replay.report.table import Table
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | float | bool | None"
 Spec: TypeAlias = dict[str, Json]
 
+# A picture cannot follow the width of a window, as the page does.
 PNG_CHART_WIDTH_PX = 960
 PNG_PANEL_WIDTH_PX = 340
 PNG_PANEL_COLUMNS = 3

@@ -25,6 +25,7 @@ from gpufleet.replay.report.selection import policy_names
 from gpufleet.replay.report.table import Table, table
 from gpufleet.replay.results import LOAD_POINTS_PCT, Curve, SweepResult
 
+# Policies differ only where the cluster gets full.
 SATURATION_FROM_PCT = 85
 READING = "Lines are means over the seeds, bands reach from the lowest seed to the highest."
 LOAD_TITLE = "arrived load, % of GPUs"

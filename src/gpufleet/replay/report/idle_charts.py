@@ -22,10 +22,15 @@ REASON_MEANINGS = {
     "scraps": "too small",
     "usable": "still usable",
 }
+# A bar and its gap, as high as a line of text.
 _BAR_STEP_PX = 22
+# The longest name of a type of node is cut here, so that bars begin below one another.
 _LABEL_LIMIT_PX = 178
+# The total stands behind the longest bar.
 _ROOM_FOR_TOTAL = 1.2
+# A shorter part has no room for its number.
 _SMALLEST_LABELLED_SHARE = 0.1
+# The others are summed up in one bar.
 _TYPES_SHOWN = 7
 
 

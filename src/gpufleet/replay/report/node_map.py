@@ -24,9 +24,13 @@ LEVEL_MEANINGS = (
     "under 25%",
     "entirely free",
 )
+# From here on a node has its mark for full CPU.
 CPU_FULL_FROM_PCT = 95.0
+# Of one map, in pixels.
 MAP_WIDTH = 600
+# As the legend above names them.
 _LEVEL_FROM_MILLI = (1000, 750, 500, 250, 1)
+# Sizes in pixels: a node is a column of cells, a cell for each GPU, with a mark below for full CPU.
 _NODE_PITCH = 6
 _CELL_WIDTH = 5
 _CELL_PITCH = 5

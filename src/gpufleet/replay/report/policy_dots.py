@@ -10,6 +10,7 @@ import msgspec
 
 from gpufleet.replay.report.chart import Json, KeyEntry, Panel, Spec
 
+# As high as a line of text with its gap.
 _ROW_STEP_PX = 22
 _SHAPES = {"dot": "circle", "diamond": "diamond", "ring": "circle"}
 _FILLS = {"dot": "var(--accent)", "diamond": "var(--accent-pale)", "ring": "var(--surface)"}

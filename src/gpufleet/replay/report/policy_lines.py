@@ -11,7 +11,9 @@ import msgspec
 from gpufleet.replay.report.chart import Json, KeyEntry, Spec
 from gpufleet.replay.report.palette import policy_dash, policy_ink
 
+# In pixels; labels at the ends of lines are placed by it.
 LINE_CHART_HEIGHT_PX = 320
+# Of the text at the end of a line: labels are moved apart so far, and cut at this width.
 _LABEL_HEIGHT_PX = 14
 _LABEL_WIDTH_PX = 84
 

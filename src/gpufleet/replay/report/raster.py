@@ -14,9 +14,13 @@ from gpufleet.replay.report.chart import Chart, file_spec
 from gpufleet.replay.report.node_map import LEVEL_MEANINGS, MAP_WIDTH, NodeMap, heat_ink
 from gpufleet.replay.report.palette import with_light_inks
 
+# Two pixels for one, for screens of high density and for print.
 _SCALE = 2.0
+# In pixels, around maps and between them.
 _PAD = 24
+# Maps beside each other in the picture.
 _COLUMNS = 2
+# In pixels.
 _HEADING_HEIGHT = 26
 _BLOCK_GAP = 4
 

@@ -20,6 +20,7 @@ from gpufleet.replay.report.selection import first_timelines, policy_names, runs
 from gpufleet.replay.report.table import Table, table
 from gpufleet.replay.results import SweepResult, Timeline
 
+# Traces last for weeks: the axis is in days.
 _DAY_S = 86_400.0
 
 

@@ -26,6 +26,7 @@ _TICKS = (
     (2_592_000, "30 d"),
     (31_536_000, "1 y"),
 )
+# The label stands behind the last point.
 _ROOM_AFTER_LONGEST = 1.15
 
 

@@ -30,6 +30,7 @@ TOTAL_S = 600.0
 ANSWER_BYTES_MAX = 2**30
 """More would fill the machine's memory once decoded."""
 
+# The time for a whole answer is looked at after each block.
 _BLOCK_BYTES = 2**20
 
 Heard = Callable[[str, int, int], None]

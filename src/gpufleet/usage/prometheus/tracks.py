@@ -10,6 +10,7 @@ import msgspec
 from gpufleet.usage.prometheus.answer import Series
 from gpufleet.usage.prometheus.labels import Device, NoPod, PodName, Target, device_of, holder_of
 
+# Exporters give use in percent; here it is counted in thousandths.
 PERCENT_MAX = 100
 MEMORY_MIB_MAX = 2**24
 """16 TiB: above it stand the values by which DCGM says that it knows none."""

@@ -20,6 +20,7 @@ PART_POINTS_MAX = 2_000
 POINTS_MAX = 1_000_000
 """Bounds the time and the memory that a question takes."""
 
+# The longest step: facts that hardly change are asked for once a day.
 DAY_S = 86_400
 
 
