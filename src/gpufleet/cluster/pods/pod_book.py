@@ -374,11 +374,14 @@ def pod_name(pod: Pod) -> PodName:
 
 
 def as_meant(entry: Entry, pod: Pod) -> bool:
-    """True if the pod was bound as we wanted it, and looks to others as it did then."""
-    decided = entry.object
-    same = decided.metadata.labels == pod.metadata.labels and decided.spec.containers == pod.spec.containers
-    stays = pod.metadata.deletion_timestamp is None
-    return same and stays and entry.intent is not None and entry.intent.became(pod)
+    """True if the pod was bound as we wanted it, and says nothing else than when that was decided."""
+    if entry.intent is None or pod.spec.node_name != entry.intent.node:
+        return False
+    decided, found = entry.object.metadata, pod.metadata
+    # Words that were written while the Binding was under way may shorten or weaken what the pod holds.
+    same_words = found.annotations == {**decided.annotations, **entry.intent.annotations}
+    same = decided.labels == found.labels and entry.object.spec.containers == pod.spec.containers
+    return same_words and same and found.deletion_timestamp is None
 
 
 def started_at_us(pod: Pod, terms: BoundTerms | None = None) -> int | None:

@@ -29,12 +29,6 @@ class Intent(msgspec.Struct, frozen=True):
     annotations: dict[str, str]
     terms: BoundTerms
 
-    def became(self, pod: Pod) -> bool:
-        """True if the pod is as we wanted it."""
-        found = pod.metadata.annotations
-        same = all(found.get(key) == text for key, text in self.annotations.items())
-        return same and pod.spec.node_name == self.node
-
 
 class Entry(msgspec.Struct):
     """A pod as last seen, and what the engine was told of it.
