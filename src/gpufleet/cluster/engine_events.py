@@ -202,7 +202,7 @@ class EngineEvents:
             pod_events += self.pods.rebook(name, self.nodes.known.get(name), renamed=renamed)
         gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
         lasting = [event for event in pod_events if self._lasts(event)]
-        return [*first, *gang_events, *self._in_waves(sorted(lasting, key=_rank))]
+        return [*first, *gang_events, *self._in_waves(_in_order(lasting))]
 
     def waves(self) -> list[list[Event]]:
         """What the engine shall hear after it has decided on the events of ``take``."""
@@ -365,14 +365,20 @@ class EngineEvents:
         return now
 
 
-def _rank(event: Event) -> int:
-    """The order of events in a round: pods that ended, pods that have a node, pods that wait.
+def _in_order(events: list[Event]) -> list[Event]:
+    """The events of a round: pods that ended, pods that have a node, pods that wait.
 
     Among pods that have a node those with known devices come first: a pod of another scheduler then takes one
-    of the devices that are left, and not one that is granted to another pod.
+    of the devices that are left, and not one that is granted to another pod. All that is told of one pod
+    keeps its order: the answer to a Binding may name fewer devices than the pod itself, which is read later.
     """
-    if isinstance(event, PodRemoved):
-        return 0
-    if isinstance(event, PodBound):
-        return 2 if None in event.devices else 1
-    return 3
+    newest = {event.pod.uid: event.devices for event in events if isinstance(event, PodBound)}
+
+    def rank(event: Event) -> int:
+        if isinstance(event, PodRemoved):
+            return 0
+        if isinstance(event, PodBound):
+            return 2 if None in newest[event.pod.uid] else 1
+        return 3
+
+    return sorted(events, key=rank)

@@ -77,3 +77,18 @@ def test_a_shorter_run_time_that_is_said_while_the_binding_is_under_way_counts()
     story.answers("p", binding)
     story.round()
     assert story.told.placed[PodUid("uid-of-p")][0].run_time_max_us == HOUR_US
+
+
+def test_a_pod_is_booked_as_granted_though_its_node_was_gone_when_the_binding_was_answered() -> None:
+    story = Story()
+    story.pod("p")
+    story.round()
+    binding = story.binds("p", "g1")
+    story.cluster.remove(resources.NODES, "", "n")
+    story.round()
+    story.answers("p", binding)
+    story.pod("p", binding=binding)
+    story.round()
+    story.node_comes()
+    story.round()
+    assert story.devices("p") == ["g1"]
