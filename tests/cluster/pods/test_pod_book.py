@@ -92,3 +92,20 @@ def test_a_pod_is_booked_as_granted_though_its_node_was_gone_when_the_binding_wa
     story.node_comes()
     story.round()
     assert story.devices("p") == ["g1"]
+
+
+def test_a_pod_whose_gpu_the_kubelet_gave_away_meanwhile_is_booked_on_what_was_left() -> None:
+    story = Story()
+    story.pod("early")
+    story.pod("late", 2)
+    story.round()
+    early, late = story.binds("early", "g2"), story.binds("late", "g0", "g1")
+    story.pod("early", binding=early)
+    story.answers("early", early)
+    story.report(early="g0")
+    story.round()
+    story.pod("late", 2, binding=late)
+    story.answers("late", late)
+    story.round()
+    assert story.devices("early") == ["g0"]
+    assert sorted(story.devices("late")) == ["g1", "g2"]

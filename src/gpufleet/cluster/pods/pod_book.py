@@ -307,10 +307,21 @@ class PodBook:
         self._enter(uid, entry)
         if entry.meaning is None:
             raise InternalError(f"pod {uid} is placed and nothing is known of it")
+        if self._is_crowded(uid, entry):
+            # Another pod holds a device that this one was granted: it gets the device that the other left.
+            self._unsettled[entry.node] = None
         known_us = 0 if before is None else before.saved_us
         saved = [] if entry.saved_us == known_us else [PodCheckpointed(uid, entry.saved_us)]
         started_us = started_at_us(entry.object, entry.terms)
         return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started_us), *saved]
+
+    def _is_crowded(self, uid: PodUid, entry: Entry) -> bool:
+        """True if a device of a pod that has whole ones is booked for another pod, too."""
+        if entry.meaning is None or not entry.meaning.shape.gpu.whole:
+            return False
+        own = {device for device in entry.devices if device is not None}
+        others = (self.entries[other] for other in self.by_node[entry.node] if other != uid) if own else ()
+        return any(not own.isdisjoint(other.devices) for other in others)
 
     def _saved_us(self, entry: Entry, before: Entry | None) -> int:
         """When a placed pod saved its work last, 0 for never."""
