@@ -6,6 +6,7 @@ import msgspec
 
 from gpufleet.model.errors import InputError
 
+# As NVIDIA's device plugin names them; the first is ours where none is said.
 STRATEGIES = ("cdi-cri", "cdi-annotations", "volume-mounts", "envvar")
 AS_CONFIGURED = "as-configured"
 

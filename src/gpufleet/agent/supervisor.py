@@ -17,6 +17,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.model.errors import printable
 
 LOG = logging.getLogger(__name__)
+# A part that fails is started again, ever later while it goes on failing.
 PAUSES = Patience(first_s=1.0, longest_s=60.0)
 STEADY_AFTER_S = 60.0
 """A part that ran for so long begins anew with short pauses."""

@@ -16,6 +16,7 @@ from gpufleet.doctor.diagnosis import Diagnosis, Found, PointVerdict, Status
 from gpufleet.doctor.report import report_of
 from gpufleet.model.visible import visible_line
 
+# The words say it too: colours are for the quick eye alone.
 HUES = {Status.PASSED: "green", Status.FAILED: "red", Status.NOT_JUDGED: "yellow"}
 # Room for the words ahead of a sentence.
 MARGIN = 8

@@ -12,6 +12,7 @@ from gpufleet.cuda.outcome import EITHER, INVALID, REFUSES, STARTS, Facts, Outco
 
 VERSIONS = ("cuda", "driver", "arch")
 BRAND = "brand"
+# Longer ones first: ``<=`` begins with ``<``.
 _OPERATORS = ("!=", "<=", ">=", "=", "<", ">")
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _SUFFIXES = r"(-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"

@@ -10,6 +10,7 @@ from pathlib import Path
 from gpufleet.devices.sysfs import entries, number
 from gpufleet.model.gpu_catalogue import Vendor
 
+# Numbers of makers in PCI's registry.
 PCI_VENDORS = {0x10DE: Vendor.NVIDIA, 0x1002: Vendor.AMD, 0x8086: Vendor.INTEL}
 DISPLAY, ACCELERATOR = 0x03, 0x12
 """Base classes of PCI devices (PCI Code and ID Assignment Specification)."""
@@ -17,6 +18,7 @@ DISPLAY, ACCELERATOR = 0x03, 0x12
 INTEGRATED = "0000:00:02.0"
 """The PCI address of the graphics inside Intel's processors, which alone are no reason to load a backend."""
 
+# Devices that a driver makes once for all of its GPUs.
 NODES = {"nvidiactl": Vendor.NVIDIA, "kfd": Vendor.AMD}
 
 

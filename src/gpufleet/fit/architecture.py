@@ -33,7 +33,9 @@ from gpufleet.fit.recurrence import (
 from gpufleet.fit.shapes import of_layer
 from gpufleet.model.errors import InputError
 
+# Families whose output shares the embedding's weights where the configuration does not say.
 TIED_UNLESS_SAID = ("gemma", "cohere", "lfm2", "gpt2", "opt", "bloom", "gpt_bigcode")
+# Families with two matrices in a feed-forward layer; the others have a third, the gate.
 PLAIN_FEED_FORWARD = (
     "phi",
     "starcoder2",
@@ -45,7 +47,9 @@ PLAIN_FEED_FORWARD = (
     "nemotron_h",
     "opt",
 )
+# Families whose queries, keys and values have a bias that no field tells.
 QUERY_BIAS = ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "gpt_oss")
+# Families with norms behind attention and feed-forward too.
 FOUR_NORMS = ("gemma2", "gemma3", "gemma3_text", "gemma3n_text", "gemma4_text")
 WINDOW_PATTERNS = {
     "gemma2": 2,
@@ -57,6 +61,7 @@ WINDOW_PATTERNS = {
     "gpt_oss": 2,
 }
 """Every how many layers one sees everything, by the type of model, where the file does not say."""
+# Families whose layers have attention and a state space beside each other.
 TWO_MIXERS = ("falcon_h1",)
 PICTURE_TOKENS = 4 * 1601
 """What a layer of Llama 3.2 that looks at a picture keeps of it: four tiles."""

@@ -15,7 +15,9 @@ SEQUENCES = 128
 UTILISATION = 0.95
 """Above vLLM's default; the rest stays for the driver."""
 
+# Tried in this order: fp8 loses less.
 SMALLER = ("fp8", "awq")
+# Weights from which a smaller form is worth proposing.
 SIXTEEN_BITS = ("bf16", "fp16", "fp32")
 
 Fits = Callable[[Serving], CardFit | None]

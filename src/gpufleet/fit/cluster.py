@@ -29,6 +29,7 @@ from gpufleet.model.device_id import device_name
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.resource_names import GPU_RESOURCES
 
+# Endings of the product label with which feature discovery marks GPUs that are shared or cut.
 DIVIDED = ("-SHARED", "-MIG-")
 ENDED = ("Succeeded", "Failed")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gpufleet.fit.config import AudioConfig, ModelConfig, VisionConfig
 
+# Encoders of images whose feed-forward layers have a gate.
 GATED = ("pixtral", "qwen2_5_vl", "gemma4_vision")
 SIZES = {
     "siglip_vision_model": (1152, 27, 4304, 16),

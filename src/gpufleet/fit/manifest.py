@@ -22,6 +22,7 @@ from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.resource_names import NVIDIA_GPU
 
+# A release of each engine's behaviour; ``latest`` would change under the answer.
 IMAGES = {
     "vllm": "vllm/vllm-openai:v0.19.0",
     "vllm-0.21": "vllm/vllm-openai:v0.21.0",
@@ -47,6 +48,7 @@ HELD_GIB = 8
 SHARED_GIB = 16
 
 
+# What no answer can know of a cluster is said beside the manifest.
 TO_FILL_IN = (
     "The claim takes the cluster's usual storage class; name another where that one is slow or has no room.",
     "No priority is named, because each cluster has its own: set priorityClassName.",

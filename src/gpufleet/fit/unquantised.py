@@ -40,6 +40,7 @@ PARTS: dict[Role, tuple[tuple[str, ...], ...]] = {
 }
 """Modules of each part, in the ways in which the usual models name them."""
 
+# How publishers begin the names of weights; without it they are those of the layers.
 BEFORE = ("model.", "model.language_model.", "language_model.model.", "backbone.")
 ALTERNATIVES_MAX = 64
 """Alternatives multiply; an expression with more is left out instead of being spelt out."""

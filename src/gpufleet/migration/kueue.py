@@ -25,6 +25,7 @@ MODEL_LABELS = (*PRODUCT_LABELS, GKE_ACCELERATOR, COREWEAVE_CLASS)
 """Labels of nodes that name a model of GPU."""
 
 DEFAULT_LOCAL_QUEUE = "default"
+# What each stopPolicy becomes.
 STATES = {"None": "Open", "Hold": "Held", "HoldAndDrain": "Stopped"}
 ORDERINGS = {"BestEffortFIFO": "BestEffort", "StrictFIFO": "Strict"}
 NODES_BY_POD = "pods choose their nodes by their own nodeSelector, affinity and tolerations"

@@ -23,6 +23,7 @@ ROOT = "root"
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
 FOR_EVER = "36500d"
+# What each state of a Queue becomes.
 STATES = {"Open": "Open", "Closing": "Draining", "Closed": "Held"}
 SHARE_PREFIX = "volcano.sh/vgpu-"
 

@@ -36,6 +36,7 @@ class Operator(enum.Enum):
     LESS = "Lt"
 
 
+# Operators with a list of values, and those with one number.
 _LISTING = (Operator.IN, Operator.NOT_IN)
 _COMPARING = (Operator.GREATER, Operator.LESS)
 

@@ -25,6 +25,7 @@ LESS = "Lt"
 OPERATORS = (EQUAL, EXISTS, GREATER, LESS)
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+# Lt and Gt compare 64-bit integers.
 _INT64 = range(-(2**63), 2**63)
 
 

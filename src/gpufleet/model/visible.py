@@ -50,6 +50,7 @@ def _pattern(kept: str) -> re.Pattern[str]:
     return re.compile(f"(?![{kept}])[{ranges}]" if kept else f"[{ranges}]")
 
 
+# A line shows a line break as \n; a text keeps its own and its tabs.
 _IN_A_LINE = _pattern("")
 _IN_A_TEXT = _pattern("\n\t")
 

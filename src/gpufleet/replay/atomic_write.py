@@ -18,6 +18,7 @@ from gpufleet.replay.errors import FileWriteError, shown_path
 NEW_FILE_MODE = 0o666
 """The mode with which ``open`` makes files; the umask takes rights away."""
 
+# Errors of a disk, a quota and a file system that are full.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISK_ERRORS = NO_ROOM | {errno.EIO, errno.EROFS, errno.ESTALE}
 

@@ -14,6 +14,7 @@ from gpufleet.replay.bad_rows import BadRows
 from gpufleet.replay.errors import TraceError
 from gpufleet.replay.table_bytes import ByteSource, TableLimits, read_errors
 
+# Spreadsheets put it at the beginning of a file.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TEXT = "text in UTF-8 (not UTF-16), or a Parquet file"
 VALID_CSV = 'cells separated by commas; in double quotes if they hold a comma, "" for a quote'

@@ -26,6 +26,7 @@ from gpufleet.replay.trace_models import ModelNames
 from gpufleet.replay.trace_table import Table, open_table
 from gpufleet.replay.trace_times import RecordedTimes, check_time_columns
 
+# The API's priorities have 32 bits.
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -(2**31), 2**31 - 1
 
 # Three groups of columns are each read as one: what a task asks for, what decides its turn, its times.

@@ -25,6 +25,7 @@ from gpufleet.scenario.text import NeedsText, RoleText, WorkText
 
 NAMESPACE = "scenario"
 """The namespace of work that names none, and of disruption budgets."""
+# Words of scenarios, which are those of the annotation gpus-within.
 WITHIN = {"node": Within.NODE, "numa-node": Within.NUMA_NODE, "link-group": Within.LINK_GROUP}
 
 

@@ -12,6 +12,7 @@ import msgspec
 from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_model import find, matching, nearest_name
 
+# Columns of the table; without one of the first there is no advice.
 REQUIRED = ("workload", "pod", "time", "gpu_util_pct", "memory_used_mib", "gpus_requested")
 OPTIONAL = ("gpu_model", "node", "kind", "isolation", "cpu_milli", "host_memory_mib", "namespace")
 _DECIMAL = re.compile(r"([0-9]{1,13})(?:\.([0-9]{1,6}))?", re.ASCII)

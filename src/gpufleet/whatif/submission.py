@@ -29,6 +29,7 @@ from gpufleet.whatif.request import Submitted
 PODS_MAX = 100_000
 """More than the largest clusters run; a Job with a mistaken parallelism would fill memory."""
 
+# Any of these asks for a part of a GPU, so that the pod needs no whole one.
 SHARE_ANNOTATIONS = (keys.GPU_FRACTION, keys.GPU_MEMORY, keys.KAI_FRACTION, keys.KAI_MEMORY)
 # Kinds that make pods of a template: their pods are made here as the controllers would.
 TEMPLATED = (

@@ -5,6 +5,7 @@ dcgm-exporter ships, also where they stand in a comment, and their kin; so that 
 slip of the pen.
 """
 
+# The most NVLinks that one GPU has.
 _LINKS = tuple(f"L{number}" for number in range(18))
 
 _DEVICE = (

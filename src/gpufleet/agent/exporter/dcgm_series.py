@@ -119,6 +119,7 @@ class DcgmSeries:
         return sorted(snapshot.pod_labels.get(holding.pod, ())), who
 
 
+# As dcgm-exporter names them now; ``old_names`` has the former ones.
 _NAMES = ("container", "namespace", "pod")
 
 

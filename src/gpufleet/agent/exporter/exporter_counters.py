@@ -20,6 +20,7 @@ from gpufleet.devices.health import Verdict
 Part = tuple[tuple[tuple[str, str], ...], int]
 """Labels of one series beside those of its GPU, and its value."""
 
+# dcgm-exporter says in a label over which time it counts.
 WINDOW = ("window_size_in_ms", str(int(WINDOW_S * 1000)))
 PASS, FAIL = 0, 20
 """DCGM_HEALTH_RESULT_*; 10, a warning, has no like here."""

@@ -52,6 +52,7 @@ class _Data(msgspec.Struct, frozen=True):
 
 
 _DATA = msgspec.json.Decoder(_Data)
+# What decoding raises for a file that was cut or changed.
 _UNBELIEVABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 

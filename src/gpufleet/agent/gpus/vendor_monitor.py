@@ -32,6 +32,7 @@ from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
 
+# A library that cannot be opened is tried ever more seldom: a driver is installed within minutes.
 PAUSES = Patience(first_s=1.0, longest_s=30.0)
 # A wait occupies the backend's thread for events, so it is short enough to end with the agent.
 EVENT_WAIT_S = 5.0

@@ -15,6 +15,7 @@ from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.resources import NODES
 
 MANAGER = "gpufleet-agent-labels"
+# The way to labels in the fields that one writer owns (managedFields).
 _LABELS = ("f:metadata", "f:labels")
 _FIELD = "f:"
 

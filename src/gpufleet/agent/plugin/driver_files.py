@@ -13,6 +13,7 @@ import msgspec
 
 from gpufleet.agent.plugin.cdi import READ_ONLY, CdiEdits, CdiHook, CdiMount
 
+# Where Debian and Red Hat put libraries; a link to another folder is found once.
 LIBRARIES = (
     "usr/lib/x86_64-linux-gnu",
     "usr/lib/aarch64-linux-gnu",
@@ -22,6 +23,7 @@ LIBRARIES = (
     "lib/aarch64-linux-gnu",
     "lib64",
 )
+# What containers run of the driver, where it is installed.
 PROGRAMS = (
     "usr/bin/nvidia-smi",
     "usr/bin/nvidia-debugdump",
@@ -29,7 +31,9 @@ PROGRAMS = (
     "usr/bin/nvidia-cuda-mps-control",
     "usr/bin/nvidia-cuda-mps-server",
 )
+# By which the driver's library talks to daemons of the node.
 SOCKETS = ("run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket")
+# The first that is there counts: installed as a package, or by NVIDIA's operator.
 HOOKS = ("usr/bin/nvidia-cdi-hook", "usr/local/nvidia/toolkit/nvidia-cdi-hook")
 
 

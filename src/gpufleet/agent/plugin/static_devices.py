@@ -17,10 +17,12 @@ from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.model.gpu_catalogue import Vendor
 
 KIND = "gpufleet.io/gpu"
+# NVIDIA's runtime, where it is the default too, adds no devices of its own then.
 GUARD = ("NVIDIA_VISIBLE_DEVICES=void",)
 NVIDIA_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 """Nodes of all of NVIDIA's GPUs together; each is used where the machine has it."""
 
+# All of AMD's GPUs compute through this one device.
 AMD_NODES = ("/dev/kfd",)
 ROOT = Root()
 VENDORS = (Vendor.NVIDIA, Vendor.AMD, Vendor.INTEL)

@@ -32,6 +32,7 @@ MESSAGE_LIMIT = 1000
 CHECK_EVERY_S = 300.0
 """How often to see whether the Node still says so; a Node that is made anew has lost it."""
 
+# Between tries to write, ever longer while the API server is away.
 PAUSES = Patience(first_s=0.5, longest_s=30.0)
 
 

@@ -50,7 +50,9 @@ COMPARED_EVERY_S = 600.0
 LOOKED_FOR_EVERY_S = 5.0
 """How often the object, as last seen, is compared with what was written."""
 
+# Between tries to write, ever longer while the API server is away; pods wait for this report.
 PAUSES = Patience(first_s=0.2, longest_s=10.0)
+# Where NodeDevices are not defined yet.
 PACE = Pace(absent_pause_s=15.0)
 _NODE = msgspec.json.Decoder(PartialObject)
 

@@ -20,6 +20,7 @@ from gpufleet.devices.sysfs import MIB, entries, number, scaled, text
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 
+# The newer one first.
 DRIVERS = ("xe", "i915")
 LOOK_S = 1.0
 """How often to look whether a GPU came or went: the kernel's files send no events."""

@@ -73,6 +73,7 @@ Instructions". The driver tells a GPU's cores only."""
 FABRIC_JOINED = 3
 """NVML_GPU_FABRIC_STATE_COMPLETED of nvml.h."""
 
+# A fabric without a cluster's id joins no other node.
 NO_CLUSTER = bytes(16)
 
 

@@ -19,6 +19,7 @@ from gpufleet.devices.nvidia.nvml import ALL_LINKS, MIB, Field, Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
 from gpufleet.devices.sample import Memory, Remaps, Sample
 
+# Numbers of NVML's fields (NVML_FI_DEV_*, nvml.h).
 MEMORY_CELSIUS = Field(82)
 LINK_COUNT = Field(91)
 LINK_SENT_KIB, LINK_RECEIVED_KIB = Field(138, ALL_LINKS), Field(139, ALL_LINKS)

@@ -32,6 +32,7 @@ PREFIX = "nvidia.com/"
 NAME_MAX = 63
 """What NVIDIA's plugin allows a resource's name, prefix included."""
 
+# As the flags of NVIDIA's device plugin name them.
 LIST_STRATEGIES = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
 
 # A GPU's index, an instance's, a GPU's UUID, an instance's in either form.

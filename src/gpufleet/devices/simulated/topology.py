@@ -55,6 +55,7 @@ CLUSTER_FIELDS = {
     "gpuOperator": "no operator is installed here",
     "components": "the simulator's own programs are not used here",
 }
+# Fields of a profile that only a scheduler of NUMA nodes reads.
 NUMA_FIELDS = ("topologyManagerPolicy", "topologyManagerScope", "cpuPerZone", "memPerZone", "distances")
 
 

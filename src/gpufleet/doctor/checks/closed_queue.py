@@ -16,6 +16,7 @@ from gpufleet.lint.objects.manifest import Manifest
 _INTENDED = frozenset({"Held", "Draining", "Stopped"})
 """Reasons that an administrator ordered; such a queue is wrong only where work waits in it."""
 
+# Values of Kueue's stopPolicy that let nothing in.
 _STOPS = frozenset({"Hold", "HoldAndDrain"})
 
 

@@ -12,6 +12,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 
 _CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+# A webhook on these is asked before a pod exists: on the pod, or on its controller.
 _MAKES_PODS = frozenset({"*", "*/*", "pods", "replicasets", "jobs", "deployments", "statefulsets"})
 _CREATES = frozenset({"*", "CREATE"})
 

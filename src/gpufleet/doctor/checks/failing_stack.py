@@ -15,6 +15,7 @@ from gpufleet.doctor.views.waiting import held_up_by
 SLOW_S = 30 * 60.0
 """A driver that is built on the node takes twenty minutes."""
 
+# Reasons of waiting that do not pass by themselves.
 _STUCK = frozenset(
     {
         "CrashLoopBackOff",
@@ -27,6 +28,7 @@ _STUCK = frozenset(
         "RunContainerError",
     }
 )
+# Their conditions tell why a part of the stack does not come up.
 _OPERATORS = ("ClusterPolicy", "NVIDIADriver")
 
 

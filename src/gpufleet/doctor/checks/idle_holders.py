@@ -6,6 +6,7 @@ from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, list
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import ContainerState, PodView
 
+# Reasons of waiting, each with another way out.
 _PULLING = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 _CONFIGURATION = frozenset({"CreateContainerConfigError"})
 _CRASHING = frozenset({"CrashLoopBackOff"})

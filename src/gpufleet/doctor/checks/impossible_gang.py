@@ -17,6 +17,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark
 from gpufleet.lint.rules.gang_too_large import RULE
 
+# Kinds of which room and quota of a gang are judged.
 _ASKED = ("Node", "FleetQueue", "ClusterQueue", "LocalQueue", "Cohort")
 _NODES_COME_S = 900.0
 """How long a cluster that grows has to bring nodes."""

@@ -9,6 +9,7 @@ from gpufleet.doctor.views.programs import Program, pods_of
 from gpufleet.kube.meanings import group_names
 from gpufleet.kube.meanings.group_names import GroupName
 
+# Which scheduler starts pods together that name their group so.
 _HEEDED_BY = {
     group_names.OWN: "gpufleet",
     group_names.PLUGINS: "scheduler-plugins-scheduler",

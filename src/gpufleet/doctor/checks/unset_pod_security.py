@@ -6,6 +6,7 @@ from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Poin
 from gpufleet.doctor.facts import Facts
 
 _LABEL = "pod-security.kubernetes.io/enforce"
+# Kubernetes' own namespaces need rights that the levels refuse.
 _OF_THE_SYSTEM = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
 

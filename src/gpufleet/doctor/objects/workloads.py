@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.lint.objects.manifest import Manifest
 
+# Types of conditions with which jobs of several projects say that they are over.
 _DONE = frozenset({"Complete", "Failed", "Succeeded", "Finished", "Completed"})
 
 

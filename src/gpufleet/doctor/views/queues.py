@@ -17,6 +17,7 @@ KUEUE_GROUP = "kueue.x-k8s.io"
 DEFAULT_QUEUE = "default"
 """Our queue for work that names none; it need not be described."""
 
+# Where jobs of Kubernetes and of Kubeflow say that they wait to be let in.
 _SUSPENDS = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
 
 

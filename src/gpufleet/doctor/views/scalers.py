@@ -12,6 +12,7 @@ from gpufleet.lint.objects.manifest import Manifest
 CUSTOM, EXTERNAL = "custom.metrics.k8s.io", "external.metrics.k8s.io"
 _GROUPS = {"pods": CUSTOM, "object": CUSTOM, "external": EXTERNAL}
 _ABOUT_GPUS = re.compile(r"dcgm|gpu|nvidia|vllm|triton|nv_inference", re.IGNORECASE)
+# Kinds that are read whole: of others it is not known whether they exist.
 _LISTED = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
 
 

@@ -28,6 +28,7 @@ class Part(enum.Enum):
     MIG_MANAGER = "MIG manager"
 
 
+# What a DaemonSet is for, by the names of images that projects publish.
 _IMAGES = {
     Part.DRIVER: re.compile(r"nvidia/driver|nvidia-driver|amdgpu-driver"),
     Part.TOOLKIT: re.compile(r"container-toolkit"),
@@ -84,6 +85,7 @@ _TOLERATED_BY_ALL_DAEMONS = frozenset(
 """The DaemonSet controller adds tolerations of these."""
 
 
+# Which DaemonSets write the label that names the product.
 _PRODUCT_WRITERS = (
     (re.compile(r"gpu-feature-discovery"), frozenset({Vendor.NVIDIA})),
     (re.compile(r"labell?er"), frozenset({Vendor.AMD})),

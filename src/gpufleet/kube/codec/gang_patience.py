@@ -13,6 +13,7 @@ from gpufleet.model.errors import InputError
 NEVER = frozenset({"-1", "-1s"})
 """Lengths of time that mean: a gang that ran may stay short of members for ever."""
 
+# Ours goes before KAI's.
 KEYS = (keys.GANG_STALE_AFTER, keys.KAI_STALE_AFTER)
 
 

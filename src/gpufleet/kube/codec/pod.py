@@ -154,7 +154,9 @@ def read_shape(pod: WirePod) -> Shape:
 _SHAPES: dict[bytes, Shape] = {}
 """The shape that was read from each written form, so that pods of one template are read once."""
 
+# Equal shapes that were written differently, as one object.
 _EQUAL_SHAPES: dict[Shape, Shape] = {}
+# Shapes with their volumes, each made once.
 _WITH_VOLUMES: dict[tuple[Shape, PodVolumes], Shape] = {}
 _LABELS = Shared(MAXIMUM_LABELS)
 _ENCODER = msgspec.msgpack.Encoder()

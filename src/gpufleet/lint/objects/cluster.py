@@ -19,6 +19,7 @@ from gpufleet.model.labels import Operator, Requirement
 from gpufleet.model.quantity import Quantity
 from gpufleet.model.taint import NO_SCHEDULE, Taint, Toleration
 
+# Labels that managed clusters put on every node of theirs.
 _MANAGED = ("cloud.google.com/gke-", "eks.amazonaws.com/", "kubernetes.azure.com/")
 
 

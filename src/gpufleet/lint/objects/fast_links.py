@@ -18,6 +18,7 @@ _RESOURCE = re.compile(
     r"^rdma/|^vpc\.amazonaws\.com/efa$|^networking\.gke\.io\.networks/rdma|rdma|/hca|/roce|infiniband|(^|/)mlnx|mellanox"
 )
 _DEVICES = "/dev/infiniband"
+# Annotations by which a pod gets further network cards.
 _NETWORKS = ("k8s.v1.cni.cncf.io/networks", "networking.gke.io/interfaces")
 
 

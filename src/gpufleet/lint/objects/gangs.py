@@ -22,11 +22,13 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field
 
+# Where kinds of jobs say how many pods must start together.
 _OPERATORS = (("spec", "minAvailable"), ("spec", "runPolicy", "schedulingPolicy", "minAvailable"))
 _POD_GROUPS = {way.api_group: way for way in GROUP_NAMES if way.api_group}
 _LEAST = {NATIVE: ("schedulingPolicy", "gang", "minCount")}
 """Where a PodGroup says its least number, if not in ``minMember``."""
 
+# Keys by which pods of one controller say how many of them start together.
 _MINIMA = (*BARE_MINIMUMS, keys.KUEUE_MIN_PARALLELISM)
 _WHOLE = frozenset({"batch", "jobset.x-k8s.io", "kubeflow.org"})
 """API groups of the jobs of which Kueue lets all pods in at once."""

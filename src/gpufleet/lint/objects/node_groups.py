@@ -20,6 +20,7 @@ _CAPACITY = "capacity.cluster-autoscaler.kubernetes.io"
 GPU_TYPE, GPU_COUNT = f"{_CAPACITY}/gpu-type", f"{_CAPACITY}/gpu-count"
 DRA_DRIVER = f"{_CAPACITY}/dra-driver"
 _SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group"
+# Kinds of Cluster API whose machines become nodes.
 _MACHINES = frozenset({"MachineDeployment", "MachineSet", "MachinePool"})
 _ABOUT_GPUS = re.compile(r"gpu|accelerator", re.IGNORECASE)
 

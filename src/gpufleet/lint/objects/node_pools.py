@@ -14,7 +14,9 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 
 _ABOUT_GPUS = re.compile(r"gpu|accelerator", re.IGNORECASE)
 _CATEGORY = "karpenter.k8s.aws/instance-category"
+# Keys of requirements that name types of instances.
 _FAMILY = ("karpenter.k8s.aws/instance-family", INSTANCE_TYPE)
+# AWS's letters for instances with GPUs.
 _GPU_CATEGORIES = frozenset({"g", "gr", "p"})
 _GPU_FAMILY = re.compile(r"(p[2-9]|gr?[3-9])[a-z0-9-]*(\.|$)|Standard_N[CDV]")
 NODE_CLASS = "EC2NodeClass"
@@ -25,6 +27,7 @@ _MAKERS = (
     (re.compile(r"(^|[^a-z])amd([^6a-z]|$)|^g4ad|MI300X", re.IGNORECASE), Vendor.AMD),
     (re.compile(r"^gpu\.intel\.com/|^intel$", re.IGNORECASE), Vendor.INTEL),
 )
+# Labels whose value names the maker or the model.
 _ACCELERATORS = (
     GKE_ACCELERATOR,
     "k8s.amazonaws.com/accelerator",

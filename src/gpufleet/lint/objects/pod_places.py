@@ -44,8 +44,10 @@ _JOB_SET_PLACES = (
         (f"{_JOB_SETS}.replicas", f"{_JOB_SETS}.template.spec.parallelism"),
     ),
 )
+# How the fields of Kubeflow's jobs begin: pytorchReplicaSpecs.
 _KUBEFLOW = ("pytorch", "tf", "mpi", "xgb", "mx", "paddle", "jax")
 _LWS = "spec.leaderWorkerTemplate"
+# Fields of a KServe predictor, each for a server of models.
 _SERVERS = (
     "model",
     "pytorch",

@@ -10,6 +10,7 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.requests import Amounts, PodAmounts
 
+# Only device plugins and drivers mount these from the node.
 _PLUGIN_FOLDERS = (
     "/var/lib/kubelet/device-plugins",
     "/var/lib/kubelet/plugins",

@@ -15,8 +15,11 @@ MODEL_NEEDED = (
     "a model of the catalogue (gpufleet fit --list) by its name there or on the hub, and options that its"
     " arithmetic covers"
 )
+# Short options of vLLM.
 _SHORT = {"-tp": "tensor-parallel-size", "-pp": "pipeline-parallel-size", "-q": "quantization"}
+# As vLLM reads sizes: small letters are decimal, large ones binary.
 _SIZES = {"": 1, "k": 1000, "K": 1024, "m": 10**6, "M": 1 << 20}
+# The format of weights by vLLM's names of types and of quantizations.
 _WEIGHTS = {
     "half": "fp16",
     "float16": "fp16",

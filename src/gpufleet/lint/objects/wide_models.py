@@ -8,6 +8,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.vllm_command import served
 from gpufleet.lint.source.fields import Field
 
+# Kinds whose pods serve one model together.
 SPANS_PODS = frozenset({"LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "LLMInferenceService"})
 _IN_TEXT = re.compile(r"tensor[-_]parallel[-_]size['\"]?\s*[=:\s]\s*['\"]?([0-9]{1,5})\b")
 _TEXTS = {"RayService": "serveConfigV2", "RayJob": "entrypoint"}

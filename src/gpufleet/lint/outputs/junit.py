@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 from gpufleet.lint.findings import Report
 from gpufleet.model.visible import visible_text
 
+# Two characters that no document of XML may have, escaped or not.
 _NOT_IN_XML = dict.fromkeys((65534, 65535))
 
 

@@ -8,6 +8,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_pools import DO_NOT_DISRUPT, brings_gpus, is_pool
 from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged, cluster_needed, has_gpu_pods
 
+# Kinds whose work is lost from the last checkpoint on when a pod is moved.
 _TRAINING = frozenset(
     {"Job", "CronJob", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"}
 )

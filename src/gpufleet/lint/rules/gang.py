@@ -8,7 +8,9 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity
 
+# Kinds whose pods compute together: one alone waits for the others and holds its GPUs.
 _TRAINING = frozenset({"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "JobSet"})
+# Any of these hands the pods to a scheduler that starts them together.
 _MARKS = (
     *keys.QUEUE_KEYS,
     *(key for way in GROUP_NAMES if way.parts for key in way.keys),

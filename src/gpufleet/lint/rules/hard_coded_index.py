@@ -8,6 +8,7 @@ from gpufleet.lint.edits.edits import Fix, removal
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity
 
+# Variables of CUDA, HIP, ROCm and Level Zero that choose GPUs by their number.
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 _PICKS = re.compile(r"\s*(\d|GPU-|MIG-)")
 

@@ -9,6 +9,7 @@ from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.parse import parse
 from gpufleet.lint.source.text import SourceText
 
+# In NVIDIA's configuration of sharing.
 _WAYS = ("timeSlicing", "mps")
 
 

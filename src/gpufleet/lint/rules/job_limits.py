@@ -8,6 +8,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
 from gpufleet.lint.source.fields import Field
 
+# How long, how long it is kept, and how often it may fail.
 _BOUNDS = ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit")
 
 

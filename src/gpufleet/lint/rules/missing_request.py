@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pod_places import RUNTIMES
 from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
-from gpufleet.lint.rules.visible_devices_bypass import HIDES_ALL, VARIABLE
 
 
 def _concerns(manifest: Manifest) -> bool:
@@ -25,11 +25,11 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             image = container.image
             if image is None or not image.is_for_gpus or container.has_gpu:
                 continue
-            hidden = container.variable(VARIABLE)
-            if hidden is not None and hidden.value is not None and hidden.value.lower() in HIDES_ALL:
+            hidden = container.variable(VISIBLE_DEVICES)
+            if hidden is not None and hidden.value is not None and hidden.value.lower() in HIDING_VALUES:
                 continue
             says = f"container {container.name} runs {image.text}, which is built for GPUs, and asks for none"
-            advice = f"ask for GPUs in limits, or set {VARIABLE}=void where it is to run without"
+            advice = f"ask for GPUs in limits, or set {VISIBLE_DEVICES}=void where it is to run without"
             yield Remark(container.field.at("image"), says, advice)
 
 

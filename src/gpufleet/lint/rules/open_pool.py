@@ -27,6 +27,7 @@ from gpufleet.lint.rule import Remark, Rule, Severity, Unjudged, cluster_needed
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor
 
+# PreferNoSchedule lets other pods in where they fit nowhere else.
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 _CLASS_NEEDED = "the pool's node class, whose image may bring the plugin: an EC2NodeClass"
 _RIGHTS_NEEDED = (

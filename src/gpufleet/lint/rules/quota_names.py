@@ -9,6 +9,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
 
 _LIMITS, _REQUESTS = "limits.", "requests."
+# A quota on these alone is meant for the namespace, and forgets its GPUs.
 _HOST = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "pods"})
 
 

@@ -8,6 +8,7 @@ from gpufleet.lint.objects.scale_targets import NO_TARGET, is_autoscaler, scales
 from gpufleet.lint.rule import Remark, Rule, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
 
+# A model server computes on the GPU: these hardly follow its load.
 _HOST = frozenset({"cpu", "memory"})
 
 

@@ -13,6 +13,7 @@ from gpufleet.lint.source.fields import Field
 from gpufleet.model.resource_names import NVIDIA_GPU, is_mig_instance
 
 STRATEGY = "nvidia.com/gpu.sharing-strategy"
+# Values with which one unit is a share.
 _SLICED = frozenset({"time-slicing", "mps"})
 
 

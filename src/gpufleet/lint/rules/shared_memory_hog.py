@@ -10,12 +10,14 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.servers import serves_language_model
 from gpufleet.lint.rule import Remark, Rule, Severity
 
+# Options by which servers of models take less than all of the memory.
 _BOUNDS = (
     "--gpu-memory-utilization",
     "--mem-fraction-static",
     "--cuda-memory-fraction",
     "--cache-max-entry-count",
 )
+# Variables that do so.
 _VARIABLES = ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "XLA_PYTHON_CLIENT_MEM_FRACTION", "GPU_MEMORY_UTILIZATION")
 
 

@@ -9,6 +9,7 @@ from gpufleet.lint.objects.selectors import selects
 from gpufleet.lint.objects.servers import serves
 from gpufleet.lint.rule import Remark, Rule, Severity
 
+# Kinds that keep serving; a Job ends anyway.
 _KINDS = frozenset({"Deployment", "StatefulSet"})
 
 

@@ -14,7 +14,9 @@ NOTICE_S = 30
 """The shortest notice that clouds give before they take a spot node away."""
 
 _SPOT = dict(SPOT_LABELS)
+# Volumes that outlive a pod's node, or may.
 _KEPT = ("persistentVolumeClaim", "ephemeral", "csi", "nfs", "hostPath")
+# Kinds that serve requests and have nothing to save.
 _SERVING = frozenset({"Deployment", "StatefulSet", "InferenceService", "Service", "LLMInferenceService"})
 
 

@@ -14,7 +14,9 @@ from gpufleet.lint.source.nodes import Data, data_of
 BUDGET_S = 300
 """What a server of a language model is given to load: the least that is not found."""
 
+# Of the proposed probe: ten minutes in all.
 _FIXED = {"periodSeconds": 10, "failureThreshold": 60}
+# Ways in which a probe may ask; the proposed one asks as the liveness probe does.
 _HANDLERS = ("httpGet", "tcpSocket", "grpc", "exec")
 # Kubernetes' own, where a probe does not say.
 _PERIOD_S, _FAILURES = 10, 3

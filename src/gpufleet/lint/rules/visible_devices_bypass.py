@@ -5,13 +5,13 @@ What it finds is what gpufleet's policies refuse on a cluster (``kube/manifests/
 
 from collections.abc import Iterator
 
+from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
 from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, removal
 from gpufleet.lint.objects.containers import Container, Variable
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity, has_workload_pods
 
-VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 BESIDE_A_GPU_TOO = frozenset(
     {
         "AMD_VISIBLE_DEVICES",
@@ -23,7 +23,6 @@ BESIDE_A_GPU_TOO = frozenset(
 )
 """Variables that show devices which were not given, also to a container that has some."""
 
-HIDES_ALL = frozenset({"", "void", "none"})
 GIVEN = ("nvidia.com/", "gpufleet.io/")
 """Resources for which the device plugin sets the variable itself, after the pod's own value."""
 
@@ -40,17 +39,17 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
 
 
 def _names_devices(container: Container, variable: Variable) -> bool:
-    if variable.name == VARIABLE:
+    if variable.name == VISIBLE_DEVICES:
         counts = not any(name.startswith(GIVEN) for name in container.gpu_names)
     else:
         counts = variable.name in BESIDE_A_GPU_TOO
-    return counts and variable.value not in HIDES_ALL
+    return counts and variable.value not in HIDING_VALUES
 
 
 def _remark(container: Container, variable: Variable) -> Remark:
     value = "a value from elsewhere" if variable.value is None else variable.value
-    if variable.name == VARIABLE:
-        says = f"container {container.name} takes GPUs by {VARIABLE}={value} and asks for none"
+    if variable.name == VISIBLE_DEVICES:
+        says = f"container {container.name} takes GPUs by {VISIBLE_DEVICES}={value} and asks for none"
     else:
         says = f"container {container.name} takes devices by {variable.name}={value}"
     advice = "remove the variable and ask for GPUs in limits, so that they are counted and not given twice"

@@ -10,7 +10,9 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.wide_models import SPANS_PODS
 from gpufleet.lint.rule import Remark, Rule, Severity
 
+# How launchers spell the number of processes of one pod.
 _PER_NODE = ("nproc_per_node", "nproc-per-node", "num_processes_per_node")
+# How servers spell the sizes by which a model is divided; their product is the number of GPUs.
 _PARTS = (
     ("tensor-parallel-size", "tensor_parallel_size", "tp", "tp-size", "num-shard"),
     ("pipeline-parallel-size", "pipeline_parallel_size", "pp", "pp-size"),

@@ -4,9 +4,11 @@ import re
 
 Plain = None | bool | int | float | str
 
+# As YAML 1.1 reads plain words, which is what Kubernetes' parser does.
 NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
+# Only a text that begins so is tried as a number.
 _BEFORE_NUMBERS = frozenset("+-.0123456789")
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]{0,30})")
 _OTHER_BASE = re.compile(r"([-+]?)(0x[0-9a-fA-F]{1,16}|0o?[0-7]{1,22}|0b[01]{1,64})")

@@ -30,6 +30,7 @@ PROGRAMS = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "
 """What a real node needs beside the control plane's programs."""
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+# Overlays where the file system takes them; native copies always work.
 SNAPSHOTTERS = ("overlayfs", "native")
 KUBELET_PORT = 10250
 """The kubelet's default."""

@@ -23,11 +23,13 @@ BUSYBOX_BYTES_MAX = 64 << 20
 
 BUSYBOX = "gpufleet.local/busybox:1"
 PAUSE = "gpufleet.local/pause:1"
+# The longest that busybox takes: a pause until the pod ends.
 SLEEP = ("/bin/sleep", "2147483647")
 ELF_INTERPRETER = 3
 """PT_INTERP of elf.h: a program with such a segment needs libraries, which the image lacks."""
 
 ARCHIVE = "images.tar"
+# Programs of an image look up their user there.
 ACCOUNTS = {"etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
 FOLDERS = {"bin": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777}
 

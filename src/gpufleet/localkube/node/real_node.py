@@ -37,6 +37,7 @@ LOOK_EVERY_S = 0.05
 AGENT = "gpufleet-agent"
 """The name that our agent gives its process."""
 
+# Programs of the node whose process ids are told.
 PROGRAMS = ("containerd", "kubelet", AGENT)
 
 

@@ -27,6 +27,7 @@ from gpufleet.model.errors import InputError, printable
 
 FOLDER_VARIABLE = "GPUFLEET_KUBE_BINARIES"
 VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)")
+# All others answer to --version.
 VERSION_ARGUMENTS = {"kubectl": ("version", "--client"), "busybox": ("--help",)}
 # A program tells its version in milliseconds, unless it is not what it should be.
 VERSION_WAIT_S = 20.0

@@ -20,6 +20,7 @@ CNI_PLUGINS = "1.9.1"
 RUNC = "1.4.3"
 BUSYBOX = "1.36.1"
 
+# Of one release of Kubernetes, and downloaded together.
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 KUBERNETES_PROGRAMS = (*CONTROL_PLANE, "kubelet")
 CONTAINERD_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr")

@@ -8,6 +8,7 @@ dashes and labels at the lines say it too. ``chart`` uses the variables, ``page`
 
 import re
 
+# For light and dark pages; far enough apart for people who see few colours.
 POLICY_INKS = (
     ("#0b62c4", "#6cb0ff"),
     ("#c24a00", "#ff9a57"),
@@ -20,6 +21,7 @@ POLICY_INKS = (
     ("#5b7400", "#b9d353"),
     ("#8b2b2b", "#ec9090"),
 )
+# A second way to tell lines apart, for print and for people who see no colours.
 POLICY_DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3), (12, 3), (4, 2))
 REASON_INKS = (
     ("#b5450b", "#ff9a57"),
