@@ -403,7 +403,7 @@ class Changes:
             needed = min(gang.min_members, self.ran_with.get(name, gang.min_members))
             if len(stays) < needed:
                 expected[name] = (needed, sum(stays), len(stays) - sum(stays))
-        found = self.books.engine_events.half_bound()
+        found = self.books.engine_events.gangs.half_bound()
         assert {one.gang: (one.min_members, len(one.members), one.ending) for one in found} == expected
 
     def check_fresh_reading(self) -> None:

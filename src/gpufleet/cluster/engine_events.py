@@ -14,11 +14,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpufleet.cluster.engine_time import EngineTime
+from gpufleet.cluster.engine_time import US_PER_S, EngineTime
 from gpufleet.cluster.nodes.node_book import NodeBook
-from gpufleet.cluster.nodes.node_trust import rejection
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
-from gpufleet.cluster.pods.gang_book import GangBook, HalfBound
+from gpufleet.cluster.pods.gang_book import GangBook
 from gpufleet.cluster.pods.pod_book import PodBook
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.queues.budget_book import BudgetBook
@@ -27,23 +26,30 @@ from gpufleet.engine.event import (
     DefragmentationSet,
     Event,
     EvictionRefused,
+    KubeletRejected,
     NamespaceRemoved,
     NamespaceSet,
     PodAdded,
     PodBound,
     PodRemoved,
     TopologySet,
+    ViolationEnded,
+    ViolationFound,
+    VolumeRefused,
 )
 from gpufleet.kube import keys, resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.lasting_conditions import read_refused_volumes
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.moved import moves_before
 from gpufleet.kube.codec.salvage import salvage_pod
+from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
 from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName, TopologyLevelName
 from gpufleet.model.topology import Topology, TopologyLevel
+from gpufleet.model.violation import AnyViolation, subject_of
 
 LOG = logging.getLogger(__name__)
 WIDER_LEVELS = (
@@ -108,7 +114,6 @@ class EngineEvents:
         self.nodes = nodes
         self.nodes.pods = pods
         self.pods = pods
-        self.refusals = pods.reader.refusals
         self.queues = pods.reader.queues
         self.queues.now_us = EngineTime(clock).now_us
         self.budgets = BudgetBook(cluster)
@@ -118,6 +123,7 @@ class EngineEvents:
         self.defragmentation: DefragmentationRules | None = None
         self._results: deque[BindEnded] = deque()
         self._refusals: list[EvictionRefused] = []
+        self._violations: dict[tuple[str, str], AnyViolation] = {}
         self._filled = False
         self._later: list[Event] = []
         self._levels: frozenset[TopologyLevelName] = frozenset()
@@ -136,7 +142,7 @@ class EngineEvents:
     def take(self, seen: list[Seen]) -> list[Event]:
         """The events for the next step."""
         first: list[Event] = []
-        nodes: dict[NodeName, None] = dict.fromkeys(self.nodes.trust.regained(self.clock.monotonic_s()))
+        nodes: dict[NodeName, None] = {}
         touched: dict[PodUid, None] = {}
         relabelled: dict[str, None] = {}
         classes: set[str] = set()
@@ -176,17 +182,13 @@ class EngineEvents:
         for namespace in moved:
             key = ObjectKey(resources.NAMESPACES, "", namespace)
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
-        for claim in self.refusals.lapsed(self.clock.monotonic_s()):
-            namespace, _, name = claim.rpartition("/")
-            key = ObjectKey(resources.PERSISTENT_VOLUME_CLAIMS, namespace, name)
-            touched.update(dict.fromkeys(self.dependencies.dependants(key)))
         refusals, self._refusals = self._refusals, []
         first += refusals
         for result in self._take_results():
             pod_events += result
         for kind, change in seen:
             if kind == resources.PODS:
-                pod_events += self._pod(change, nodes)
+                pod_events += self._pod(change, first)
         pod_events += self.pods.read_again(touched)
         pod_events += self.pods.queue_again({*moved, *relabelled})
         pod_events += self.pods.protect_again(classes)
@@ -196,13 +198,15 @@ class EngineEvents:
             other for name in list(nodes) for other in sorted(self.nodes.claims.group(name))
         )
         for name in nodes:
-            first += self.nodes.regard(name, self.clock.monotonic_s())
+            first += self.nodes.regard(name)
         for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):
             renamed = self.nodes.take_renamed(name)
             pod_events += self.pods.rebook(name, self.nodes.known.get(name), renamed=renamed)
         gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
         lasting = [event for event in pod_events if self._lasts(event)]
-        return [*first, *gang_events, *self._in_waves(_in_order(lasting))]
+        # Of what an earlier leader saw the API says since when; of what we see ourselves we know it.
+        violations = self._violations_changed(told_since=not self._filled)
+        return [*first, *gang_events, *self._in_waves(_in_order(lasting)), *violations]
 
     def waves(self) -> list[list[Event]]:
         """What the engine shall hear after it has decided on the events of ``take``."""
@@ -213,21 +217,23 @@ class EngineEvents:
         """The members of a gang that wait."""
         return self.gangs.waiting(gang)
 
-    def half_bound(self) -> list[HalfBound]:
-        """Gangs of which some members, but fewer than needed, have a node."""
-        return self.gangs.half_bound()
-
-    def begin_anew(self, gangs: list[GangName]) -> None:
-        """Gangs are taken back: in the next round the engine hears of each as of a new one."""
-        for name in gangs:
-            self.gangs.begin_anew(name)
-        if gangs:
-            self.change_queue.ring()
-
-    def next_due_s(self) -> float | None:
-        """When a round is wanted although nothing is seen."""
-        dues = (self.nodes.trust.next_regained_s(), self.refusals.next_lapse_s())
-        return min((due for due in dues if due is not None), default=None)
+    def _violations_changed(self, *, told_since: bool) -> list[Event]:
+        """What is wrong now and was not told yet, or not in this way, and what is wrong no more."""
+        half_bound = self.gangs.half_bound()
+        since = {half.gang: half.since for half in half_bound} if told_since else {}
+        events: list[Event] = []
+        now: dict[tuple[str, str], AnyViolation] = {}
+        for violation in (*self.pods.holdings.violations(), *(half.violation for half in half_bound)):
+            subject = subject_of(violation)
+            now[subject] = violation
+            if self._violations.get(subject) != violation:
+                noted = since.get(GangName(subject[1]))
+                since_us = None if noted is None else int(noted.timestamp() * US_PER_S)
+                events.append(ViolationFound(violation, since_us))
+        gone = (told for subject, told in self._violations.items() if subject not in now)
+        events += [ViolationEnded(told) for told in gone]
+        self._violations = now
+        return events
 
     def _topology(self, *, nodes_changed: bool) -> list[Event]:
         """The levels that gangs ask for, the widest first: that with the fewest domains."""
@@ -275,10 +281,12 @@ class EngineEvents:
         found = self.cluster.find(resources.NAMESPACES, name)
         return NamespaceRemoved(name) if found is None else NamespaceSet(name, found.metadata.labels)
 
-    def _pod(self, change: Any, nodes: dict[NodeName, None]) -> list[Event]:
+    def _pod(self, change: Any, first: list[Event]) -> list[Event]:
         match change:
             case Appeared(pod) | Changed(_, pod):
-                self._regard_rejection(change, nodes)
+                first += self._rejected(change)
+                if not self._filled:
+                    first += self._refused_before(pod)
                 return self.pods.regard(pod)
             case Vanished(pod):
                 return self.pods.vanish(PodUid(pod.metadata.uid))
@@ -290,23 +298,28 @@ class EngineEvents:
             case _:
                 return []
 
-    def _regard_rejection(self, change: Any, nodes: dict[NodeName, None]) -> None:
-        """Count a pod that a kubelet has just turned away against its node.
+    def _refused_before(self, pod: Pod) -> list[Event]:
+        """On which nodes an earlier leader saw claims of a waiting pod refused."""
+        if pod.spec.node_name or pod.spec.scheduler_name != self.pods.scheduler_name:
+            return []
+        uid = PodUid(pod.metadata.uid)
+        return [VolumeRefused(uid, *refused) for refused in read_refused_volumes(pod)]
+
+    def _rejected(self, change: Any) -> list[Event]:
+        """A pod that a kubelet has just turned away.
 
         A pod that we did not place says nothing of the node: otherwise any author of pods could have a node
         left alone.
         """
         match change:
             case Changed(before, pod) if not before.terminal and pod.spec.node_name:
-                reason = rejection(pod)
-                if reason is not None:
-                    name = NodeName(pod.spec.node_name)
+                reason = pod.rejection
+                if reason:
                     self.observer.rejected(reason)
-                    if keys.GRANT not in pod.metadata.annotations:
-                        return
-                    if self.nodes.trust.reject(name, self.clock.monotonic_s()):
-                        LOG.warning("a node rejects pods and is left alone", extra={"node": str(name)})
-                        nodes[name] = None
+                    if keys.GRANT in pod.metadata.annotations:
+                        name, uid = NodeName(pod.spec.node_name), PodUid(pod.metadata.uid)
+                        return [KubeletRejected(name, uid, reason)]
+        return []
 
     def _take_results(self) -> list[list[Event]]:
         found = []
@@ -326,9 +339,20 @@ class EngineEvents:
             shown = self.nodes.shown(result.node)
             held = tuple(one if one in shown else None for one in result.devices)
             return [PodBound(entry.meaning, result.node, held)]
-        if result.refused_claim:
-            self.refusals.refuse(result.refused_claim, result.node, self.clock.monotonic_s())
-        return self.pods.bind_failed(result.uid)
+        return [*self.pods.bind_failed(result.uid), *self._claim_refused(result)]
+
+    def _claim_refused(self, result: BindEnded) -> list[Event]:
+        """All pods that wait with the claim leave the node out, which has no volume for it."""
+        if not result.refused_claim:
+            return []
+        namespace, _, name = result.refused_claim.rpartition("/")
+        key = ObjectKey(resources.PERSISTENT_VOLUME_CLAIMS, namespace, name)
+        waiting = (self.pods.waiting(uid) for uid in self.dependencies.dependants(key))
+        return [
+            VolumeRefused(entry.name.uid, result.refused_claim, result.node)
+            for entry in waiting
+            if entry is not None and entry.meaning is not None and entry.intent is None
+        ]
 
     def _measure_wait(self, uid: PodUid) -> None:
         entry = self.pods.entries.get(uid)

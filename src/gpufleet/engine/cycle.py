@@ -23,8 +23,8 @@ from gpufleet.engine.instruction import (
 )
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
+from gpufleet.engine.lifecycle.violations import Violations
 from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
-from gpufleet.engine.place.choose.ranking import best_node_by_handle
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.search_retries import SearchRetries
 from gpufleet.engine.preempt.stopping import closed_nominations, running_in_stopped_queues
@@ -54,6 +54,7 @@ class Cycle:
         overtime: Overtime,
         reservations: Reservations,
         moving: Automatic,
+        violations: Violations,
     ) -> None:
         self.state = state
         self.nominations = nominations
@@ -62,6 +63,7 @@ class Cycle:
         self.overtime = overtime
         self.reservations = reservations
         self.moving = moving
+        self.violations = violations
         self.backfill = Backfill(state, reservations)
         self.telling = ReservationTelling(state, reservations)
         self.verdicts = Verdicts(state, reservations, self.telling)
@@ -104,11 +106,21 @@ class Cycle:
             self._wake_lines_that_may_fit()
             self._wake_kept_out(every_line=False)
             self._serve_queues(at_us)
+        self._end_violations(at_us)
         self.instructions += self.moving.run(at_us)
         self.instructions += self.nominations.take_withdrawn()
         self.instructions += self.telling.news(at_us)
         self._tell_waiting_work()
         return self.instructions
+
+    def _end_violations(self, at_us: int) -> None:
+        """Pods end that may not stay, and what began anew takes its turn. Gangs could be completed before."""
+        ending = self.violations.take(at_us)
+        for row, why in ending:
+            self._evict(row, None, why)
+        self.instructions += self.violations.conclude()
+        if ending:
+            self._serve_queues(at_us)
 
     def _wake_kept_out(self, *, every_line: bool) -> None:
         """Wake lines whose queue may have more since usage fell, or every line that queues keep out."""
@@ -143,6 +155,7 @@ class Cycle:
             self.overtime.next_due_us(),
             self.reservations.next_due_us(),
             self.moving.next_due_us(),
+            self.violations.next_due_us(),
         )
         known = [due_us for due_us in dues if due_us is not None]
         return min(known) if known else None
@@ -158,7 +171,7 @@ class Cycle:
         """Wake the lines of a shape whose first pod may run now; False if there is none."""
         waiting = self.state.waiting
         woken = False
-        if shape_row in waiting.parked_by_shape and self._fits_somewhere(shape_row):
+        if shape_row in waiting.parked_by_shape and self.state.fits_somewhere(shape_row):
             for key in list(waiting.parked_by_shape[shape_row]):
                 if not self.state.neighbours.is_watchful or self._may_run(key):
                     waiting.wake(key)
@@ -187,14 +200,6 @@ class Cycle:
                     self.state.waiting.wake(key)
                     woken = True
         return woken
-
-    def _fits_somewhere(self, shape_row: int) -> bool:
-        slot = self.state.shapes.slot(shape_row)
-        state = self.state
-        found = best_node_by_handle(
-            state.store.handle, state.shapes.rankings_handle, state.policy.handle, slot
-        )
-        return found != layout.NOT_SET
 
     def _serve_queues(self, at_us: int) -> None:
         waiting, turns, shapes_to_retry = (

@@ -26,6 +26,7 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
 from gpufleet.model.shape import Shape
 from gpufleet.model.topology import Topology
+from gpufleet.model.violation import AnyViolation
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, tag_field="event"):
@@ -213,6 +214,63 @@ class DefragmentationSet(Event, frozen=True, tag="defragmentation-set", omit_def
     spent: tuple[tuple[int, int], ...] = ()
 
 
+class KubeletRejected(Event, frozen=True, tag="kubelet-rejected"):
+    """The kubelet of a node turned a pod away that was bound there, for a reason of its own."""
+
+    node: NodeName
+    uid: PodUid
+    reason: str
+
+
+class DevicesOffered(Event, frozen=True, tag="devices-offered"):
+    """A node's report says since when its kubelet knows of the devices, "" for not yet.
+
+    The first such event of a node is where counting begins; each further moment is an offer made anew.
+    """
+
+    node: NodeName
+    since: str
+
+
+class NodeDistrustRecalled(Event, frozen=True, tag="node-distrust-recalled"):
+    """A node was left alone before a restart, until ``until_us`` (0: it is not any more).
+
+    ``next_pause_us`` is for how long it would be left alone the next time.
+    """
+
+    node: NodeName
+    until_us: int
+    next_pause_us: int
+
+
+class ViolationFound(Event, frozen=True, tag="violation-found", omit_defaults=True):
+    """Something is wrong for which pods must end unless it goes away, or is wrong in another way by now.
+
+    ``since_us`` is since when, where that was written down before a restart; None: since now.
+    """
+
+    violation: AnyViolation
+    since_us: int | None = None
+
+
+class ViolationEnded(Event, frozen=True, tag="violation-ended"):
+    """What was wrong is so no more; the violation is as it was told last."""
+
+    violation: AnyViolation
+
+
+class VolumeRefused(Event, frozen=True, tag="volume-refused", omit_defaults=True):
+    """No volume could be made on a node for a claim of a pod that waits.
+
+    ``until_us`` is until when the node is left out, where that was written down before a restart.
+    """
+
+    uid: PodUid
+    claim: str
+    node: NodeName
+    until_us: int | None = None
+
+
 AnyEvent = (
     NodeSet
     | NodeRemoved
@@ -238,4 +296,10 @@ AnyEvent = (
     | PastUseRecalled
     | ReservationsRecalled
     | DefragmentationSet
+    | KubeletRejected
+    | DevicesOffered
+    | NodeDistrustRecalled
+    | ViolationFound
+    | ViolationEnded
+    | VolumeRefused
 )

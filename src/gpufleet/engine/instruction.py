@@ -17,6 +17,7 @@ from gpufleet.model.identifiers import (
     QuotaResource,
 )
 from gpufleet.model.seat import Seat
+from gpufleet.model.violation import AnyViolation
 
 
 class Instruction(msgspec.Struct, frozen=True, gc=False, tag_field="instruction"):
@@ -59,7 +60,9 @@ class WhyEvicted(enum.StrEnum):
     ``OVERTIME``: it, or another of its gang, has run for as long as it may. ``MOVED``: a place
     elsewhere is kept for the pod that its controller makes instead. ``INTERRUPTED``: it was a guest on nodes
     that others hold reserved, and these can start. ``OVERDUE``: the same of one that was let in because it
-    said how long it runs, and has run for longer.
+    said how long it runs, and has run for longer. ``GANG_INCOMPLETE``: its gang was not whole at its
+    deadline. ``DEVICE_CONFLICT``: other pods had its device before. ``GPU_MEMORY``: it used more than its
+    share of a GPU.
     """
 
     PREEMPTED = "preempted"
@@ -69,6 +72,9 @@ class WhyEvicted(enum.StrEnum):
     MOVED = "moved"
     INTERRUPTED = "interrupted"
     OVERDUE = "overdue"
+    GANG_INCOMPLETE = "gang-incomplete"
+    DEVICE_CONFLICT = "device-conflict"
+    GPU_MEMORY = "gpu-memory"
 
 
 class RunTimeLimit(msgspec.Struct, frozen=True, gc=False):
@@ -338,6 +344,49 @@ class Rejected(Instruction, frozen=True, tag="rejected"):
     problem: str
 
 
+class NodeDistrusted(Instruction, frozen=True, tag="node-distrusted"):
+    """Nothing new is placed on this node until then, because its kubelet turned pods away."""
+
+    node: NodeName
+    until_us: int
+    next_pause_us: int
+
+
+class NodeTrusted(Instruction, frozen=True, tag="node-trusted"):
+    """The node is not left alone any more; the next time it would be for ``next_pause_us``."""
+
+    node: NodeName
+    next_pause_us: int
+
+
+class Consequence(enum.StrEnum):
+    """What follows from a violation for a pod.
+
+    ``ENDS``: it is told to end. ``ENDS_LATER``: it is, if that goes on. ``STAYS``: it would end if something
+    would replace it. ``NONE``: its owner is only warned.
+    """
+
+    ENDS = "ends"
+    ENDS_LATER = "ends-later"
+    STAYS = "stays"
+    NONE = "none"
+
+
+class ViolationTold(Instruction, frozen=True, tag="violation-told"):
+    """The owner of this pod is to read of a violation and what follows from it."""
+
+    uid: PodUid
+    violation: AnyViolation
+    consequence: Consequence
+
+
+class VolumeNodesLeftOut(Instruction, frozen=True, tag="volume-nodes-left-out"):
+    """A waiting pod is placed on none of these nodes until then, as (claim, node, until)."""
+
+    uid: PodUid
+    refused: tuple[tuple[str, NodeName, int], ...]
+
+
 class RequeueAfter(Instruction, frozen=True, tag="requeue-after"):
     """Take a step at this engine time at the latest, even if nothing happens."""
 
@@ -360,5 +409,9 @@ AnyInstruction = (
     | GangUnschedulable
     | GangUnknown
     | Rejected
+    | NodeDistrusted
+    | NodeTrusted
+    | ViolationTold
+    | VolumeNodesLeftOut
     | RequeueAfter
 )

@@ -12,12 +12,15 @@ import msgspec
 
 from gpufleet.engine import event
 from gpufleet.engine.admit.resources import PRICE_MILLI_MAX
-from gpufleet.engine.arrays import journal
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.engine_errors import EventError
+from gpufleet.engine.instruction import AnyInstruction
+from gpufleet.engine.lifecycle.distrusted_nodes import DistrustedNodes
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
+from gpufleet.engine.lifecycle.violations import Violations
+from gpufleet.engine.lifecycle.volume_refusals import VolumeRefusals
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.bounds import check_range, check_shape
@@ -41,12 +44,16 @@ class Intake:
         overtime: Overtime,
         reservations: Reservations,
         moving: Automatic,
+        violations: Violations,
     ) -> None:
         self.state = state
         self.nominations = nominations
         self.overtime = overtime
         self.reservations = reservations
         self.moving = moving
+        self.violations = violations
+        self.distrusted = DistrustedNodes(state, nominations)
+        self.volume_refusals = VolumeRefusals()
         self.at_us = 0
         self._handlers: dict[type[event.Event], Callable[..., None]] = {
             event.NodeSet: self._node_set,
@@ -73,7 +80,33 @@ class Intake:
             event.PastUseRecalled: self._past_use_recalled,
             event.ReservationsRecalled: self.reservations.recall,
             event.DefragmentationSet: self._defragmentation_set,
+            event.KubeletRejected: lambda happened: self.distrusted.rejected(happened, self.at_us),
+            event.DevicesOffered: lambda happened: self.distrusted.offered(happened, self.at_us),
+            event.NodeDistrustRecalled: lambda happened: self.distrusted.recall(happened, self.at_us),
+            event.ViolationFound: lambda happened: violations.found(happened, self.at_us),
+            event.ViolationEnded: violations.ended,
+            event.VolumeRefused: self._volume_refused,
         }
+
+    def settle(self, at_us: int) -> None:
+        """What was decided until now is over: nodes are trusted again, or tried again for a volume."""
+        self.at_us = at_us
+        self.distrusted.settle(at_us)
+        for uid in self.volume_refusals.end(at_us):
+            row = self.state.pods.row_by_uid.get(uid)
+            if row is not None:
+                pod = self.volume_refusals.narrowed_anew(self.state.pods.pod_at(row))
+                self._describe_anew(row, pod)
+                self.state.neighbours.follow_moves()
+
+    def next_due_us(self) -> int | None:
+        """When ``settle`` is wanted even if nothing happens."""
+        dues = (self.distrusted.next_due_us(), self.volume_refusals.next_due_us())
+        return min((due_us for due_us in dues if due_us is not None), default=None)
+
+    def take_told(self) -> list[AnyInstruction]:
+        """What is to be said of nodes that are left out since the last call."""
+        return [*self.distrusted.take_told(), *self.volume_refusals.take_told()]
 
     def take(self, happened: event.Event, at_us: int) -> None:
         """Apply one event that happened at (or was heard of by) this engine time."""
@@ -92,20 +125,13 @@ class Intake:
             self.nominations.cancel_on(row)
             if same_amounts(known, node):
                 state.fleet.relabel(row, node)
-                self._node_judged_anew(row)
+                state.judge_node_anew(row)
                 return
         row = state.pods.put_node(node)
-        self._node_judged_anew(row)
-
-    def _node_judged_anew(self, row: int) -> None:
-        state = self.state
-        state.shapes.node_added(row)
-        state.domains.put(row)
-        state.policy.fleet_changed()
-        journal.touch(state.store.tables, row)
-        state.room_freed = True
+        state.judge_node_anew(row)
 
     def _node_removed(self, happened: event.NodeRemoved) -> None:
+        self.distrusted.node_removed(happened.name)
         row = self.state.fleet.row_by_name.get(happened.name)
         if row is None:
             return
@@ -135,7 +161,7 @@ class Intake:
         self._node_set(event.NodeSet(msgspec.structs.replace(node, devices=devices)))
 
     def _pod_added(self, happened: event.PodAdded) -> None:
-        state, pod = self.state, happened.pod
+        state, pod = self.state, self.volume_refusals.narrowed(happened.pod)
         known = state.pods.row_by_uid.get(pod.uid)
         if known is not None:
             self._describe_anew(known, pod)
@@ -194,8 +220,18 @@ class Intake:
         if self.state.update_end(row) and departures.is_departing(pod.uid):
             self._end_nomination_of_gang(row)
 
+    def _volume_refused(self, happened: event.VolumeRefused) -> None:
+        row = self.state.pods.row_by_uid.get(happened.uid)
+        if row is not None and self.state.pods.state(row) is PodState.BOUND:
+            return
+        self.volume_refusals.refuse(happened, self.at_us)
+        # What is recalled after a restart comes before its pod.
+        if row is not None:
+            self._describe_anew(row, self.volume_refusals.narrowed_anew(self.state.pods.pod_at(row)))
+
     def _pod_bound(self, happened: event.PodBound) -> None:
         state, pod = self.state, happened.pod
+        self.volume_refusals.bound(pod.uid)
         row = state.pods.row_by_uid.get(pod.uid)
         if row is None:
             row = self._new_pod(pod)
@@ -280,6 +316,8 @@ class Intake:
         self._forget(happened.uid)
 
     def _forget(self, uid: PodUid) -> None:
+        self.volume_refusals.forget(uid)
+        self.violations.forget(uid)
         row = self.state.pods.row_by_uid.get(uid)
         if row is not None:
             if self.state.learned.queues:

@@ -33,6 +33,7 @@ from gpufleet.engine.instruction import (
 from gpufleet.engine.intake import Intake
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
+from gpufleet.engine.lifecycle.violations import Violations
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.victim_search import PreemptionSearch
@@ -62,8 +63,11 @@ class Engine:
         self.overtime = overtime
         self._reservations = Reservations(self.state, self.nominations, overtime)
         moving = Automatic(self.state, self.nominations)
-        self._intake = Intake(self.state, self.nominations, overtime, self._reservations, moving)
-        self._cycle = Cycle(self.state, self.nominations, search, overtime, self._reservations, moving)
+        violations = Violations(self.state, self.nominations)
+        self._intake = Intake(self.state, self.nominations, overtime, self._reservations, moving, violations)
+        self._cycle = Cycle(
+            self.state, self.nominations, search, overtime, self._reservations, moving, violations
+        )
         self.at_us = 0
 
     def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:
@@ -77,6 +81,8 @@ class Engine:
                 "engine time goes back", field="at_us", value=at_us, expected=f"{self.at_us} or later"
             )
         self.at_us = at_us
+        self._intake.settle(at_us)
+        self.state.store.keep()
         rejected: list[AnyInstruction] = []
         for happened in events:
             try:
@@ -84,11 +90,12 @@ class Engine:
             except InputError as problem:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
             self.state.store.keep()
-        instructions = rejected + self._cycle.run(at_us)
+        instructions = rejected + self._intake.take_told() + self._cycle.run(at_us)
         if self.state.past_use.is_due():
             with self._reservations.left_out():
                 self.state.past_use.follow(at_us)
-        due_us = self._cycle.next_due_us()
+        dues = (self._cycle.next_due_us(), self._intake.next_due_us())
+        due_us = min((due_us for due_us in dues if due_us is not None), default=None)
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
         if self.state.policy.lesson_is_due():

@@ -1,7 +1,6 @@
 """Pods that need no engine to be explained: those that have a node, ended, or are not ours to place."""
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.nodes.node_trust import rejection
 from gpufleet.cluster.pods.holding_terms import ignored_note
 from gpufleet.explain.answer import DeviceRow, Finding, Placement
 from gpufleet.kube import keys, resources
@@ -99,8 +98,8 @@ def _moved_words(moved: Moved) -> str:
 
 def ended(pod: Pod) -> Finding:
     """How a pod ended."""
-    turned_away = rejection(pod)
-    if turned_away is not None:
+    turned_away = pod.rejection
+    if turned_away:
         why = f"the kubelet of {harmless(pod.spec.node_name)} turned it away: {turned_away}"
         return Finding("rejected", why, ("its controller makes another; a bare pod must be made anew",))
     reason = f" ({printable(pod.status.reason)})" if pod.status.reason else ""

@@ -1,9 +1,15 @@
-"""Causes of nodes of which no readable report tells the GPUs: it was deleted, is not served, or is bad."""
+"""Causes of nodes that cannot be relied on: no readable report tells their GPUs, because it was deleted, is
+not served, or is bad; or their kubelet turned pods away.
+"""
+
+import datetime as dt
 
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.case import Case, Explain
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.lasting_conditions import START_OF_1970
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.objects.node import GPU_HEALTHY
 from gpufleet.model.phrases import listed
 
@@ -38,4 +44,19 @@ def unreported(case: Case) -> Finding:
     return Finding("gpu-unreported", why, tuple(ways))
 
 
-CAUSES: dict[str, Explain] = {"gpu-unreported": unreported}
+def rejecting(case: Case) -> Finding:
+    """Nodes that are left alone for a while because their kubelet turned pods away."""
+    names = [node.name for node in case.near]
+    before = case.facts.nodes.distrusted_before
+    until = min((before[name].until_us for name in names if name in before), default=0)
+    when = f" until {whole_time(START_OF_1970 + dt.timedelta(microseconds=until))}" if until else ""
+    why = f"the kubelet of {listed(names)} turned several pods away, so nothing new is placed there{when}"
+    first = harmless(names[0])
+    ways = (
+        f"see why in the Events of the pods that it turned away: kubectl get events -A | grep {first}",
+        "nothing is to be done where the cause is gone: the node is tried again then",
+    )
+    return Finding("rejects-pods", why, ways)
+
+
+CAUSES: dict[str, Explain] = {"gpu-unreported": unreported, "rejects-pods": rejecting}

@@ -1,9 +1,8 @@
 """Carrying the engine's instructions out: each kind goes to the part that knows how.
 
 Binds go to ``binder``, evictions and places that are kept to ``eviction_planner``, words to people to
-``reporting``, half-bound gangs to ``gang_deadlines``, and what nodes report against grants to
-``device_conflicts`` and ``memory_offenders``. Nothing here waits; what comes of a bind comes back through
-``cluster.engine_events`` as an event.
+``reporting``, and what a new leader has to know to ``condition_writer``. Nothing here waits; what comes of a
+bind comes back through ``cluster.engine_events`` as an event.
 """
 
 import logging
@@ -20,26 +19,30 @@ from gpufleet.engine.instruction import (
     GangUnknown,
     GangUnschedulable,
     MovedFrom,
+    NodeDistrusted,
+    NodeTrusted,
     Nominated,
     NominationWithdrawn,
     Rejected,
     ReservationEnded,
     Reserved,
     Unschedulable,
+    ViolationTold,
+    VolumeNodesLeftOut,
 )
 from gpufleet.kube import keys
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.lasting_conditions import Distrust, RefusedVolume
 from gpufleet.kube.codec.moved import Moved, write_moved
 from gpufleet.model.errors import InternalError
 from gpufleet.model.identifiers import GangName, NodeName
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.binder import Binder, BindTask
-from gpufleet.scheduler.device_conflicts import DeviceConflicts
+from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
-from gpufleet.scheduler.gang_deadlines import GangDeadlines
 from gpufleet.scheduler.grant_annotations import Delivery
-from gpufleet.scheduler.memory_offenders import MemoryOffenders
 from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
+from gpufleet.scheduler.violation_words import event_of
 from gpufleet.scheduler.volume_binder import VolumeTask
 
 LOG = logging.getLogger(__name__)
@@ -54,9 +57,7 @@ class Dispatch:
         delivery: Delivery,
         binder: Binder,
         reporter: Reporter,
-        deadlines: GangDeadlines,
-        conflicts: DeviceConflicts,
-        offenders: MemoryOffenders,
+        conditions: ConditionWriter,
         eviction_planner: EvictionPlanner,
         clock: Clock,
         epoch: int,
@@ -65,9 +66,7 @@ class Dispatch:
         self.delivery = delivery
         self.binder = binder
         self.reporter = reporter
-        self.deadlines = deadlines
-        self.conflicts = conflicts
-        self.offenders = offenders
+        self.conditions = conditions
         self.eviction_planner = eviction_planner
         self.clock = clock
         self.epoch = epoch
@@ -96,6 +95,20 @@ class Dispatch:
                 self.eviction_planner.nominate(instruction)
             case NominationWithdrawn(uid):
                 self.eviction_planner.withdraw(uid)
+            case ViolationTold(uid, violation, consequence):
+                found = self.engine_events.pods.entries.get(uid)
+                if found is not None:
+                    self.reporter.warns(found.name, *event_of(violation, consequence))
+            case NodeDistrusted(node, until_us, next_pause_us):
+                LOG.warning("a node rejects pods and is left alone", extra={"node": str(node)})
+                self.conditions.node(node, Distrust(until_us, next_pause_us))
+            case NodeTrusted(node, next_pause_us):
+                LOG.info("a node that rejected pods is trusted again", extra={"node": str(node)})
+                self.conditions.node(node, Distrust(0, next_pause_us))
+            case VolumeNodesLeftOut(uid, refused):
+                found = self.engine_events.pods.entries.get(uid)
+                if found is not None:
+                    self.conditions.pod(found.name, tuple(RefusedVolume(*one) for one in refused))
             case Reserved() | ReservationEnded():
                 # The status of the queue tells of it, and the conditions of the pods that it concerns.
                 pass
@@ -113,16 +126,11 @@ class Dispatch:
                 self.reporter.waits(entry.name, entry.held.reason, entry.held.message)
         for entry in self.engine_events.pods.take_newly_ignored():
             self.reporter.warns(entry.name, "EditIgnored", ignored_note(entry.ignored))
-        self.engine_events.begin_anew(self.deadlines.regard(self.engine_events.half_bound()))
-        self.conflicts.regard(self.engine_events.pods.holdings.overlaps())
-        self.offenders.regard(self.engine_events.pods.holdings.offences())
         self.eviction_planner.regard()
 
     def next_due_s(self) -> float | None:
         """When a round is wanted even if nothing happens."""
-        watching = (self.deadlines, self.conflicts, self.offenders, self.eviction_planner, self.engine_events)
-        dues = [one.next_due_s() for one in watching]
-        return min((due for due in dues if due is not None), default=None)
+        return self.eviction_planner.next_due_s()
 
     def _bind(self, bind: Bind) -> None:
         entry = self.engine_events.pods.waiting(bind.uid)

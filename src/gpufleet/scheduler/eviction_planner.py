@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_time import EngineTime
-from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.gang_book import GangBook, bound_member
 from gpufleet.cluster.pods.pod_book import PodBook
 from gpufleet.cluster.pods.pod_entry import Entry, Place
 from gpufleet.cluster.queues.budget_book import BudgetBook
@@ -36,6 +36,9 @@ EVENT_REASONS = {
     WhyEvicted.INTERRUPTED: "Interrupted",
     WhyEvicted.OVERDUE: "RunTimePromised",
 }
+UNTOLD = frozenset({WhyEvicted.GANG_INCOMPLETE, WhyEvicted.DEVICE_CONFLICT, WhyEvicted.GPU_MEMORY})
+"""The engine says what is told of these (``ViolationTold``): some pods are warned long before they end."""
+
 SEATED = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
 """A guest behind a reservation ends for the reservation's sake, whatever disruption budget came since."""
 NOT_KEPT = "no place is kept for it any more; it waits as before"
@@ -119,10 +122,11 @@ class EvictionPlanner:
         if entry is None or entry.meaning is None:
             return None
         why = WhyEvicted(evict.reason)
-        note = self._note(entry, evict)
+        note = "" if why in UNTOLD else self._note(entry, evict)
         guarded = entry.place is Place.PLACED and self.budgets.guards(entry.name.namespace)
         self._queue[evict.uid] = entry.meaning.queue
-        return Victim(entry.name, why.value, note, guarded, why in SEATED)
+        deleted = why is WhyEvicted.GANG_INCOMPLETE and not bound_member(entry).controlled
+        return Victim(entry.name, why.value, note, guarded, why in SEATED, deleted)
 
     def _gang_of(self, uid: PodUid) -> GangName | None:
         entry = self.pods.entries.get(uid)
@@ -175,6 +179,9 @@ class EvictionPlanner:
     def told(self, victim: Victim) -> None:
         """A pod was told to end: its owner reads for which pod or gang."""
         self._for_whom.pop(victim.pod.uid, None)
+        if victim.reason in UNTOLD:
+            self._queue.pop(victim.pod.uid, None)
+            return
         queue = self.metrics.queues_evicted.of(str(self._queue.pop(victim.pod.uid, "")))
         self.metrics.queue_evictions.labels(victim.reason, queue).inc()
         self.reporter.evicted(victim.pod, EVENT_REASONS[WhyEvicted(victim.reason)], victim.note)

@@ -40,14 +40,12 @@ from gpufleet.kube.mirror import Pace
 from gpufleet.kube.transport import Transport
 from gpufleet.model.errors import InternalError
 from gpufleet.scheduler.binder import Binder, BindResult, Outcome
-from gpufleet.scheduler.device_conflicts import DeviceConflicts
+from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
 from gpufleet.scheduler.epochs import newest_epoch
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.fence import wait_for_fence
-from gpufleet.scheduler.gang_deadlines import GangDeadlines
 from gpufleet.scheduler.grant_annotations import PluginDelivery
-from gpufleet.scheduler.memory_offenders import MemoryOffenders
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.refreshing import Refreshing
@@ -188,6 +186,7 @@ class Service:
         gangs = GangBook(settings.gang_deadline_s, settings.stale_gang_s)
         reader = PodReader(cluster, dependencies, gangs)
         pods = PodBook(settings.scheduler_name, reader, gangs)
+        pods.holdings.evict_memory_offenders = settings.evict_memory_offenders
         nodes = NodeBook(cluster)
         engine_events = EngineEvents(cluster, change_queue, dependencies, nodes, pods, gangs, clock, metrics)
         engine_events.defragmentation = settings.defragmentation
@@ -221,14 +220,11 @@ class Service:
             may_write=self.lease.holds,
             ends=pods.ends,
         )
-        deadlines = GangDeadlines(evictions, reporter, clock)
-        conflicts = DeviceConflicts(evictions, reporter, clock)
-        offenders = MemoryOffenders(evictions, reporter, clock, evicts=settings.evict_memory_offenders)
+        conditions = ConditionWriter(self.client, cluster)
         eviction_planner = EvictionPlanner(engine_events, evictions, reporter, time, metrics)
         delivery = PluginDelivery()
-        regarded = (deadlines, conflicts, offenders)
         dispatch = Dispatch(
-            engine_events, delivery, binder, reporter, *regarded, eviction_planner, clock, epoch
+            engine_events, delivery, binder, reporter, conditions, eviction_planner, clock, epoch
         )
         engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
         rounds = Rounds(engine, change_queue, engine_events, dispatch, time, metrics, self.record)
@@ -248,7 +244,7 @@ class Service:
             troubles=lambda: engine.queues_barred(WRONG),
             instance=settings.identity,
         )
-        workers = (binder, reporter, evictions, refreshing, telling)
+        workers = (binder, reporter, conditions, evictions, refreshing, telling)
         return rounds, [worker.run() for worker in workers]
 
 

@@ -54,6 +54,16 @@ def a_pool_is_tainted(world: World) -> None:
     world.pod("p")
 
 
+@cause("rejects-pods", why="the kubelet of a turned several pods away", way="the pods that it turned away")
+def a_node_is_left_alone(world: World) -> None:
+    world.node("a")
+    words = "its kubelet turned pods away; x until 2099-01-01T00:00:00Z; the next pause lasts 120 s"
+    left_alone = {"type": "gpufleet.io/PodsRejected", "status": "True", "reason": "x", "message": words}
+    path = "/api/v1/nodes/a/status"
+    assert world.request("PATCH", path, {"status": {"conditions": [left_alone]}}) == 200
+    world.pod("p")
+
+
 @cause("node-not-ready", why="a would do, but is not ready", way="kubectl describe node a")
 def a_node_is_not_ready(world: World) -> None:
     world.node("a", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])

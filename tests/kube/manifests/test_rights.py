@@ -14,6 +14,7 @@ WRITES: dict[str, dict[str, str]] = {
         "pods/binding": "create",
         "pods/eviction": "create",
         "pods/status": "patch",
+        "nodes/status": "patch",
         "fleetqueues/status.gpufleet.io": "patch",
         "pods": "delete",
         "persistentvolumeclaims": "patch",

@@ -1,6 +1,5 @@
 """Nodes and their devices: from Node, NodeDevices and CSINode to the node that the engine knows.
 
 ``node_book`` puts a node together. ``node_gpus`` says what a node has to give when its report is missing or
-lacks devices, ``device_claims`` which of several nodes has a device that all of them report, and
-``node_trust`` which node is left alone because its kubelet turns pods away.
+lacks devices, and ``device_claims`` which of several nodes has a device that all of them report.
 """

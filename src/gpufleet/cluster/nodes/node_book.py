@@ -22,11 +22,11 @@ from gpufleet.cluster.nodes.node_gpus import (
     with_missing,
     with_unknown,
 )
-from gpufleet.cluster.nodes.node_trust import DISTRUST, NodeTrust
-from gpufleet.engine.event import Event, NodeRemoved, NodeSet
+from gpufleet.engine.event import DevicesOffered, Event, NodeDistrustRecalled, NodeRemoved, NodeSet
 from gpufleet.kube import resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, Vanished
 from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.lasting_conditions import Distrust, read_distrust
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.node import is_anonymous, read_node
 from gpufleet.kube.errors import ObjectError
@@ -87,11 +87,13 @@ class NodeBook:
 
     def __init__(self, cluster: Lookup) -> None:
         self.cluster = cluster
-        self.trust = NodeTrust()
+        self.distrusted_before: dict[NodeName, Distrust] = {}
         self.known: dict[NodeName, Node] = {}
         self.problems: dict[NodeName, str] = {}
         self.unread_reports: dict[NodeName, str] = {}
         self.pods: OnNodes = NoPods()
+        self._seen: set[NodeName] = set()
+        self._offered_since: dict[NodeName, str] = {}
         self._attachments: dict[NodeName, dict[str, VolumeAttachment]] = {}
         self._unreadable: dict[NodeName, str] = {}
         self._last: dict[NodeName, tuple[Device, ...]] = {}
@@ -158,17 +160,35 @@ class NodeBook:
         shown = {device.id for device in known.devices}
         return any(one not in shown and not is_anonymous(one) for one in devices)
 
-    def regard(self, name: NodeName, at_s: float) -> list[Event]:
+    def regard(self, name: NodeName) -> list[Event]:
         """One of a node's objects changed: what that means for the engine."""
         written = self.cluster.find(resources.NODES, name)
         if written is None:
             return self._forget(name)
         devices = self.cluster.find(resources.NODE_DEVICES, name)
-        if devices is not None and self.trust.offered(name, devices.spec.offered_since, at_s):
-            LOG.info("a node's devices are offered anew, and it is trusted again", extra={"node": str(name)})
         concerned = self._claim_grants(name, devices)
-        own = self._regard_own(name, written, devices, at_s)
-        return [*own, *(event for other in sorted(concerned) for event in self.regard(other, at_s))]
+        own = [*self._recalled(name, written), *self._offered(name, devices)]
+        own += self._regard_own(name, written, devices)
+        return [*own, *(event for other in sorted(concerned) for event in self.regard(other))]
+
+    def _recalled(self, name: NodeName, written: wire.Node) -> list[Event]:
+        """What an earlier leader wrote of a node. Once we know the node, the engine knows it better."""
+        if name in self._seen:
+            return []
+        self._seen.add(name)
+        distrust = read_distrust(written)
+        if distrust is None:
+            return []
+        self.distrusted_before[name] = distrust
+        return [NodeDistrustRecalled(name, distrust.until_us, distrust.next_pause_us)]
+
+    def _offered(self, name: NodeName, report: NodeDevices | None) -> list[Event]:
+        """Since when the node's kubelet knows of the devices, where its report says so anew."""
+        since = self._offered_since.get(name)
+        if report is None or report.spec.offered_since == since:
+            return []
+        self._offered_since[name] = report.spec.offered_since
+        return [DevicesOffered(name, report.spec.offered_since)]
 
     def _claim_grants(self, name: NodeName, report: NodeDevices | None) -> set[NodeName]:
         """A node without a readable report claims what its pods were granted: other nodes it concerns."""
@@ -176,17 +196,13 @@ class NodeBook:
             return set()
         return self.claims.without_report(name, self.pods.granted_on(name))
 
-    def _regard_own(
-        self, name: NodeName, written: wire.Node, report: NodeDevices | None, at_s: float
-    ) -> list[Event]:
+    def _regard_own(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> list[Event]:
         """What a node's objects mean for itself, and for those that showed what it has."""
         try:
             node = self._read(name, written, report)
         except ObjectError as problem:
             self._report(name, str(problem))
             return []
-        if self.trust.distrusted(name, at_s):
-            node = msgspec.structs.replace(node, taints=(*node.taints, DISTRUST))
         if self.known.get(name) == node:
             return []
         self._tell(name, node)
@@ -195,7 +211,7 @@ class NodeBook:
             self._renamed.add(name)
         self._release(name, {device.id for device in node.devices})
         self.known[name] = node
-        return [*self._given_up(node, at_s), NodeSet(node)]
+        return [*self._given_up(node), NodeSet(node)]
 
     def take_renamed(self, name: NodeName) -> bool:
         """Whether a node shows devices of other names since this was asked."""
@@ -206,7 +222,9 @@ class NodeBook:
     def _forget(self, name: NodeName) -> list[Event]:
         self.problems.pop(name, None)
         self.unread_reports.pop(name, None)
-        self.trust.forget(name)
+        self._seen.discard(name)
+        self._offered_since.pop(name, None)
+        self.distrusted_before.pop(name, None)
         self._last.pop(name, None)
         self._lacking.pop(name, None)
         self._unknown.pop(name, None)
@@ -293,14 +311,14 @@ class NodeBook:
         promised = msgspec.structs.replace(held, promised=self.pods.promised_on(name))
         return with_missing(node, written, promised, taken)
 
-    def _given_up(self, node: Node, at_s: float) -> list[Event]:
+    def _given_up(self, node: Node) -> list[Event]:
         """What this node has is no other node's: those that showed it until now do so no more."""
         events: list[Event] = []
         for device in node.devices:
             owner = self._shown_by.get(device.id)
             self._shown_by[device.id] = node.name
             if owner not in {None, node.name}:
-                events += self.regard(NodeName(str(owner)), at_s)
+                events += self.regard(NodeName(str(owner)))
         return events
 
     def _tell(self, name: NodeName, node: Node) -> None:

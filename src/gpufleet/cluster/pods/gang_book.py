@@ -25,6 +25,7 @@ from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
 from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
+from gpufleet.model.violation import GangIncomplete, GangMember
 
 LOG = logging.getLogger(__name__)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -39,9 +40,9 @@ LATEST_US = 250_000_000_000_000_000
 class HalfBound(msgspec.Struct, frozen=True):
     """A gang of which some members have a node, but fewer than it needs.
 
-    ``members`` are those that stay; ``ending`` more were told to end and are not gone, ``coming`` more are
-    on their way to a node. ``since`` is as early as the API lets us say; the gang may have been whole in
-    between. None where the API says nothing that makes sense: then for now.
+    ``members`` are those that stay; ``ending`` more were told to end and are not gone. ``since`` is as
+    early as the API lets us say; the gang may have been whole in between. None where the API says nothing
+    that makes sense: then for now.
     """
 
     gang: GangName
@@ -50,12 +51,13 @@ class HalfBound(msgspec.Struct, frozen=True):
     since: dt.datetime | None
     deadline_s: float
     ending: int = 0
-    coming: int = 0
 
     @property
-    def is_completed(self) -> bool:
-        """True if the gang has all it needs once those arrive that are on their way."""
-        return len(self.members) + self.ending + self.coming >= self.min_members
+    def violation(self) -> GangIncomplete:
+        """What the engine is told of it."""
+        members = tuple(GangMember(one.pod.uid, one.may_be_taken) for one in self.members)
+        allowed_us = int(self.deadline_s * 1e6)
+        return GangIncomplete(self.gang, self.min_members, len(members) + self.ending, members, allowed_us)
 
 
 class GangRecord(msgspec.Struct):
@@ -197,18 +199,7 @@ class GangBook:
 
     def half_bound(self) -> list[HalfBound]:
         """Gangs of which some members that stay, but fewer than needed, have a node."""
-        return [msgspec.structs.replace(half, coming=self._coming(name)) for name, half in self._half.items()]
-
-    def _coming(self, name: GangName) -> int:
-        """How many of the gang are on their way to a node."""
-        return sum(entry.intent is not None for entry in self.waiting(name))
-
-    def begin_anew(self, name: GangName) -> None:
-        """The engine is told of a gang as if new: members that come wait until all it lacks can start."""
-        record = self.records.get(name)
-        if record is not None:
-            record.told = None
-            self._touched[name] = None
+        return list(self._half.values())
 
     def levels(self) -> frozenset[TopologyLevelName]:
         """The topology levels that gangs ask for; each is named as the node label of its domains."""

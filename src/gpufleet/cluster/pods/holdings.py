@@ -1,8 +1,8 @@
 """The holders of devices that the nodes' agents report, against what was granted.
 
 For each node with a changed report or changed pods: where its pods are booked (``held_devices`` has the
-rules), which of them have to give way, and which use more memory than their share. What is done about it is
-the business of ``device_conflicts`` and ``memory_offenders``.
+rules), which of them have to give way, and which use more memory than their share. What follows from that
+decides the engine (``engine.lifecycle.violations``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ import msgspec
 from gpufleet.cluster.nodes.node_gpus import HeldOnNode, UnknownHeld
 from gpufleet.cluster.pods.gang_book import scheduled_at
 from gpufleet.cluster.pods.held_devices import Claim, Conflict, Devices, booked, conflicts
-from gpufleet.cluster.pods.pod_entry import Entry, PlacedPod
+from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.pods.pod_reader import PodReader
 from gpufleet.kube import keys
 from gpufleet.kube.objects.node_devices import MIG, WHOLE, Holder
@@ -22,25 +22,9 @@ from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.resource_names import mig_resource
 from gpufleet.model.shape import GpuRequest
+from gpufleet.model.violation import AnyViolation, DeviceConflict, MemoryExceeded
 
 Found = TypeVar("Found")
-
-
-class Overlap(msgspec.Struct, frozen=True):
-    """A pod of ours on a device that other pods, named by ``holders``, had before."""
-
-    pod: PlacedPod
-    device: DeviceId
-    holders: tuple[str, ...]
-
-
-class Offence(msgspec.Struct, frozen=True):
-    """What a pod uses on a device, and what its share there is."""
-
-    pod: PlacedPod
-    device: DeviceId
-    share_mib: int
-    used_mib: int
 
 
 class ForeignHolder(msgspec.Struct, frozen=True):
@@ -56,20 +40,18 @@ class Holdings:
     def __init__(self, scheduler_name: str, reader: PodReader) -> None:
         self.scheduler_name = scheduler_name
         self.reader = reader
-        self._overlaps: dict[NodeName, list[Overlap]] = {}
-        self._offences: dict[NodeName, list[Offence]] = {}
+        self.evict_memory_offenders = False
+        self._conflicts: dict[NodeName, list[DeviceConflict]] = {}
+        self._exceeding: dict[NodeName, list[MemoryExceeded]] = {}
         self._foreign: dict[NodeName, list[ForeignHolder]] = {}
         self._granted: dict[PodUid, _Granted] = {}
 
-    def overlaps(self) -> Iterator[Overlap]:
-        """All pods that have to give way."""
-        for found in self._overlaps.values():
-            yield from found
-
-    def offences(self) -> Iterator[Offence]:
-        """All pods that use more memory than their share."""
-        for found in self._offences.values():
-            yield from found
+    def violations(self) -> Iterator[AnyViolation]:
+        """All pods that have to give way, and all that use more memory than their share."""
+        for conflicts_there in self._conflicts.values():
+            yield from conflicts_there
+        for exceeding in self._exceeding.values():
+            yield from exceeding
 
     def foreign(self) -> Iterator[ForeignHolder]:
         """Whatever holds GPUs without a grant."""
@@ -78,7 +60,7 @@ class Holdings:
 
     def concern(self, node: NodeName) -> bool:
         """Whether something is to be done on this node."""
-        return node in self._overlaps or node in self._offences or node in self._foreign
+        return node in self._conflicts or node in self._exceeding or node in self._foreign
 
     def settle(self, name: NodeName, entries: Iterable[Entry], node: Node | None) -> dict[PodUid, Devices]:
         """The devices of a node's pods, by the newest report."""
@@ -94,11 +76,10 @@ class Holdings:
         devices = () if node is None else node.devices
         memory_mib = {device.id: device.memory_mib for device in devices}
         told = conflicts(claims, found, memory_mib) if any(claim.held for claim in claims) else []
-        overlaps = [self._overlap(one, by_uid) for one in told if self._ours(by_uid[one.uid])]
-        _put(self._overlaps, name, overlaps)
-        _put(
-            self._offences, name, [one for uid in held if (one := self._offence(by_uid.get(uid), held[uid]))]
-        )
+        told_of_ours = [self._conflict(one, by_uid) for one in told if self._ours(by_uid[one.uid])]
+        _put(self._conflicts, name, told_of_ours)
+        exceeding = (self._exceeded(by_uid.get(uid), held[uid]) for uid in held)
+        _put(self._exceeding, name, [one for one in exceeding if one is not None])
         return found
 
     def _without_grant(
@@ -177,17 +158,25 @@ class Holdings:
     def _ours(self, entry: Entry) -> bool:
         return entry.object.spec.scheduler_name == self.scheduler_name
 
-    def _overlap(self, conflict: Conflict, by_uid: dict[PodUid, Entry]) -> Overlap:
+    def _conflict(self, conflict: Conflict, by_uid: dict[PodUid, Entry]) -> DeviceConflict:
         holders = tuple(str(by_uid[uid].name) for uid in conflict.holders)
-        return Overlap(_placed(by_uid[conflict.uid]), conflict.device, holders)
+        may_be_ended = _may_be_ended(by_uid[conflict.uid])
+        return DeviceConflict(conflict.uid, conflict.device, holders, may_be_ended)
 
-    def _offence(self, entry: Entry | None, holders: Iterable[Holder]) -> Offence | None:
+    def _exceeded(self, entry: Entry | None, holders: Iterable[Holder]) -> MemoryExceeded | None:
         """The first device of which a pod of ours uses more than its share."""
         if entry is None or not self._ours(entry):
             return None
         for one in holders:
             if one.used_memory_mib and one.memory_mib and one.used_memory_mib > one.memory_mib:
-                return Offence(_placed(entry), DeviceId(one.device), one.memory_mib, one.used_memory_mib)
+                return MemoryExceeded(
+                    entry.name.uid,
+                    DeviceId(one.device),
+                    one.memory_mib,
+                    one.used_memory_mib,
+                    _may_be_ended(entry),
+                    self.evict_memory_offenders,
+                )
         return None
 
 
@@ -210,8 +199,9 @@ def _is_part(holder: Holder) -> bool:
     return holder.kind != WHOLE and not instance
 
 
-def _placed(entry: Entry) -> PlacedPod:
-    return PlacedPod(entry.name, controlled=entry.object.metadata.controller is not None)
+def _may_be_ended(entry: Entry) -> bool:
+    """Whether a controller makes the pod anew."""
+    return entry.object.metadata.controller is not None
 
 
 def _put(by_node: dict[NodeName, list[Found]], name: NodeName, found: list[Found]) -> None:

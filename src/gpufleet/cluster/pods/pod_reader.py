@@ -15,14 +15,13 @@ import msgspec
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
 from gpufleet.cluster.pods.held_devices import devices_of
 from gpufleet.cluster.pods.holding_terms import as_bound, ignored
-from gpufleet.cluster.pods.volume_refusals import VolumeRefusals
 from gpufleet.cluster.queues.queue_book import QueueBook
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.eviction_terms import is_preemptible
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.codec.lookup import Lookup
-from gpufleet.kube.codec.pod import NO_LABELS, GangPart, PodVolumes, read_placed_pod, read_pod
+from gpufleet.kube.codec.pod import NO_LABELS, GangPart, read_placed_pod, read_pod
 from gpufleet.kube.codec.queues import read_queue
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
@@ -97,7 +96,6 @@ class PodReader:
 
     def __init__(self, cluster: Lookup, dependencies: Dependencies, gangs: FindGang) -> None:
         self.cluster = cluster
-        self.refusals = VolumeRefusals()
         self.queues = QueueBook(cluster)
         self.dependencies = dependencies
         self.gangs = gangs
@@ -124,20 +122,12 @@ class PodReader:
             return held_by((gang,))
         return read_pod(
             pod,
-            volumes=self._elsewhere(volumes.volumes),
+            volumes=volumes.volumes,
             gang=gang,
             namespace_labels=self._namespace_labels(pod, lookup),
             queues=self.queues.of_namespace(pod.metadata.namespace),
             preemptible=_may_be_evicted(pod, lookup),
         )
-
-    def _elsewhere(self, volumes: PodVolumes) -> PodVolumes:
-        """Leave out nodes where a provisioner could not make what is asked for."""
-        found = [self.refusals.elsewhere(unbound.claim) for unbound in volumes.volumes.unbound]
-        refused = tuple(affinity for affinity in found if affinity is not None)
-        if not refused:
-            return volumes
-        return msgspec.structs.replace(volumes, affinities=(*volumes.affinities, *refused))
 
     def read_placed(self, pod: Pod) -> Placed:
         """A pod that has a node, placed by any scheduler.

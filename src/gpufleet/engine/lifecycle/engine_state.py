@@ -13,7 +13,7 @@ from gpufleet.engine.admit.past_use import PastUse
 from gpufleet.engine.admit.queue_book import QueueBook
 from gpufleet.engine.admit.turns import Turns
 from gpufleet.engine.admit.waiting import Line, LineKey, WaitingLines, run_time_class
-from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays import journal, layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import PLACED_IN_STEP, MarkedRows
 from gpufleet.engine.arrays.layout import PodState
@@ -23,6 +23,7 @@ from gpufleet.engine.lifecycle.budgets import Budgets
 from gpufleet.engine.lifecycle.departures import Departures
 from gpufleet.engine.lifecycle.eviction_lineage import EvictionLineage
 from gpufleet.engine.place.choose.policy_state import PolicyState
+from gpufleet.engine.place.choose.ranking import best_node_by_handle
 from gpufleet.engine.place.choose.related_places import RelatedPlaces
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.place.gangs.gang_places import GangPlaces
@@ -89,6 +90,20 @@ class EngineState:
     def trial(self) -> Trial:
         """A trial on the state as it is."""
         return Trial(self.store, self.shapes, self.pods, self.policy, self.related)
+
+    def fits_somewhere(self, shape_row: int) -> bool:
+        """True if some node has room for a shape, whatever its neighbours there are."""
+        slot = self.shapes.slot(shape_row)
+        found = best_node_by_handle(self.store.handle, self.shapes.rankings_handle, self.policy.handle, slot)
+        return found != layout.NOT_SET
+
+    def judge_node_anew(self, row: int) -> None:
+        """What a node says of itself has changed, or what is said of it: shapes may fit there or not."""
+        self.shapes.node_added(row)
+        self.domains.put(row)
+        self.policy.fleet_changed()
+        journal.touch(self.store.tables, row)
+        self.room_freed = True
 
     def set_apart_late(self, line: Line) -> None:
         """The first pod of a line came when its queue was draining, those behind it perhaps before."""

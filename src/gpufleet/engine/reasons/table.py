@@ -29,6 +29,7 @@ from gpufleet.engine.reasons import (
     pod_anti_affinity,
     pods,
     ports,
+    rejects_pods,
     selector,
     spread,
     storage,
@@ -114,6 +115,7 @@ TABLE = ReasonTable(
         pod_anti_affinity,
         others_anti_affinity,
         gpu_apart,
+        rejects_pods,
     )
 )
 """Every reason that the engine knows."""

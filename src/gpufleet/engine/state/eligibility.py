@@ -15,6 +15,7 @@ from gpufleet.engine.reasons.cordoned import BIT as CORDONED
 from gpufleet.engine.reasons.feature import BIT as FEATURE
 from gpufleet.engine.reasons.gpu_model import BIT as GPU_MODEL
 from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.reasons.rejects_pods import BIT as REJECTS_PODS
 from gpufleet.engine.reasons.selector import BIT as SELECTOR
 from gpufleet.engine.reasons.taint import BIT as TAINT
 from gpufleet.engine.reasons.volume_affinity import BIT as VOLUME_AFFINITY
@@ -48,9 +49,16 @@ def node_reasons(shape: Shape, node: Node) -> int:
     return found
 
 
+def distrust_reasons(fleet: Fleet, node: Node) -> int:
+    """The reason against every shape of a node whose kubelet turns pods away, as bits (``reasons``)."""
+    return REJECTS_PODS if node.name in fleet.distrusted else 0
+
+
 def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
-    """The same for every node row at once; rows without a node hold any value."""
+    """The same for every node row at once, and distrust; rows without a node hold any value."""
     reasons = np.zeros(fleet.row_count, np.int64)
+    for name in fleet.distrusted & fleet.row_by_name.keys():
+        reasons[fleet.row_by_name[name]] |= REJECTS_PODS
     reasons[~selected_nodes(shape, fleet)] |= SELECTOR
     for affinity in shape.volume_affinities:
         reasons[~nodes_of_affinity(affinity, fleet)] |= VOLUME_AFFINITY

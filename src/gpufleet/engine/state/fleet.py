@@ -40,6 +40,7 @@ class Fleet:
         self.device_kinds: dict[tuple[int, int], int] = {}
         self.price_milli_by_model: dict[GpuModelName, int] = {}
         self._resource_names: Numbering[str] = Numbering()
+        self.distrusted: set[NodeName] = set()
         self.description_changes = 0
         self.soft_taint_sets: dict[tuple[Taint, ...], int] = {}
         self.spot: BoolArray = np.zeros(64, np.bool_)
@@ -147,6 +148,14 @@ class Fleet:
     def relabel(self, row: int, node: Node) -> None:
         """Take over labels, taints and cordon of a node whose amounts did not change."""
         self._describe(row, node)
+
+    def mark_distrusted(self, name: NodeName, *, distrusted: bool) -> bool:
+        """Nothing new is placed on a node from now on, or it may be again; False where that was so."""
+        if (name in self.distrusted) == distrusted:
+            return False
+        (self.distrusted.add if distrusted else self.distrusted.discard)(name)
+        self.description_changes += 1
+        return True
 
     def _describe(self, row: int, node: Node | None) -> None:
         """A row stands for this node from now on: everything about it but its amounts.

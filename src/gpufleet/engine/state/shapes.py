@@ -16,7 +16,7 @@ from gpufleet.engine.arrays.handle import Handle
 from gpufleet.engine.arrays.rankings import Rankings, empty_rankings
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.state.bounds import check_shape
-from gpufleet.engine.state.eligibility import fleet_reasons, node_reasons
+from gpufleet.engine.state.eligibility import distrust_reasons, fleet_reasons, node_reasons
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.shape import GpuRequest, Shape
@@ -187,8 +187,9 @@ class ShapeBook:
         if self.rankings.scores.shape[1] < len(self.store.tables.changed_at):
             self._fit_rankings_to_fleet()
         node = self.fleet.node_at(node_row)
+        of_every_shape = distrust_reasons(self.fleet, node)
         for row, slot in self._slot_by_row.items():
-            self.rankings.refused[slot, node_row] = node_reasons(self.shape_at(row), node)
+            self.rankings.refused[slot, node_row] = of_every_shape | node_reasons(self.shape_at(row), node)
 
     def rank_anew(self) -> None:
         """Every score is out of date: the policy has changed what it values."""

@@ -1,7 +1,7 @@
 """How long a gang that ran may go on with fewer members than it needs.
 
 Our annotation and KAI's stand on each of its pods, KAI's PodGroup has a field for it. A length of time, or
-less than nothing ("-1", "-1s") for any time. ``scheduler.gang_deadlines`` keeps to it.
+less than nothing ("-1", "-1s") for any time. ``engine.lifecycle.violations`` keeps to it.
 """
 
 from gpufleet.kube import keys

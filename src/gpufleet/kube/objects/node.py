@@ -12,7 +12,10 @@ READY = "Ready"
 GPU_HEALTHY = "gpufleet.io/GPUHealthy"
 """The condition that the node's agent keeps: where it stands, an agent reports the GPUs."""
 
-KEPT = frozenset({READY, GPU_HEALTHY})
+PODS_REJECTED = "gpufleet.io/PodsRejected"
+"""The condition that the scheduler keeps: its kubelet turned pods away, and until when it is left alone."""
+
+KEPT = frozenset({READY, GPU_HEALTHY, PODS_REJECTED})
 """Conditions that decisions read; the others change every few minutes and only cost memory."""
 
 
@@ -32,15 +35,20 @@ class NodeSpec(Structure, frozen=True):
 
 
 class NodeCondition(Structure, frozen=True):
-    """A condition of a node."""
+    """A condition of a node; of most the message is for people only, and dropped."""
 
     type: str
     status: str
     reason: str = ""
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        if self.message and self.type != PODS_REJECTED:
+            msgspec.structs.force_setattr(self, "message", "")
 
 
 class NodeStatus(Structure, frozen=True):
-    """What the kubelet reports; of the conditions whether the node is ready, and that of the agent."""
+    """What the kubelet reports; of the conditions whether the node is ready, and ours."""
 
     allocatable: dict[str, str] = msgspec.field(default_factory=dict)
     declared_features: tuple[str, ...] = ()

@@ -21,8 +21,16 @@ POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
 RESIZE_PENDING = "PodResizePending"
 INFEASIBLE = "Infeasible"
+VOLUME_REFUSED = "gpufleet.io/VolumeRefused"
+"""The condition of a waiting pod that names nodes on which no volume could be made for its claim."""
+
+KUBELET_REASONS = frozenset(
+    {"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "AdmissionFailed"}
+)
+"""Reasons for a pod's end that only a kubelet gives; "OutOf..." with a resource's name counts as well."""
+
 # The conditions of a pod that are a scheduler's business.
-CONDITIONS = (POD_SCHEDULED, DISRUPTION_TARGET, RESIZE_PENDING)
+CONDITIONS = (POD_SCHEDULED, DISRUPTION_TARGET, RESIZE_PENDING, VOLUME_REFUSED)
 ALWAYS = "Always"
 
 
@@ -370,6 +378,13 @@ class Pod(Structure, frozen=True):
     def terminal(self) -> bool:
         """True if all its containers ended for good: its room is free."""
         return self.status.phase in {SUCCEEDED, FAILED}
+
+    @property
+    def rejection(self) -> str:
+        """The kubelet's reason if it turned the pod away, "" for any other end."""
+        reason = self.status.reason
+        is_rejection = reason in KUBELET_REASONS or reason.lower().startswith("outof")
+        return reason if self.status.phase == FAILED and is_rejection else ""
 
     @property
     def gated(self) -> bool:

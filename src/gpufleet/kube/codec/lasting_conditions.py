@@ -1,0 +1,109 @@
+"""What the scheduler decided for a while, as conditions: of a node that is left alone, and of a waiting pod
+that leaves out nodes for its claims.
+
+A new leader and ``explain`` read back what a leader wrote. The words are for people, so they are of one form.
+Whatever is not of that form says nothing. How long a condition can count is bounded by the engine, which
+takes no longer pause from it than it would decide itself.
+"""
+
+import datetime as dt
+import re
+from typing import NamedTuple
+
+from gpufleet.kube.codec.times import microseconds, whole_time
+from gpufleet.kube.objects.node import PODS_REJECTED, Node
+from gpufleet.kube.objects.pod import VOLUME_REFUSED, Pod
+from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import NodeName
+
+START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LENGTH_MAX = 4096
+"""Longer messages were not written by the scheduler, and are not looked at."""
+
+NODES_MAX = 16
+"""So many nodes are left out at a time for one pod: each costs a bind that failed within a minute."""
+
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+_LEFT_ALONE = re.compile(
+    rf"its kubelet turned pods away; .* until ({_TIME}); the next pause lasts (\d{{1,6}}) s"
+)
+_TRUSTED = re.compile(r".*; the next pause lasts (\d{1,6}) s")
+_REFUSED = re.compile(rf"claim (\S{{1,320}}) got no volume on node (\S{{1,253}}), left out until ({_TIME})")
+
+
+class Said(NamedTuple):
+    """Status, reason and message of a condition."""
+
+    status: str
+    reason: str
+    message: str
+
+
+class Distrust(NamedTuple):
+    """Until when a node is left alone, 0 if it is not, and for how long it would be the next time."""
+
+    until_us: int
+    next_pause_us: int
+
+
+class RefusedVolume(NamedTuple):
+    """Until when a node is left out for a claim."""
+
+    claim: str
+    node: NodeName
+    until_us: int
+
+
+def write_distrust(distrust: Distrust) -> Said:
+    """The condition of a node that was left alone."""
+    pause = f"the next pause lasts {distrust.next_pause_us // 1_000_000} s"
+    if not distrust.until_us:
+        return Said("False", "KubeletTrusted", f"new pods are placed there as on any node; {pause}")
+    what = f"nothing new is placed there until {_written(distrust.until_us)}"
+    return Said("True", "KubeletRejectsPods", f"its kubelet turned pods away; {what}; {pause}")
+
+
+def read_distrust(node: Node) -> Distrust | None:
+    """What a node's condition says; None for a node that was never left alone."""
+    said = next((one for one in node.status.conditions if one.type == PODS_REJECTED), None)
+    if said is None or len(said.message) > LENGTH_MAX:
+        return None
+    if said.status == "True":
+        found = _LEFT_ALONE.fullmatch(said.message)
+        return None if found is None else Distrust(_read(found[1]), int(found[2]) * 1_000_000)
+    found = _TRUSTED.fullmatch(said.message)
+    return None if found is None else Distrust(0, int(found[1]) * 1_000_000)
+
+
+def write_refused_volumes(refused: tuple[RefusedVolume, ...]) -> Said:
+    """The condition of a waiting pod of which claims were refused on nodes."""
+    if not refused:
+        return Said("False", "NodesTriedAgain", "no node is left out for a claim")
+    words = [
+        f"claim {one.claim} got no volume on node {one.node}, left out until {_written(one.until_us)}"
+        for one in refused[-NODES_MAX:]
+    ]
+    return Said("True", "VolumeRefused", "; ".join(words))
+
+
+def read_refused_volumes(pod: Pod) -> tuple[RefusedVolume, ...]:
+    """What a waiting pod's condition says; nothing where there is none, or of what is not of its form."""
+    said = pod.condition(VOLUME_REFUSED)
+    if said is None or said.status != "True" or len(said.message) > LENGTH_MAX:
+        return ()
+    parts = (_REFUSED.fullmatch(part) for part in said.message.split("; ")[:NODES_MAX])
+    return tuple(
+        RefusedVolume(part[1], NodeName(part[2]), _read(part[3])) for part in parts if part is not None
+    )
+
+
+def _written(at_us: int) -> str:
+    return whole_time(START_OF_1970 + dt.timedelta(microseconds=at_us))
+
+
+def _read(text: str) -> int:
+    """A time of the right form may still be none, such as the 31st of February: it counts as long ago."""
+    try:
+        return microseconds(text)
+    except InputError:
+        return 0

@@ -1,0 +1,104 @@
+"""Writing what was decided for a while into conditions of nodes and pods, for the next leader and for people.
+
+Only the newest word of each condition is kept. A write that fails is tried again until it arrives, its object
+is gone, or there is something newer to say: the decision holds meanwhile, and only a new leader would not
+know of it.
+"""
+
+import asyncio
+from collections import OrderedDict
+
+import msgspec
+
+from gpufleet.kube import resources
+from gpufleet.kube.client import Client, PatchType
+from gpufleet.kube.codec.lasting_conditions import (
+    Distrust,
+    RefusedVolume,
+    Said,
+    write_distrust,
+    write_refused_volumes,
+)
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.times import whole_time
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.objects.node import PODS_REJECTED
+from gpufleet.kube.objects.pod import VOLUME_REFUSED
+from gpufleet.kube.resources import Kind
+from gpufleet.kube.status import Conflict, NotFound
+from gpufleet.model.identifiers import NodeName
+from gpufleet.model.pod_name import PodName
+from gpufleet.model.visible import visible_text
+
+PAUSE_S = 2.0
+"""Between two tries while the server does not take a write."""
+
+
+class _Target(msgspec.Struct, frozen=True):
+    """A condition of one object."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    type: str
+
+
+class ConditionWriter:
+    """Keeps what is to be written and writes it."""
+
+    def __init__(self, client: Client, cluster: Lookup) -> None:
+        self.client = client
+        self.cluster = cluster
+        self._writes: OrderedDict[_Target, Said] = OrderedDict()
+        self._bell = asyncio.Event()
+
+    def node(self, name: NodeName, distrust: Distrust) -> None:
+        """A node is left alone, or is trusted again."""
+        found = self.cluster.find(resources.NODES, name)
+        if found is not None:
+            target = _Target(resources.NODES, "", name, found.metadata.uid, PODS_REJECTED)
+            self._put(target, write_distrust(distrust))
+
+    def pod(self, pod: PodName, refused: tuple[RefusedVolume, ...]) -> None:
+        """Nodes are left out for a pod's claims, or none any more."""
+        target = _Target(resources.PODS, pod.namespace, pod.name, pod.uid, VOLUME_REFUSED)
+        self._put(target, write_refused_volumes(refused))
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            if not self._writes:
+                self._bell.clear()
+                await self._bell.wait()
+            target, said = self._writes.popitem(last=False)
+            try:
+                await self._write(target, said)
+            except (NotFound, Conflict):
+                # Gone, or its name is another object's by now.
+                continue
+            except KubeError:
+                self._writes.setdefault(target, said)
+                await self.client.clock.sleep(PAUSE_S)
+
+    def _put(self, target: _Target, said: Said) -> None:
+        self._writes[target] = said
+        self._bell.set()
+
+    async def _write(self, target: _Target, said: Said) -> None:
+        condition = {
+            "type": target.type,
+            "status": said.status,
+            "reason": said.reason,
+            "message": visible_text(said.message),
+            "lastTransitionTime": whole_time(self.client.clock.now()),
+        }
+        body = {"metadata": {"uid": target.uid}, "status": {"conditions": [condition]}}
+        await self.client.patch(
+            target.kind,
+            target.name,
+            msgspec.json.encode(body),
+            namespace=target.namespace,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )

@@ -1,0 +1,119 @@
+"""What a leader decided for a while is read back as it was written, and nothing else is taken for it."""
+
+import msgspec
+import pytest
+
+from gpufleet.kube.codec.lasting_conditions import (
+    NODES_MAX,
+    Distrust,
+    RefusedVolume,
+    Said,
+    read_distrust,
+    read_refused_volumes,
+    write_distrust,
+    write_refused_volumes,
+)
+from gpufleet.kube.objects.node import PODS_REJECTED, Node
+from gpufleet.kube.objects.pod import VOLUME_REFUSED, Pod
+from gpufleet.model.identifiers import NodeName
+
+NOON_US = 1_795_435_200_000_000
+"""2026-11-23T12:00:00Z"""
+
+
+def condition(kind: str, said: Said) -> dict[str, object]:
+    return {"type": kind, "status": said.status, "reason": said.reason, "message": said.message}
+
+
+def node_with(said: Said) -> Node:
+    """A node as it is listed."""
+    value = {"metadata": {"name": "a"}, "status": {"conditions": [condition(PODS_REJECTED, said)]}}
+    return msgspec.json.decode(msgspec.json.encode(value), type=Node)
+
+
+def pod_with(said: Said) -> Pod:
+    """A waiting pod as it is listed."""
+    spec = {"containers": [{"name": "main"}]}
+    value = {
+        "metadata": {"name": "p"},
+        "spec": spec,
+        "status": {"conditions": [condition(VOLUME_REFUSED, said)]},
+    }
+    return msgspec.json.decode(msgspec.json.encode(value), type=Pod)
+
+
+def test_what_people_read_of_a_node_that_is_left_alone() -> None:
+    assert write_distrust(Distrust(NOON_US, 240_000_000)) == Said(
+        "True",
+        "KubeletRejectsPods",
+        "its kubelet turned pods away; nothing new is placed there until 2026-11-23T12:00:00Z; "
+        "the next pause lasts 240 s",
+    )
+    assert write_distrust(Distrust(0, 120_000_000)) == Said(
+        "False",
+        "KubeletTrusted",
+        "new pods are placed there as on any node; the next pause lasts 120 s",
+    )
+
+
+def test_what_people_read_of_a_pod_whose_claim_was_refused() -> None:
+    refused = (RefusedVolume("team/data", NodeName("gpu-1"), NOON_US),)
+    assert write_refused_volumes(refused) == Said(
+        "True",
+        "VolumeRefused",
+        "claim team/data got no volume on node gpu-1, left out until 2026-11-23T12:00:00Z",
+    )
+    assert write_refused_volumes(()) == Said("False", "NodesTriedAgain", "no node is left out for a claim")
+
+
+@pytest.mark.parametrize("distrust", [Distrust(NOON_US, 240_000_000), Distrust(0, 3_600_000_000)])
+def test_distrust_survives_the_way(distrust: Distrust) -> None:
+    assert read_distrust(node_with(write_distrust(distrust))) == distrust
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 5])
+def test_refusals_survive_the_way(nodes: int) -> None:
+    refused = tuple(
+        RefusedVolume("team/data", NodeName(f"gpu-{number}"), NOON_US + number * 1_000_000)
+        for number in range(nodes)
+    )
+    assert read_refused_volumes(pod_with(write_refused_volumes(refused))) == refused
+
+
+def test_of_very_many_refusals_the_newest_are_kept() -> None:
+    refused = tuple(RefusedVolume("c", NodeName(f"n{number}"), NOON_US) for number in range(100))
+    assert read_refused_volumes(pod_with(write_refused_volumes(refused))) == refused[-NODES_MAX:]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "until tomorrow",
+        "its kubelet turned pods away; until 2026-11-23T12:00:00Z; the next pause lasts 1e9 s",
+        "its kubelet turned pods away; until 2026-11-23T12:00:00Z; the next pause lasts 99999999999 s",
+        "its kubelet turned pods away; "
+        + "x" * 5000
+        + " until 2026-11-23T12:00:00Z; the next pause lasts 9 s",
+    ],
+)
+def test_other_words_of_a_node_say_nothing(message: str) -> None:
+    assert read_distrust(node_with(Said("True", "KubeletRejectsPods", message))) is None
+
+
+def test_a_time_that_is_none_counts_as_long_ago() -> None:
+    words = "its kubelet turned pods away; x until 2026-02-31T12:00:00Z; the next pause lasts 60 s"
+    assert read_distrust(node_with(Said("True", "x", words))) == Distrust(0, 60_000_000)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "claim  got no volume on node a, left out until 2026-11-23T12:00:00Z",
+        "claim c got no volume on node " + "a" * 300 + ", left out until 2026-11-23T12:00:00Z",
+        "; ".join(["claim c got no volume on node a, left out until 2026-11-23T12:00:00Z"] * 1000),
+    ],
+)
+def test_other_words_of_a_pod_say_nothing(message: str) -> None:
+    assert read_refused_volumes(pod_with(Said("True", "VolumeRefused", message))) == ()
