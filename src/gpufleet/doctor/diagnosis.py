@@ -64,6 +64,7 @@ def diagnose(facts: Facts, checks: Iterable[Check]) -> Diagnosis:
     good: dict[Point, list[str]] = {}
     unjudged: dict[Point, list[str]] = {}
     for check in checks:
+        # A check without all that it reads would call good what it cannot see.
         lacking = facts.lacking(check.reads)
         if lacking:
             reasons = "; ".join(f"{kind} cannot be listed ({facts.refused[kind]})" for kind in lacking)
@@ -80,6 +81,7 @@ def diagnose(facts: Facts, checks: Iterable[Check]) -> Diagnosis:
     failed = {one.check.point for one in found}
     for point in Point:
         if point not in failed and not good.get(point) and not unjudged.get(point):
+            # A point of which no check said anything is not called passed.
             unjudged[point] = [point.nothing]
     points = tuple(
         PointVerdict(

@@ -224,6 +224,7 @@ def places_of(fits: Iterable[CardFit], rooms: Iterable[Room]) -> tuple[Place, ..
         width, same = fit.tensor_parallel, [room for room in usable if room.card == fit.gpu]
         now = [room for room in same if room.free >= width]
         idle = [room for room in same if room.gpus >= width]
+        # A copy is as many stages, and stages may be on different nodes.
         copies_now = sum(room.free // width for room in now) // fit.pipeline_parallel
         copies_idle = sum(room.gpus // width for room in idle) // fit.pipeline_parallel
         found.append(

@@ -112,6 +112,7 @@ def _of_numbers(quantization: Quantization, weights: Mapping[str, Any]) -> tuple
     words = f"{quantization.format} {quantization.quant_algo or ''} {weights.get('format') or ''}".lower()
     bits, group = weights.get("num_bits"), weights.get("group_size")
     kind = str(weights.get("type", ""))
+    # The name of the tool's format goes before its numbers: several formats have 4 bits.
     if "nvfp4" in words or (bits == 4 and kind == "float"):
         return "nvfp4", 0, 0
     if "pack-quantized" in words or (bits == 4 and kind == "int"):

@@ -41,6 +41,7 @@ async def first_connected(addresses: Sequence[Address]) -> socket.socket:
     winner = None
     try:
         while winner is None and (untried or pending):
+            # One more address is tried beside those before, each a moment later (RFC 8305).
             if untried:
                 attempts.append(asyncio.create_task(_connected(*untried.popleft())))
                 pending.add(attempts[-1])

@@ -148,6 +148,7 @@ class ExecPlugin:
             return await asyncio.create_subprocess_exec(
                 self._program(environment.get("PATH", os.defpath)),
                 *(settings.args or ()),
+                # A plugin that may ask gets the terminal; another must not eat our standard input.
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 env=environment,

@@ -134,6 +134,7 @@ class ResponseParser:
                 self.headers = _headers(lines)
                 self._choose_body(status, is_1_0=found[1] == "0")
                 return data
+            # 1xx says that the real answer is still to come.
             self._interim += 1
             if self._interim > MOST_INTERIM_ANSWERS:
                 raise GarbageError("the answer never comes: the server says 1xx again and again")
@@ -149,10 +150,12 @@ class ResponseParser:
         if self._without_body or status in {204, 304}:
             self._part = _Part.COMPLETE
         elif coding is not None:
+            # Two lengths are how requests are smuggled past a proxy (RFC 9112, section 6.3).
             if coding.lower() != "chunked" or length is not None or is_1_0:
                 raise GarbageError("the answer's length is given in more than one way")
             self._part = _Part.CHUNK_SIZE
         elif length is not None:
+            # Fifteen digits are a petabyte; longer numbers only cost time.
             if not (length.isascii() and length.isdigit()) or len(length) > 15:
                 raise GarbageError("the answer's Content-Length is no number")
             self._left = int(length)

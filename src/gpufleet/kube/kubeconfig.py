@@ -143,6 +143,7 @@ def choose(files: list[Path], overrides: Overrides = NO_OVERRIDES) -> Chosen:
     """Merge the files and choose a context. Raises SettingsError."""
     read = [(path, _read(path)) for path in files]
     where = ", ".join(map(str, files))
+    # The first file that says it counts, for contexts as for all entries: as in kubectl.
     current = next((file.current_context for _, file in read if file.current_context), "") or ""
     name = overrides.context or current
     contexts = _merged(
@@ -150,6 +151,7 @@ def choose(files: list[Path], overrides: Overrides = NO_OVERRIDES) -> Chosen:
     )
     if name:
         _, context = _named(contexts, name, "context", "current-context" if name == current else "", where)
+    # A cluster that is named needs no context: the user may have no credentials at all.
     elif overrides.cluster:
         context = Context()
     else:
@@ -167,6 +169,7 @@ def choose(files: list[Path], overrides: Overrides = NO_OVERRIDES) -> Chosen:
     cluster_name = overrides.cluster or context.cluster or ""
     cluster_file, cluster = _named(clusters, cluster_name, "cluster", f"{place}.cluster", where)
     user_name = overrides.user or context.user or ""
+    # Anonymous: some servers let that read.
     user_file, user = files[0], User()
     if user_name:
         user_file, user = _named(users, user_name, "user", f"{place}.user", where)

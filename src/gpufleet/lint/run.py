@@ -62,6 +62,7 @@ def lint(
                         title = manifest.title
                         unjudged.append(Unknown(rule, manifest.source.name, place, title, verdict.lacks))
     order = {reading.source.name: number for number, reading in enumerate(readings)}
+    # In the order in which a person gave the files and reads them.
     findings.sort(key=lambda one: (order.get(one.source, 0), one.position, one.rule.id))
     return Report(
         tuple(findings),

@@ -97,6 +97,7 @@ def _gang(text: WorkText, queue: QueueName, created_at_us: int, field: str) -> G
     if not 1 <= total <= COUNT_MAX:
         raise ScenarioError("out of range", field=f"{field}.pods", value=total, expected=f"1 to {COUNT_MAX}")
     minimums = tuple((role.name, role.pods if role.min is None else role.min) for role in text.roles)
+    # Without a word on it all pods are needed.
     least = sum(minimum for _, minimum in minimums) if text.roles else total
     return Gang(
         GangName(text.name),

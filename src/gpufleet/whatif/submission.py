@@ -189,6 +189,7 @@ class Submission:
         if not spec.get("schedulerName"):
             spec["schedulerName"] = self.scheduler_name
         namespace = self.picture.find(resources.NAMESPACES, metadata["namespace"])
+        # Elsewhere pods stay as they were written.
         if namespace is None or namespace.metadata.labels.get(keys.MANAGED) != "true":
             return spec
         containers = [one for one in spec.get("containers") or () if isinstance(one, dict)]
@@ -202,6 +203,7 @@ class Submission:
         if not any(one.get("key") == keys.SHARED_POOL_TAINT for one in tolerations):
             tolerations.append({"key": keys.SHARED_POOL_TAINT, "operator": "Exists"})
         spec["tolerations"] = tolerations
+        # A share needs a slot for the kubelet to count; the policy gives it to the first container.
         if described and not slotted and containers:
             first = containers[0]
             amounts = {**limits[0], keys.GPU_SHARE: annotations.get(keys.KAI_DEVICES, "1")}

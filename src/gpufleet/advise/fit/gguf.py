@@ -142,12 +142,14 @@ def _head(file: _HeadReader, where: str) -> Head:
         for _dimension in range(dimensions):
             elements *= _number(file, "<Q")
         kind = _number(file, "<I")
+        # The place of the weights in the file, which are not read.
         file.read(8)
         if kind not in BLOCKS:
             raise InputError("an unknown type of weights", where=where, field="type", value=kind)
         name, block, size = BLOCKS[kind]
         total += elements // block * size
         kinds[name] = kinds.get(name, 0) + elements
+    # The first file of a model in several may have the metadata alone.
     if not kinds and not metadata.get("split.count"):
         raise InputError("the file holds no weights", where=where)
     usual = max(kinds, key=lambda one: kinds[one]) if kinds else "fp32"

@@ -257,6 +257,7 @@ def _relieved(
         lost = {one.workload.name for one in choices if one.workload.name in names and _misses(one, unplaced)}
         key = (pool.mode, pool.gpu_model)
         if lost:
+            # Cheapest first: what finds no room needs no look at its risk.
             _send_back(choices, lost, "shared, it finds no room on this fleet")
         elif pool.mode is Mode.MIG:
             found = _needless_or_too_small([one for one in choices if one.workload.name in names], risk_max)
@@ -264,6 +265,7 @@ def _relieved(
                 continue
             _send_back(choices, {found[0].workload.name}, found[1])
         elif pool.risk > risk_max and pool.mode in (Mode.MPS, Mode.TIME_SLICE) and pool.holders > 2:
+            # Fewer pods on each GPU may be enough before one of them gets a whole one.
             holders[key] = pool.holders - 1
             return True
         elif pool.risk > risk_max:

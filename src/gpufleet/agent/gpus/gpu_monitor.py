@@ -121,6 +121,7 @@ class GpuMonitor:
 
     def _publish(self) -> None:
         """Publish what is known now."""
+        # GPUs of a vendor that was not asked yet would look as if they were gone.
         if not all(vendor.settled for vendor in self._vendors):
             return
         gpus = [gpu for vendor in self._vendors for gpu in _in_order(vendor)]

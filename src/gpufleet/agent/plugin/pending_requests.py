@@ -75,6 +75,7 @@ def waiting(
         by_pod.setdefault((held.namespace, held.pod), []).append((held.pod_uid, its))
     present = [(pod, _holding(pod, by_pod)) for pod in _by_age(pods)]
     granted = list(_granted(resource, node, units, present))
+    # A container with a grant asks for that; others may ask for anything that is free.
     claimed = {(one.pod.uid, one.container) for one in granted}
     ungranted = tuple(
         UngrantedRequest(pod.uid, pod.title, container, size)

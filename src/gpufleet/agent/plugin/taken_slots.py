@@ -35,6 +35,7 @@ def forgotten_slots(
         for one in granted_shares(pod, size)
         if (pod.uid, one.container) not in listed and one.container not in pod.running
     }
+    # Where one pod alone can be asking, its own slots are no obstacle to it.
     alone = {uid for uid, _ in asking} if len({uid for uid, _ in asking}) == 1 else set()
     found = taken_slots((one for one in kept if (one.pod_uid, one.container) not in listed), slots)
     return {

@@ -145,12 +145,14 @@ class WholeDeviceAllocator:
             rivals = look.rivals(len(asked))
             if claim is None and look.silent:
                 raise RefusedError(look.silent)
+            # It takes what it had, unless another pod may be the one that asks.
             if claim is not None and claim.returns:
                 whole.check_alone(claim, len(asked), look.waiting.claims, [one.pod for one in rivals])
             elif claim is not None and rivals and not self._reused(asked, claim, look.holders):
                 raise RefusedError(_unsure(claim.pod, rivals[0].pod))
             self._check_granted(claim, look, len(asked))
             possible = look.waiting.may_ask(len(asked))
+            # Without a claim it is known only where one container alone can ask for so many.
             asker = _asker(claim, possible)
             whole.check_free(asked, look.waiting.taken_units, asker.pod_uid, asker.container)
             given = self.delivery.give(self._known.gpus.value, wanted)
@@ -163,8 +165,10 @@ class WholeDeviceAllocator:
             return given, AllocateAnswer(self.resource, tuple(sorted(asked)), may_have)
 
         proposal = self._proposal
+        # The kubelet has just asked for a preference: that look at the pods is fresh enough.
         recent = proposal.units == asked and self._known.clock.monotonic_s() - proposal.at_s < PROPOSAL_S
         given, answer = await self._answer(give, len(asked), proposal.pods if recent else None)
+        # Written down before the kubelet hears of it: a crash in between loses an answer, never a unit.
         await self._known.memory.answered(answer)
         self._known.gave()
         return given

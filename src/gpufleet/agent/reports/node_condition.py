@@ -140,6 +140,7 @@ def condition(gpus: NodeGpus) -> Condition | None:
     cut = [gpu for gpu in gpus.gpus if gpu.sick_instances]
     dark = [gpu for gpu in gpus.gpus if gpu.health is Verdict.UNKNOWN]
     message = _cut("; ".join(_sentences(gpus)))
+    # The worst comes first: a node has one condition.
     if sick:
         return Condition(TYPE, "False", "GPUsOutOfService", _counted(sick, gpus, "out of service", message))
     if cut:
@@ -151,6 +152,7 @@ def condition(gpus: NodeGpus) -> Condition | None:
         return Condition(
             TYPE, "True", "AllHealthy", "; ".join((f"{many} healthy", *filter(None, (message,))))
         )
+    # Without GPUs a problem is the reason: mostly the driver is missing.
     if gpus.problems:
         return Condition(TYPE, "Unknown", "NoDriver", message)
     return Condition(TYPE, "Unknown", "NoGPUs", "no GPU was found on this node")

@@ -129,10 +129,12 @@ class MpsDaemons:
         try:
             async for _ in any_change(self.gpus, self.delivery):
                 gpus = self.gpus.value.gpus
+                # Daemons that an earlier agent left go on, also where their GPUs are shared otherwise by now.
                 if gpus and not looked:
                     looked = True
                     await self._end_orphans()
                 wanted = {gpu.uuid: gpu.plan.mode for gpu in gpus if isinstance(gpu.plan.mode, Mps)}
+                # The folder of the pipes is another one: clients would look for them in the wrong place.
                 moved = self._root != self.root
                 for uuid, (plan, _) in list(self._kept.items()):
                     if moved or wanted.get(uuid) != plan:

@@ -171,6 +171,7 @@ def _uuid(card: DrmCard) -> DeviceId:
 
 def _facts(index: int, uuid: DeviceId, card: DrmCard, nodes: list[KfdNode], roots: Roots) -> GpuFacts:
     modes = _modes(card)
+    # Each part of a partitioned GPU is a node of its own to the kernel's compute driver.
     partitions = nodes if len(nodes) > 1 else []
     units = [node.compute_units for node in nodes if node.compute_units is not None]
     total = number(card.device / "mem_info_vram_total")

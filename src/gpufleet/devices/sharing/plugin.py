@@ -67,6 +67,7 @@ def read_plugin_config(
     plain = read_yaml(text, where, SharingError)
     if plain is None:
         raise Spot(where, "").refuse("the file is empty", expected=f"version: {VERSION}")
+    # As in NVIDIA's plugin: arguments go before variables, and these before the file.
     values = overridden(plain, environment or {}, arguments or {}, where)
     config = converted(values, PluginConfigText, where, SharingError)
     if config.version not in (None, "", VERSION):
@@ -76,6 +77,7 @@ def read_plugin_config(
         raise spot.refuse(
             "boards of Tegra have no driver library that tells devices", "tegra", "auto or nvml"
         )
+    # What the plugin knows and the agent does otherwise is told, not refused: the file stays usable.
     notices = [Notice(field, reason) for field, reason in _WITHOUT_EFFECT.items() if _is_said(values, field)]
     replication = _replication(config.sharing or SharingText(), where, notices)
     strategy = None if config.flags is None else config.flags.mig_strategy

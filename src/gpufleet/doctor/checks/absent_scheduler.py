@@ -19,6 +19,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     leases = leases_of(facts)
     found = leases.named(SCHEDULER_LEASE)
     stale = [one for one in found if (leases.silent_s(one) or 0.0) > STALE_S]
+    # One Lease that is renewed is enough: others may be left from another installation.
     if mine and found and len(stale) < len(found):
         yield Good("gpufleet's scheduler renews its Lease")
     elif waiting or (mine and found):

@@ -75,6 +75,7 @@ def _failure(facts: Facts, stack: Stack, daemon: Daemon, part: Part, sick: dict[
     nodes = [one for one in facts.nodes if one.name in names]
     first = pods[0]
     logs = logs_command(first)
+    # What starts after this part suffers from it, and so does every pod on a GPU there.
     above = {
         one
         for other in stack.daemons

@@ -128,6 +128,7 @@ def make_gang(name: GangName, members: Sequence[tuple[model.Pod, Membership]]) -
                 raise InputError(
                     problem, field=_difference(terms, membership.terms), expected="the same in all"
                 )
+        # An object that stands for the gang may name the queue; else all members have to agree.
         queues = {pod.queue for pod, _ in members} if terms.queue is None else {terms.queue}
         if len(queues) > 1:
             named = " and ".join(sorted(harmless(queue) for queue in queues))
@@ -136,6 +137,7 @@ def make_gang(name: GangName, members: Sequence[tuple[model.Pod, Membership]]) -
             problem = f"{len(members)} members of a group of {terms.min_members}"
             raise InputError(problem, field=terms.field, expected=f"at most {terms.min_members}")
         _check_minimums(terms)
+    # A gang starts as a whole, so its most urgent member speaks for all, and its oldest for its age.
     priority = max(pod.priority for pod, _ in members) if terms.priority is None else terms.priority
     created_at_us = min(pod.created_at_us for pod, _ in members)
     return Gang(

@@ -206,6 +206,7 @@ def _read_device(device: _Device) -> GrantedDevice:
         raise InputError("a part of a whole GPU", field="gpuMilli", value=device.gpu_milli, expected="1000")
     if device.memory_mib is not None:
         _check_range(device.memory_mib, 0, MAXIMUM_MEMORY_MIB, "memoryMiB")
+    # An instance is known by profile and place together, and only an instance has them.
     instance = device.mig_profile is not None and device.mig_start is not None
     if instance != (device.kind is GrantKind.MIG) or (device.mig_profile is None) != (
         device.mig_start is None

@@ -94,6 +94,7 @@ class MeasuredUse:
 
 def _idle(samples: list[Sample], longest_allowed_s: float) -> IdlePod | None:
     """What is to be said of one pod; None if it never idled that long."""
+    # A pod with several GPUs is as busy as the busiest of them.
     highest: dict[int, Sample] = {}
     for sample in samples:
         other = highest.get(sample.at_s)
@@ -102,6 +103,7 @@ def _idle(samples: list[Sample], longest_allowed_s: float) -> IdlePod | None:
     ordered = [highest[at_s] for at_s in sorted(highest)]
     if len(ordered) < 2:
         return None
+    # The usual pause between readings; a longer one is a gap, not a time of idling.
     usual_s = median_low(after.at_s - before.at_s for before, after in pairwise(ordered))
     long = [
         stretch

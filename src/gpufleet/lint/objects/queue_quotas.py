@@ -84,6 +84,7 @@ class Queues:
         if not flavors:
             return None
         cohort = _cohort(queue)
+        # Without a borrowing limit a queue may have its cohort's quota; Cohorts may add to it.
         if cohort and any(not one.at("borrowingLimit").exists for _, one in flavors):
             if "Cohort" not in self.known_kinds or any(
                 True for _ in self._of_kind("kueue.x-k8s.io", "Cohort")

@@ -28,6 +28,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
                 continue
             nodes = context.cluster.candidates(template)
             told = {node.name: node_facts(node).capability for node in nodes}
+            # The scheduler may choose any of the candidates, so one old node is enough.
             old = next((name for name, one in told.items() if one and _pair(one) < least), None)
             if old is not None:
                 says = f"container {container.name} asks for {what} and may land on node {old} ({told[old]})"

@@ -81,6 +81,7 @@ def _keep(programs: list[SupervisedProgram], cluster_folder: Path) -> None:
 
     The node's agent joins them as soon as its command is written.
     """
+    # The end of a child writes into the pipe, so that `select` wakes at once.
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -95,6 +96,7 @@ def _keep(programs: list[SupervisedProgram], cluster_folder: Path) -> None:
         pausing = any(
             program.child is not None and program.child.exit_code is not None for program in programs
         )
+        # The leash is cut when the process that holds its other end has ended.
         readable, _, _ = select.select([LEASH, woken], [], [], LOOK_EVERY_S if pausing else REST_S)
         if LEASH in readable:
             return

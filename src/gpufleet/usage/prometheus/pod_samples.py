@@ -208,6 +208,7 @@ def _samples(
     elif gpus > GPUS_MAX:
         reason = f"are said to hold more than {GPUS_MAX} GPUs: left out"
     if reason:
+        # A pod that always shared its GPU was told so already.
         if track.use_milli or not notes.has(SHARED, pod):
             notes.add(reason, pod)
         return []
@@ -251,6 +252,7 @@ def _cards(tracks: Tracks, cut: Collection[str], judged: Collection[str], notes:
         if model is None or not device.host or not index.isdecimal() or int(index[:9]) >= GPUS_MAX:
             notes.add("have no model, host or index that is known, and count as no room", device.uuid)
             continue
+        # A GPU is room where no pod holds it, or where all that do are judged.
         held = any(isinstance(holder, PodName) for holder in one.holders)
         is_free = device.uuid not in cut and (device.uuid in judged or not held)
         if not is_free:
