@@ -139,7 +139,7 @@ METRICS = (
     "--log-format", type=click.Choice(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
 )
 def command(**options: object) -> int:
-    """Serve the GPUs of one node: to its kubelet, to the scheduler, to whoever measures them.
+    """Serve the GPUs of one node: to its kubelet, to the scheduler, to monitoring.
 
     Runs until it is told to end. A GPU, a driver or a server that fails is waited for.
     """

@@ -5,8 +5,8 @@ Each container keeps what it holds busy, unless the pod's labels say otherwise:
     gpufleet.io/simulated-busy-percent: "40"
     gpufleet.io/simulated-memory-mib: "20000"
 
-The process is one of the pod's own on this machine, found by its control group, so that whoever attributes
-processes to pods has the same to do as on real GPUs.
+The process is one of the pod's own on this machine, found by its control group, so that processes are
+attributed to pods as on real GPUs.
 """
 
 from collections.abc import Callable
