@@ -17,7 +17,7 @@ from gpufleet.engine.event import Event, GangSet, NodeSet, PodAdded, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable, Learn, Unschedulable
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.explanation import explain, explain_gang
+from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid

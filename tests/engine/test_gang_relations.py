@@ -2,7 +2,7 @@
 
 from gpufleet.engine import event
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable
-from gpufleet.engine.tell.explanation import explain_gang, explain_unknown_gang
+from gpufleet.engine.tell.sentences import explain_gang, explain_unknown_gang
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.pod import Pod

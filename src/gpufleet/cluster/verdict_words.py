@@ -4,7 +4,7 @@ The engine knows features by name only; ``kube.codec.features``, ``attachments``
 """
 
 from gpufleet.engine.instruction import GangUnschedulable, Verdict
-from gpufleet.engine.tell.explanation import explain, explain_gang
+from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.shape import Shape
 
 FEATURE = "feature"

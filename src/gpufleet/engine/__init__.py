@@ -1,8 +1,10 @@
 """What to do: events of a fleet go in, instructions come out, without I/O, clock or randomness.
 
-The root holds the face (``event``, ``instruction``, ``lesson``, ``policy``, ``engine_errors``)
-and what conducts the rest: ``Engine`` in ``scheduler``, with ``step`` as the one entry point; ``intake``
-takes events in, ``cycle`` decides, ``event_log`` runs a log again, ``compile`` warms the kernels.
+The root holds the face (``event``, ``instruction``, ``explanation``, ``lesson``, ``policy``,
+``engine_errors``) and what conducts the rest: ``Engine`` in ``scheduler``, with ``step`` as the one entry
+point; ``intake`` takes events in, ``cycle`` decides, ``event_log`` runs a log again, ``compile`` warms the
+kernels.
+
 ``reasons`` has everything that is known of each reason of a node against a pod.
 
 The folders are the stages, in this order; each imports only those before it (``lint-imports`` holds that):

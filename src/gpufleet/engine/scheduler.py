@@ -18,6 +18,7 @@ from gpufleet.engine.defragment.movable import movable
 from gpufleet.engine.defragment.moves import Move, told
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.event import Event, LessonLearned, PastUseRecalled
+from gpufleet.engine.explanation import Explanation
 from gpufleet.engine.instruction import (
     AnyInstruction,
     GangUnschedulable,
@@ -38,10 +39,11 @@ from gpufleet.engine.policy import Policy
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.victim_search import PreemptionSearch
 from gpufleet.engine.preempt.victims import NoVictims, UnplacedWorkload, VictimSearch
+from gpufleet.engine.reasons.background import Background
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.tell.line_up import Queued, line_up
 from gpufleet.engine.tell.queue_report import QueueUse, queue_report
-from gpufleet.engine.tell.verdicts import gang_refusal
+from gpufleet.engine.tell.why import Why
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 
@@ -68,6 +70,7 @@ class Engine:
         self._cycle = Cycle(
             self.state, self.nominations, search, overtime, self._reservations, moving, violations
         )
+        self._why = Why(self.state, self._cycle.verdicts)
         self.at_us = 0
 
     def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:
@@ -127,28 +130,19 @@ class Engine:
 
         Costs as much as trying to place it, which is taken back.
         """
-        members, verdicts = self.state.gangs.by_name.get(name), self._cycle.verdicts
-        if members is None or members.gang is None:
-            return None
-        kept = next(iter(members.nominated), None)
-        if kept is not None and self._reservations.of_row(kept) is not None:
-            return gang_refusal(members, members.gang, len(members.placed), verdicts.of(kept, self.at_us), "")
-        if not members.waiting:
-            return None
-        if not members.ready:
-            return gang_refusal(members, members.gang, len(members.placed), None, members.short_role)
-        first = next(iter(members.waiting))
-        if self.state.gate.is_active and self.state.gate.bar(first) is not None:
-            return gang_refusal(
-                members, members.gang, len(members.placed), verdicts.of(first, self.at_us), ""
-            )
-        trial = self.state.trial()
-        attempt = self.state.gangs.attempt(members, trial, asked=True)
-        trial.undo()
-        if attempt.placed:
-            return None
-        why = self._cycle.telling.complete_gang(attempt.verdict, members, self.at_us)
-        return gang_refusal(members, members.gang, attempt.placeable, why, attempt.role)
+        return self._why.gang(name, self.at_us)
+
+    def cause(self, uid: PodUid) -> str:
+        """The cause by which a pod waits, one of ``tell.causes``; "" if it is unknown or has its place."""
+        return self._why.cause(uid, self.at_us)
+
+    def explanation(self, uid: PodUid, background: Background | None = None) -> Explanation | None:
+        """Everything that there is to say of why a pod waits; None if it is unknown or has its place.
+
+        ``background`` may know more of the cluster, for the words alone. Of a gang it is said why its next
+        member waits. Costs a look at every pod, and for a gang what trying to place it costs.
+        """
+        return self._why.explanation(uid, self.at_us, background)
 
     def queue_report(self) -> tuple[QueueUse, ...]:
         """What each queue may have, has, and why its work waits; empty while no queue is described."""

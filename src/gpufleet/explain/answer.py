@@ -39,6 +39,15 @@ class ReasonRow(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str = ""
 
 
+class NearRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node that needs the least change: its reasons, what it lacks, and the pods with GPUs there."""
+
+    node: str
+    reasons: tuple[str, ...]
+    lacks: dict[str, int] = {}
+    holders: tuple[str, ...] = ()
+
+
 class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A device, or a part of one, that a container was given."""
 
@@ -102,9 +111,9 @@ class Asked(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is so, why, and what would help; the most important first in each list.
 
-    ``cause`` names the reason that matters (``causes``), ``why`` says it in words. ``nodes`` counts the
-    nodes that were looked at; each is counted once among the reasons' ``first``. Where a controller was
-    asked about, ``about`` says of which of its ``pods`` the rest speaks.
+    ``cause`` names the reason that matters, which the scheduler tells too, and ``why`` says it in words.
+    ``nodes`` counts the nodes that were looked at; each is counted once among the reasons' ``first``. Where a
+    controller was asked about, ``about`` says of which of its ``pods`` the rest speaks.
     """
 
     schema: str
@@ -117,6 +126,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     way_out: tuple[str, ...] = ()
     nodes: int = 0
     reasons: tuple[ReasonRow, ...] = ()
+    nearest: tuple[NearRow, ...] = ()
     placement: Placement | None = None
     gang: GangRow | None = None
     pods: tuple[MemberRow, ...] = ()

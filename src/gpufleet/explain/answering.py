@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gpufleet.cluster.background import ClusterBackground
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.lease_holder import Leading
 from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.engine.explanation import Explanation
 from gpufleet.engine.instruction import Verdict
-from gpufleet.engine.tell.explanation import asked_for
+from gpufleet.engine.tell import causes
+from gpufleet.engine.tell.causes import has_room
+from gpufleet.engine.tell.sentences import asked_for
 from gpufleet.explain import held_causes
 from gpufleet.explain import placed_pods as standing
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, GangRow, State
-from gpufleet.explain.case import Case
-from gpufleet.explain.causes import find_cause, reason_rows
 from gpufleet.explain.end_words import end_notes, may_have_to_end
 from gpufleet.explain.engine_answer import EngineAnswer
 from gpufleet.explain.gang_words import (
@@ -29,6 +31,7 @@ from gpufleet.explain.gang_words import (
     short_of_members,
     state_of,
 )
+from gpufleet.explain.node_words import find_cause, near_rows, no_nodes, not_together, reason_rows
 from gpufleet.explain.reservation_causes import holds, kept_off
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import Pod
@@ -143,27 +146,36 @@ class Answering:
         self, entry: Entry, meaning: model.Pod, asked: Asked, needs: str, row: GangRow | None
     ) -> Answer:
         gang = self._told(meaning)
-        said = self.engine_run.judge(meaning, gang)
-        if said.node is not None:
-            return self._answer(asked, State.WAITS, needs, self._room(said), row)
-        if said.kept is not None:
-            return self._answer(asked, State.WAITS, needs, self._kept(said), row)
-        if row is not None and said.placeable is not None and said.verdict is None:
-            return self._answer(asked, State.WAITS, needs, short_of_members(row), row)
-        case = Case(self.facts, entry, meaning, said.verdict or NO_VERDICT, said.by_node)
+        answer = self.engine_run.judge(meaning, gang, ClusterBackground(self.facts))
+        if answer is None:
+            return self._answer(asked, State.WAITS, needs, Finding("unseen", ""), row)
+        said = answer.explanation
+        match said.cause:
+            case causes.ABOUT_TO_RUN:
+                return self._answer(asked, State.WAITS, needs, self._room(said), row)
+            case causes.NOMINATED:
+                return self._answer(asked, State.WAITS, needs, self._kept(answer), row)
+            case causes.GANG_SHORT if row is not None:
+                return self._answer(asked, State.WAITS, needs, short_of_members(row), row)
+        verdict = said.verdict or NO_VERDICT
         queues = self._queues(meaning)
-        found = self._behind(said, meaning) or kept_off(case.verdict) or _no_domain(gang, said)
-        found = found or self._cause(case, queues)
-        found = holds(case.verdict, found, self._named(said.waits_for)) or found
-        if row is not None and said.placeable is not None and found.cause != "behind-others":
-            found = does_not_fit(row, said.placeable, said.short_role, found)
-        rows = () if found.cause in {"behind-others", "reservation"} else reason_rows(case)
-        notes = self._ahead(entry, meaning) if case.verdict.nearest is not None and not queues else []
+        found = self._found(said, queues, gang)
+        found = holds(verdict, found, self._named(answer.waits_for)) or found
+        found = self._behind(said, meaning, found)
+        if row is not None and said.gang is not None:
+            found = does_not_fit(row, said.gang.placeable, said.gang.role, found)
+        by_nodes = said.cause != causes.RESERVATION
+        notes = self._ahead(entry, meaning) if verdict.nearest is not None and not queues else []
         notes += queues.notes() if queues else []
-        notes += self._kept_by_budgets(said)
-        notes += self._left_out() if case.nodes else []
-        answer = self._answer(asked, State.WAITS, needs, found, row, notes)
-        return msgspec.structs.replace(answer, nodes=len(case.nodes), reasons=rows)
+        notes += self._kept_by_budgets(answer)
+        notes += self._left_out() if verdict.nodes else []
+        whole = self._answer(asked, State.WAITS, needs, found, row, notes)
+        return msgspec.structs.replace(
+            whole,
+            nodes=verdict.nodes,
+            reasons=reason_rows(said) if by_nodes else (),
+            nearest=near_rows(said) if by_nodes else (),
+        )
 
     def _queues(self, meaning: model.Pod) -> "QueuePosition | None":
         """How it stands among the queues; None where no queue is described."""
@@ -172,17 +184,29 @@ class Answering:
         described = self.engine_run.engine.state.queues.is_active
         return QueuePosition(self.engine_run.engine, meaning) if described else None
 
-    def _cause(self, case: Case, queues: "QueuePosition | None") -> Finding:
-        """What its queue has against it, and besides that what all nodes have."""
+    def _found(self, said: Explanation, queues: "QueuePosition | None", gang: Gang | None) -> Finding:
+        """The engine's cause in words, and besides what a queue says what all nodes have against the pod."""
         from gpufleet.explain.queue_causes import by_queue
 
+        verdict = said.verdict or NO_VERDICT
+        if said.cause == causes.GANG_FIT:
+            return not_together(gang)
+        if said.cause == causes.NO_NODES:
+            return no_nodes(self.facts, said)
+        if said.cause == causes.BACKOFF:
+            why = "the last Binding was refused, and the scheduler waits a while before the next"
+            return Finding(said.cause, why, ("see the pod's Events for the reason",))
+        off = kept_off(verdict)
+        if off is not None:
+            return off
         book = self.facts.pods.reader.queues
-        found = None if queues is None else by_queue(case.verdict, queues, _by_text(book.problems))
-        if found is None or not case.by_node or not all(case.by_node.values()):
-            return found or find_cause(case)
-        nodes = find_cause(case)
-        why = f"{found.why}; besides, {nodes.why}"
-        return Finding(found.cause, why, (*found.way_out, *nodes.way_out[:1]))
+        found = None if queues is None else by_queue(verdict, queues, _by_text(book.problems))
+        if found is None or has_room(verdict) or not said.findings:
+            return found or find_cause(said)
+        nodes = find_cause(said)
+        return Finding(
+            found.cause, f"{found.why}; besides, {nodes.why}", (*found.way_out, *nodes.way_out[:1])
+        )
 
     def _left_out(self) -> list[str]:
         """Nodes that could not be looked at, or have GPUs of which nothing is known."""
@@ -201,7 +225,7 @@ class Answering:
         record = None if meaning.gang is None else self.facts.gangs.records.get(meaning.gang)
         return None if record is None else record.told
 
-    def _room(self, said: EngineAnswer) -> Finding:
+    def _room(self, said: Explanation) -> Finding:
         node = harmless(str(said.node))
         if self.leading.problem:
             why = f"there is room for it, on {node}, but {self.leading.problem}"
@@ -214,7 +238,7 @@ class Answering:
 
     def _kept(self, said: EngineAnswer) -> Finding:
         """A place is kept for it until others have ended."""
-        node = harmless(str(said.kept))
+        node = harmless(str(said.explanation.node))
         others = self._named(said.waits_for)
         has = "has" if len(said.waits_for) == 1 else "have"
         if self.leading.problem:
@@ -235,11 +259,11 @@ class Answering:
     def _named(self, uids: tuple[PodUid, ...]) -> str:
         return _names([self.facts.pods.entries[uid] for uid in uids])
 
-    def _behind(self, said: EngineAnswer, meaning: model.Pod) -> Finding | None:
-        """The room that there is goes to others that wait, because it is their turn."""
-        ahead = [self.facts.pods.entries[uid] for uid in said.ahead if uid != meaning.uid]
+    def _behind(self, said: Explanation, meaning: model.Pod, found: Finding) -> Finding:
+        """The cause, and before it that the room was just given to others, because it is their turn."""
+        ahead = [self.facts.pods.entries[uid] for uid in said.ahead]
         if not ahead:
-            return None
+            return found
         higher = [one for one in ahead if one.meaning is not None and one.meaning.priority > meaning.priority]
         come = "comes" if len(ahead) == 1 else "come"
         why = (
@@ -251,7 +275,7 @@ class Answering:
         if self.leading.problem:
             why += f"; and {self.leading.problem}"
             ways.insert(0, self.leading.way_out)
-        return Finding("behind-others", why, tuple(ways))
+        return Finding(found.cause, f"{why}; {found.why}", (*ways, *found.way_out))
 
     def _ahead(self, entry: Entry, meaning: model.Pod) -> list[str]:
         """Pods that would be served before this one if room came free: they, too, wait for room only."""
@@ -285,7 +309,8 @@ class Answering:
         notes: list[str] | None = None,
     ) -> Answer:
         waits = state in {State.WAITS, State.GATED, State.HELD}
-        leader = [self.leading.problem] if waits and found.cause not in {"no-leader", "behind-others"} else []
+        is_told = self.leading.problem and self.leading.problem in found.why
+        leader = [self.leading.problem] if waits and not is_told else []
         every = [*_of_gang(row), *(notes or []), *leader, self.leading.note if waits else ""]
         return Answer(
             SCHEMA,
@@ -298,15 +323,6 @@ class Answering:
             gang=row,
             notes=tuple(note for note in every if note),
         )
-
-
-def _no_domain(gang: Gang | None, said: EngineAnswer) -> Finding | None:
-    """There would be room for the gang's next member, but not where its others must be."""
-    if gang is None or gang.required_level is None or all(said.by_node.values()):
-        return None
-    level = harmless(gang.required_level)
-    why = f"all members must share one value of {level}, and the nodes of none have room for it too"
-    return Finding("domain", why, (f"wait until more of one {level} is free", "allow a wider level"))
 
 
 def _by_text(problems: dict[QueueName, str]) -> dict[str, str]:

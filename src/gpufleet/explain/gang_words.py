@@ -124,9 +124,8 @@ def does_not_fit(row: GangRow, placeable: int, role: str, found: Finding) -> Fin
     of_role = f" of role {harmless(role)}" if role else ""
     needed = f"gang {short_name(row.name)} needs {counted(row.min_members, 'member')} at once"
     why = f"{needed}, and room is for {placeable}; for the next one{of_role} {found.why}"
-    cause = "gang-fit" if placeable > row.placed else found.cause
     smaller = () if placeable < 1 or role else (f"ask for at most {placeable} members at once",)
-    return Finding(cause, why, (*found.way_out, *smaller))
+    return Finding(found.cause, why, (*found.way_out, *smaller))
 
 
 def half_bound(row: GangRow) -> str:

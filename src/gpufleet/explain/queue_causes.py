@@ -1,6 +1,7 @@
 """Causes of the queues: one that is closed or broken, and a limit that leaves too little."""
 
-from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict, WhyBarred
+from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict
+from gpufleet.engine.tell.causes import BY_BAR, BY_LIMIT
 from gpufleet.engine.tell.queue_words import amount_words, bar_words, shortage_words
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.queue_position import USERS_MAX, QueuePosition
@@ -8,18 +9,6 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.phrases import listed
 
-# Why a queue is closed to a pod, as causes of an answer.
-CAUSES = {
-    WhyBarred.UNKNOWN: "queue-unknown",
-    WhyBarred.INNER: "queue-inner",
-    WhyBarred.HELD: "queue-closed",
-    WhyBarred.DRAINING: "queue-closed",
-    WhyBarred.STOPPED: "queue-closed",
-    WhyBarred.CYCLE: "queue-broken",
-    WhyBarred.NO_PARENT: "queue-broken",
-    WhyBarred.TOO_DEEP: "queue-broken",
-    WhyBarred.NOT_ADMITTED: "queue-not-admitted",
-}
 # The limits of a quota by the names of their fields in a FleetQueue.
 FIELDS = {
     QuotaLimit.NOMINAL: "nominal",
@@ -39,7 +28,7 @@ def by_queue(verdict: Verdict, standing: QueuePosition, problems: dict[str, str]
 
 
 def _barred(bar: QueueBar, standing: QueuePosition, problems: dict[str, str]) -> Finding:
-    name, cause = harmless(bar.queue), CAUSES[bar.why]
+    name, cause = harmless(bar.queue), BY_BAR[bar.why]
     known = [use.queue for use in standing.uses.values() if use.is_described]
     match cause:
         case "queue-unknown" if str(bar.queue) in problems:
@@ -67,7 +56,7 @@ def _short(short: QuotaShortage, standing: QueuePosition) -> Finding:
     if short.limit is QuotaLimit.PROTECTED:
         return _protected(short)
     if short.limit is QuotaLimit.OUTSIDE:
-        return Finding("queue-outside", shortage_words(short), (NAME_ANOTHER, OPEN_DEFAULT))
+        return Finding(BY_LIMIT[short.limit], shortage_words(short), (NAME_ANOTHER, OPEN_DEFAULT))
     missing = amount_words(short.resource, short.missing)
     users = standing.users_of(short)
     why = f"{shortage_words(short)}: {missing} too much"
@@ -91,7 +80,7 @@ def _short(short: QuotaShortage, standing: QueuePosition) -> Finding:
     else:
         below = " or below it" if standing.children_of(short.queue) and field == "nominal" else ""
         ways.append(f"raise {field} of {harmless(short.resource)} in the FleetQueue {queue}{below}")
-    return Finding("queue-quota", why, tuple(ways))
+    return Finding(BY_LIMIT[short.limit], why, tuple(ways))
 
 
 def _protected(short: QuotaShortage) -> Finding:
@@ -104,4 +93,4 @@ def _protected(short: QuotaShortage) -> Finding:
     ]
     if short.asked <= short.allowed:
         ways.insert(0, f"wait until work that is never evicted has left {missing} of it")
-    return Finding("queue-quota-protected", f"{shortage_words(short)}: {missing} too much", tuple(ways))
+    return Finding(BY_LIMIT[short.limit], f"{shortage_words(short)}: {missing} too much", tuple(ways))

@@ -1,6 +1,7 @@
 """Causes of reservations: places that others hold until they can start there, and the pod's own."""
 
 from gpufleet.engine.instruction import ReservationHint, Verdict
+from gpufleet.engine.tell.causes import RESERVATION, RESERVED
 from gpufleet.engine.tell.reservation_words import guest_words, moment_words, nodes_words
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.gang_words import short_name
@@ -18,9 +19,9 @@ def kept_off(verdict: Verdict) -> Finding | None:
     wait = "wait until it has started, or until room comes elsewhere"
     guest = f'let it be ended at any time ({keys.INTERRUPTIBLE}: "true"): then it may run there until then'
     if other.start_us is None:
-        return Finding("reservation", why, (guest, wait))
+        return Finding(RESERVATION, why, (guest, wait))
     short = f"say how long it runs ({keys.RUN_TIME}: 30m): what ends by then may run there meanwhile"
-    return Finding("reservation", why, (short, guest, wait))
+    return Finding(RESERVATION, why, (short, guest, wait))
 
 
 def holds(verdict: Verdict, found: Finding, waits_for: str) -> Finding | None:
@@ -33,7 +34,7 @@ def holds(verdict: Verdict, found: Finding, waits_for: str) -> Finding | None:
     ways = ["it starts there then, or elsewhere when room comes first"]
     if own.start_us is None:
         ways.append(f"let work say how long it runs ({keys.RUN_TIME}): then a start can be foreseen")
-    return Finding("reserved", f"{why}; {found.why}", (*ways, *found.way_out[:1]))
+    return Finding(RESERVED, f"{why}; {found.why}", (*ways, *found.way_out[:1]))
 
 
 def until_words(hint: ReservationHint) -> str:

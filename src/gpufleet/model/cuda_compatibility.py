@@ -58,6 +58,16 @@ FAMILIES: dict[int, Family] = {
     10: Family(None, 384),
 }
 
+
+def driver_feature(major: int) -> str:
+    """How a driver for a major version of CUDA is called among a node's features; no kubelet declares it."""
+    return f"driver for CUDA {major}"
+
+
+ALL_DRIVER_FEATURES = tuple(driver_feature(major) for major in sorted(FAMILIES))
+DRIVER_FEATURES = frozenset(ALL_DRIVER_FEATURES)
+"""For tests of membership: a node's feature that tells of CUDA, and not of a kubelet or of a CSI driver."""
+
 _PACKAGED = """
 13.3  610.43.02 610.43.02
 13.2  595.45.04 595.58.03 595.71.05

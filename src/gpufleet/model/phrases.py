@@ -8,7 +8,15 @@ from gpufleet.model.errors import printable
 NAMED_MAX = 3
 """More names than these make a sentence hard to read; the rest is counted."""
 
+_HARMLESS = re.compile(r"[-A-Za-z0-9_./:]{1,512}")
+"""Names that can neither forge a line of a message nor steer a terminal, and are not too long for one."""
+
 _PLAIN = re.compile(r"[\x20-\x7e]{1,512}")
+
+
+def harmless(text: str) -> str:
+    """A name as it is, or quoted and cut where it is no name and could forge a line."""
+    return text if _HARMLESS.fullmatch(text) else printable(text)
 
 
 def listed(names: Iterable[str], most: int = NAMED_MAX) -> str:

@@ -17,7 +17,7 @@ from gpufleet.engine.instruction import (
     WhyBarred,
 )
 from gpufleet.engine.preempt.victims import NoVictims
-from gpufleet.engine.tell.explanation import explain
+from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import GangName, GpuModelName, PodUid, QueueName, QuotaResource
 from gpufleet.model.queue import Queue, QueueState
 from tests.engine.admit.queue_builder import queue, quota, used

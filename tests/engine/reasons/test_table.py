@@ -8,15 +8,17 @@ import pytest
 from gpufleet.engine.instruction import Hurdle
 from gpufleet.engine.place.refusal.hurdles import lowest
 from gpufleet.engine.reasons import cpu, taint
+from gpufleet.engine.reasons.case import Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.table import TABLE, ReasonTable
 
 NEW = NodeReason(
     "too-hot",
-    TABLE.reasons[-1].bit << 1,
+    1 << 62,
     height=3,
     kind=Kind.CHANGE,
     words="too hot for work",
+    finding=lambda case: Finding(f"{case.near_names} are too hot", ("cool them",)),
     remedy="they were cooled",
 )
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gpufleet.engine.tell.explanation import explain, explain_gang
+from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import GangName, PodUid
 from tests.engine.admit.queue_builder import queue, quota

@@ -5,8 +5,8 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.tell.explanation import explain
 from gpufleet.engine.tell.reservation_words import moment_words
+from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import PodUid
 from tests.engine.fleet_builder import Story, gang, members, node, pod, shape
 from tests.engine.reserve.holders import guest, running, team

@@ -31,7 +31,7 @@ def a_member_is_gated(world: World) -> None:
     world.pod("gated-one", annotations=annotations, schedulingGates=[{"name": "example.com/wait"}])
 
 
-@cause("gang-fit", why="needs 3 members at once, and room is for 2", way="ask for at most 2 members at once")
+@cause("gpu-busy", why="needs 3 members at once, and room is for 2", way="ask for at most 2 members at once")
 def a_gang_does_not_fit_at_once(world: World) -> None:
     for name in ("a", "b"):
         world.node(name, gpus=4)

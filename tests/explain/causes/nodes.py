@@ -129,7 +129,7 @@ def the_only_node_has_a_report_that_cannot_be(world: World) -> None:
     world.pod("p")
 
 
-@cause("node-unreadable", why="status.allocatable[cpu]: not a quantity", way="correct that field")
+@cause("no-nodes", why="status.allocatable[cpu]: not a quantity", way="correct that field")
 def the_only_node_has_an_amount_that_cannot_be(world: World) -> None:
     world.node("a", devices=False)
     node = {**world.objects("/api/v1/nodes")[0], "status": {"allocatable": {"cpu": "many"}}}
@@ -214,14 +214,14 @@ def an_annotation_for_a_newer_cuda(world: World) -> None:
     world.pod("p", annotations={"gpufleet.io/cuda-version": "12.4"})
 
 
-@cause("gpu-uncounted", why="the kubelet of a counts no GPU", way="see whether gpufleet's agent runs there")
+@cause("gpu-withheld", why="the kubelet of a counts no GPU", way="see whether gpufleet's agent runs there")
 def a_kubelet_that_counts_no_gpu(world: World) -> None:
     world.node("a", gpus=0, devices=False)
     world.report("a", gpus=2)
     world.pod("p")
 
 
-@cause("gpu-foreign", why="GPU-a-0 on a ('a program of the machine')", way="end what holds it")
+@cause("gpu-withheld", why="GPU-a-0 on a ('a program of the machine')", way="end what holds it")
 def a_gpu_that_a_program_of_the_machine_holds(world: World) -> None:
     world.node("a", gpus=1, devices=False)
     device = {"id": "GPU-a-0", "model": "NVIDIA-H100-80GB-HBM3", "memoryMiB": 81559, "sharing": "whole"}

@@ -54,7 +54,7 @@ def pods_of_another_scheduler_hold_the_gpus(world: World) -> None:
 
 
 @cause(
-    "gpu-fragmented",
+    "gpu-busy",
     why="6 GPUs are free on the 3 nodes that would do, but at most 2 on one",
     way="on a when default/a-user (2 GPUs) ends",
 )
@@ -120,7 +120,7 @@ def a_misspelt_resource(world: World) -> None:
 
 
 @cause(
-    "behind-others",
+    "gpu-busy",
     why="goes to 1 pod that comes first: default/urgent",
     way="PriorityClass",
     scheduler=False,

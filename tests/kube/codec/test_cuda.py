@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from gpufleet.kube.codec.cuda import ALL_FEATURES, feature, needed_features
+from gpufleet.kube.codec.cuda import needed_features
 from gpufleet.kube.codec.node import read_node
 from gpufleet.kube.codec.pod import read_pod
 from gpufleet.kube.errors import ObjectError
+from gpufleet.model.cuda_compatibility import ALL_DRIVER_FEATURES, driver_feature
 from tests.kube.wire_objects import a_node, a_pod, limited, some_devices
 
 GPU = {"nvidia.com/gpu": "1"}
@@ -30,7 +31,7 @@ def required(text: str, **more: str) -> dict[str, Any]:
 def missing(labels: dict[str, str], *devices: dict[str, Any], driver: str = "") -> set[str]:
     """The features that a node lacks."""
     report = some_devices(*devices, driver=driver) if devices else None
-    return set(ALL_FEATURES) - set(read_node(a_node(GPU, labels=labels), report).features)
+    return set(ALL_DRIVER_FEATURES) - set(read_node(a_node(GPU, labels=labels), report).features)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def missing(labels: dict[str, str], *devices: dict[str, Any], driver: str = "") 
     [("nvidia/cuda:12.3.2-base", 12), ("nvidia/cuda:13.0.1-base", 13), ("x/ray:2.9.0-cu118", 11)],
 )
 def test_the_image_tells(image: str, major: int) -> None:
-    assert needs(image) == (feature(major),)
+    assert needs(image) == (driver_feature(major),)
 
 
 @pytest.mark.parametrize("image", ["", "train", "nvcr.io/nvidia/pytorch:24.01-py3", "x/app:cuda99.1"])
@@ -56,11 +57,11 @@ def test_a_container_without_nvidias_gpus_asks_for_nothing(limits: dict[str, str
     [{"nvidia.com/mig-1g.10gb": "1"}, {"nvidia.com/gpu.shared": "1"}, {"gpufleet.io/gpu-share": "1"}],
 )
 def test_parts_of_gpus_ask_too(limits: dict[str, str]) -> None:
-    assert needs("nvidia/cuda:12.3.2-base", limits) == (feature(12),)
+    assert needs("nvidia/cuda:12.3.2-base", limits) == (driver_feature(12),)
 
 
 def test_the_requirement_in_the_environment_goes_before_the_image() -> None:
-    assert needs("nvidia/cuda:13.0.1-base", **required("cuda>=12.4")) == (feature(12),)
+    assert needs("nvidia/cuda:13.0.1-base", **required("cuda>=12.4")) == (driver_feature(12),)
     assert needs("nvidia/cuda:13.0.1-base", **required("driver>=418")) == ()
     assert needs("nvidia/cuda:13.0.1-base", **required("nonsense")) == ()
 
@@ -71,7 +72,7 @@ def test_who_switches_the_toolkits_own_check_off_is_not_checked() -> None:
 
 def test_the_annotation_goes_before_both() -> None:
     image = "nvidia/cuda:13.0.1-base"
-    assert needs(image, annotations={"gpufleet.io/cuda-version": "11.8"}) == (feature(11),)
+    assert needs(image, annotations={"gpufleet.io/cuda-version": "11.8"}) == (driver_feature(11),)
     assert needs(image, annotations={"gpufleet.io/cuda-version": "any"}) == ()
 
 
@@ -114,21 +115,21 @@ def test_a_node_of_whose_driver_nothing_bad_is_known_lacks_nothing(labels: dict[
     ],
 )
 def test_labels_tell_the_driver(labels: dict[str, str]) -> None:
-    assert missing(labels) == {feature(13)}
+    assert missing(labels) == {driver_feature(13)}
 
 
 def test_cards_for_gamers_have_no_forward_compatibility() -> None:
     driver = {"nvidia.com/cuda.driver-version.full": "470.82.01"}
     assert missing({**driver, "nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-3090"}) == {
-        feature(12),
-        feature(13),
+        driver_feature(12),
+        driver_feature(13),
     }
-    assert missing({**driver, "nvidia.com/gpu.product": "NVIDIA-A10"}) == {feature(13)}
+    assert missing({**driver, "nvidia.com/gpu.product": "NVIDIA-A10"}) == {driver_feature(13)}
 
 
 def test_the_report_of_devices_goes_before_the_labels() -> None:
     labels = {"nvidia.com/cuda.driver-version.full": "610.43.02"}
-    assert missing(labels, DEVICE, driver="470.82.01") == {feature(13)}
+    assert missing(labels, DEVICE, driver="470.82.01") == {driver_feature(13)}
     assert missing(labels, DEVICE, driver="simulated") == set()
 
 
@@ -139,4 +140,4 @@ def test_another_vendors_driver_says_nothing_of_cuda() -> None:
 
 def test_of_several_drivers_the_one_with_nvidias_name_counts() -> None:
     devices = (DEVICE, {**DEVICE, "id": "2", "vendor": "AMD"})
-    assert missing({}, *devices, driver="NVIDIA 470.82.01, AMD 6.10.5") == {feature(13)}
+    assert missing({}, *devices, driver="NVIDIA 470.82.01, AMD 6.10.5") == {driver_feature(13)}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gpufleet.kube.codec.cuda import ALL_FEATURES
 from gpufleet.kube.codec.node import is_anonymous, read_node
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.objects.storage import CsiNode
+from gpufleet.model.cuda_compatibility import ALL_DRIVER_FEATURES
 from gpufleet.model.device import Serves
 from gpufleet.model.taint import Taint
 from gpufleet.model.volumes import Attachment
@@ -143,7 +143,7 @@ def test_taints_features_and_cordon_are_kept() -> None:
         )
     )
     assert node.unschedulable
-    assert node.features == ("A", "B", *ALL_FEATURES)
+    assert node.features == ("A", "B", *ALL_DRIVER_FEATURES)
     assert node.taints == (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
 
 
@@ -160,7 +160,7 @@ def test_a_node_without_csi_drivers_is_written_with_null() -> None:
     """As kubelets write it: the field has to be there, and an empty list of Go is null."""
     csi = decoded({"metadata": {"name": "node-1"}, "spec": {"drivers": None}}, CsiNode)
     node = read_node(a_node(), csi=csi)
-    assert (node.volume_limits, node.features) == ((), ALL_FEATURES)
+    assert (node.volume_limits, node.features) == ((), ALL_DRIVER_FEATURES)
 
 
 def test_drivers_and_attached_volumes_of_limited_drivers_are_told() -> None:
@@ -168,7 +168,7 @@ def test_drivers_and_attached_volumes_of_limited_drivers_are_told() -> None:
     csi = decoded({"metadata": {"name": "node-1"}, "spec": {"drivers": drivers}}, CsiNode)
     attached = [Attachment("ebs.csi.aws.com", "vol-1"), Attachment("nfs.csi.k8s.io", "share")]
     node = read_node(a_node(), csi=csi, attached=attached)
-    assert node.features == ("CSI driver ebs.csi.aws.com", "CSI driver nfs.csi.k8s.io", *ALL_FEATURES)
+    assert node.features == ("CSI driver ebs.csi.aws.com", "CSI driver nfs.csi.k8s.io", *ALL_DRIVER_FEATURES)
     assert node.attached == (Attachment("ebs.csi.aws.com", "vol-1"),)
 
 

@@ -1,8 +1,17 @@
 """Too little CPU is free on the node."""
 
+from gpufleet.engine.reasons.amount_words import cores
+from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.engine.reasons.room_words import host_room
 
 BIT = 1 << 14
+
+
+def finding(case: Case) -> Finding:
+    """How much CPU is asked for and left."""
+    return host_room(case, "cpu_milli", case.shape.resources.cpu_milli, cores)
+
 
 REASON = NodeReason(
     "cpu",
@@ -10,4 +19,5 @@ REASON = NodeReason(
     height=1,
     kind=Kind.ROOM,
     words="short of CPU",
+    finding=finding,
 )

@@ -1,8 +1,31 @@
 """The node has too few GPUs of a model that the pod accepts."""
 
+from collections import Counter
+
+from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.model import gpu_model
+from gpufleet.model.phrases import listed
 
 BIT = 1 << 7
+
+VALUES_MAX = 5
+"""Of more models a person reads only the first."""
+
+
+def finding(case: Case) -> Finding:
+    """The models that are asked for, and those that are there."""
+    there = Counter(str(device.model) or "unknown" for node in case.nodes for device in node.devices)
+    have = listed((f"{model} ({count})" for model, count in there.most_common()), VALUES_MAX)
+    wanted = [str(model) for model in case.shape.gpu.models]
+    that_would_do = " that would do" if any(model in there for model in wanted) else ""
+    why = f"no node{that_would_do} has a GPU of the model {listed(wanted)}; the cluster has {have}"
+    if not wanted:
+        why = f"no node{that_would_do} has GPUs of the vendor that it asks for; the cluster has {have}"
+    near = [gpu_model.nearest_name(model) for model in wanted if gpu_model.find(model) is None]
+    ways = [f"did you mean {model}?" for model in near if model]
+    return Finding(why, (*ways, f"ask for {have}, or for any model"))
+
 
 REASON = NodeReason(
     "gpu-model",
@@ -11,4 +34,5 @@ REASON = NodeReason(
     kind=Kind.CHANGE,
     words="without the GPU model asked for",
     remedy="the pod accepted their model of GPU",
+    finding=finding,
 )

@@ -1,8 +1,17 @@
 """Too little memory is free on the node."""
 
+from gpufleet.engine.reasons.amount_words import MISSING
+from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.engine.reasons.room_words import host_room
 
 BIT = 1 << 15
+
+
+def finding(case: Case) -> Finding:
+    """How much memory is asked for and left."""
+    return host_room(case, "memory_bytes", case.shape.resources.memory_bytes, MISSING["memory_bytes"])
+
 
 REASON = NodeReason(
     "memory",
@@ -10,4 +19,5 @@ REASON = NodeReason(
     height=1,
     kind=Kind.ROOM,
     words="short of memory",
+    finding=finding,
 )

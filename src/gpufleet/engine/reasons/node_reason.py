@@ -1,8 +1,11 @@
 """What there is to know of a reason of a node against a pod."""
 
 import enum
+from collections.abc import Callable
 
 import msgspec
+
+from gpufleet.engine.reasons.case import Case, Finding
 
 
 class Kind(enum.Enum):
@@ -21,11 +24,11 @@ class Kind(enum.Enum):
 class NodeReason(msgspec.Struct, frozen=True):
     """A reason of a node against a pod.
 
-    ``name`` stands in JSON and in tables. ``bit`` stands for the reason in compiled code; a node that fails
-    for several reasons is counted once, under the lowest bit. ``height`` says how much would have to change
-    for the reason to go away: only the order and rough distances matter. ``words`` follow a count of nodes
-    ("3 short of CPU"). ``remedy`` completes a sentence that depends on ``kind``: "nearest is a, where ..."
-    for ``OTHER_PODS``, "3 nodes would do if ..." for ``CHANGE``; it is a whole sentence for ``UNMET``.
+    ``name`` stands in JSON and in tables, ``bit`` in compiled code. ``height`` says how much would have to
+    change for the reason to go away: only the order and rough distances matter. ``words`` follow a count of
+    nodes ("3 short of CPU"). ``remedy`` completes a sentence that depends on ``kind``: "nearest is a, where
+    ..." for ``OTHER_PODS``, "3 nodes would do if ..." for ``CHANGE``; it is a whole sentence for ``UNMET``.
+    ``finding`` says of one pod why, and the ways out; ``detail`` says more of the nodes with the reason.
     """
 
     name: str
@@ -33,4 +36,6 @@ class NodeReason(msgspec.Struct, frozen=True):
     height: int
     kind: Kind
     words: str
+    finding: Callable[[Case], Finding]
     remedy: str = ""
+    detail: Callable[[Case], str] | None = None

@@ -1,8 +1,45 @@
 """Too little of a resource by name is free on the node: huge pages, network cards, MIG instances."""
 
+from gpufleet.engine.reasons.case import Case, Finding
+from gpufleet.engine.reasons.free_room import PlacedPod
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.engine.reasons.room_words import when_they_end
+from gpufleet.model.phrases import harmless, listed
 
 BIT = 1 << 18
+
+
+def finding(case: Case) -> Finding:
+    """Which resource is short, and how much of it is left."""
+    lacking = [
+        (name, amount)
+        for name, amount in case.shape.resources.other
+        if all(room.amount(name) < amount for room in case.near_rooms)
+    ] or list(case.shape.resources.other)
+    name, asked = lacking[0]
+    best = max(case.near_rooms, key=lambda room: room.amount(name))
+    largest = max(dict(room.node.allocatable.other).get(name, 0) for room in case.near_rooms)
+    if largest < asked:
+        most = f"the most that a node that would do offers is {largest}"
+        why = f"it needs {asked} of {harmless(name)}, and {most}"
+        return Finding(
+            why, (f"ask for at most {largest} of {harmless(name)}",) if largest else _offering(case, name)
+        )
+    left = max(0, best.amount(name))
+    why = f"it needs {asked} of {harmless(name)}, and {best.node.name} has the most left, {left}"
+
+    def weight(one: PlacedPod) -> int:
+        return dict(one.pod.shape.resources.other).get(name, 0)
+
+    ends = when_they_end(best, weight, asked - left)
+    return Finding(why, (ends or f"wait until {harmless(name)} comes free",))
+
+
+def _offering(case: Case, name: str) -> tuple[str, ...]:
+    """Where the resource is."""
+    offering = [node.name for node in case.nodes if dict(node.allocatable.other).get(name)]
+    return (f"{harmless(name)} is offered by {listed(offering)}; let the pod run there",)
+
 
 REASON = NodeReason(
     "other-resource",
@@ -10,4 +47,5 @@ REASON = NodeReason(
     height=1,
     kind=Kind.ROOM,
     words="short of another resource",
+    finding=finding,
 )

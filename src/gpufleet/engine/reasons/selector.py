@@ -1,8 +1,77 @@
 """The pod's node selector or node affinity does not select the node."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.model.label_advice import Advice, advise
+from gpufleet.model.labels import NodeTerm, Operator, Requirement, equals
+from gpufleet.model.node import Node
+from gpufleet.model.phrases import counted, harmless, listed
 
 BIT = 1 << 2
+
+VALUES_MAX = 5
+"""Of more values of a label a person reads only the first."""
+
+
+def finding(case: Case) -> Finding:
+    """Which part of the selector no node meets, or where the selected nodes fail."""
+    shape = case.shape
+    known = known_labels(case.nodes)
+    own = equals(shape.node_selector)
+    terms = shape.affinity.terms or ()
+    wrong = [*advise(own, known)]
+    unmet = [advise(term.expressions, known) for term in terms]
+    if terms and all(unmet):
+        wrong += [advice for of_term in unmet for advice in of_term]
+    if wrong:
+        why = "; ".join(dict.fromkeys(f"no node has {advice.requirement}" for advice in wrong))
+        return Finding(why, tuple(dict.fromkeys(way for advice in wrong for way in _meant(advice, known))))
+    return _selected_elsewhere(case, own, terms)
+
+
+def _meant(advice: Advice, known: dict[str, set[str | None]]) -> Iterator[str]:
+    asked = advice.requirement
+    if advice.nearest_key is not None:
+        yield f"did you mean the label {harmless(advice.nearest_key)} instead of {harmless(asked.key)}?"
+    elif advice.nearest_value is not None:
+        yield f"did you mean {asked.key}: {harmless(advice.nearest_value)}?"
+    values = sorted(value for value in known.get(asked.key, ()) if value is not None)
+    if values and values != [advice.nearest_value] and asked.operator in {Operator.IN, Operator.EXISTS}:
+        yield f"nodes have {asked.key} as {listed(values, VALUES_MAX)}"
+    elif not values and advice.nearest_key is None:
+        yield f"no node has the label {harmless(asked.key)}; label the nodes that are meant, or leave it out"
+
+
+def _selected_elsewhere(case: Case, own: tuple[Requirement, ...], terms: tuple[NodeTerm, ...]) -> Finding:
+    selected = [node for node in case.nodes if "selector" not in case.by_node.get(node.name, ())]
+    would = counted(len(case.near), "node")
+    asked = " and ".join([*map(str, own), *(["its affinity"] if terms else [])])
+    if not selected:
+        why = f"no node has all of {asked} at once"
+        return Finding(why, (f"{would} would do otherwise: {case.near_names}",))
+    first = {case.by_node[node.name][0] for node in selected if case.by_node.get(node.name)}
+    only = listed(node.name for node in selected)
+    why = f"it may only run on {only} ({asked}), where it does not fit ({', '.join(sorted(first))})"
+    return Finding(why, (f"let it also run on {case.near_names}, which would do",))
+
+
+def known_labels(nodes: Iterable[Node]) -> dict[str, set[str | None]]:
+    """The values of each label of the fleet, with None where some node lacks the label."""
+    every = list(nodes)
+    known: dict[str, set[str | None]] = {}
+    counts: Counter[str] = Counter()
+    for node in every:
+        for key, value in node.labels.items():
+            known.setdefault(key, set()).add(value)
+            counts[key] += 1
+    for key, values in known.items():
+        if counts[key] < len(every):
+            values.add(None)
+    return known
+
 
 REASON = NodeReason(
     "selector",
@@ -11,4 +80,5 @@ REASON = NodeReason(
     kind=Kind.CHANGE,
     words="not selected by the pod's node selector or affinity",
     remedy="the pod's node selector or affinity selected them",
+    finding=finding,
 )

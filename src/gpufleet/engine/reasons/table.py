@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from gpufleet.engine.reasons import (
     cordoned,
     cpu,
-    domain,
+    cuda_driver,
     feature,
     gpu_apart,
     gpu_busy,
@@ -21,8 +21,10 @@ from gpufleet.engine.reasons import (
     gpu_sharing,
     gpu_sick,
     gpu_unreported,
+    gpu_withheld,
     memory,
     no_gpu,
+    node_not_ready,
     other_resource,
     others_anti_affinity,
     pod_affinity,
@@ -34,6 +36,7 @@ from gpufleet.engine.reasons import (
     spread,
     storage,
     taint,
+    unknown_resource,
     volume_affinity,
     volume_in_use,
     volume_limit,
@@ -46,10 +49,13 @@ KEPT_MAX = 4096
 
 
 class ReasonTable:
-    """Reasons by bit and by name. Raises ValueError where two have the same bit or name."""
+    """Reasons by bit and by name, in the order in which they are told.
+
+    Raises ValueError where two have the same bit or name.
+    """
 
     def __init__(self, reasons: Iterable[NodeReason]) -> None:
-        self.reasons = tuple(sorted(reasons, key=lambda one: one.bit))
+        self.reasons = tuple(reasons)
         self.by_name = {one.name: one for one in self.reasons}
         self.by_bit = {one.bit: one for one in self.reasons}
         if not len(self.by_name) == len(self.by_bit) == len(self.reasons):
@@ -80,7 +86,7 @@ class ReasonTable:
 
     def _hardest_first(self, found: int) -> tuple[str, ...]:
         """The names of all these reasons, the one that is hardest to change first."""
-        return tuple(one.name for one in sorted(self._of(found), key=lambda one: (-one.height, one.bit)))
+        return tuple(one.name for one in sorted(self._of(found), key=lambda one: -one.height))
 
 
 TABLE = ReasonTable(
@@ -88,13 +94,16 @@ TABLE = ReasonTable(
     for module in (
         cordoned,
         taint,
+        node_not_ready,
         selector,
         volume_affinity,
         feature,
+        cuda_driver,
         gpu_unreported,
         no_gpu,
         gpu_model,
         gpu_sharing,
+        gpu_withheld,
         gpu_sick,
         gpu_count,
         gpu_busy,
@@ -104,8 +113,8 @@ TABLE = ReasonTable(
         memory,
         pods,
         storage,
+        unknown_resource,
         other_resource,
-        domain,
         ports,
         volume_in_use,
         volume_limit,

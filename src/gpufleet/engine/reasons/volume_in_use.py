@@ -1,8 +1,21 @@
 """Another pod uses a claim that is for one pod at a time (ReadWriteOncePod)."""
 
+from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.engine.reasons.other_pods import named
+from gpufleet.model.phrases import listed
 
 BIT = 1 << 21
+
+
+def finding(case: Case) -> Finding:
+    """Which claim is in use, and by which pod."""
+    claims = case.shape.relations.volumes.exclusive
+    users = [one for one in case.placed if set(claims) & set(one.pod.shape.relations.volumes.exclusive)]
+    why = f"claim {listed(claims)} is ReadWriteOncePod, and {named(users)} uses it"
+    ways = (f"wait until {named(users)} ends", "make the claim ReadWriteOnce or ReadWriteMany to share it")
+    return Finding(why, ways)
+
 
 REASON = NodeReason(
     "volume-in-use",
@@ -11,4 +24,5 @@ REASON = NodeReason(
     kind=Kind.OTHER_PODS,
     words="ruled out because another pod uses a claim that is for one pod at a time",
     remedy="another pod uses the claim",
+    finding=finding,
 )

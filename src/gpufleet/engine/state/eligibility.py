@@ -12,14 +12,18 @@ import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.reasons.cordoned import BIT as CORDONED
+from gpufleet.engine.reasons.cuda_driver import BIT as CUDA_DRIVER
 from gpufleet.engine.reasons.feature import BIT as FEATURE
 from gpufleet.engine.reasons.gpu_model import BIT as GPU_MODEL
 from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.reasons.node_not_ready import BIT as NODE_NOT_READY
+from gpufleet.engine.reasons.node_not_ready import is_of_readiness
 from gpufleet.engine.reasons.rejects_pods import BIT as REJECTS_PODS
 from gpufleet.engine.reasons.selector import BIT as SELECTOR
 from gpufleet.engine.reasons.taint import BIT as TAINT
 from gpufleet.engine.reasons.volume_affinity import BIT as VOLUME_AFFINITY
 from gpufleet.engine.state.fleet import Fleet
+from gpufleet.model.cuda_compatibility import DRIVER_FEATURES
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity, NodeTerm, Operator
 from gpufleet.model.node import Node
@@ -33,15 +37,13 @@ def node_reasons(shape: Shape, node: Node) -> int:
     found = 0
     if node.unschedulable and untolerated((CORDON,), shape.tolerations) is not None:
         found |= CORDONED
-    if untolerated(node.taints_beside_cordon, shape.tolerations) is not None:
-        found |= TAINT
+    found |= taint_reasons(node.taints_beside_cordon, shape)
     selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
     if not (selected and shape.affinity.accepts(node.labels, node.name)):
         found |= SELECTOR
     if not all(one.accepts(node.labels, node.name) for one in shape.volume_affinities):
         found |= VOLUME_AFFINITY
-    if not declares(node, shape.features):
-        found |= FEATURE
+    found |= feature_reasons(node, shape.features)
     if not counts_gpus_as(node, shape.gpu_resource):
         found |= GPU_MODEL
     if node.unreported and asks_for_gpus(shape):
@@ -63,7 +65,7 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
     for affinity in shape.volume_affinities:
         reasons[~nodes_of_affinity(affinity, fleet)] |= VOLUME_AFFINITY
     if shape.features:
-        reasons[~declaring_nodes(shape.features, fleet)] |= FEATURE
+        reasons |= reasons_by_features(shape.features, fleet)
     if shape.gpu_resource:
         reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= GPU_MODEL
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
@@ -76,8 +78,7 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
             reasons[row] |= unreported
         taints = node.taints_beside_cordon
         if taints not in verdict_by_taints:
-            bad = untolerated(taints, shape.tolerations) is not None
-            verdict_by_taints[taints] = TAINT if bad else 0
+            verdict_by_taints[taints] = taint_reasons(taints, shape)
         reasons[row] |= verdict_by_taints[taints]
         if node.unschedulable:
             reasons[row] |= cordon
@@ -110,9 +111,22 @@ def nodes_of_affinity(affinity: NodeAffinity, fleet: Fleet) -> BoolArray:
     return any_term
 
 
-def declares(node: Node, features: tuple[str, ...]) -> bool:
-    """True if the node declares every one of the features."""
-    return not features or set(features) <= set(node.features)
+def taint_reasons(taints: tuple[Taint, ...], shape: Shape) -> int:
+    """The reasons of taints that the shape does not tolerate."""
+    found = 0
+    for taint in taints:
+        if untolerated((taint,), shape.tolerations) is not None:
+            found |= NODE_NOT_READY if is_of_readiness(taint) else TAINT
+    return found
+
+
+def feature_reasons(node: Node, features: tuple[str, ...]) -> int:
+    """The reasons of features that the node does not declare."""
+    found = 0
+    for feature in features:
+        if feature not in node.features:
+            found |= CUDA_DRIVER if feature in DRIVER_FEATURES else FEATURE
+    return found
 
 
 def counts_gpus_as(node: Node, gpu_resource: str) -> bool:
@@ -126,10 +140,10 @@ def nodes_of_vendor(gpu_resource: str, fleet: Fleet) -> BoolArray:
     return np.fromiter(verdicts, np.bool_, fleet.row_count)
 
 
-def declaring_nodes(features: tuple[str, ...], fleet: Fleet) -> BoolArray:
-    """For each node row, whether it declares every one of the features."""
-    verdicts = (node is not None and declares(node, features) for node in fleet.nodes)
-    return np.fromiter(verdicts, np.bool_, fleet.row_count)
+def reasons_by_features(features: tuple[str, ...], fleet: Fleet) -> Int64Array:
+    """For each node row, the reasons of features that the node does not declare."""
+    found = (0 if node is None else feature_reasons(node, features) for node in fleet.nodes)
+    return np.fromiter(found, np.int64, fleet.row_count)
 
 
 def nodes_of_term(term: NodeTerm, fleet: Fleet) -> BoolArray:

@@ -9,7 +9,6 @@ from gpufleet.engine.admit.waiting import SeenLabels
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.instruction import GangUnschedulable, Verdict
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.place.refusal.verdict import judge_each
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.tell.reservations import ReservationTelling
@@ -60,10 +59,12 @@ class Verdicts:
 
     def reasons_by_node(self, row: int) -> dict[NodeName, tuple[str, ...]]:
         """The reasons of every node against a pod, which are too many to be told of each refused pod."""
-        state = self.state
-        slot = state.shapes.slot(int(state.store.tables.pods[layout.POD_SHAPE, row]))
-        reasons = state.neighbours.reasons_beyond_room(row)
-        return judge_each(state.store, state.shapes, slot, reasons)
+        own = self.reservations.of_row(row)
+        if own is None:
+            return self.state.gangs.judging.reasons_by_node(row)
+        with self.state.trial() as without:
+            without.release_all(list(own.nomination.rows))
+            return self.state.gangs.judging.reasons_by_node(row)
 
 
 def gang_refusal(

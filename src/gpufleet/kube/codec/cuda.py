@@ -17,9 +17,11 @@ from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Container, Pod
 from gpufleet.model import gpu_model
 from gpufleet.model.cuda_compatibility import (
+    ALL_DRIVER_FEATURES,
     FAMILIES,
     DriverVersion,
     Toolkit,
+    driver_feature,
     parse_driver,
     parse_toolkit,
     refused_majors,
@@ -40,19 +42,9 @@ SLOTS = frozenset((keys.GPU_SHARE, *keys.SHARE_RESOURCES))
 CONSUMER = ("geforce", "titan")
 
 
-def feature(major: int) -> str:
-    """How a driver for a major version of CUDA is called among a node's features; no kubelet declares it."""
-    return f"driver for CUDA {major}"
-
-
-ALL_FEATURES = tuple(feature(major) for major in sorted(FAMILIES))
-FEATURES = frozenset(ALL_FEATURES)
-"""For tests of membership: a node's feature that tells of CUDA, and not of a kubelet or of a CSI driver."""
-
-
 def needed_features(pod: Pod) -> tuple[str, ...]:
     """The features that the pod's toolkits need. Raises InputError for an annotation that cannot be."""
-    return tuple(sorted({feature(one.major) for one in toolkits(pod) if one.major in FAMILIES}))
+    return tuple(sorted({driver_feature(one.major) for one in toolkits(pod) if one.major in FAMILIES}))
 
 
 def toolkits(pod: Pod) -> tuple[Toolkit, ...]:
@@ -79,7 +71,7 @@ def offered_features(node: wire.Node, devices: NodeDevices | None) -> tuple[str,
     """The features of a node: one for each major version of CUDA that its driver does not surely refuse."""
     driver = known_driver(node, devices)
     if driver is None:
-        return ALL_FEATURES
+        return ALL_DRIVER_FEATURES
     refused = refused_majors(driver, forward_compatible=not _is_consumer(_products(node, devices)))
     return _offered(refused)
 
@@ -130,7 +122,7 @@ def _names_consumer(text: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _offered(refused: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(feature(major) for major in sorted(FAMILIES) if major not in refused)
+    return tuple(driver_feature(major) for major in sorted(FAMILIES) if major not in refused)
 
 
 def _uses_gpus(container: Container) -> bool:

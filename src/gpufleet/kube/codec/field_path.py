@@ -4,15 +4,15 @@ Inner values complain of their own fields ("values"); each level on the way out 
 front, until the message reads "spec.affinity.nodeAffinity.required[0].values".
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpufleet.kube.errors import ObjectError
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model import phrases
+from gpufleet.model.errors import InputError
 
-_HARMLESS = re.compile(r"[-A-Za-z0-9_./:]{1,512}")
-"""Names that can neither forge a line of a message nor steer a terminal, and are not too long for one."""
+harmless = phrases.harmless
+"""A name as it is, or quoted and cut where it is no name and could forge a line."""
 
 
 @contextmanager
@@ -38,11 +38,6 @@ def joined(path: str, field: str) -> str:
     if not field or not path:
         return path or field
     return f"{path}{field}" if field.startswith("[") else f"{path}.{field}"
-
-
-def harmless(text: str) -> str:
-    """A name as it is, or quoted and cut where it is no name and could forge a line."""
-    return text if _HARMLESS.fullmatch(text) else printable(text)
 
 
 def _moved(error: InputError, *, field: str, where: str) -> ObjectError:

@@ -4,7 +4,7 @@ import pytest
 
 from gpufleet.engine.instruction import GangUnschedulable, Hurdle, Unschedulable, Verdict
 from gpufleet.engine.place.refusal.hurdles import lowest
-from gpufleet.engine.tell.explanation import explain, explain_gang
+from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import Shape

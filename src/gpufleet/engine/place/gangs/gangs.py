@@ -5,7 +5,9 @@ that are short before all others, and unless enough of them fit everything is ta
 go, and how they are divided among domains, is planned in ``gang_places``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,6 +37,14 @@ class Attempt:
     role: str = ""
 
 
+class Refusal(NamedTuple):
+    """A member for which no place is left, on these models if any are given."""
+
+    row: int
+    models: Models
+    verdict: Verdict
+
+
 @dataclass(slots=True)
 class OpenPart:
     """A part of a plan, and how many members it may still take."""
@@ -56,6 +66,8 @@ class Gangs:
         self.neighbours = places.neighbours
         self.judging = Judging(places.store, places.shapes, places.neighbours, gate)
         self.by_name: dict[GangName, Members] = {}
+        self.witness: Callable[[Refusal], None] | None = None
+        """Is told of each refusal while the members that fit have their places."""
 
     def members(self, name: GangName) -> Members:
         """The members of a gang, known or not."""
@@ -225,7 +237,11 @@ class Gangs:
         return placed
 
     def _verdict(self, row: int, models: Models) -> Verdict:
-        return self.judging.verdict(row, self._accepted(row, models))
+        accepted = self._accepted(row, models)
+        found = self.judging.verdict(row, accepted)
+        if self.witness is not None:
+            self.witness(Refusal(row, accepted, found))
+        return found
 
     def _accepted(self, row: int, models: Models) -> Models:
         """Those of the models that a member accepts, none where that does not matter for it."""

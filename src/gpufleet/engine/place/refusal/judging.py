@@ -13,10 +13,11 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import ModelsTried, Verdict
-from gpufleet.engine.place.refusal.verdict import judge
+from gpufleet.engine.place.refusal.verdict import judge, judge_each
 from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.state.model_order import Models, groups_of
 from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.model.identifiers import NodeName
 
 OTHER_GPUS = frozenset({"no-gpu", "gpu-model"})
 """Reasons of nodes that have no GPU of the models in question."""
@@ -39,6 +40,11 @@ class Judging:
         order = () if models else self.shapes.shape_at(shape_row).gpu.model_order
         return verdict if not order else msgspec.structs.replace(verdict, models_tried=self.tried(row, order))
 
+    def reasons_by_node(self, row: int, models: Models = ()) -> dict[NodeName, tuple[str, ...]]:
+        """The reasons of every node against a pod, as of now, on these models if any are given."""
+        slot = self._slot(self._shape_row(row), models)
+        return judge_each(self.store, self.shapes, slot, self.neighbours.reasons_beyond_room(row))
+
     def tried(self, row: int, groups: Iterable[Models]) -> tuple[ModelsTried, ...]:
         """Why a pod fits on none of these groups of models, one by one."""
         shape_row, reasons = self._shape_row(row), self.neighbours.reasons_beyond_room(row)
@@ -57,6 +63,8 @@ class Judging:
         return int(self.store.tables.pods[layout.POD_SHAPE, row])
 
     def _judge(self, shape_row: int, models: Models, reasons: Int64Array) -> Verdict:
+        return judge(self.store, self.shapes, self._slot(shape_row, models), reasons)
+
+    def _slot(self, shape_row: int, models: Models) -> int:
         shapes = self.shapes
-        slot = shapes.slot_of_models(shape_row, models) if models else shapes.slot(shape_row)
-        return judge(self.store, shapes, slot, reasons)
+        return shapes.slot_of_models(shape_row, models) if models else shapes.slot(shape_row)

@@ -4,6 +4,8 @@
 judged in ``hurdles``, the words for people are made by ``explanation``.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 
 from gpufleet.engine.arrays import layout
@@ -21,7 +23,10 @@ from gpufleet.engine.place.refusal.survey import (
     reasons_by_row,
     survey_by_handle,
 )
+from gpufleet.engine.reasons.other_resource import BIT as OTHER_RESOURCE
 from gpufleet.engine.reasons.table import TABLE
+from gpufleet.engine.reasons.unknown_resource import BIT as UNKNOWN_RESOURCE
+from gpufleet.engine.reasons.unknown_resource import unknown
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -79,6 +84,18 @@ def barred_by(found: int) -> tuple[str, ...]:
     return TABLE.names_of(found & BY_NEIGHBOURS)
 
 
+def asks_for_unknown(shapes: ShapeBook, shape: int, sets: Collection[int]) -> bool:
+    """True if every node is short of a resource that no node offers; ``sets`` are the nodes' reasons."""
+    if not sets or not all(found & OTHER_RESOURCE for found in sets):
+        return False
+    return bool(unknown(shapes.shape_at(shape), shapes.fleet.nodes))
+
+
+def as_unknown(found: int) -> int:
+    """The same reasons where what is short is offered by no node, so that no pod's end helps."""
+    return (found & ~OTHER_RESOURCE) | UNKNOWN_RESOURCE
+
+
 def judge(store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Array) -> Verdict:
     """Why the slot's shape fits on no node now; ``beyond_room`` has the reasons of neighbours by node
     row, or is empty where there are none.
@@ -90,11 +107,14 @@ def judge(store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Arr
     handles = (store.handle, shapes.rankings_handle)
     known = survey_by_handle(*handles, slot, rows, beyond_room, found_sets, near)
     sets = dict(zip(*found_sets[:, :known].tolist(), strict=True))
+    shape = int(shapes.rankings.state[slot, layout.RANKING_SHAPE])
+    offered_nowhere = asks_for_unknown(shapes, shape, sets)
+    if offered_nowhere:
+        sets = {as_unknown(found): nodes for found, nodes in sets.items()}
     sets.pop(0, None)
     nearest = None
     node = int(near[NEAREST_NODE])
-    if node != layout.NOT_SET:
-        shape = int(shapes.rankings.state[slot, layout.RANKING_SHAPE])
+    if node != layout.NOT_SET and not offered_nowhere:
         nearest = Nearest(
             node=fleet.node_at(node).name,
             short=shortage(store, fleet, shape, node, int(near[NEAREST_MISSING_GPUS])),
@@ -113,6 +133,9 @@ def judge_each(
     fleet = shapes.fleet
     found = np.zeros(fleet.row_count, np.int64)
     reasons_by_row(store.tables, shapes.rankings, slot, beyond_room, found)
+    shape = int(shapes.rankings.state[slot, layout.RANKING_SHAPE])
     by_row = found.tolist()
+    if asks_for_unknown(shapes, shape, {by_row[row] for row in fleet.row_by_name.values()}):
+        by_row = [as_unknown(one) for one in by_row]
     names = {bits: TABLE.names_of(bits) for bits in dict.fromkeys(by_row)}
     return {name: names[by_row[row]] for name, row in fleet.row_by_name.items()}

@@ -19,6 +19,7 @@ from gpufleet.engine.reasons.gpu_memory import BIT as GPU_MEMORY
 from gpufleet.engine.reasons.gpu_model import BIT as GPU_MODEL
 from gpufleet.engine.reasons.gpu_sharing import BIT as GPU_SHARING
 from gpufleet.engine.reasons.gpu_sick import BIT as GPU_SICK
+from gpufleet.engine.reasons.gpu_withheld import BIT as GPU_WITHHELD
 from gpufleet.engine.reasons.memory import BIT as MEMORY
 from gpufleet.engine.reasons.no_gpu import BIT as NO_GPU
 from gpufleet.engine.reasons.other_resource import BIT as OTHER_RESOURCE
@@ -28,6 +29,7 @@ from gpufleet.model.device import Serves
 
 SERVES_WHOLE = int(Serves.WHOLE)
 SERVES_SHARE = int(Serves.SHARE)
+SERVES_NOTHING = int(Serves.NOTHING)
 
 
 @leaf
@@ -181,12 +183,13 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
         return NO_GPU
     whole = is_whole(tables, shape)
     serves = SERVES_WHOLE if whole else SERVES_SHARE
-    of_model, serving, healthy, fitting, idle_milli, lacking_memory = 0, 0, 0, 0, 0, 0
+    of_model, serving, withheld, healthy, fitting, idle_milli, lacking_memory = 0, 0, 0, 0, 0, 0, 0
     for device in range(first, first + owned):
         if not accepts_model(tables, shape, device):
             continue
         of_model += 1
         if tables.devices[layout.DEVICE_SERVES, device] & serves == 0:
+            withheld += tables.devices[layout.DEVICE_SERVES, device] == SERVES_NOTHING
             continue
         serving += 1
         if tables.devices[layout.DEVICE_HEALTHY, device] == 0:
@@ -203,7 +206,7 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
     if of_model < count:
         return GPU_MODEL
     if serving < count:
-        return GPU_SHARING
+        return GPU_WITHHELD if serving + withheld >= count else GPU_SHARING
     if healthy < count:
         return GPU_SICK
     if locality.must_be_near(tables, shape) and near_in_all(tables, shape, node) < count:

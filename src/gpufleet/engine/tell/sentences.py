@@ -5,48 +5,18 @@
 first is the one that matters: that a hundred nodes have no GPU is not why a pod waits for one.
 """
 
-from collections.abc import Callable
-
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTried, Verdict
+from gpufleet.engine.reasons.amount_words import MISSING, NEAR, cores, gibibytes
 from gpufleet.engine.reasons.node_reason import Kind
 from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.tell.queue_words import bar_words, shortage_words
 from gpufleet.engine.tell.reservation_words import reservation_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.phrases import counted
-from gpufleet.model.resources import MEBIBYTE
-from gpufleet.model.shape import GpuRequest, Shape, Within
-
-NEAR = {
-    Within.NODE: "",
-    Within.NUMA_NODE: " on one NUMA node",
-    Within.LINK_GROUP: " on one fast link",
-}
-"""How near to each other the GPUs must be."""
-
-
-def cores(milli: int) -> str:
-    """Millicores as cores."""
-    return f"{milli / 1000:g} cores of CPU"
-
-
-def gibibytes(amount: int) -> str:
-    """Bytes as GiB, or as MiB below one."""
-    mebibytes = amount / MEBIBYTE
-    return f"{mebibytes / 1024:.4g} GiB" if mebibytes >= 1024 else f"{mebibytes:.4g} MiB"
-
+from gpufleet.model.shape import GpuRequest, Shape
 
 MAKES_ROOM = frozenset({Kind.ROOM, Kind.OTHER_PODS})
 """Reasons that go when pods end."""
-
-MISSING: dict[str, Callable[[int], str]] = {
-    "gpus": lambda count: f"{count} free GPU{'s' if count > 1 else ''}",
-    "gpu_shares": lambda count: "a GPU with enough left" if count == 1 else f"{count} GPUs with enough left",
-    "cpu_milli": cores,
-    "memory_bytes": lambda amount: f"{gibibytes(amount)} of memory",
-    "pods": lambda count: f"room for {count} pod{'s' if count > 1 else ''}",
-    "ephemeral_storage_bytes": lambda amount: f"{gibibytes(amount)} of local storage",
-}
 
 
 def asked_for(shape: Shape) -> str:

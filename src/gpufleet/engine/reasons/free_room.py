@@ -1,18 +1,35 @@
 """What is free on each node, for the words of an answer: how much, and which pods hold the rest.
 
-The engine decides with its own arrays; here the same bookings are summed up from the scheduler's
-books, so that an answer can say "gpu-003 has 1 of 8 GPUs free; team-a/train holds 6".
+The engine decides with its own arrays; here the same bookings are summed up pod by pod, so that an answer can
+say "gpu-003 has 1 of 8 GPUs free; team-a/train holds 6".
 """
 
 from collections.abc import Iterable
 
 import msgspec
 
-from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device, Serves
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
-from gpufleet.model.resources import Resources
+from gpufleet.model.pod import Pod
+
+
+class PlacedPod(msgspec.Struct, frozen=True):
+    """A pod that has a node; a device without a known id is None."""
+
+    pod: Pod
+    node: NodeName
+    devices: tuple[DeviceId | None, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The pod's name for people."""
+        return self.pod.name or self.pod.uid
+
+    @property
+    def gpus(self) -> int:
+        """On how many GPUs it is."""
+        return self.pod.shape.gpu.count
 
 
 class FreeRoom(msgspec.Struct):
@@ -29,7 +46,7 @@ class FreeRoom(msgspec.Struct):
     idle_milli: dict[DeviceId, int]
     free_mib: dict[DeviceId, int]
     unnamed: int = 0
-    holders: list[Entry] = []
+    holders: list[PlacedPod] = []
 
     @property
     def free_gpus(self) -> int:
@@ -52,24 +69,19 @@ class FreeRoom(msgspec.Struct):
         }
         return own[name] if name in own else self.other.get(name, 0)
 
-    def gpu_holders(self) -> list[Entry]:
+    def gpu_holders(self) -> list[PlacedPod]:
         """The pods that hold GPUs here, those with the most first."""
-        holding = [entry for entry in self.holders if gpus_of(entry)]
-        return sorted(holding, key=lambda entry: (-gpus_of(entry), str(entry.name)))
+        holding = [one for one in self.holders if one.gpus]
+        return sorted(holding, key=lambda one: (-one.gpus, one.name))
 
 
-def gpus_of(entry: Entry) -> int:
-    """On how many GPUs a placed pod is."""
-    return 0 if entry.meaning is None else entry.meaning.shape.gpu.count
-
-
-def free_room_of(nodes: Iterable[Node], placed: Iterable[Entry]) -> dict[NodeName, FreeRoom]:
+def free_room_of(nodes: Iterable[Node], placed: Iterable[PlacedPod]) -> dict[NodeName, FreeRoom]:
     """The room on each node."""
     rooms = {node.name: _empty(node) for node in nodes}
-    for entry in placed:
-        room = rooms.get(entry.node)
-        if room is not None and entry.meaning is not None:
-            _take(room, entry, entry.meaning.shape.resources)
+    for one in placed:
+        room = rooms.get(one.node)
+        if room is not None:
+            _take(room, one)
     return rooms
 
 
@@ -87,19 +99,17 @@ def _empty(node: Node) -> FreeRoom:
     )
 
 
-def _take(room: FreeRoom, entry: Entry, asked: Resources) -> None:
-    room.holders.append(entry)
+def _take(room: FreeRoom, one: PlacedPod) -> None:
+    asked, gpu = one.pod.shape.resources, one.pod.shape.gpu
+    room.holders.append(one)
     room.cpu_milli -= asked.cpu_milli
     room.memory_bytes -= asked.memory_bytes
     room.pods -= 1
     room.storage_bytes -= asked.ephemeral_storage_bytes
     for name, amount in asked.other:
         room.other[name] = room.other.get(name, 0) - amount
-    if entry.meaning is None:
-        return
-    gpu = entry.meaning.shape.gpu
     totals = {device.id: device.memory_mib or 0 for device in room.node.devices}
-    for device in entry.devices:
+    for device in one.devices:
         if device is None or device not in room.idle_milli:
             room.unnamed += 1
             continue

@@ -1,0 +1,80 @@
+"""One pod that waits, with all that the engine knows of why: what the words of a reason are made from."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import msgspec
+
+from gpufleet.engine.reasons.background import Background, NoBackground
+from gpufleet.engine.reasons.free_room import FreeRoom, PlacedPod, free_room_of
+from gpufleet.model.identifiers import NodeName
+from gpufleet.model.node import Node
+from gpufleet.model.phrases import listed
+from gpufleet.model.pod import Pod
+from gpufleet.model.shape import Shape
+
+ReasonsByNode = Mapping[NodeName, tuple[str, ...]]
+"""The names of every node's reasons, the first to be told first; none for a node that would do."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A reason in words, and the ways out of it, the nearest first."""
+
+    why: str
+    way_out: tuple[str, ...] = ()
+
+
+class Case:
+    """A pod that fits on no node now.
+
+    ``by_node`` has every node's reasons against it, ``hurdle`` those of the nodes that need the least change,
+    the hardest first. ``placed`` are all pods that have a node, ``namespaces`` the labels of namespaces.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        by_node: ReasonsByNode,
+        hurdle: tuple[str, ...],
+        nodes: list[Node],
+        placed: list[PlacedPod],
+        namespaces: Mapping[str, dict[str, str]],
+        background: Background | None = None,
+    ) -> None:
+        self.pod = pod
+        self.by_node = by_node
+        self.hurdle = hurdle
+        self.nodes = nodes
+        self.placed = placed
+        self.namespaces = namespaces
+        self.background: Background = background or NoBackground()
+
+    @property
+    def shape(self) -> Shape:
+        """What the pod asks for."""
+        return self.pod.shape
+
+    @cached_property
+    def near(self) -> list[Node]:
+        """The nodes that need the least change."""
+        wanted = set(self.hurdle)
+        return [node for node in self.nodes if set(self.by_node.get(node.name, ())) == wanted]
+
+    @property
+    def near_names(self) -> str:
+        """The nodes that need the least change, by name."""
+        return listed(node.name for node in self.near)
+
+    @cached_property
+    def rooms(self) -> dict[NodeName, FreeRoom]:
+        """What is free on every node."""
+        return free_room_of(self.nodes, self.placed)
+
+    @cached_property
+    def near_rooms(self) -> list[FreeRoom]:
+        """What is free on the nodes that need the least change."""
+        return [self.rooms[node.name] for node in self.near]
+
+    def labels_of(self, namespace: str) -> dict[str, str]:
+        """The labels of a namespace."""
+        return self.namespaces.get(namespace, {})

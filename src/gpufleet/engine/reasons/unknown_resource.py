@@ -1,0 +1,50 @@
+"""No node offers a resource that the pod asks for by its name."""
+
+from collections.abc import Iterable
+
+from gpufleet.engine.reasons.case import Case, Finding
+from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.model.label_advice import nearest
+from gpufleet.model.node import Node
+from gpufleet.model.phrases import harmless
+from gpufleet.model.shape import Shape
+
+BIT = 1 << 32
+
+# What is asked for by these names is counted in devices, so no node offers them as other resources.
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+MIG_INSTANCES = "nvidia.com/mig-"
+
+
+def unknown(shape: Shape, nodes: Iterable[Node | None]) -> str:
+    """The first resource that the shape asks for and no node offers; "" if there is none."""
+    asked = dict.fromkeys(name for name, amount in shape.resources.other if amount)
+    for node in nodes:
+        if not asked:
+            break
+        for name, _ in () if node is None else node.allocatable.other:
+            asked.pop(name, None)
+    return next(iter(asked), "")
+
+
+def finding(case: Case) -> Finding:
+    """Which name no node offers, and which was perhaps meant."""
+    name = unknown(case.shape, case.nodes)
+    offered = dict.fromkeys(other for node in case.nodes for other, _ in node.allocatable.other)
+    meant = nearest(name, [*offered, *GPU_RESOURCES])
+    ways = [f"did you mean {harmless(meant)}?"] if meant else []
+    if name.startswith(MIG_INSTANCES):
+        ways.append("no GPU is split into MIG instances of this profile; ask for a whole GPU or a fraction")
+    ways.append("if a device plugin shall offer it, see whether the plugin runs on the nodes")
+    return Finding(f"no node offers {harmless(name)}", tuple(ways))
+
+
+REASON = NodeReason(
+    "unknown-resource",
+    BIT,
+    height=13,
+    kind=Kind.CHANGE,
+    words="without a resource that the pod asks for, as all others",
+    remedy="they offered the resource",
+    finding=finding,
+)
