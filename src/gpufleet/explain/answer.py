@@ -25,6 +25,38 @@ class State(enum.Enum):
     LEAVES = "leaves"
 
 
+WITHOUT_ENGINE = frozenset(
+    {
+        "admission",
+        "claim-deleted",
+        "claim-foreign",
+        "claim-lost",
+        "claim-missing",
+        "claim-unbound",
+        "class-missing",
+        "ended",
+        "foreign",
+        "gang-malformed",
+        "gated",
+        "group-missing",
+        "held",
+        "leaves",
+        "malformed",
+        "no-leader",
+        "no-pods",
+        "no-replicas",
+        "quota",
+        "rejected",
+        "resource-claim",
+        "suspended",
+        "told",
+        "unseen",
+        "volume-missing",
+    }
+)
+"""The causes of work that no engine is asked about; all others are the engine's (``engine.tell.causes``)."""
+
+
 class ReasonRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One reason of nodes: how many it is the first of, how many have it, and which.
 

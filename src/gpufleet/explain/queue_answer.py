@@ -57,6 +57,7 @@ class PendingRow(msgspec.Struct, frozen=True):
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A workload that waits, by its place in the queue; none for a gang of which members have not come.
 
+    ``reason`` says what it waits for (quota, nodes, its turn, ...), ``cause`` why, as ``explain`` does.
     ``why`` is said of the first ``WORDS_MAX`` of a queue where others' reservations keep them off.
     """
 
@@ -69,6 +70,7 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     position: int | None = None
     created: str = ""
     why: str = ""
+    cause: str = ""
 
 
 class PolicyRow(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,6 +8,7 @@ import datetime as dt
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.queues.queue_conditions import BARS
+from gpufleet.engine.tell.causes import ABOUT_TO_RUN
 from gpufleet.engine.tell.line_up import Queued
 from gpufleet.engine.tell.queue_report import QueueUse, ResourceUse
 from gpufleet.explain.queue_answer import (
@@ -114,10 +115,13 @@ def _all_waiting(counts: QueueCounts, line: list[Queued], entries: dict[PodUid, 
     engine = counts.engine
     spoken = line[:WORDS_MAX] if engine.reservations() else []
     why = [why_kept_off(engine, one) for one in spoken] + [""] * (len(line) - len(spoken))
-    return [_waiting(one, entries.get(one.uid), words) for one, words in zip(line, why, strict=True)]
+    return [
+        _waiting(one, entries.get(one.uid), words, engine.cause(one.uid))
+        for one, words in zip(line, why, strict=True)
+    ]
 
 
-def _waiting(queued: Queued, entry: Entry | None, why: str) -> WaitingRow:
+def _waiting(queued: Queued, entry: Entry | None, why: str, cause: str) -> WaitingRow:
     namespace, name = ("", "") if entry is None else (entry.name.namespace, entry.name.name)
     if queued.gang is not None:
         namespace, name = queued.gang.split("/")[1], queued.gang.rpartition("/")[2]
@@ -131,14 +135,14 @@ def _waiting(queued: Queued, entry: Entry | None, why: str) -> WaitingRow:
         queued.position,
         _created(entry),
         why,
+        cause,
     )
 
 
 def _starting(entry: Entry) -> WaitingRow:
     priority = 0 if entry.meaning is None else entry.meaning.priority
-    return WaitingRow(
-        "pod", entry.name.namespace, entry.name.name, 1, priority, STARTS, created=_created(entry)
-    )
+    namespace, name, created = entry.name.namespace, entry.name.name, _created(entry)
+    return WaitingRow("pod", namespace, name, 1, priority, STARTS, created=created, cause=ABOUT_TO_RUN)
 
 
 def _created(entry: Entry | None) -> str:

@@ -7,13 +7,13 @@ from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.node import Node
 from gpufleet.model.phrases import harmless
+from gpufleet.model.resource_names import AMD_GPU, NVIDIA_GPU, is_mig_instance
 from gpufleet.model.shape import Shape
 
 BIT = 1 << 32
 
 # What is asked for by these names is counted in devices, so no node offers them as other resources.
-GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
-MIG_INSTANCES = "nvidia.com/mig-"
+WHOLE_GPUS = (NVIDIA_GPU, AMD_GPU)
 
 
 def unknown(shape: Shape, nodes: Iterable[Node | None]) -> str:
@@ -31,9 +31,9 @@ def finding(case: Case) -> Finding:
     """Which name no node offers, and which was perhaps meant."""
     name = unknown(case.shape, case.nodes)
     offered = dict.fromkeys(other for node in case.nodes for other, _ in node.allocatable.other)
-    meant = nearest(name, [*offered, *GPU_RESOURCES])
+    meant = nearest(name, [*offered, *WHOLE_GPUS])
     ways = [f"did you mean {harmless(meant)}?"] if meant else []
-    if name.startswith(MIG_INSTANCES):
+    if is_mig_instance(name):
         ways.append("no GPU is split into MIG instances of this profile; ask for a whole GPU or a fraction")
     ways.append("if a device plugin shall offer it, see whether the plugin runs on the nodes")
     return Finding(f"no node offers {harmless(name)}", tuple(ways))
