@@ -78,6 +78,7 @@ def check_requirement(image: ImageFacts, node: NodeFacts, runtime: Runtime | Non
     unknown = [name for name, answer in answers.items() if answer is Answer.UNKNOWN]
     if unknown:
         return _undecided(unknown[0], asked[unknown[0]], node, runtimes)
+    # A layer that was not read may set the variable.
     if not image.complete:
         return _not_seen(image)
     if not asked:

@@ -91,6 +91,7 @@ def _below_the_floor(
         listed = "in no table" if branches is None else f"for branches {_list(branches)}"
         reason = f"cuda-compat of {has} ({package.by}) is {listed}, and there is {node.driver_text}"
         return _unknown(reason, update)
+    # NVIDIA supports forward compatibility on data centre GPUs, and on a few others.
     if node.kind is not Kind.DATA_CENTRE:
         card = "which GPU is there is not known" if node.kind is None else "some workstation cards only"
         return _unknown(f"forward compatibility by cuda-compat of {has}: {card}", update)

@@ -158,6 +158,7 @@ def _stages(facts: ModelFacts, tensor_parallel: int, stages: int, keeping: Keepi
             per_token = token_bytes(mixer, tensor_parallel, keeping.element_bytes)
             if per_token:
                 window = mixer.window if isinstance(mixer, GroupedAttention) else None
+                # A window bounds how many tokens a layer keeps, so layers with one are counted apart.
                 kinds[(window or 0, per_token)] += 1
             state = state_bytes(mixer, tensor_parallel, keeping)
             if isinstance(mixer, Recurrence) and state:

@@ -121,6 +121,7 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
     facts = model.facts
     trained = trained_parameters(model, course)
     expected = state_bytes(trained, course.zero, gpus)
+    # At worst 16-bit gradients are kept beside the states; from stage 2 on they are divided too.
     more = 2 * trained / (gpus if course.zero >= 2 else 1)
     states = Amount(round(expected), round(expected), round(expected + more), f"Adam, ZeRO {course.zero}")
     frozen = Amount.exact(0, "nothing")
@@ -130,6 +131,7 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
         frozen = Amount.around(total_bytes(facts, form) / share, 0.01, f"frozen, {form.name}")
     tokens = course.context * course.batch
     largest, inside = _most(facts)
+    # Stage 3 fetches the next layer while it computes one: two of them, in 16 bits.
     gathered = 2 * 2 * largest if course.zero >= 3 and gpus > 1 else 0
     kept = 2 * tokens * (facts.hidden * len(facts.layers) + inside)
     logits = [tokens * facts.vocabulary * one for one in LOGIT_BYTES]

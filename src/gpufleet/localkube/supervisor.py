@@ -74,6 +74,7 @@ class Supervisor:
         answer = "never answered"
         while time.monotonic() < limit_s:
             for one in self.programs:
+                # A program that ends at the start will not do better: its log says why.
                 if one.child is not None and (code := one.child.exit_code) is not None:
                     raise one.child.failed(f"ended with {code} while the cluster was starting")
             try:

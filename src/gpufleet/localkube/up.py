@@ -66,6 +66,7 @@ def up(request: Request, progress: Progress) -> LocalCluster:
             _await_real_node(cluster, progress)
             _start_agent(cluster, request.nodes, progress)
         cluster.keep()
+    # Ctrl-C too: nothing of a cluster that was not finished stays.
     except BaseException:
         cluster.stop()
         raise

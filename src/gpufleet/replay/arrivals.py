@@ -92,6 +92,7 @@ def saturating(
         source.shuffle(arrivals)
     target_milli = round(load * capacity_milli)
     asked_milli = sum(unit.gpu_milli for unit in arrivals)
+    # Without GPUs no number of clones would reach the target.
     if not any(unit.gpu_milli for unit in originals):
         return arrivals
     while asked_milli > target_milli:

@@ -28,6 +28,7 @@ class Terms:
 def without_accepted(report: Report, readings: Sequence[Reading], terms: Terms) -> Report:
     """The report with what is accepted set apart."""
     places = {(one.source.name, one.root.offset): one for read in readings for one in read.manifests}
+    # A finding of the baseline accepts as many of its kind as there were then, and no more.
     left = Counter(terms.known)
     kept: list[Finding] = []
     suppressed: list[Suppressed] = []

@@ -183,6 +183,7 @@ def join_holders(listed: Holders, record: Iterable[CheckpointEntry], pods: NodeP
     for held in listed:
         pod = by_name.get((held.namespace, held.pod))
         uid = _uid(held, pod, recorded)
+        # The kubelet lists a pod for a while after it ended.
         if uid not in pods or not pods[uid].finished:
             found[uid or held.namespace + "/" + held.pod, held.container, held.resource] = (
                 msgspec.structs.replace(held, pod_uid=uid)
@@ -190,6 +191,7 @@ def join_holders(listed: Holders, record: Iterable[CheckpointEntry], pods: NodeP
     for one in recorded.values():
         pod = pods.get(one.pod_uid)
         key = (one.pod_uid, one.container, one.resource)
+        # PodResources leaves out init containers that end; the record has them.
         if pod is not None and not pod.finished and key not in found:
             found[key] = Held(
                 pod.namespace, pod.name, one.container, one.resource, tuple(sorted(one.units)), pod.uid

@@ -252,6 +252,7 @@ class Pods:
         try:
             return msgspec.structs.replace(found, grant=read_grant(text))
         except ObjectError as problem:
+            # Told once: each change of the pod is read again.
             if before is None or before.grant_problem != str(problem):
                 LOG.warning("a grant cannot be read", extra={"pod": found.title, "problem": str(problem)})
             return msgspec.structs.replace(found, grant_problem=str(problem))

@@ -96,16 +96,19 @@ def preferred(
     offered, needed = frozenset(available), frozenset(required)
     claims = sorted(claims, key=lambda claim: claim.rank)
     for claim in claims:
+        # Required units tell which container asks; without them a pod without a grant may be asking.
         known = bool(needed) or not unsure
         fits = known and not claim.returns and len(claim.units) == size
         if fits and needed <= claim.units <= offered - _kept_from(claim, taken_units):
             return sorted(claim.units)
     returning = [claim for claim in claims if claim.returns and claim.wants == size]
+    # A container that starts again gets what it had, not what is best.
     if returning and not unsure:
         check_alone(returning[0], size, claims)
         return _returned(returning[0], offered, needed, taken_units)
     granted = frozenset[str]().union(*(claim.units for claim in claims))
     taken = frozenset[str]().union(*(one.units for one in taken_units))
+    # What is required was promised by the kubelet already, so it counts as free.
     free = sorted((offered - granted - taken) | needed)
     if len(free) < size:
         check_free(offered - needed, taken_units)
@@ -184,6 +187,7 @@ def check_free(
                 f"{which} belongs to container {one.container} of {one.pod} until that "
                 "pod is finished, whatever the kubelet knows of it"
             )
+        # A container with a device that nothing remembers may be on any of them.
         if not one.units and asked:
             raise RefusedError(
                 f"container {one.container} of {one.pod} runs on a device that neither the kubelet nor the "

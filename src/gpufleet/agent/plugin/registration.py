@@ -127,6 +127,7 @@ class KubeletRegistration:
         for outcome in outcomes:
             if isinstance(outcome, KubeletError):
                 problems.append(str(outcome))
+            # A bug, not a kubelet that is away.
             elif outcome is not None:
                 raise outcome
         problem = "; ".join(problems)

@@ -100,6 +100,7 @@ def report_holders(gpus: NodeGpus, holders: Holders, pods: NodePods) -> tuple[wi
         pod = pods.get(held.pod_uid)
         its = by_pod.setdefault((held.pod_uid, held.namespace, held.pod), {})
         for key, holder in _parts(held, pod, gpus, names):
+            # Init containers lend: of several containers on one part the last one stands for the pod.
             its[key] = msgspec.structs.replace(holder, unknown_to_kubelet=held.lost)
     found = [holder for its in by_pod.values() for holder in _joined(its)]
     found.sort(

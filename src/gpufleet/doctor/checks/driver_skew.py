@@ -28,6 +28,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         if len(counts) < 2:
             continue
         skewed = True
+        # The version of most nodes counts as meant.
         usual, _ = counts.most_common(1)[0]
         other = [name for name, version in by_node.items() if version != usual]
         yield Failure(

@@ -28,6 +28,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     for one in distributed:
         placed = [pod for pod in one.pods if pod.node and pod.asks_for_gpu]
         waiting = [pod for pod in one.pods if pod.waits and pod.age_s(facts.now) > _PATIENCE_S]
+        # With a gang the scheduler takes the placed part back by itself.
         if placed and waiting and _has_no_gang(facts, one):
             bad += 1
             gpus = sum(pod.template.device_count for pod in placed)

@@ -27,6 +27,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     if not off:
         yield Good(f"the kubelets of {len(known)} GPU nodes are at most one minor behind the server")
         return
+    # A kubelet that is newer than its server is worse than any that is behind.
     worst = max(off, key=lambda one: (behind[one.name] < 0, behind[one.name]))
     distance = behind[worst.name]
     if distance < 0:

@@ -12,6 +12,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     """The nodes that lost GPUs, all and some apart: they have different causes."""
     known = [one for one in facts.gpu_nodes if any(one.capacity.values())]
     lost = {one.name: _lost(one) for one in known}
+    # All gone is the plugin's doing; a part of them is the devices'.
     gone = [one for one in known if any(may == 0 for may, _ in lost[one.name].values())]
     fewer = [one for one in known if lost[one.name] and one not in gone]
     if gone:

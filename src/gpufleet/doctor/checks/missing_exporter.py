@@ -10,6 +10,7 @@ from gpufleet.doctor.views.stack import Part, stack_of
 
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     """The real nodes without one."""
+    # Without a plugin there is more to mend on a node, and another check says so.
     nodes = [one for one in facts.gpu_nodes if one.offers and not one.is_simulated]
     collectors = scrapers(facts)
     if nodes and not collectors:

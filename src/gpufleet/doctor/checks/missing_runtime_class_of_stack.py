@@ -29,6 +29,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         name = needed_class(policy)
         if name and name not in there:
             missing.setdefault(name, []).append(policy.title)
+    # Pods of the stack are not made without the class, so nodes offer nothing and pods wait for them.
     bare = [one for one in facts.gpu_nodes if not one.offers]
     titles = {one.title for one in bare} | {one.title for one in stack.daemons} | held_up_by(facts, bare)
     titles |= {one.title for one in facts.of_kind("ClusterPolicy")}

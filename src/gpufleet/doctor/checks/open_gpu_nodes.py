@@ -11,6 +11,7 @@ _OF_THE_CLUSTER = "kube-system"
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """All GPU nodes without a taint in one failure, with the pods on them that ask for no GPU."""
+    # Where all nodes have GPUs, other pods have to run beside them.
     elsewhere = [one for one in facts.nodes if not one.promises_gpus and one.is_ready and not one.taints]
     if not elsewhere or not facts.gpu_nodes:
         return

@@ -23,6 +23,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
                 found.setdefault(name, []).append(work)
     for name, works in found.items():
         titles = tuple(one.title for one in works)
+        # Mostly a name that was mistyped.
         meant = nearest(name, sorted(there))
         way = f"; did you mean {meant}?" if meant else ""
         yield Failure(

@@ -81,6 +81,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         for pod in pods:
             if pod.is_ready:
                 continue
+            # Some errors of a runtime stand in Events alone: the pod has no container yet.
             events = (one.message for one in told.get(pod.title, ()) if one.is_about(pod.manifest))
             known = next(_troubles((*(one.message for one in pod.containers), *events)), None)
             if known is not None:

@@ -24,6 +24,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         and (seconds := leases.silent_s(one)) is not None
         and seconds > SILENT_S
     }
+    # A silent node that is not Ready is another check's.
     nodes = [one for one in facts.gpu_nodes if one.is_ready and one.name in silent]
     if not nodes:
         return

@@ -22,6 +22,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
         seen = {name: node.capacity.get(name, 0) for name in declared.expected}
         if seen == declared.expected:
             followed += 1
+        # The agent changes a GPU when its holders have ended: that is no fault.
         elif declared.is_agents and any(one.asks_for_gpu for one in facts.pods_by_node.get(node.name, ())):
             yield Unjudged(f"{node.name}: GPUs that pods hold change their sharing when these have ended")
         else:

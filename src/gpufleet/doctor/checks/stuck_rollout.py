@@ -21,6 +21,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             continue
         waiting = [pod for pod in one.pods if pod.waits]
         holding = [pod for pod in one.pods if pod.node]
+        # A rollout that adds first needs a spare GPU, which its own old pods hold.
         if waiting and holding and _adds_first(facts, one):
             patch = get_command(one.manifest).replace("kubectl get", "kubectl patch", 1)
             yield Failure(

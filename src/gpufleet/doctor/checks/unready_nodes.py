@@ -13,6 +13,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     """The nodes that are down, and whether there are GPU nodes at all."""
     nodes = facts.gpu_nodes
     if not nodes:
+        # An autoscaler takes some minutes for a node; until then none is missing.
         if may_grow(facts) and not any(one.age_s(facts.now) > COMING_S for one in facts.waiting):
             yield Unjudged("there is no GPU node now; nodes may come when GPU pods wait for them")
             return

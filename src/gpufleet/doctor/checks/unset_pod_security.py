@@ -20,6 +20,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
         return
     if not without:
         yield Good("every namespace with GPU work enforces a Pod Security level")
+    # Where no namespace has the label the levels may be enforced in another way.
     elif not enforcing:
         yield Unjudged(
             "Pod Security: no namespace enforces a level; the server's own default, or another tool, may"

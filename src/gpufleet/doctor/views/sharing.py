@@ -87,6 +87,7 @@ def _file_in(daemon: Daemon, volume: str) -> str:
 
 def _declared(daemon: Daemon, config_map: Manifest, key: str, node: NodeView) -> Declared | None:
     texts = {name: one.text or "" for name, one in config_map.root.at("data").entries()}
+    # A ConfigMap that is mounted there may be for something else.
     texts = {name: text for name, text in texts.items() if _CONFIGURATION.search(text)}
     if not texts:
         return None

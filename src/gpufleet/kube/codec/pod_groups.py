@@ -104,6 +104,7 @@ def of_kai(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
     spec = group.spec
     field = f"PodGroup {harmless(name)}: spec"
     parents = {sub.parent for sub in spec.sub_groups}
+    # Pods name the leaves of the tree; what is above them only divides.
     leaves = tuple(sub for sub in spec.sub_groups if sub.name not in parents)
     minimums = tuple(sorted((sub.name, sub.min_member) for sub in leaves if sub.min_member))
     constraint = spec.topology_constraint

@@ -66,6 +66,7 @@ def candidates(claim: PersistentVolumeClaim, lookup: Lookup) -> tuple[VolumeCand
             reserved.append(volume)
         elif _may_be_taken(volume, claim, selector):
             free.append((capacity, volume.metadata.name, volume))
+    # A volume that names this claim goes before all that are free, however large it is.
     if reserved:
         best = reserved
     else:

@@ -105,6 +105,7 @@ class _Reader:
             self.waits.append(problem)
             return None
         owner = claim.metadata.controller
+        # As kube-scheduler: a claim that only has the name may hold the data of another pod.
         if source is None and (owner is None or owner.uid != metadata.uid):
             message = (
                 f"claim {harmless(name)} has the name of the pod's ephemeral volume, but is not the pod's"

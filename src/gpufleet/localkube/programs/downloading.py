@@ -108,6 +108,7 @@ def download(
         raise DownloadError(f"there are no official binaries for {platform.machine()}")
     assets = {program: asset_of(release, program, machine, sites or Sites()) for program in programs}
     known = (pinned_digests() if digests is None else digests).get(f"{release.project}-{release.version}", {})
+    # What a site says of its own files proves nothing, so only pinned digests count.
     unpinned = sorted({one.name for one in assets.values() if one.name not in known})
     if unpinned:
         raise DownloadError(
