@@ -7,6 +7,7 @@ know of it.
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 
 import msgspec
 
@@ -45,11 +46,12 @@ class _Target(msgspec.Struct, frozen=True):
 
 
 class ConditionWriter:
-    """Keeps what is to be written and writes it."""
+    """Keeps what is to be written and writes it. ``may_write`` is false once another may lead."""
 
-    def __init__(self, client: Client, cluster: Lookup) -> None:
+    def __init__(self, client: Client, cluster: Lookup, *, may_write: Callable[[], bool]) -> None:
         self.client = client
         self.cluster = cluster
+        self.may_write = may_write
         self._writes: OrderedDict[_Target, Said] = OrderedDict()
         self._bell = asyncio.Event()
 
@@ -85,14 +87,23 @@ class ConditionWriter:
         self._writes[target] = said
         self._bell.set()
 
+    def _status(self, target: _Target) -> str:
+        """The status that the condition has as far as is known, "" while there is none."""
+        found = self.cluster.find(target.kind, target.name, target.namespace)
+        conditions = () if found is None else found.status.conditions
+        return next((one.status for one in conditions if one.type == target.type), "")
+
     async def _write(self, target: _Target, said: Said) -> None:
+        if not self.may_write():
+            return
         condition = {
             "type": target.type,
             "status": said.status,
             "reason": said.reason,
             "message": visible_text(said.message),
-            "lastTransitionTime": whole_time(self.client.clock.now()),
         }
+        if self._status(target) != said.status:
+            condition["lastTransitionTime"] = whole_time(self.client.clock.now())
         body = {"metadata": {"uid": target.uid}, "status": {"conditions": [condition]}}
         await self.client.patch(
             target.kind,

@@ -220,7 +220,7 @@ class Service:
             may_write=self.lease.holds,
             ends=pods.ends,
         )
-        conditions = ConditionWriter(self.client, cluster)
+        conditions = ConditionWriter(self.client, cluster, may_write=self.lease.holds)
         eviction_planner = EvictionPlanner(engine_events, evictions, reporter, time, metrics)
         delivery = PluginDelivery()
         dispatch = Dispatch(
