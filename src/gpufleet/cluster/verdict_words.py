@@ -4,11 +4,12 @@ The engine knows features by name only; ``kube.codec.features``, ``attachments``
 """
 
 from gpufleet.engine.instruction import GangUnschedulable, Verdict
+from gpufleet.engine.reasons import cuda_driver, feature
 from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.shape import Shape
 
-FEATURE = "feature"
-"""The engine's name for the reason that a node lacks a feature."""
+OF_FEATURES = frozenset({feature.REASON.name, cuda_driver.REASON.name})
+"""The reasons of nodes that lack a feature."""
 
 
 def words_for_pod(verdict: Verdict, shape: Shape) -> str:
@@ -23,6 +24,6 @@ def words_for_gang(said: GangUnschedulable, shape: Shape | None) -> str:
 
 
 def _features(verdict: Verdict, shape: Shape) -> str:
-    if FEATURE not in verdict.first_reasons or not shape.features:
+    if OF_FEATURES.isdisjoint(verdict.first_reasons) or not shape.features:
         return ""
     return f" (features needed: {', '.join(shape.features)})"

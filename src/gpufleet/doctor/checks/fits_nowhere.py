@@ -1,6 +1,7 @@
 """GPU pods that wait and would not fit on any node even if all were empty.
 
-A pod that waits for room is no failure: other pods have the GPUs.
+A pod that waits for room is no failure: other pods have the GPUs. The cause is the engine's, as in
+``gpufleet explain``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, list
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
+from gpufleet.doctor.views.empty_fleet import causes_on_empty
 from gpufleet.doctor.views.growth import COMING_S, may_grow
 from gpufleet.doctor.views.offers import by_claims, offered_names
 from gpufleet.doctor.views.room import (
@@ -25,20 +27,22 @@ from gpufleet.doctor.views.room import (
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """The pods by why they fit nowhere."""
-    stuck: dict[str, list[PodView]] = {}
+    stuck: dict[tuple[str, str], list[PodView]] = {}
     empty = {one.name: offered_by(one.seen) for one in facts.nodes}
     # Of thousands of pods a few differ in what they ask for and select.
-    known: dict[tuple[Amounts, frozenset[str]], str] = {}
     grows = may_grow(facts)
+    asking: dict[tuple[Amounts, frozenset[str]], list[PodView]] = {}
     for pod in facts.waiting:
-        if grows and pod.age_s(facts.now) < COMING_S:
-            continue
-        key = asked_by(pod.template), facts.cluster.taken(pod.template)
-        if key not in known:
-            known[key] = _impossible(facts, key[0], [empty[name] for name in key[1]])
-        if known[key]:
-            stuck.setdefault(known[key], []).append(pod)
-    for why, pods in stuck.items():
+        if not grows or pod.age_s(facts.now) >= COMING_S:
+            asking.setdefault((asked_by(pod.template), facts.cluster.taken(pod.template)), []).append(pod)
+    words = {key: _impossible(facts, key[0], [empty[name] for name in key[1]]) for key in asking}
+    impossible = [key for key, why in words.items() if why]
+    causes = causes_on_empty(facts, impossible) if impossible else {}
+    for key in impossible:
+        # What the engine would place on an empty node waits for room only.
+        if causes[key]:
+            stuck.setdefault((words[key], causes[key]), []).extend(asking[key])
+    for (why, cause), pods in stuck.items():
         titles = tuple(one.title for one in pods)
         seen = tuple(f"{one.title}: {one.verdict}" for one in pods if one.verdict) or (
             "its scheduler says nothing",
@@ -46,7 +50,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         mend = Mend(
             "ask for what a node has, or add nodes that have it", get_command(pods[0].manifest) + " -o yaml"
         )
-        yield Failure(f"{listed(titles)}: {why}", titles, seen, (mend,), frozenset(titles))
+        yield Failure(f"{listed(titles)}: {why} ({cause})", titles, seen, (mend,), frozenset(titles))
     if facts.waiting and not stuck:
         yield Good(f"{len(facts.waiting)} GPU pods wait, and each would fit on a node that is free")
 

@@ -1,0 +1,81 @@
+"""What the engine says of waiting pods on a fleet without any work: causes that no pod's end removes.
+
+Nodes and pods come as amounts, as all checks count them, so that pods of any scheduler can be asked about.
+The cause is the one that ``gpufleet explain`` tells where only the amounts stand in the way.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from gpufleet.doctor.facts import Facts
+from gpufleet.doctor.views.room import CPU, MEMORY, NANO, Amounts, offered_by
+from gpufleet.model.device import WHOLE_GPU_MILLI, Device, Serves
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
+from gpufleet.model.resource_names import GPU_RESOURCES
+from gpufleet.model.resources import Resources
+from gpufleet.model.shape import GpuRequest, Shape
+
+NANO_PER_MILLI = NANO // 1000
+POLICY = "best-fit"
+"""Any policy will do: whether a pod fits on an empty node does not depend on it."""
+
+PODS_MAX = 1 << 20
+"""Nodes count as empty, so their limit of pods keeps no pod away."""
+
+Selection = frozenset[str]
+"""The names of the nodes that a pod selects."""
+
+
+def causes_on_empty(facts: Facts, wanted: Iterable[tuple[Amounts, Selection]]) -> dict[object, str]:
+    """By amounts and selection the cause by which a pod fits on no empty node; "" where it fits on one."""
+    # The engine takes a second to load, and few clusters have a pod to ask about.
+    from gpufleet.engine.event import NodeSet, PodAdded, PodRemoved
+    from gpufleet.engine.policy import find_policy
+    from gpufleet.engine.scheduler import Engine
+    from gpufleet.engine.tell.causes import ABOUT_TO_RUN
+
+    asked = list(dict.fromkeys(wanted))
+    labels = {names: f"selection-{number}" for number, (_, names) in enumerate(asked)}
+    engine = Engine(find_policy(POLICY))
+    engine.step(0, [NodeSet(_node(one.name, offered_by(one.seen), labels)) for one in facts.nodes])
+    found: dict[object, str] = {}
+    for number, (amounts, names) in enumerate(asked):
+        uid = PodUid(str(number))
+        engine.step(0, [PodAdded(Pod(uid, _shape(amounts, labels[names])))])
+        cause = engine.cause(uid)
+        found[amounts, names] = "" if cause == ABOUT_TO_RUN else cause
+        engine.step(0, [PodRemoved(uid)])
+    return found
+
+
+def _node(name: str, offered: Amounts, labels: Mapping[Selection, str]) -> Node:
+    devices = tuple(
+        Device(DeviceId(f"{name}/{kind}/{index}"), serves=Serves.WHOLE)
+        for kind in GPU_RESOURCES
+        for index in range(offered.of(kind) // NANO)
+    )
+    chosen = {label: "yes" for names, label in labels.items() if name in names}
+    resources = _resources(offered, rounded_up=False)
+    known = tuple(kind for kind in GPU_RESOURCES if offered.of(kind))
+    return Node(NodeName(name), resources, devices, chosen, gpu_resources=known)
+
+
+def _shape(asked: Amounts, label: str) -> Shape:
+    kinds = [kind for kind in GPU_RESOURCES if asked.of(kind)]
+    count = sum(asked.of(kind) for kind in kinds) // NANO
+    gpu = GpuRequest(count, WHOLE_GPU_MILLI) if count else GpuRequest()
+    kind = kinds[0] if len(kinds) == 1 else ""
+    return Shape(_resources(asked, rounded_up=True), gpu, ((label, "yes"),), gpu_resource=kind)
+
+
+def _resources(amounts: Amounts, *, rounded_up: bool) -> Resources:
+    """Amounts as the engine counts them: what is offered is rounded down, what is asked for up."""
+
+    def whole(nano: int, unit: int) -> int:
+        return -(-nano // unit) if rounded_up else nano // unit
+
+    others = (name for name in amounts.by_name if name not in {CPU, MEMORY, *GPU_RESOURCES})
+    other = tuple((name, whole(amounts.of(name), NANO)) for name in others)
+    cpu, memory = whole(amounts.of(CPU), NANO_PER_MILLI), whole(amounts.of(MEMORY), NANO)
+    return Resources(cpu, memory, PODS_MAX, other=other)
