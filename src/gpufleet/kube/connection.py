@@ -21,6 +21,7 @@ from gpufleet.kube.kubeconfig import Overrides
 CONNECTIONS = 2
 """A command asks one thing after another, and follows nothing."""
 
+# Where a context names none, as in kubectl.
 DEFAULT_NAMESPACE = "default"
 
 

@@ -126,6 +126,7 @@ class HttpConnection(asyncio.Protocol):
         waiter = self._waiter
         if self._broken is not None:
             return
+        # Bytes that nothing waits for would be taken for the next answer.
         if waiter is None and not self._streaming:
             self._fail("the server spoke without being asked")
             return

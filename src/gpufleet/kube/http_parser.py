@@ -225,6 +225,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
         if not colon or _NAME.fullmatch(name) is None:
             raise GarbageError("a header of the answer is malformed")
         value = value.strip(" \t")
+        # Equal headers are one list (RFC 9110, section 5.2); two lengths have to be equal.
         if name in headers:
             if name == "content-length" and value != headers[name]:
                 raise GarbageError("the answer's length is given in more than one way")

@@ -153,6 +153,7 @@ class Replica(Generic[Object]):
         newest = bad if bad is not None or held is None else held.metadata
         if newest is not None:
             version, known = meta.resource_version, newest.resource_version
+            # An older version may arrive late, by a list beside a watch.
             if not (version != known if restored else is_newer(version, known)):
                 return
         if isinstance(found, Bad):

@@ -59,6 +59,7 @@ def _queue(source: Source, fleet: Capacity, ledger: Ledger) -> Draft:
         draft.parent = parent
         ledger.honoured(source, "spec.parentQueue", "spec.parent")
     priority = source.number("spec", "priority")
+    # Written out, because ours for a queue that names none is another.
     draft.priority = DEFAULT_PRIORITY if priority is None else priority
     if priority is not None:
         ledger.honoured(source, "spec.priority", "spec.priority")

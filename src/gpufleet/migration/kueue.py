@@ -231,6 +231,7 @@ def _preemption(source: Source, draft: Draft, ledger: Ledger) -> None:
     draft.preemption["borrowing"] = policy
     ledger.honoured(source, f"{field}.policy", "spec.preemption.borrowing")
     threshold = source.number("spec", "preemption", "borrowWithinCohort", "maxPriorityThreshold")
+    # Kueue keeps a threshold beside the policy Never, where it does nothing.
     if threshold is not None and policy != "Never":
         draft.preemption["borrowingPriorityMax"] = threshold
         ledger.honoured(source, f"{field}.maxPriorityThreshold", "spec.preemption.borrowingPriorityMax")
@@ -268,6 +269,7 @@ def _quotas(source: Source, draft: Draft, models: dict[str, str | None], ledger:
                     continue
                 quota = _amounts(source, one, field)
                 amounts.setdefault(resource, []).append(quota)
+                # A quota of a flavor that is a model counts twice: among all GPUs, and for that model.
                 model = models.get(name) if resource == GPU else None
                 if model is not None:
                     amounts.setdefault(f"gpu/{model}", []).append(quota)

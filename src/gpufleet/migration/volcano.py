@@ -48,6 +48,7 @@ def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
         found = fleet_root.place_under_a_root(list(drafts.values()), fleet_root.capacity(everything))
         fleet_root.divide(found, ledger)
         return parents_first(found)
+    # Volcano's root is the parent of every queue that names none.
     for draft in drafts.values():
         if draft.parent is None and draft is not root:
             draft.parent = ROOT
@@ -161,6 +162,7 @@ def _hierarchy(source: Source, drafts: dict[str, Draft], ledger: Ledger) -> None
     above: str | None = None
     for depth in range(1, len(names) - 1):
         name = "-".join(names[1 : depth + 1])
+        # A Queue may have the name that a step of the path makes.
         if name in drafts and drafts[name].made_of != HIERARCHY:
             name = f"inner-{name}"
         inner = drafts.setdefault(name, Draft(name, HIERARCHY, parent=above))

@@ -22,6 +22,7 @@ from gpufleet.devices.xid import xid
 
 XID = "DCGM_FI_DEV_XID_ERRORS"
 NO_XID = "none seen"
+# A sample without a value, so that its series are absent.
 NO_SAMPLE = Sample(0.0)
 Pairs = list[tuple[str, str]]
 

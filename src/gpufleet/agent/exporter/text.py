@@ -14,10 +14,12 @@ import msgspec
 
 from gpufleet.model.visible import visible_text
 
+# Prometheus' text format, which every scraper reads.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Kind = Literal["gauge", "counter"]
 Value = int | float | None
 
+# As the text format has them: a quotation mark ends a value, and not a help text.
 _VALUE_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")

@@ -203,6 +203,7 @@ def _with_energy_by_slices(gpu: Gpu, reading: GpuReading, uses: Sequence[DeviceU
     slices = capped({one.uuid: float(instance_part(gpu, one) or 0) for one in gpu.facts.mig})
     busy = {uuid: busy_ratio(reading.instances.get(uuid)) for uuid in slices}
     computed = [part * ratio for uuid, part in slices.items() if (ratio := busy[uuid]) is not None]
+    # Where one instance does not tell its activity, time cannot be divided: slices alone count.
     told = len(computed) == len(slices)
     idle = 1 - sum(computed) if told else 1.0
 

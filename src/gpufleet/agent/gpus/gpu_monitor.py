@@ -30,6 +30,7 @@ from gpufleet.model.identifiers import DeviceId
 LOG = logging.getLogger(__name__)
 
 LOOKING = "the GPUs of this node are being looked for"
+# Errors of another boot are over: drivers and GPUs began anew.
 BOOT_ID = "sys/kernel/random/boot_id"
 
 Codes = Mapping[DeviceId, Sequence[int]]

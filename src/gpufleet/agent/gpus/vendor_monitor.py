@@ -251,6 +251,7 @@ class VendorMonitor:
                 gpu = self.cards[facts.uuid] = MonitoredGpu(facts)
                 self._wake[facts.uuid] = asyncio.Event()
                 self._unasked.add(facts.uuid)
+                # What was against this GPU may be forgotten: it has to prove itself first.
                 if self.doubts.problem:
                     codes = self.doubts.codes.get(facts.uuid, ())
                     gpu.unremembered(self.doubts.problem, codes, self._clock.monotonic_s())
@@ -367,6 +368,7 @@ class VendorMonitor:
                 self._changed()
             elif xid(event.code).action in (XidAction.NOTHING, XidAction.POD):
                 return
+        # An error that names no GPU, or a change of hardware: any GPU may be gone.
         if gpu is None or not isinstance(event, XidEvent):
             self._list_again.set()
         for uuid, wake in self._wake.items():

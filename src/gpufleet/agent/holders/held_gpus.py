@@ -48,6 +48,7 @@ def held_gpus(
             for uuid in gpus_of(held, unit, gpus, plans, pods):
                 titles.setdefault(uuid, set()).add(f"{held.namespace}/{held.pod}")
                 units.setdefault(uuid, set()).add(unit)
+    # A grant counts before its container holds anything: the pod is on its way.
     for pod in pods.values():
         if pod.grant is None or pod.finished:
             continue
@@ -67,6 +68,7 @@ def gpus_of(
         if gpu.uuid == name or any(one.uuid == name for one in gpu.mig):
             return {gpu.uuid}
     pod = pods.get(held.pod_uid)
+    # Without a grant it is not known which GPU the slot stands for.
     if pod is None or pod.grant is None:
         return {plan.uuid for plan in plans.values() if isinstance(plan.mode, Fractions)}
     return {

@@ -23,6 +23,7 @@ def open_answers(
     for answer in answers:
         same = [one for one in listed if one.resource == answer.resource]
         units = frozenset(answer.units)
+        # The kubelet lists a container with all of these units: the answer has found its holder.
         if any(units <= frozenset(one.units) for one in same):
             continue
         served = {(one.pod_uid, one.container) for one in same}

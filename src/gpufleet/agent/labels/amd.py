@@ -49,6 +49,7 @@ def amd_labels(known: NodeGpus) -> Labels:
 def _devices(gpu: Gpu) -> list[dict[str, str]]:
     """What is known of a GPU, or of each of its partitions."""
     facts = gpu.facts
+    # Partitions are equal, and the units are those of all of them together.
     parts = len(facts.mig) or 1
     simd_units = None if facts.simd_units is None else facts.simd_units // parts
     sizes = [(one.memory_mib, one.multiprocessors) for one in facts.mig]

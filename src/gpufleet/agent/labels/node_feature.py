@@ -14,6 +14,7 @@ from gpufleet.kube.resources import NODE_FEATURES, NODES
 from gpufleet.kube.status import NotFound
 
 MANAGER = "gpufleet-agent"
+# By this label NFD knows the node that a NodeFeature is about.
 NODE_NAME_LABEL = "nfd.node.kubernetes.io/node-name"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 

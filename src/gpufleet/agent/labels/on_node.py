@@ -14,6 +14,7 @@ from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.resources import NODES
 
+# As the owner of its labels alone, so that they can be taken away without touching others.
 MANAGER = "gpufleet-agent-labels"
 # The way to labels in the fields that one writer owns (managedFields).
 _LABELS = ("f:metadata", "f:labels")

@@ -15,6 +15,7 @@ import msgspec
 from gpufleet.agent.state.disk import DISK, READABLE, Disk, replace_file
 from gpufleet.model.errors import InternalError, printable
 
+# The oldest with all that is used, as said above.
 VERSION = "0.5.0"
 FOLDER = Path("/var/run/cdi")
 """Where runtimes look for files that do not outlive a boot."""

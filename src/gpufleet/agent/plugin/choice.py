@@ -43,6 +43,7 @@ class Choice:
         for unit in known.values():
             left.setdefault(unit.device, []).append(unit.id)
         used = dict.fromkeys(left, 0)
+        # What is not offered to choose from is in use.
         for unit in self._units.values():
             if unit.device in used and unit.id not in known:
                 used[unit.device] += 1

@@ -25,7 +25,9 @@ GIVEN = "GPUFLEET_DEVICES"
 VISIBLE = keys.VISIBLE_DEVICES
 AMD_VISIBLE = "AMD_VISIBLE_DEVICES"
 IMEX_CHANNELS = "NVIDIA_IMEX_CHANNELS"
+# NVIDIA's runtime takes the names of files that are mounted here for devices.
 VOLUME_MOUNTS = "/var/run/nvidia-container-devices"
+# Devices of other drivers that a sharing config of NVIDIA's may add to each GPU.
 GDRCOPY = "/dev/gdrdrv"
 GDS = "/dev/nvidia-fs*"
 MOFED = "/dev/infiniband/*"

@@ -57,6 +57,7 @@ def driver_edits(version: str, root: Root) -> CdiEdits:
     found = [*libraries, *(path for path in (*PROGRAMS, *SOCKETS) if (seen / path).exists())]
     found += [str(path.relative_to(seen)) for path in sorted(_firmware(version, seen))]
     mounts = [CdiMount(f"{host}/{path}", f"/{path}", READ_ONLY) for path in found]
+    # Programs ask for libcuda.so.1; without a hook that makes such links each is a mount of its own.
     if hook is None:
         mounts += [
             CdiMount(f"{host}/{path}", f"/{path.removesuffix(version)}1", READ_ONLY) for path in libraries

@@ -18,9 +18,11 @@ from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
+# The kind of CDI's device names; the file's name begins with the prefix.
 KIND = "gpufleet.io/share"
 PREFIX = "gpufleet.io-share-"
 
+# Variables of a container with a share (docs/gpu-shares.md).
 POD_UID = "GPUFLEET_POD_UID"
 POD = "GPUFLEET_POD"
 CONTAINER = "GPUFLEET_CONTAINER"

@@ -180,6 +180,7 @@ class NodeDevicesWriter:
     async def _write_if_needed(self) -> bool:
         """Make the object equal to what is known now. Raises KubeError; whether it took a write."""
         gpus = self._gpus.value
+        # After a failed write, or one by another client, it is not known what is there.
         if self._unsure:
             self._seen = await self._read(gpus.node)
             self._unsure = False

@@ -78,6 +78,7 @@ def link_groups(gpus: NodeGpus) -> dict[DeviceId, int]:
         return {gpu.uuid: 0 for gpu in gpus.gpus}
     groups: dict[DeviceId, int] = {}
     for number, first in enumerate(gpus.gpus):
+        # A walk along the fastest links: several steps lead into the group too.
         reached = [first.uuid] if first.uuid not in groups else []
         while reached:
             here = reached.pop()

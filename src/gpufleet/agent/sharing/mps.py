@@ -33,6 +33,7 @@ from gpufleet.model.errors import WorldError
 from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
+# The programs of NVIDIA's driver that start daemons and set the compute mode.
 CONTROL = "nvidia-cuda-mps-control"
 SETTINGS = "nvidia-smi"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where CUDA looks for it

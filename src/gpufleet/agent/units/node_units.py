@@ -20,6 +20,7 @@ from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_I915, INTEL_GPU_XE, NVIDIA_GPU
 
+# What NVIDIA's plugin appends to a resource that is shared, if it is renamed.
 SHARED = ".shared"
 AMD_PREFIX = "amd.com/"
 REPLICA = SEPARATOR

@@ -10,6 +10,7 @@ from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Fractions
 from gpufleet.kube import keys
 
+# A slot stands for no GPU: the grant says which one it is.
 PREFIX = "share-"
 
 

@@ -87,6 +87,7 @@ class AmdSmi:
         if not self._readers:
             return None
         try:
+            # One reader hears the events of all GPUs.
             seen = self._readers[0].read(int(limit_s * 1000), 1)
         except self.module.AmdSmiTimeoutException:
             return None

@@ -22,6 +22,7 @@ from gpufleet.devices.sample import ProcessUse, Sample
 from gpufleet.files.regular import read_kernel_file
 from gpufleet.model.identifiers import DeviceId
 
+# The kernel module tells its version here, also where the library does not answer.
 MODULE = "proc/driver/nvidia/version"
 MODULE_VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)")
 

@@ -44,6 +44,7 @@ from gpufleet.model.gpu_share import parse_memory_mib
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigInstance
 
+# It tells a config of gpufleet's own from one of NVIDIA's plugin.
 VERSION = "gpufleet.io/v1alpha1"
 POOL_DEFAULT = "default"
 SHARES_MAX = 100

@@ -144,6 +144,7 @@ def checked_mps(
         raise spot.at("memory").refuse("more than the card has", memory_mib, f"at most {most_mib} MiB each")
     if threads_pct is not None and not 1 <= threads_pct <= 100:
         raise spot.at("threads").refuse("not a percentage of threads", threads_pct, "1 to 100")
+    # Without a limit of its own a client could take all of the memory.
     equal_mib = None if gpu.memory_mib is None else gpu.memory_mib // clients
     return Mps(clients, equal_mib if memory_mib is None else memory_mib, threads_pct or 100 // clients)
 

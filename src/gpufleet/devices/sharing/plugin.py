@@ -27,6 +27,7 @@ from gpufleet.devices.sharing.plugin_text import (
 )
 from gpufleet.devices.yaml_text import read_yaml
 
+# The only version that NVIDIA's plugin knows.
 VERSION = "v1"
 PREFIX = "nvidia.com/"
 NAME_MAX = 63

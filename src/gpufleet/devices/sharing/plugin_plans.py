@@ -29,6 +29,7 @@ def plugin_plans(config: PluginConfig, fleet: Fleet, where: str = "") -> NodePla
     if fleet.driver.vendor is not Vendor.NVIDIA:
         notice = Notice("sharing", "the format is for NVIDIA's GPUs, and this node has others")
         return NodePlans(tuple(SharingPlan(gpu.uuid, unshared(gpu)) for gpu in fleet.gpus), (notice,))
+    # With the strategy none a cut GPU is offered as if it were whole, as NVIDIA's plugin does.
     cut = [gpu for gpu in fleet.gpus if gpu.mig_enabled] if config.mig_strategy != "none" else []
     if config.mig_strategy == "single" and cut:
         _check_single(fleet, Spot(where, "flags.migStrategy"))
@@ -36,6 +37,7 @@ def plugin_plans(config: PluginConfig, fleet: Fleet, where: str = "") -> NodePla
     offered = {name for gpu in fleet.gpus for name in _names(gpu, config, cut=gpu in cut)}
     field = "sharing.mps" if config.replication and config.replication.mps else "sharing.timeSlicing"
     resources = () if config.replication is None else config.replication.resources
+    # One config is for nodes of many kinds, so a name without a device is told and not refused.
     unused = [one.name for one in resources if one.name not in offered]
     return NodePlans(
         plans, tuple(Notice(f"{field}: {name}", "this node has no device of that name") for name in unused)

@@ -47,6 +47,7 @@ HONOURED = {
 }
 """The overrides of a profile that a simulated machine has; of ``devices`` the number counts."""
 
+# Fields of the simulator's files that mean nothing here, with the reason that people are told.
 STRATEGY = "how instances are offered is the agent's setting, not the machine's"
 OTHERS = "only GPUs are simulated here"
 CLUSTER_FIELDS = {

@@ -126,6 +126,7 @@ def _training(kind: Kind) -> Owner:
     return Owner(kind, owners.TrainingJob, keys.TRAINING_JOB, (kind.name, "Job"), _training_job)
 
 
+# Controllers whose pods start together although the pods name no group.
 OWNERS: tuple[Owner, ...] = (
     Owner(resources.JOB_SETS, owners.JobSet, keys.JOB_SET, ("Job",), _job_set),
     Owner(

@@ -47,6 +47,7 @@ def accepted_models(annotations: Mapping[str, str]) -> Accepted:
         accepted = (_all_models() if wanted is None else wanted) - unwanted
         order: tuple[Models, ...] = ()
     else:
+        # HAMi's words only take models away from those that ours list in order.
         order = tuple(_without_repeats(_groups(ours, keys.GPU_MODELS), wanted, unwanted))
         accepted = frozenset(model for group in order for model in group)
     if not accepted:

@@ -75,6 +75,7 @@ def _size_of_controller(pod: Pod, field: str, lookup: Lookup) -> int | Wait:
         found: StatefulSet | None = lookup.find(resources.STATEFUL_SETS, controller.name, namespace)
         if found is None:
             return _missing(controller)
+        # Its second pod is made when the first is ready, which waits for the second.
         if found.spec.pod_management_policy != PARALLEL:
             problem = f"StatefulSet {harmless(controller.name)} starts its pods one after the other"
             raise InputError(problem, field="podManagementPolicy", expected=PARALLEL)

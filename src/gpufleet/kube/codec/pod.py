@@ -59,6 +59,7 @@ class PodVolumes(msgspec.Struct, frozen=True, cache_hash=True):
     features: tuple[str, ...] = ()
 
 
+# Most pods have no volume that scheduling knows: they share this value.
 NO_VOLUMES = PodVolumes()
 
 

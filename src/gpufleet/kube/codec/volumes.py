@@ -139,12 +139,14 @@ class _Reader:
             message = f"claim {claimed} names class {harmless(class_name)}, which is not there"
             self._wait(WaitReason.CLASS_MISSING, message)
             return
+        # Only then the scheduler chooses the node first; other claims are bound by their controller.
         delayed = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
         if storage_class is None or not delayed or claim.spec.volume_name:
             message = f"claim {harmless(claim.metadata.name)} is not bound to a volume yet"
             self._wait(WaitReason.CLAIM_UNBOUND, message)
             return
         selected_node = claim.metadata.annotations.get(keys.SELECTED_NODE)
+        # A node was chosen already, and a volume is being made for it.
         found = () if selected_node is not None else candidates(claim, self.lookup)
         reach = provision_reach(claim, storage_class, selected_node, self.lookup)
         self.unbound[name] = UnboundClaim(name, found, reach)

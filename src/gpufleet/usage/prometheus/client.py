@@ -89,6 +89,7 @@ class Prometheus:
             return (
                 f"{start}: access denied; name a file with a token that may query (--prometheus-token-file)"
             )
+        # A redirect is not followed: a token would go to a server that was not named.
         if error.code in {301, 302, 303, 307, 308}:
             place = urlsplit(error.headers.get("Location", ""))
             other = printable(f"{place.scheme}://{place.netloc}{place.path}")

@@ -94,6 +94,7 @@ def judge(tracks: Tracks, known: Known, step_s: int, namespaces: Collection[str]
     judged: set[str] = set()
     names = _workload_names(pods, known.owners)
     for pod, track in sorted(pods.items()):
+        # Pods there may share a GPU that its series name for one of them alone.
         if oversold & track.hosts:
             notes.add(OVERSOLD, pod)
             continue
@@ -135,6 +136,7 @@ def _read_device(
         into.hosts.add(device.host)
         into.cards.add(device.uuid)
         for instant, milli in track.use_milli.items():
+            # A reading of a device that several pods hold is of none of them alone.
             if instant in many:
                 continue
             into.gpus[instant] += 1
