@@ -7,6 +7,7 @@ late. The model is what was said last of each pod, and the Events that this make
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
@@ -292,3 +293,83 @@ def test_while_pods_are_being_bound_one_report_is_written_at_a_time(binds: int, 
         monkey.undo()
 
     run(work, 0)
+
+
+def in_play(story: Callable[[Play], Awaitable[None]]) -> None:
+    """Run a story with a server that is well."""
+
+    async def work(loop: VirtualLoop) -> None:
+        play = Play(loop, 0, spoils=False)
+        life = asyncio.create_task(play.reporter.run())
+        await story(play)
+        life.cancel()
+
+    run(work, 0)
+
+
+def test_what_is_not_written_when_a_pod_gets_its_place_stays_unsaid_and_is_news_if_the_place_is_lost() -> (
+    None
+):
+    async def story(play: Play) -> None:
+        pod = play.names["p0"]
+        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0])
+        play.reporter.withdraw(pod.uid)
+        await play.clock.sleep(1.0)
+        assert play.pod("p0").condition(POD_SCHEDULED) is None
+        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0])
+        await play.clock.sleep(1.0)
+        told = play.pod("p0").condition(POD_SCHEDULED)
+        assert told is not None
+        assert told.message == WORDS[0]
+
+    in_play(story)
+
+
+def test_a_node_that_was_kept_is_kept_no_more_for_a_pod_that_has_its_place() -> None:
+    async def story(play: Play) -> None:
+        pod = play.names["p0"]
+        play.nominate("p0")
+        play.reporter.withdraw(pod.uid)
+        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0])
+        await play.clock.sleep(1.0)
+        assert play.pod("p0").status.nominated_node_name == ""
+
+    in_play(story)
+
+
+def test_what_was_said_of_pods_that_wait_no_more_is_forgotten() -> None:
+    async def story(play: Play) -> None:
+        for name in PODS:
+            play.reporter.waits(play.names[name], UNSCHEDULABLE, WORDS[0])
+        await play.clock.sleep(EVENT_PAUSE_S + 1)
+        play.catch_up()
+        play.reporter.forget_others(lambda uid: uid != play.names["p0"].uid)
+        asked = len(play.way.asked)
+        for name in PODS:
+            play.reporter.waits(play.names[name], UNSCHEDULABLE, WORDS[0])
+        await play.clock.sleep(1.0)
+        # Of p0 it is news, and an Event; its condition says so already.
+        assert len(play.way.asked) == asked + 1
+
+    in_play(story)
+
+
+def test_words_of_another_writer_are_replaced_once_the_pod_can_be_read() -> None:
+    async def story(play: Play) -> None:
+        pod = play.names["p0"]
+        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0])
+        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0]), "it is about to be written"
+        await play.clock.sleep(1.0)
+        play.another_writes("p0")
+        play.seen["p0"] = WaitingPod("7", readable=False)
+        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0])
+        play.seen["p0"] = None
+        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0])
+        play.catch_up()
+        assert play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0])
+        await play.clock.sleep(1.0)
+        told = play.pod("p0").condition(POD_SCHEDULED)
+        assert told is not None
+        assert told.message == WORDS[0]
+
+    in_play(story)
