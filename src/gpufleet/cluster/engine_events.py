@@ -377,14 +377,18 @@ class EngineEvents:
             return events
         self._filled = True
         urgent = {half.gang for half in self.gangs.half_bound()}
-        # The holder of a reservation must be known as waiting by then.
-        reserved = self.queues.reserved_before()
+        # The holder of a reservation or of a nomination must be known as waiting by then.
+        reserved, nominated = self.queues.reserved_before(), self.queues.nominated_before()
+        kept: list[Event] = [nominated] if nominated.kept else []
         if not urgent:
-            return [*events, *reserved]
+            return [*events, *kept, *reserved]
+        # Half-bound gangs have no right to places that others' victims leave.
+        holders = {place.uid for one in nominated.kept for place in one.places}
         now: list[Event] = []
         for event in events:
             waits = isinstance(event, PodAdded) and event.pod.gang not in urgent
-            (self._later if waits else now).append(event)
+            (self._later if waits and event.pod.uid not in holders else now).append(event)
+        now.extend(kept)
         (self._later or now).extend(reserved)
         return now
 

@@ -26,6 +26,7 @@ from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.engine.lifecycle.violations import Violations
 from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
 from gpufleet.engine.preempt.overtime import Overtime
+from gpufleet.engine.preempt.recalled_nominations import take_up
 from gpufleet.engine.preempt.search_retries import SearchRetries
 from gpufleet.engine.preempt.stopping import closed_nominations, running_in_stopped_queues
 from gpufleet.engine.preempt.victims import (
@@ -87,6 +88,7 @@ class Cycle:
                 self.nominations.cancel(nomination)
         self.moving.replacements.drop_ended(at_us)
         self.reservations.put_aside(at_us)
+        self._take_up_nominations(at_us)
         self._serve_nominated()
         if self.state.room_freed:
             self.state.room_freed = False
@@ -121,6 +123,12 @@ class Cycle:
         self.instructions += self.violations.conclude()
         if ending:
             self._serve_queues(at_us)
+
+    def _take_up_nominations(self, at_us: int) -> None:
+        """Nominations from before a restart are in force again, before any work has its turn."""
+        for holder, plan in take_up(self.state, self.nominations, self.reservations.guests.are_of, at_us):
+            self._take(plan, holder, self.state.queue_of(plan.placements[0].row))
+            self.instructions += self.nominations.resume(plan.placements, plan.waits_for)
 
     def _wake_kept_out(self, *, every_line: bool) -> None:
         """Wake lines whose queue may have more since usage fell, or every line that queues keep out."""

@@ -6,7 +6,7 @@ stores, so each is a tagged struct that survives a trip through JSON unchanged.
 
 import msgspec
 
-from gpufleet.engine.instruction import Reservation
+from gpufleet.engine.instruction import Reservation, ReservedPlace
 from gpufleet.engine.lesson import Lesson
 from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.device import Device
@@ -204,6 +204,25 @@ class ReservationsRecalled(Event, frozen=True, tag="reservations-recalled"):
     reservations: tuple[Reservation, ...]
 
 
+class KeptPlaces(msgspec.Struct, frozen=True):
+    """The places that a workload was to have as soon as pods that end had left them.
+
+    ``holder`` is the uid of a pod, or a gang. Of two of them the one with the smaller ``number`` came first.
+    """
+
+    holder: PodUid | GangName
+    queue: QueueName
+    number: int
+    places: tuple[ReservedPlace, ...]
+    waits_for: tuple[PodUid, ...]
+
+
+class NominationsRecalled(Event, frozen=True, tag="nominations-recalled"):
+    """Nominations from before a restart: each is kept as far as it is still possible."""
+
+    kept: tuple[KeptPlaces, ...]
+
+
 class DefragmentationSet(Event, frozen=True, tag="defragmentation-set", omit_defaults=True):
     """When the engine moves running pods by itself; None: never.
 
@@ -295,6 +314,7 @@ AnyEvent = (
     | LessonLearned
     | PastUseRecalled
     | ReservationsRecalled
+    | NominationsRecalled
     | DefragmentationSet
     | KubeletRejected
     | DevicesOffered

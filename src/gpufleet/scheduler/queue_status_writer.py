@@ -5,7 +5,8 @@ Every few seconds the engine's report is held against the statuses that the API 
 is written: so a queue is written at most once a turn, a queue without any work is never written, and what
 another writer put into a status does not stay. A write names the version that it rests on; one that comes too
 late is refused and said anew in the next turn. What is wrong with a queue does not wait for its turn: it is
-written as soon as it is known, however busy the scheduler is, with an Event.
+written as soon as it is known, however busy the scheduler is, with an Event. Nor do the places that are kept
+for work until other pods have left, because the next leader needs them.
 """
 
 import asyncio
@@ -77,9 +78,9 @@ class Write(msgspec.Struct, frozen=True):
 class QueueStatusWriter:
     """Holds reports against statuses.
 
-    ``report`` is the engine's, and ``troubles`` what is wrong with the queues, as something that can be
-    compared; ``unreadable`` are the FleetQueues of which a version cannot be decoded, by namespace and name;
-    ``may_write`` is false once we do not lead.
+    ``report`` is the engine's, and ``troubles`` what is wrong with the queues, and what else has to be
+    written soon, as something that can be compared; ``unreadable`` are the FleetQueues of which a version
+    cannot be decoded, by namespace and name; ``may_write`` is false once we do not lead.
     """
 
     def __init__(

@@ -241,7 +241,7 @@ class Service:
             lambda: cluster.unreadable(resources.FLEET_QUEUES),
             busy=busy,
             may_write=self.lease.holds,
-            troubles=lambda: engine.queues_barred(WRONG),
+            troubles=lambda: (engine.queues_barred(WRONG), engine.kept_numbers()),
             instance=settings.identity,
         )
         workers = (binder, reporter, conditions, evictions, refreshing, telling)

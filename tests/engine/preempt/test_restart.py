@@ -1,22 +1,28 @@
-"""A new leader goes on where the last one stopped: it knows what runs, what ends and what was used."""
+"""A new leader goes on where the last one stopped: it knows what runs, what ends and for which work."""
 
 import random
+from collections.abc import Iterable
 
 import msgspec
 import pytest
 
 from gpufleet.engine import event
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.instruction import Bind, Evict
-from gpufleet.model.identifiers import PodUid
+from gpufleet.engine.event import KeptPlaces
+from gpufleet.engine.instruction import AnyInstruction, Evict, Rejected, ReservedPlace
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+from gpufleet.model.queue import PreemptionPolicy, VictimScope
 from tests.engine.effort import seeds
-from tests.engine.fleet_builder import Story, evicted, node, nominated, placed, pod, shape
-from tests.engine.preempt.arena import Arena, random_queue, random_tree
+from tests.engine.fleet_builder import SECOND_US, Story, evicted, node, nominated, placed, pod, shape
+from tests.engine.preempt.arena import NEEDS, Arena, random_gang, random_queue, random_tree
 from tests.engine.preempt.test_victims_are_worth_it import arrivals
 
 
-def facts(told: Story) -> list[event.Event]:
-    """What a new leader is told: objects, pods with a node or without one, and past use."""
+def facts(told: Story, staying: frozenset[PodUid] = frozenset()) -> list[event.Event]:
+    """What a new leader is told: objects, pods with a node or without one, past use, and nominations.
+
+    All pods that were told to end are seen to leave, but not those ``staying``.
+    """
     state = told.engine.state
     queues = [event.QueueSet(one) for one in state.queues.tree.described.values()]
     nodes = [event.NodeSet(one) for one in state.fleet.nodes if one is not None]
@@ -24,7 +30,7 @@ def facts(told: Story) -> list[event.Event]:
     pods: list[event.Event] = []
     for row in sorted(state.sequence_by_row, key=lambda row: state.sequence_by_row[row]):
         one, at = state.pods.pod_at(row), state.pods.node_row(row)
-        if state.departures.is_departing(one.uid):
+        if state.departures.is_departing(one.uid) and one.uid not in staying:
             one = msgspec.structs.replace(one, leaving=True)
         if at is None or state.pods.state(row) is PodState.NOMINATED:
             pods.append(event.PodAdded(one))
@@ -33,19 +39,21 @@ def facts(told: Story) -> list[event.Event]:
             pods.append(event.PodBound(one, name, devices, state.pods.started_at_us.get(row, told.at_us)))
     # As in the live scheduler: those that run before those that wait.
     pods.sort(key=lambda one: isinstance(one, event.PodAdded))
-    return [told.engine.past_use(), *queues, *nodes, *gangs, *pods]
+    kept = event.NominationsRecalled(told.engine.kept_places())
+    return [told.engine.past_use(), *queues, *nodes, *gangs, *pods, kept]
 
 
-def restarted(told: Story, policy: str) -> Story:
+def restarted(told: Story, policy: str, staying: frozenset[PodUid] = frozenset()) -> Story:
     """Another engine that has heard the facts."""
     again = Story(policy)
     again.at_us = told.at_us
-    again.happen(*facts(told))
+    again.happen(*facts(told, staying))
+    assert [one for one in again.said if isinstance(one, Rejected)] == []
     return again
 
 
 def running(told: Story) -> dict[PodUid, str]:
-    """Who holds a place that is its own, and where."""
+    """The pods that hold a place of their own, and where."""
     state = told.engine.state
     rows = {state.pods.pod_at(row).uid: row for row in state.sequence_by_row}
     has = {PodState.ASSUMED, PodState.BOUND}
@@ -56,32 +64,86 @@ def running(told: Story) -> dict[PodUid, str]:
     }
 
 
-def kept_for(told: Story) -> set[PodUid]:
-    """Who waits for others to leave."""
-    state = told.engine.state
-    return {uid for uid, row in state.pods.row_by_uid.items() if state.pods.state(row) is PodState.NOMINATED}
+Kept = dict[str, tuple[frozenset[ReservedPlace], frozenset[PodUid]]]
 
 
-@pytest.mark.parametrize("seed", seeds(20))
-def test_in_the_middle_of_evictions_whatever_runs_stays_and_nobody_gets_what_others_still_leave(
-    seed: int,
-) -> None:
+def kept_places(told: Story) -> Kept:
+    """The places that are kept for each workload, and the pods that have to leave them."""
+    return {
+        one.holder: (frozenset(one.places), frozenset(one.waits_for)) for one in told.engine.kept_places()
+    }
+
+
+def told_to_end(said: Iterable[AnyInstruction]) -> set[PodUid]:
+    """The pods that are evicted."""
+    return {one.uid for one in said if isinstance(one, Evict)}
+
+
+def in_the_middle_of_evictions(seed: int) -> tuple[Arena, str]:
+    """Random work and gangs on three nodes in one queue or a tree, and the policy by which they are placed.
+
+    Pods that were evicted end after a while, and come back as new ones.
+    """
     chance = random.Random(seed)
     queues = random_tree(chance, 12) if seed % 2 else (random_queue(chance, "team"),)
     arena = Arena(seed, queues=queues, nodes=3)
-    for _ in range(10):
+    for number in range(10):
+        if seed % 5 and chance.random() < 0.4:
+            gang = random_gang(chance, f"g{number}", chance.choice(queues).name)
+            needs, count = chance.choice(NEEDS), gang.min_members + chance.randint(0, 1)
+            members = [arena.pod(needs, gang.queue, gang.priority, gang.name) for _ in range(count)]
+            arena.happen(event.GangSet(gang), *map(event.PodAdded, members))
         arena.happen(*map(event.PodAdded, arrivals(arena, chance.randint(1, 3))))
         while arena.ending and chance.random() < 0.4:
             arena.end(arena.ending.pop(0), made_anew=True)
-    again = restarted(arena.story, "gpufleet" if seed % 3 == 0 else "best-fit")
-    assert [one for one in again.said if isinstance(one, Bind)] == []
+    return arena, "gpufleet" if seed % 3 == 0 else "best-fit"
+
+
+def hears_of_its_evictions(arena: Arena) -> list[AnyInstruction]:
+    """A second later the old leader sees that the pods leave which it told to end; what it says then."""
+    told = arena.story
+    leaving = [
+        msgspec.structs.replace(arena.known(uid), leaving=True)
+        for uid in told.engine.state.departures.departing()
+    ]
+    told.at_us += SECOND_US
+    return told.happen(*map(event.PodAdded, leaving))
+
+
+@pytest.mark.parametrize("seed", seeds(250))
+def test_in_the_middle_of_evictions_a_new_leader_tells_what_the_old_one_would_tell_next(seed: int) -> None:
+    """The old leader hears that the pods leave which it told to end. A new leader hears at the same moment
+    what the API holds then: queues, nodes, gangs, pods, and the nominations that were written down.
+
+    Neither binds or evicts a pod that the other one does not. Afterwards the same places are kept for the
+    same workloads, and wait for the same pods: no pod is evicted for another waiting workload.
+    """
+    arena, policy = in_the_middle_of_evictions(seed)
+    again = Story(policy)
+    news = facts(arena.story)
+    said = hears_of_its_evictions(arena)
+    again.at_us = arena.story.at_us
+    said_again = again.happen(*news)
+    assert told_to_end(said_again) == told_to_end(said)
+    assert placed(said_again) == placed(said)
     assert running(again) == running(arena.story)
-    assert set(arena.story.engine.state.departures.departing()) <= set(
-        again.engine.state.departures.departing()
-    )
-    # Who waits for a place is decided anew: it may be another one of theirs, but nobody else evicts.
-    waited = kept_for(arena.story)
-    assert {one.beneficiary for one in again.said if isinstance(one, Evict)} <= waited
+    assert kept_places(again) == kept_places(arena.story)
+
+
+@pytest.mark.parametrize("seed", seeds(120))
+def test_a_leader_that_stopped_before_it_evicted_all_has_no_other_pod_evicted(seed: int) -> None:
+    """The old leader stopped between two evictions: some pods that it told to end do not leave yet.
+
+    Each pod that a new leader evicts is one of these, or one that the old leader would have evicted next.
+    """
+    arena, policy = in_the_middle_of_evictions(seed)
+    evicted_by_us = sorted(arena.story.engine.state.departures.evicted)
+    staying = frozenset(uid for uid in evicted_by_us if random.Random(f"{seed}/{uid}").random() < 0.5)
+    again = Story(policy)
+    news = facts(arena.story, staying)
+    said = hears_of_its_evictions(arena)
+    again.at_us = arena.story.at_us
+    assert told_to_end(again.happen(*news)) <= told_to_end(said) | staying
 
 
 def test_who_waits_for_a_pod_that_ends_waits_for_it_after_a_restart() -> None:
@@ -95,3 +157,89 @@ def test_who_waits_for_a_pod_that_ends_waits_for_it_after_a_restart() -> None:
     assert nominated(again.said) == nominated(said)
     (victim,) = evicted(said)
     assert placed(again.depart(victim)) == placed(told.depart(victim)) == ["high"]
+
+
+def one_for_another() -> Story:
+    """Of two pods one ends for ``first``; ``second`` goes before it but may evict none."""
+    told = Story()
+    told.queue("team", preemption=PreemptionPolicy(within_queue=VictimScope.LOWER_PRIORITY))
+    told.nodes(node("n", 2))
+    told.arrive(*(pod(f"low{number}", shape(1), queue="team") for number in range(2)))
+    told.arrive(pod("first", shape(1), queue="team", priority=5))
+    return told
+
+
+def recalled(told: Story, *kept: KeptPlaces, staying: frozenset[PodUid] = frozenset()) -> Story:
+    """A new leader that finds these nominations in place of those that the old one wrote down."""
+    again = Story()
+    again.at_us = told.at_us
+    again.happen(*facts(told, staying)[:-1], event.NominationsRecalled(kept))
+    return again
+
+
+def test_an_eviction_that_was_never_asked_for_is_told_again_for_the_same_pod() -> None:
+    told = one_for_another()
+    (victim,) = evicted(told.said)
+    again = restarted(told, "best-fit", frozenset({PodUid(victim)}))
+    assert [(one.uid, one.beneficiary, one.reason) for one in again.said if isinstance(one, Evict)] == [
+        (victim, "first", "preempted")
+    ]
+    assert kept_places(again) == kept_places(told)
+
+
+def test_what_was_written_down_has_no_pod_evicted_that_the_queue_would_not_let_go() -> None:
+    told = Story()
+    told.queue("team", preemption=PreemptionPolicy(within_queue=VictimScope.LOWER_PRIORITY))
+    told.nodes(node("n", 1))
+    told.arrive(pod("equal", shape(1), queue="team", priority=5))
+    told.arrive(pod("asks", shape(1), queue="team", priority=5))
+    place = ReservedPlace(PodUid("asks"), NodeName("n"), (DeviceId("n/0"),))
+    kept = KeptPlaces(PodUid("asks"), QueueName("team"), 1, (place,), (PodUid("equal"),))
+    again = recalled(told, kept)
+    assert told_to_end(again.said) == set()
+    assert kept_places(again) == {}
+
+
+def test_a_place_is_kept_for_the_first_although_work_that_goes_before_it_has_come() -> None:
+    told = one_for_another()
+    again = Story()
+    again.at_us = told.at_us
+    *news, kept = facts(told)
+    again.happen(*news, event.PodAdded(pod("second", shape(1), queue="team", priority=9)), kept)
+    assert kept_places(told).items() <= kept_places(again).items()
+
+
+NOT_TAKEN_UP = {
+    "another pod's": {"holder": PodUid("low0")},
+    "of a gang that is none": {"holder": GangName("g")},
+    "on no such node": {"places": (ReservedPlace(PodUid("first"), NodeName("x"), (DeviceId("n/0"),)),)},
+    "on no such device": {"places": (ReservedPlace(PodUid("first"), NodeName("n"), (DeviceId("x"),)),)},
+    "on too few devices": {"places": (ReservedPlace(PodUid("first"), NodeName("n")),)},
+    "of no such pod": {"places": (ReservedPlace(PodUid("x"), NodeName("n"), (DeviceId("n/0"),)),)},
+    "of a pod that runs": {
+        "holder": PodUid("low1"),
+        "places": (ReservedPlace(PodUid("low1"), NodeName("n"), (DeviceId("n/0"),)),),
+    },
+    "without places": {"places": ()},
+}
+
+
+@pytest.mark.parametrize("change", NOT_TAKEN_UP.values(), ids=NOT_TAKEN_UP)
+def test_what_cannot_have_been_kept_is_decided_anew(change: dict[str, object]) -> None:
+    told = one_for_another()
+    (kept,) = told.engine.kept_places()
+    again = recalled(told, msgspec.structs.replace(kept, **change))
+    assert kept_places(again) == kept_places(told)
+    assert told_to_end(again.said) == set()
+
+
+def test_a_place_where_a_pod_stays_that_is_not_waited_for_is_not_taken_up() -> None:
+    told = one_for_another()
+    (kept,) = told.engine.kept_places()
+    (victim,) = evicted(told.said)
+    taken = next(one for one in ("n/0", "n/1") if DeviceId(one) not in kept.places[0].devices)
+    place = ReservedPlace(PodUid("first"), NodeName("n"), (DeviceId(taken),))
+    again = recalled(told, msgspec.structs.replace(kept, places=(place,)))
+    assert kept_places(again) == kept_places(told)
+    assert told_to_end(again.said) == set()
+    assert placed(again.depart(victim)) == ["first"]

@@ -1,6 +1,7 @@
 """Queues and disruption budgets: from FleetQueue and PodDisruptionBudget to what the engine is told.
 
-``queue_book`` reads the queues and the doors of their namespaces, ``reservation_records`` what a status
-remembers of a reservation, ``budget_book`` the budgets. ``queue_figures`` puts together what the engine says
-of each queue, and ``queue_conditions`` has the reasons that a FleetQueue shows.
+``queue_book`` reads the queues and the doors of their namespaces, ``reservation_records`` and
+``nomination_records`` what a status remembers of places that are kept, ``budget_book`` the budgets.
+``queue_figures`` puts together what the engine says of each queue, and ``queue_conditions`` has the reasons
+that a FleetQueue shows.
 """

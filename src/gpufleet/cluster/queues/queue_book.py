@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from gpufleet.cluster.queues.reservation_records import read
+from gpufleet.cluster.queues import nomination_records, reservation_records
 from gpufleet.engine.event import (
     Event,
+    KeptPlaces,
+    NominationsRecalled,
     PastUseOf,
     PastUseRecalled,
     PricesSet,
@@ -108,10 +110,19 @@ class QueueBook:
         found: list[Reservation] = []
         for queue in self.cluster.all(resources.FLEET_QUEUES):
             name, status = QueueName(queue.metadata.name), status_of(queue).reservation
-            one = None if status is None or name not in self.known else read(status, name)
+            one = None if status is None or name not in self.known else reservation_records.read(status, name)
             if one is not None:
                 found.append(one)
         return [ReservationsRecalled(tuple(found))] if found else []
+
+    def nominated_before(self) -> NominationsRecalled:
+        """What an earlier leader wrote down of places that wait for pods to leave them."""
+        found: list[KeptPlaces] = []
+        for queue in self.cluster.all(resources.FLEET_QUEUES):
+            name = QueueName(queue.metadata.name)
+            if name in self.known:
+                found += nomination_records.read(status_of(queue).nominations, name)
+        return NominationsRecalled(tuple(found))
 
     def of_namespace(self, namespace: str) -> NamespaceQueues:
         """What the queues say of a namespace."""

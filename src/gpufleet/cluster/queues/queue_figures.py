@@ -2,14 +2,14 @@
 
 import msgspec
 
-from gpufleet.cluster.queues.reservation_records import written
+from gpufleet.cluster.queues import nomination_records, reservation_records
 from gpufleet.engine.admit.decay import FRACTION_BITS
 from gpufleet.engine.admit.fair_shares import FairShare
 from gpufleet.engine.event import PastUseOf
 from gpufleet.engine.instruction import QueueBar
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.tell.queue_report import QueueUse
-from gpufleet.kube.objects.fleet_queues import PastUseStatus, ReservationStatus
+from gpufleet.kube.objects.fleet_queues import NominationStatus, PastUseStatus, ReservationStatus
 from gpufleet.model.identifiers import QueueName, QuotaResource
 
 
@@ -37,6 +37,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
     dominant: QuotaResource | None = None
     past_use: tuple[PastUseStatus, ...] = ()
     reservation: ReservationStatus | None = None
+    nominations: tuple[NominationStatus, ...] = ()
 
 
 def figures_of(engine: Engine) -> list[QueueFigures]:
@@ -45,9 +46,13 @@ def figures_of(engine: Engine) -> list[QueueFigures]:
     past: dict[QueueName, dict[QuotaResource, PastUseOf]] = {}
     for one in engine.past_use().uses:
         past.setdefault(one.queue, {})[one.resource] = one
-    reserved = {one.queue: written(one) for one in engine.reservations()}
+    reserved = {one.queue: reservation_records.written(one) for one in engine.reservations()}
+    nominated = nomination_records.written(engine.kept_places())
     return [
-        _figures(use, shares.get(use.queue), past.get(use.queue, {}), reserved.get(use.queue))
+        msgspec.structs.replace(
+            _figures(use, shares.get(use.queue), past.get(use.queue, {}), reserved.get(use.queue)),
+            nominations=nominated.get(use.queue, ()),
+        )
         for use in engine.queue_report()
         if use.is_described
     ]

@@ -16,7 +16,8 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.journal import undo_by_handle
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.placing import place_by_handle, release_all_by_handle
-from gpufleet.engine.instruction import Nominated, NominationWithdrawn
+from gpufleet.engine.event import KeptPlaces, NominationsRecalled
+from gpufleet.engine.instruction import Nominated, NominationWithdrawn, ReservedPlace
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
@@ -41,6 +42,33 @@ def placement_of(state: EngineState, row: int) -> Placement:
     return Placement(row, int(tables.pods[layout.POD_NODE, row]), devices, state.neighbours.choice_of(row))
 
 
+def recalled_placement(state: EngineState, place: ReservedPlace) -> Placement | None:
+    """A place that was written down before a restart; None where it cannot be one of this pod any more.
+
+    The pod must be known and get as many devices as it asks for, each once and all of them on the node.
+    """
+    tables, fleet = state.store.tables, state.fleet
+    row, node = state.pods.row_by_uid.get(place.uid), fleet.row_by_name.get(place.node)
+    if row is None or node is None:
+        return None
+    found = (fleet.device_row_by_id.get(one) for one in place.devices if one is not None)
+    devices = tuple(dict.fromkeys(one for one in found if one is not None))
+    count = int(tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]])
+    if len(devices) != count or len(place.devices) != count:
+        return None
+    if any(int(tables.devices[layout.DEVICE_NODE, one]) != node for one in devices):
+        return None
+    return Placement(row, node, devices, None)
+
+
+def is_welcome(state: EngineState, place: Placement) -> bool:
+    """True unless the node went, or does not accept the pod any more."""
+    tables, shapes = state.store.tables, state.shapes
+    slot = shapes.slot(int(tables.pods[layout.POD_SHAPE, place.row]))
+    is_present = tables.nodes[layout.NODE_PRESENT, place.node] == 1
+    return bool(is_present and shapes.rankings.refused[slot, place.node] == 0)
+
+
 def chosen_by(placement: Placement) -> Int64Array:
     """The devices as the kernels take them."""
     return np.array(placement.devices or (layout.NOT_SET,), np.int64)
@@ -53,6 +81,7 @@ class Nominations:
         self.state = state
         self.departures = state.departures
         self.withdrawn: dict[PodUid, None] = {}
+        self.recalled: list[KeptPlaces] = []
 
     def nominate(
         self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...], *, reserved: bool = False
@@ -167,6 +196,35 @@ class Nominations:
         if nomination is not None:
             return nomination.reserved
         return self.state.pods.state(row) in {PodState.WAITING, PodState.BACKOFF}
+
+    def recall(self, happened: NominationsRecalled) -> None:
+        """Nominations from before a restart; ``preempt.recalled_nominations`` takes them up."""
+        self.recalled += happened.kept
+
+    def resume(self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...]) -> list[Nominated]:
+        """Keep these places again after a restart; what is said of it."""
+        nomination = self.nominate(placements, waits_for)
+        # The last of those it waits for may have gone while no scheduler was there to see it.
+        self.departures.unsettled[nomination.number] = None
+        return self.told(nomination)
+
+    def kept(self) -> tuple[KeptPlaces, ...]:
+        """The nominations that are in force, in their order, without what is only reserved."""
+        return tuple(self._kept(one) for one in self.departures.nominations.values() if not one.reserved)
+
+    def _kept(self, nomination: Nomination) -> KeptPlaces:
+        state, rows = self.state, nomination.rows
+        holder = nomination.gang or state.pods.pod_at(rows[0]).uid
+        places = tuple(
+            ReservedPlace(
+                state.pods.pod_at(row).uid,
+                state.fleet.node_at(int(state.store.tables.pods[layout.POD_NODE, row])).name,
+                state.pods.device_ids(row),
+            )
+            for row in rows
+        )
+        waits_for = tuple(nomination.waits_for)
+        return KeptPlaces(holder, state.named_queue(rows[0]), nomination.number, places, waits_for)
 
     def settle(self) -> list[int]:
         """The rows of nominated pods that can be bound now, in the order of their nomination.

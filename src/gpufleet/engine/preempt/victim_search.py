@@ -72,6 +72,15 @@ def rank_of(unplaced: UnplacedWorkload, state: EngineState) -> Rank:
     return Rank(ranked.queue, ranked.priority, ranked.created_at_us, not pod.preemptible)
 
 
+def evictable_for(unplaced: UnplacedWorkload, state: EngineState) -> set[int]:
+    """The rows of all pods that the policies let a workload evict now, of its own queue and of others."""
+    rank = rank_of(unplaced, state)
+    queue = state.waiting.queues.get(rank.queue)
+    if queue is None:
+        return set()
+    return SearchRun(unplaced, state).evictable(rank, queue)
+
+
 class SearchRun:
     """One search for one workload."""
 
@@ -98,6 +107,15 @@ class SearchRun:
             if found is None
             else self._plan(*found)
         )
+
+    def evictable(self, rank: Rank, queue: Queue) -> set[int]:
+        """The rows of all pods that may be evicted, alone or with their gangs."""
+        if not self._may_evict():
+            return set()
+        own = within_queue(self.state, rank, queue, self.unplaced.at_us)
+        reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least())
+        found = own.joined(reclaim.candidates(self.unplaced.at_us))
+        return {row for unit in (*found.alone, *found.gangs) for row in unit.rows}
 
     def _with_victims(self, rank: Rank, queue: Queue) -> Found | None:
         """Victims of its own queue, or else of others, or else of both."""

@@ -20,7 +20,7 @@ from gpufleet.engine.event import ReservationsRecalled
 from gpufleet.engine.instruction import Reservation, ReservationHint, ReservedPlace
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.lifecycle.nominations import Nominations, Placement, placement_of
+from gpufleet.engine.lifecycle.nominations import Nominations, is_welcome, placement_of
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.victims import UnplacedWorkload
 from gpufleet.engine.reserve.expected_ends import ExpectedEnds
@@ -248,20 +248,13 @@ class Reservations:
             return False
         if state.neighbours.is_watchful and any(map(state.neighbours.concerns, rows)):
             return False
-        if not all(map(self._is_welcome, former.placements)):
+        if not all(is_welcome(state, place) for place in former.placements):
             return False
         with state.trial() as trial:
             trial.release_all(running)
             state.pods.make_journal_room(len(rows), state.store.tables.pod_devices.shape[1])
             has_room = all(map(self.nominations.fits_and_is_placed, former.placements))
             return has_room and all(map(state.gate.keeps_quota, rows))
-
-    def _is_welcome(self, place: Placement) -> bool:
-        """True unless the node went, or does not accept the pod any more."""
-        tables, shapes = self.state.store.tables, self.state.shapes
-        slot = shapes.slot(int(tables.pods[layout.POD_SHAPE, place.row]))
-        is_present = tables.nodes[layout.NODE_PRESENT, place.node] == 1
-        return bool(is_present and shapes.rankings.refused[slot, place.node] == 0)
 
     # What is known of them.
 

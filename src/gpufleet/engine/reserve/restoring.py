@@ -7,10 +7,9 @@ the pods still wait and the place still falls free for them is looked at when it
 
 from dataclasses import dataclass
 
-from gpufleet.engine.arrays import layout
-from gpufleet.engine.instruction import Reservation, ReservedPlace
+from gpufleet.engine.instruction import Reservation
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.lifecycle.nominations import Placement
+from gpufleet.engine.lifecycle.nominations import Placement, recalled_placement
 
 
 @dataclass(slots=True)
@@ -24,25 +23,10 @@ class PutAside:
 
 def recalled(state: EngineState, told: Reservation) -> PutAside | None:
     """What was reserved before a restart, by rows; None where it cannot be any more."""
-    placements = [_placement(state, place) for place in told.places]
+    placements = [recalled_placement(state, place) for place in told.places]
     known = tuple(one for one in placements if one is not None)
     if not known or len({one.row for one in known}) < len(placements):
         return None
     row_by_uid = state.pods.row_by_uid
     waits_for = dict.fromkeys(row_by_uid[uid] for uid in told.waits_for if uid in row_by_uid)
     return PutAside(told.since_us, known, tuple(waits_for))
-
-
-def _placement(state: EngineState, place: ReservedPlace) -> Placement | None:
-    tables, fleet = state.store.tables, state.fleet
-    row, node = state.pods.row_by_uid.get(place.uid), fleet.row_by_name.get(place.node)
-    if row is None or node is None:
-        return None
-    found = (fleet.device_row_by_id.get(one) for one in place.devices if one is not None)
-    devices = tuple(dict.fromkeys(one for one in found if one is not None))
-    count = int(tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]])
-    if len(devices) != count or len(place.devices) != count:
-        return None
-    if any(int(tables.devices[layout.DEVICE_NODE, one]) != node for one in devices):
-        return None
-    return Placement(row, node, devices, None)

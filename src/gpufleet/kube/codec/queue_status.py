@@ -15,6 +15,7 @@ from gpufleet.kube.objects.fleet_queues import (
     NAMESPACES_CLEAR,
     Condition,
     FleetQueueStatus,
+    NominationStatus,
     PastUseStatus,
     PendingReason,
     PendingStatus,
@@ -103,6 +104,11 @@ class QueueFigures(Protocol):
         """What work of it holds until it can start."""
         ...
 
+    @property
+    def nominations(self) -> Sequence[NominationStatus]:
+        """The places that its work gets when others have left them."""
+        ...
+
 
 class Standing(msgspec.Struct, frozen=True):
     """Whether something holds of a queue: a condition without its times."""
@@ -134,6 +140,7 @@ def queue_status(
             tuple(PendingReason(reason, pods) for reason, pods in sorted(figures.pending.items())),
         ),
         reservation=figures.reservation,
+        nominations=tuple(figures.nominations),
         local_name_in=local_name_in,
     )
 

@@ -131,6 +131,18 @@ class ReservationStatus(Structure, frozen=True, omit_defaults=False):
     waits_for: tuple[str, ...] = ()
 
 
+class NominationStatus(Structure, frozen=True, omit_defaults=False):
+    """The places that work of a queue gets when the pods that it waits for have left them.
+
+    ``holder`` is the uid of a pod, or a gang as the scheduler names it. Smaller numbers come first.
+    """
+
+    holder: str
+    number: int
+    places: tuple[ReservedPlaceStatus, ...] = ()
+    waits_for: tuple[str, ...] = ()
+
+
 class PendingReason(Structure, frozen=True):
     """How many pods wait for one reason."""
 
@@ -157,6 +169,7 @@ class FleetQueueStatus(Structure, frozen=True):
     pending: PendingStatus | None = None
     draining_since: str | None = None
     reservation: ReservationStatus | None = None
+    nominations: tuple[NominationStatus, ...] = ()
     local_name_in: tuple[str, ...] = ()
 
 

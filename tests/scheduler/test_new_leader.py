@@ -1,0 +1,94 @@
+"""What a new leader takes over of places that wait for pods to leave them."""
+
+import msgspec
+
+from gpufleet.kube.transport import Request
+from tests.explain.test_explain import answer_in
+from tests.scheduler.test_eviction_planner import CONTROLLED, add_queue, ended, is_leaving, kept_node, of
+from tests.scheduler.test_reservations import QUEUES, change_leaders
+from tests.scheduler.world import Object, World, in_world
+
+
+def nominations(world: World, queue: str) -> list[Object]:
+    """What the status of a queue says of places that are kept."""
+    answer = world.server.answer(Request("GET", f"{QUEUES}/{queue}"), "system:masters")
+    found: list[Object] = msgspec.json.decode(answer.body).get("status", {}).get("nominations", [])
+    return found
+
+
+async def one_ends_for_another(world: World) -> None:
+    """Of two pods on two GPUs one is told to end, and goes on running, for a pod that goes before it."""
+    world.node("n", gpus=2)
+    add_queue(world, "team", preemption={"withinQueue": "LowerPriority"})
+    for name in ("low-0", "low-1"):
+        world.pod(name, labels=of("team"), ownerReferences=CONTROLLED)
+    await world.settle(10)
+    world.pod("first", labels=of("team"), priority=5)
+    await world.settle(5)
+
+
+def the_victim(world: World) -> str:
+    (found,) = [name for name in ("low-0", "low-1") if is_leaving(world, name)]
+    return found
+
+
+def test_a_place_that_is_being_left_is_written_into_the_status_of_the_queue_and_out_of_it() -> None:
+    async def story(world: World) -> None:
+        await one_ends_for_another(world)
+        (told,) = nominations(world, "team")
+        victim = world.get(the_victim(world))["metadata"]["uid"]
+        assert told["holder"] == world.get("first")["metadata"]["uid"]
+        assert [place["node"] for place in told["places"]] == ["n"]
+        assert told["waitsFor"] == [victim]
+        ended(world, the_victim(world))
+        await world.settle(10)
+        assert world.devices_of("first") == told["places"][0]["devices"]
+        assert nominations(world, "team") == []
+
+    in_world(story)
+
+
+def test_work_that_comes_while_no_scheduler_leads_does_not_take_the_place() -> None:
+    async def story(world: World) -> None:
+        await one_ends_for_another(world)
+        victim = the_victim(world)
+        await world.stop()
+        world.pod("gentle", labels=of("team"), priority=9, preemptionPolicy="Never")
+        await world.clock.sleep(5)
+        explained = await answer_in(world, "first")
+        world.start()
+        await world.settle(30)
+        assert kept_node(world, "first") == "n"
+        assert f"default/{victim}" in explained.why
+        ended(world, victim)
+        await world.settle(10)
+        assert world.node_of("first") == "n"
+        assert world.node_of("gentle") == ""
+        assert world.evicted() == [victim]
+
+    in_world(story)
+
+
+def test_a_pod_that_names_a_node_for_itself_gets_no_place_and_has_none_evicted() -> None:
+    """The owner of a pod may write its status; that is for people and autoscalers, and no order to us."""
+
+    async def story(world: World) -> None:
+        await one_ends_for_another(world)
+        victim = the_victim(world)
+        world.pod("bold", labels=of("team"), preemptionPolicy="Never", priority=9)
+        await world.stop()
+        path = "/api/v1/namespaces/default/pods/bold"
+        wanted = {"status": {"nominatedNodeName": "n"}}
+        assert world.request("PATCH", f"{path}/status", wanted) == 200
+        noted = {"metadata": {"annotations": {"gpufleet.io/nomination": "n"}}}
+        assert world.request("PATCH", path, noted) == 200
+        evicted = world.evicted()
+        await change_leaders(world)
+        assert world.evicted() == evicted
+        ended(world, victim)
+        await world.settle(10)
+        assert world.node_of("first") == "n"
+        assert world.node_of("bold") == ""
+        assert kept_node(world, "bold") == ""
+
+    in_world(story)
