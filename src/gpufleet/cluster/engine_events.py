@@ -387,7 +387,9 @@ class EngineEvents:
         now: list[Event] = []
         for event in events:
             waits = isinstance(event, PodAdded) and event.pod.gang not in urgent
-            (self._later if waits and event.pod.uid not in holders else now).append(event)
+            if isinstance(event, PodAdded) and event.pod.uid in holders:
+                waits = False
+            (self._later if waits else now).append(event)
         now.extend(kept)
         (self._later or now).extend(reserved)
         return now

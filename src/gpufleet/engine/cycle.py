@@ -88,7 +88,10 @@ class Cycle:
                 self.nominations.cancel(nomination)
         self.moving.replacements.drop_ended(at_us)
         self.reservations.put_aside(at_us)
-        self._take_up_nominations(at_us)
+        # Before any work has its turn, nominations from before a restart are in force again.
+        for holder, plan in take_up(self.state, self.nominations, self.reservations.guests.are_of, at_us):
+            self._take(plan, holder, self.state.queue_of(plan.placements[0].row))
+            self.instructions += self.nominations.resume(plan.placements, plan.waits_for)
         self._serve_nominated()
         if self.state.room_freed:
             self.state.room_freed = False
@@ -124,12 +127,6 @@ class Cycle:
         if ending:
             self._serve_queues(at_us)
 
-    def _take_up_nominations(self, at_us: int) -> None:
-        """Nominations from before a restart are in force again, before any work has its turn."""
-        for holder, plan in take_up(self.state, self.nominations, self.reservations.guests.are_of, at_us):
-            self._take(plan, holder, self.state.queue_of(plan.placements[0].row))
-            self.instructions += self.nominations.resume(plan.placements, plan.waits_for)
-
     def _wake_kept_out(self, *, every_line: bool) -> None:
         """Wake lines whose queue may have more since usage fell, or every line that queues keep out."""
         waiting = self.state.waiting
@@ -146,14 +143,11 @@ class Cycle:
         self.state.pods.left_nodes.clear()
 
     def _bind_nominated(self, rows: list[int]) -> None:
-        gangs: dict[GangName, None] = {}
         for row in rows:
             self._bind(row)
-            gang = self.state.pods.pod_at(row).gang
+        for gang in dict.fromkeys(self.state.pods.pod_at(row).gang for row in rows):
             if gang is not None:
-                gangs[gang] = None
-        for gang in gangs:
-            self.state.update_gang(gang)
+                self.state.update_gang(gang)
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
