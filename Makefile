@@ -19,8 +19,12 @@ PYTEST_ARGS ?= --numprocesses=2
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-zA-Z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# Two set-ups at once take turns by a lock on this folder, and the second finds everything done: it looks anew once it
+# has the lock.
 .PHONY: setup
-setup: $(KERNELS) ## Fill .venv with the locked dependencies and compile the kernels
+setup: ## Fill .venv with the locked dependencies and compile the kernels
+	@flock --nonblock . true || echo 'setup: another set-up is at work here; waiting until it is done'
+	@flock . $(MAKE) --no-print-directory --silent $(KERNELS)
 
 # The byte code is written here and not left to the first import: where PYTHONDONTWRITEBYTECODE is set, as in
 # many containers, every start of every command would compile all that it imports again, a second each time.

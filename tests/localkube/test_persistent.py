@@ -49,7 +49,7 @@ def test_a_cluster_lives_on_until_it_is_taken_down(
     done = up("--name=one", "--nodes=2", "--gpus-per-node=4", "--gpu-model=A100-80GB")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"export KUBECONFIG={clusters / 'one' / 'kubeconfig'}\n"
-    assert "2 simulated nodes with 4 x A100-80GB each" in done.stderr
+    assert "simulated nodes: 2 with 4 x A100-80GB each" in done.stderr
     running = persistent.running("one")
     everybody = pids(running)
     with running.api() as api:

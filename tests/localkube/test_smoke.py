@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.cli import main as cli
 from gpufleet.localkube import manifests, persistent
-from gpufleet.localkube.access.api import Object
+from gpufleet.localkube.access.api import Object, RefusedError
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.features import gang_api_version
 from gpufleet.localkube.programs.releases import minor_version
@@ -25,10 +25,11 @@ GRANT = "gpufleet.io/grant"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """`gpufleet up`, with two nodes of four GPUs and our scheduler at work."""
+    """`gpufleet up`, with nodes of several kinds and both schedulers at work."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        done = up("--name=smoke", "--nodes=2", "--gpus-per-node=4")
+        pools = ("2:H100-80GB:4", "1:A100-80GB:2:3g.40gb,2g.20gb", "1:MI300X:2", "1:none")
+        done = up("--name=smoke", *(f"--pool={pool}" for pool in pools))
         assert done.returncode == 0, done.stderr
         yield persistent.running("smoke")
         assert cli.main(["down", "--name=smoke"]) == 0
@@ -108,6 +109,71 @@ def test_a_native_gang_starts_whole(running: LocalCluster) -> None:
         api.call("POST", f"/apis/scheduling.k8s.io/{version}/namespaces/default/podgroups", group)
     create(running, "n-1", {"nvidia.com/gpu": "4"}, schedulingGroup={"podGroupName": "native"})
     assert len(set(devices_of(running, "n-0", "n-1"))) == 8
+
+
+def plain_pod(cluster: LocalCluster, name: str, limits: Object, **more: object) -> Object:
+    """A pod as guides write them, which names no scheduler, when it runs; it is deleted."""
+    container = {"name": "main", "image": "any", "resources": {"limits": limits}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **more}
+    with cluster.api() as api:
+        api.call("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    found = await_running(cluster, name)
+    with cluster.api() as api:
+        api.call("DELETE", f"{PODS}/{name}")
+    return found
+
+
+def test_a_pod_without_gpus_that_names_no_scheduler_is_placed_by_kubernetes_own(
+    running: LocalCluster,
+) -> None:
+    assert plain_pod(running, "plain", {"cpu": "1"})["spec"]["schedulerName"] == "default-scheduler"
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/mig-3g.40gb", "amd.com/gpu"])
+def test_yaml_of_guides_runs_in_the_default_namespace_unchanged(running: LocalCluster, resource: str) -> None:
+    name = f"guide-{resource.partition('/')[2].replace('.', '-')}-{resource[:3]}"
+    runtime = {"runtimeClassName": "nvidia"} if resource.startswith("nvidia") else {}
+    found = plain_pod(running, name, {resource: "1"}, **runtime)
+    expected = "gpufleet" if minor_version(KUBERNETES) >= MUTATING_SINCE else "default-scheduler"
+    assert found["spec"]["schedulerName"] == expected
+
+
+def test_a_claim_without_a_class_gets_a_volume_where_its_pod_runs_and_loses_it_at_its_end(
+    running: LocalCluster,
+) -> None:
+    claims = PODS.replace("pods", "persistentvolumeclaims")
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "3Gi"}}},
+    }
+    with running.api() as api:
+        api.call("POST", claims, claim)
+    volume = {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}
+    node = plain_pod(running, "with-data", {"nvidia.com/gpu": "1"}, volumes=[volume])["spec"]["nodeName"]
+    volumes = "/api/v1/persistentvolumes"
+    with running.api() as api:
+        name = api.call("GET", f"{claims}/data")["spec"]["volumeName"]
+        made = api.call("GET", f"{volumes}/{name}")["spec"]
+        assert made["capacity"] == {"storage": "3Gi"}
+        terms = made["nodeAffinity"]["required"]["nodeSelectorTerms"]
+        assert terms[0]["matchExpressions"][0]["values"] == [node]
+        api.call("DELETE", f"{claims}/data")
+        awaited("the volume goes", lambda: api.request("GET", f"{volumes}/{name}")[0] == 404 or None)
+
+
+def test_the_kinds_of_monitoring_are_taken_and_checked(running: LocalCluster) -> None:
+    rules = "/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules"
+    alert = {"alert": "GPUUnderutilised", "expr": "DCGM_FI_DEV_GPU_UTIL < 10", "for": "30m"}
+
+    def rule(name: str, **more: str) -> Object:
+        groups = [{"name": "gpu", "rules": [{**alert, **more}]}]
+        kind = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule"}
+        return {**kind, "metadata": {"name": name}, "spec": {"groups": groups}}
+
+    with running.api() as api:
+        api.call("POST", rules, rule("taken"))
+        with pytest.raises(RefusedError, match=r"rules\[0\]\.for"):
+            api.call("POST", rules, rule("refused", **{"for": "half an hour"}))
 
 
 def test_clusters_side_by_side_have_a_scheduler_each(running: LocalCluster) -> None:

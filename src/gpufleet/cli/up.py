@@ -27,6 +27,19 @@ DEFAULT_NAME = "local"
 )
 @click.option("--gpu-model", default="H100-80GB", show_default=True, help="Model of the GPUs.")
 @click.option(
+    "--mig",
+    metavar="PROFILES",
+    help="Cut each GPU into MIG instances, such as 7x1g.10gb or 3g.40gb,2g.20gb.",
+)
+@click.option(
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="NODES:MODEL[:GPUS[:PROFILES]]",
+    help="Nodes of one kind, instead of the four options above; may be given several times. "
+    "Any vendor's model will do: 10:H100-80GB, 4:A100-80GB:8:7x1g.10gb, 2:MI300X, 3:none.",
+)
+@click.option(
     "--kubernetes",
     metavar="VERSION",
     help="Version of Kubernetes.  [default: the one that gpufleet is tested on]",
@@ -41,15 +54,23 @@ DEFAULT_NAME = "local"
     "--real-node", is_flag=True, help="A real node beside the simulated ones, which runs pods. Needs root."
 )
 @click.option("--no-scheduler", is_flag=True, help="Leave gpufleet's scheduler out, to run one yourself.")
+@click.option(
+    "--no-kube-scheduler",
+    is_flag=True,
+    help="Leave Kubernetes' own scheduler out; pods that name no scheduler then wait.",
+)
 def command(
     name: str,
     nodes: int,
     gpus_per_node: int,
     gpu_model: str,
+    mig: str | None,
+    pools: tuple[str, ...],
     kubernetes: str | None,
     binaries: Path | None,
     real_node: bool,
     no_scheduler: bool,
+    no_kube_scheduler: bool,
 ) -> None:
     """Start a real Kubernetes control plane with simulated GPU nodes on this machine.
 
@@ -57,21 +78,53 @@ def command(
     everything again.
     """
     from gpufleet.localkube import up
+    from gpufleet.localkube.pools import cut, read_pools
     from gpufleet.localkube.programs.progress import ToPerson
     from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES
     from gpufleet.localkube.simulated_nodes import SimulatedNodes
     from gpufleet.localkube.simulated_nodes import gpu_model as find_model
 
+    if pools:
+        refuse_beside_pools("nodes", "gpus_per_node", "gpu_model", "mig")
+        wanted = read_pools(pools)
+    else:
+        model = find_model(gpu_model)
+        layout = () if mig is None else cut(model, mig, "--mig")
+        wanted = (SimulatedNodes(nodes, gpus_per_node, model, mig=layout),)
     request = up.Request(
         name=name,
         kubernetes=kubernetes or DEFAULT_KUBERNETES,
-        nodes=SimulatedNodes(nodes, gpus_per_node, find_model(gpu_model)),
+        pools=wanted,
         binaries=binaries,
-        components=() if no_scheduler else components(),
+        components=(local_volumes(), *(() if no_scheduler else components())),
         real_node=real_node,
+        kube_scheduler=not no_kube_scheduler,
     )
     cluster = up.up(request, ToPerson("up: "))
     click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+
+
+def refuse_beside_pools(*names: str) -> None:
+    """InputError if an option was given that says what ``--pool`` says."""
+    from gpufleet.model.errors import InputError
+
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise InputError(
+                "says what --pool says too",
+                field=f"--{name.replace('_', '-')}",
+                value=context.params[name],
+                expected="one of the two: --pool NODES:MODEL:GPUS has all of it",
+            )
+
+
+def local_volumes() -> "Component":
+    """The provisioner of the default StorageClass."""
+    from gpufleet.localkube.control_plane import Component
+
+    command = (sys.executable, "-m", "gpufleet.localkube.local_volumes", "local-volumes.kubeconfig")
+    return Component(name="local-volumes", command=command, user="local-volumes")
 
 
 def components() -> "tuple[Component, ...]":

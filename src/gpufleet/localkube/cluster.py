@@ -176,13 +176,7 @@ class LocalCluster:
 
         Its log is in the cluster's folder. Call it from a thread that lives as long as it shall.
         """
-        command = (
-            str(binary),
-            "--kubeconfig=kube-scheduler.kubeconfig",
-            "--leader-elect=false",
-            "--secure-port=0",
-            *flags,
-        )
+        command = (str(binary), *control_plane.KUBE_SCHEDULER_FLAGS, *flags)
         log = self.folder / plan.LOGS / "kube-scheduler.log"
         return child.start("kube-scheduler", command, log, folder=self.folder)
 

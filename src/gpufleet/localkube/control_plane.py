@@ -50,7 +50,8 @@ class Options:
     """What a control plane shall be like.
 
     ``feature_gates`` are added to those that gpufleet needs; ``flags`` are added to a program's command
-    line, by its name, and win over ours. ``simulated_nodes`` starts KWOK, ``real_node`` a kubelet.
+    line, by its name, and win over ours. ``simulated_nodes`` starts KWOK, ``real_node`` a kubelet,
+    ``kube_scheduler`` Kubernetes' own scheduler.
     """
 
     kubernetes: str = DEFAULT_KUBERNETES
@@ -58,6 +59,7 @@ class Options:
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     simulated_nodes: bool = True
     real_node: bool = False
+    kube_scheduler: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,10 @@ def programs(
     ]
     if options.simulated_nodes:
         found.append(_program("kwok", binaries, KWOK_FLAGS, options, after=Stage.API_READY))
+    if options.kube_scheduler:
+        found.append(
+            _program("kube-scheduler", binaries, KUBE_SCHEDULER_FLAGS, options, after=Stage.API_READY)
+        )
     return tuple(found)
 
 
@@ -126,9 +132,16 @@ def needed_programs(options: Options) -> tuple[str, ...]:
     """The names of the binaries that `programs` asks for."""
     simulated = ("kwok",) if options.simulated_nodes else ()
     real = real_node.PROGRAMS if options.real_node else ()
-    return ("etcd", "kube-apiserver", "kube-controller-manager", *simulated, *real)
+    scheduler = ("kube-scheduler",) if options.kube_scheduler else ()
+    return ("etcd", "kube-apiserver", "kube-controller-manager", *simulated, *scheduler, *real)
 
 
+KUBE_SCHEDULER_FLAGS = (
+    "--kubeconfig=kube-scheduler.kubeconfig",
+    # One cluster has one, so there is nothing to elect; a port of its own would be one more to guard.
+    "--leader-elect=false",
+    "--secure-port=0",
+)
 KWOK_FLAGS = (
     "--kubeconfig=kwok.kubeconfig",
     f"--config={SIMULATED_LIFECYCLES}",

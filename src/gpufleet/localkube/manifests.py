@@ -1,5 +1,8 @@
 """Applies what gpufleet installs in every cluster: the YAML files of `gpufleet.kube.manifests`.
 
+A local cluster also gets what most clusters with GPUs have from elsewhere (`USUAL_OBJECTS`), so that the
+usual manifests are accepted.
+
 Server-side apply, so that the same again changes nothing. A server that does not know a kind (older
 Kubernetes have no MutatingAdmissionPolicy) goes without it, and the caller is told.
 """
@@ -13,11 +16,16 @@ import msgspec
 
 import gpufleet.kube
 from gpufleet.files.regular import read_regular
+from gpufleet.kube import keys
 from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.processes.errors import ClusterError
 from gpufleet.model.errors import InternalError
 
 FOLDER = Path(gpufleet.kube.__file__).parent / "manifests"
+USUAL_OBJECTS = Path(__file__).with_name("usual_objects")
+"""RuntimeClass, StorageClass, and the kinds of prometheus-operator."""
+
+DEFAULT_NAMESPACE = "/api/v1/namespaces/default"
 BETWEEN_DOCUMENTS = re.compile(r"^---\s*$", flags=re.MULTILINE)
 # Bounds what is read; definitions of the largest projects have a few MiB.
 FILE_BYTES_MAX = 16 << 20
@@ -43,6 +51,13 @@ def install(api: Api, folder: Path = FOLDER) -> list[str]:
         if one["kind"] == DEFINITION:
             _await_served(api, one)
     return unknown
+
+
+def manage_default_namespace(api: Api) -> None:
+    """Have pods of the namespace ``default`` completed: YAML written for other schedulers runs as it is."""
+    labels = {keys.MANAGED: "true"}
+    metadata = {"name": "default", "labels": labels}
+    api.apply(DEFAULT_NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
 
 
 def documents(folder: Path) -> Iterator[Object]:

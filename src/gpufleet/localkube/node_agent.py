@@ -18,7 +18,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import NAME, agent_folder, machine_file, write_program
 from gpufleet.localkube.processes import child, plan
 from gpufleet.localkube.processes.errors import ProgramFailedError
-from gpufleet.localkube.simulated_nodes import NUMA_NODES, RESOURCES, SimulatedNodes
+from gpufleet.localkube.simulated_nodes import NUMA_NODES, SimulatedNodes, offered
 
 SYSTEM = DEFAULT_IDENTITY.namespace
 SHARING = "gpufleet-sharing"
@@ -40,18 +40,34 @@ LOOK_EVERY_S = 0.05
 
 def machine_of(nodes: SimulatedNodes) -> str:
     """The description of a machine with the GPUs of one of these nodes."""
-    return f"gpus: [{{model: {nodes.model.name}, count: {nodes.gpus_per_node}, numaNodes: {NUMA_NODES}}}]\n"
+    cut = f", mig: [{_instances(nodes)}]" if nodes.mig else ""
+    gpus = f"model: {nodes.model.name}, count: {nodes.gpus_per_node}, numaNodes: {NUMA_NODES}{cut}"
+    return f"gpus: [{{{gpus}}}]\n"
 
 
-def start_agent(cluster: LocalCluster, machine: str, flags: Sequence[str] = ()) -> None:
-    """Have the real node run the agent on the GPUs that ``machine`` describes."""
+def sharing_of(nodes: SimulatedNodes) -> str:
+    """The configuration that offers these GPUs as they are: whole, or in the instances they are cut into."""
+    return WHOLE.replace("exclusive: {}", f"mig: {{layout: [{_instances(nodes)}]}}") if nodes.mig else WHOLE
+
+
+def _instances(nodes: SimulatedNodes) -> str:
+    return ", ".join(f"{{profile: {one.profile}, start: {one.start}}}" for one in nodes.mig)
+
+
+def start_agent(
+    cluster: LocalCluster, machine: str, flags: Sequence[str] = (), *, sharing: str = WHOLE
+) -> None:
+    """Have the real node run the agent on the GPUs that ``machine`` describes.
+
+    ``sharing`` says how they are offered, unless ``flags`` name a configuration.
+    """
     node = cluster.node
     folder = agent_folder(cluster.folder)
     folder.mkdir(mode=0o700, exist_ok=True)
     described = machine_file(cluster.folder)
     described.write_text(machine, encoding="utf-8")
     if not any(flag.startswith("--config") for flag in flags):
-        _declare_sharing(cluster)
+        _declare_sharing(cluster, sharing)
         flags = (*flags, f"--config-map={SYSTEM}/{SHARING}")
     command = (
         *(sys.executable, "-m", "gpufleet", "agent"),
@@ -67,7 +83,7 @@ def start_agent(cluster: LocalCluster, machine: str, flags: Sequence[str] = ()) 
     write_program(cluster.folder, command)
 
 
-def _declare_sharing(cluster: LocalCluster) -> None:
+def _declare_sharing(cluster: LocalCluster, sharing: str) -> None:
     """A ConfigMap that says how the GPUs are shared, for people to edit; the agent may read it.
 
     It is as `kubectl apply` would have made it, so that the next apply has nothing to warn of.
@@ -77,7 +93,7 @@ def _declare_sharing(cluster: LocalCluster) -> None:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
-        "data": {"default": WHOLE},
+        "data": {"default": sharing},
     }
     applied = {LAST_APPLIED: msgspec.json.encode(declared).decode()}
     with cluster.api() as api:
@@ -108,5 +124,6 @@ def await_resource(
 
 
 def await_gpus(cluster: LocalCluster, nodes: SimulatedNodes) -> None:
-    """Return when the real node offers the GPUs that ``machine_of`` gave it."""
-    await_resource(cluster, RESOURCES[nodes.model.vendor], nodes.gpus_per_node)
+    """Return when the real node offers the GPUs, or their instances, that ``machine_of`` gave it."""
+    for resource, count in offered(nodes).items():
+        await_resource(cluster, resource, count)

@@ -6,6 +6,7 @@ difference. ``manifests`` must have been applied before, because they define Nod
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,7 +18,9 @@ from gpufleet.localkube.control_plane import SIMULATED_VALUE
 from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel, Vendor
 from gpufleet.model.gpu_model import matching, nearest_name
-from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_XE, NVIDIA_GPU
+from gpufleet.model.mig import Layout
+from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_XE, NVIDIA_GPU, mig_resource
 
 DEFAULT_MODEL = "H100-80GB"
 RESOURCES = {Vendor.NVIDIA: NVIDIA_GPU, Vendor.AMD: AMD_GPU, Vendor.INTEL: INTEL_GPU_XE}
@@ -35,6 +38,9 @@ FEW_NODES = 100
 """The API server holds creates of a kind that was just defined back for two seconds, but not applies; an
 apply costs it more, so it is for few nodes only."""
 
+# Labels that feature discovery gives nodes with cards that can be cut.
+MIG_CAPABLE = "nvidia.com/mig.capable"
+MIG_STRATEGY = "nvidia.com/mig.strategy"
 NODES = "/api/v1/nodes"
 NODE_DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
 
@@ -45,6 +51,7 @@ class SimulatedNodes:
 
     Names are ``prefix`` and a number from ``first`` on. ``cpu_cores`` and ``memory_gib`` are allocatable.
     ``managed`` nodes are kept alive by KWOK; the others are plain objects on which pods stay as they are.
+    With ``mig`` every GPU is cut into these instances, and the node offers them instead of whole GPUs.
     """
 
     count: int
@@ -57,21 +64,31 @@ class SimulatedNodes:
     first: int = 1
     managed: bool = True
     labels: tuple[tuple[str, str], ...] = ()
+    mig: Layout = ()
+
+    def __str__(self) -> str:
+        """The nodes in words: "4 with 8 x A100-80GB each, cut into 7 x 1g.10gb"."""
+        if not self.gpus_per_node:
+            return f"{self.count} without a GPU"
+        profiles = Counter(instance.profile for instance in self.mig)
+        cut = " + ".join(f"{count} x {profile}" for profile, count in profiles.items())
+        each = f"{self.count} with {self.gpus_per_node} x {self.model.name} each"
+        return f"{each}, cut into {cut}" if cut else each
 
 
-def gpu_model(name: str) -> GpuModel:
+def gpu_model(name: str, field: str = "--gpu-model") -> GpuModel:
     """The model of this name; InputError with the nearest names if it is unknown or means several."""
     found = matching(name)
     if len(found) == 1 and found[0].vendor in RESOURCES:
         return found[0]
     if found:
         expected = "one of " + ", ".join(str(model.name) for model in found)
-        raise InputError("may mean several models", field="--gpu-model", value=name, expected=expected)
+        raise InputError("may mean several models", field=field, value=name, expected=expected)
     nearest = nearest_name(name)
     expected = (
         f"a model of the catalogue; did you mean {nearest}?" if nearest else "a model such as H100-80GB"
     )
-    raise InputError("no such model of GPU", field="--gpu-model", value=name, expected=expected)
+    raise InputError("no such model of GPU", field=field, value=name, expected=expected)
 
 
 def create(cluster: LocalCluster, nodes: SimulatedNodes) -> None:
@@ -100,6 +117,14 @@ def _objects(cluster: str, nodes: SimulatedNodes) -> Iterator[Object]:
         yield {"node": node(name, nodes), "report": report(cluster, name, nodes), "few": few}
 
 
+def offered(nodes: SimulatedNodes) -> dict[str, int]:
+    """The GPUs of one of these nodes, or the instances that they are cut into, by resource."""
+    if nodes.mig:
+        profiles = Counter(instance.profile for instance in nodes.mig)
+        return {mig_resource(profile): nodes.gpus_per_node * count for profile, count in profiles.items()}
+    return {RESOURCES[nodes.model.vendor]: nodes.gpus_per_node} if nodes.gpus_per_node else {}
+
+
 def node(name: str, nodes: SimulatedNodes) -> Object:
     """The Node as its kubelet, feature discovery and device plugin would have made it."""
     resources = {
@@ -108,8 +133,8 @@ def node(name: str, nodes: SimulatedNodes) -> Object:
         "ephemeral-storage": "1Ti",
         "pods": str(nodes.pods),
     }
-    if nodes.gpus_per_node:
-        resources[RESOURCES[nodes.model.vendor]] = str(nodes.gpus_per_node)
+    resources |= {name: str(count) for name, count in offered(nodes).items()}
+    if nodes.gpus_per_node and not nodes.mig:
         resources[GPU_SHARE] = str(nodes.gpus_per_node * SHARE_SLOTS_PER_GPU)
     annotations = {node_labels.KWOK_NODE: SIMULATED_VALUE} if nodes.managed else {}
     return {
@@ -146,6 +171,10 @@ def report(cluster: str, name: str, nodes: SimulatedNodes) -> Object:
         if total_mib is None
         else {"memoryMiB": total_mib, "usableMemoryMiB": total_mib - RESERVED_MEMORY_MIB}
     )
+    sharing: Object = {"sharing": "mixed"}
+    if nodes.mig:
+        instances = [{"profile": one.profile, "start": one.start} for one in nodes.mig]
+        sharing = {"sharing": "mig", "migInstances": instances}
     devices = [
         {
             "id": f"GPU-{uuid.uuid5(NAMES, f'{cluster}/{name}/{index}')}",
@@ -154,7 +183,7 @@ def report(cluster: str, name: str, nodes: SimulatedNodes) -> Object:
             **memory,
             "numaNode": index * NUMA_NODES // nodes.gpus_per_node,
             "linkGroup": 0,
-            "sharing": "mixed",
+            **sharing,
             "health": "healthy",
         }
         for index in range(nodes.gpus_per_node)
@@ -185,10 +214,19 @@ def _labels(name: str, nodes: SimulatedNodes) -> dict[str, str]:
                 node_labels.NVIDIA_PRODUCT: product,
                 node_labels.GPU_COUNT: str(nodes.gpus_per_node),
                 node_labels.NVIDIA_MEMORY: str(nodes.model.memory_mib or 0),
+                MIG_CAPABLE: str(nodes.model.name in BOARDS).lower(),
             }
+            if nodes.mig:
+                labels |= _mig_labels(nodes)
         case Vendor.AMD:
             labels[node_labels.PRODUCTS[Vendor.AMD]] = product
     return labels
+
+
+def _mig_labels(nodes: SimulatedNodes) -> dict[str, str]:
+    """What feature discovery says of instances with the strategy mixed: each profile is a resource."""
+    labels = {MIG_STRATEGY: "mixed"}
+    return labels | {f"{resource}.count": str(count) for resource, count in offered(nodes).items()}
 
 
 def _boot_id(name: str) -> str:

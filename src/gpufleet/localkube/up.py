@@ -22,14 +22,23 @@ from gpufleet.model.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a user wants: a cluster of this name and version with these nodes."""
+    """What a user wants: a cluster of this name and version with these pools of nodes.
+
+    With ``kube_scheduler`` Kubernetes' own scheduler runs too, for pods that name none.
+    """
 
     name: str
     kubernetes: str
-    nodes: SimulatedNodes
+    pools: Sequence[SimulatedNodes]
     binaries: Path | None = None
     components: Sequence[Component] = ()
     real_node: bool = False
+    kube_scheduler: bool = True
+
+    @property
+    def real_gpus(self) -> SimulatedNodes | None:
+        """The GPUs that its real node has: those of the first pool with any."""
+        return next((pool for pool in self.pools if pool.gpus_per_node), None)
 
 
 def up(request: Request, progress: Progress) -> LocalCluster:
@@ -49,9 +58,11 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         )
     if persistent.remove_left_over(request.name):
         progress.say(f"removed what a cluster {request.name} left behind that ended without `gpufleet down`")
-    options = Options(kubernetes=request.kubernetes, real_node=request.real_node)
+    options = Options(
+        kubernetes=request.kubernetes, real_node=request.real_node, kube_scheduler=request.kube_scheduler
+    )
     wanted = {name: release_of(name, request.kubernetes) for name in (*needed_programs(options), "kubectl")}
-    found = binaries.find(wanted, progress, request.binaries)
+    found = binaries.find(wanted, progress, request.binaries, any_client=True)
     progress.say(binaries.sentence(found))
     begun_s = time.monotonic()
     paths = binaries.paths(found)
@@ -60,11 +71,13 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         _furnish(cluster, request, progress)
         cluster.furnished()
         for component in request.components:
+            if component.lease is None:
+                continue
             with progress.during(f"waiting for {component.name} to be at work", lambda: ""):
                 cluster.await_component(component)
         if request.real_node:
             _await_real_node(cluster, progress)
-            _start_agent(cluster, request.nodes, progress)
+            _start_agent(cluster, request.real_gpus, progress)
         cluster.keep()
     # Ctrl-C too: nothing of a cluster that was not finished stays.
     except BaseException:
@@ -83,10 +96,11 @@ def _await_real_node(cluster: LocalCluster, progress: Progress) -> None:
     progress.say(f"a real node {node.name} at {node.address}, with the image {images.BUSYBOX}")
 
 
-def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes, progress: Progress) -> None:
-    if not nodes.gpus_per_node:
+def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: Progress) -> None:
+    if nodes is None:
         return
-    node_agent.start_agent(cluster, node_agent.machine_of(nodes), ["--require-grant"])
+    machine, sharing = node_agent.machine_of(nodes), node_agent.sharing_of(nodes)
+    node_agent.start_agent(cluster, machine, ["--require-grant"], sharing=sharing)
     with progress.during(f"waiting for the agent on {cluster.node.name} to offer its GPUs", lambda: ""):
         node_agent.await_gpus(cluster, nodes)
     progress.say(f"an agent on {cluster.node.name} that serves {nodes.gpus_per_node} simulated GPUs")
@@ -94,15 +108,17 @@ def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes, progress: Progres
 
 def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> None:
     with cluster.api() as api:
-        unknown = manifests.install(api)
+        unknown = [*manifests.install(api), *manifests.install(api, manifests.USUAL_OBJECTS)]
+        manifests.manage_default_namespace(api)
     if unknown:
         progress.say(
             f"not installed, because Kubernetes {request.kubernetes} does not know it: {', '.join(unknown)}"
         )
-    nodes = request.nodes
-    if not nodes.count:
+    pools = [pool for pool in request.pools if pool.count]
+    nodes = sum(pool.count for pool in pools)
+    if not nodes:
         return
-    with progress.during(f"creating {nodes.count} nodes", lambda: ""):
-        simulated_nodes.create(cluster, nodes)
-    each = f"with {nodes.gpus_per_node} x {nodes.model.name} each" if nodes.gpus_per_node else "without a GPU"
-    progress.say(f"{nodes.count} simulated nodes {each}")
+    with progress.during(f"creating {nodes} nodes", lambda: ""):
+        for pool in pools:
+            simulated_nodes.create(cluster, pool)
+    progress.say(f"simulated nodes: {'; '.join(str(pool) for pool in pools)}")

@@ -114,6 +114,26 @@ class MigGeometry(msgspec.Struct, frozen=True):
         chosen = self.plain_profiles if profiles is None else profiles
         return not any(self.free_starts(profile, taken) for profile in chosen)
 
+    def placed(self, profiles: Iterable[MigProfile]) -> Layout | None:
+        """A layout of one instance of each of these profiles, large ones first; None where there is none."""
+        order = sorted(profiles, key=lambda one: (-one.memory_slices, one.name))
+        found = self._placed(order, 0, {})
+        return None if found is None else tuple(sorted(found))
+
+    def _placed(self, order: list[MigProfile], taken: int, counts: dict[str, int]) -> Layout | None:
+        if not order:
+            return ()
+        first, *others = order
+        if counts.get(first.name, 0) == first.maximum:
+            return None
+        # The last start first: it leaves the low ones to profiles that can begin nowhere else.
+        for start in reversed(self.free_starts(first, taken)):
+            more = {**counts, first.name: counts.get(first.name, 0) + 1}
+            rest = self._placed(others, taken | first.slices(start), more)
+            if rest is not None:
+                return (MigInstance(start, first.name), *rest)
+        return None
+
     def _extended(
         self, layout: Layout, taken: int, first: int, profiles: tuple[MigProfile, ...]
     ) -> Iterator[Layout]:

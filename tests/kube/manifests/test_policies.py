@@ -236,6 +236,18 @@ def test_who_asks_for_gpus_gets_our_scheduler_and_the_toleration(completing: Per
 
 
 @mutating
+@pytest.mark.parametrize(
+    "resource",
+    [
+        *("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "nvidia.com/gpu.shared"),
+        *("nvidia.com/mig-1g.10gb", "nvidia.com/mig-1g.10gb.me", "nvidia.com/mig-3g.40gb"),
+    ],
+)
+def test_every_kind_of_gpu_gets_our_scheduler(completing: Person, resource: str) -> None:
+    assert completed(completing, {resource: "1"})["schedulerName"] == "gpufleet"
+
+
+@mutating
 def test_others_are_left_as_they_are(completing: Person) -> None:
     assert completed(completing, {"cpu": "1"})["schedulerName"] == "default-scheduler"
     assert completed(completing, {GPU: "1"}, schedulerName="mine")["schedulerName"] == "mine"

@@ -101,6 +101,30 @@ def test_another_version_on_path_is_passed_over(tmp_path: Path, cache: Path) -> 
     assert source(None, Makers(never, never)) is Source.CACHE
 
 
+def test_a_client_of_another_version_on_path_is_used_with_a_word_and_built_by_nobody(tmp_path: Path) -> None:
+    put(tmp_path / "path", "kubectl", "1.34.1")
+    said: list[str] = []
+
+    class Heard(Silent):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    wanted = {"kubectl": KUBERNETES}
+    found = binaries.find(wanted, Heard(), None, Makers(never, never), any_client=True)["kubectl"]
+    assert found.source is Source.PATH
+    assert "kubectl 1.34.1, with Kubernetes 1.37.0" in said[0]
+
+
+def test_a_client_of_the_wanted_version_in_the_cache_goes_before_another_on_path(
+    tmp_path: Path, cache: Path
+) -> None:
+    put(tmp_path / "path", "kubectl", "1.34.1")
+    put(cache, "kubectl")
+    wanted = {"kubectl": KUBERNETES}
+    found = binaries.find(wanted, Silent(), None, Makers(never, never), any_client=True)["kubectl"]
+    assert found.source is Source.CACHE
+
+
 def test_a_download_goes_before_a_build_and_fills_the_cache(cache: Path) -> None:
     found = binaries.find(WANTED, Silent(), None, Makers(making, never))["kube-apiserver"]
     assert (found.path, found.source) == (cache / "kube-apiserver", Source.DOWNLOAD)

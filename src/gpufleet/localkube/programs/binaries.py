@@ -3,6 +3,8 @@
 1. the folder that the user names (``--binaries`` or GPUFLEET_KUBE_BINARIES),
 2. PATH, if the program there is of exactly the wanted version (of runc: any that is not too old),
 3. the cache,
+   and for kubectl then PATH again where the caller allows it: a client of another version will do, and a
+   build takes long,
 4. the official download, where its digest is pinned (`downloading`),
 5. a build from pinned Go modules (`building`).
 
@@ -24,6 +26,9 @@ from gpufleet.localkube.programs import building, downloading
 from gpufleet.localkube.programs.progress import Progress
 from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.errors import InputError, printable
+
+CLIENT = "kubectl"
+"""The one program that only people call, so that its version matters little."""
 
 FOLDER_VARIABLE = "GPUFLEET_KUBE_BINARIES"
 VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)")
@@ -67,10 +72,13 @@ def find(
     progress: Progress,
     folder: Path | None = None,
     makers: Makers | None = None,
+    *,
+    any_client: bool = False,
 ) -> dict[str, Found]:
     """Every wanted program (by name, with the release it is part of), made if it is nowhere.
 
-    ``folder`` is the user's; without one the environment may name it. InputError if that folder holds a
+    ``folder`` is the user's; without one the environment may name it. With ``any_client`` a kubectl of
+    another version on PATH does where nothing better is at hand. InputError if that folder holds a
     Kubernetes program of another version, ProgramsMissingError if a program cannot be had.
     """
     named = folder or _folder_of_environment()
@@ -79,6 +87,10 @@ def find(
         here = _there(program, release, named)
         if here is not None:
             found[program] = here
+    if any_client and CLIENT in wanted and CLIENT not in found:
+        other = _client_of_another_version(wanted[CLIENT], progress)
+        if other is not None:
+            found[CLIENT] = other
     missing = {program: release for program, release in wanted.items() if program not in found}
     for release in dict.fromkeys(missing.values()):
         programs = [program for program, its in missing.items() if its == release]
@@ -130,6 +142,19 @@ def _there(program: str, release: Release, named: Path | None) -> Found | None:
         return Found(Path(on_path).absolute(), Source.PATH)
     cached = binaries_cache() / release.folder_name / program
     return Found(cached, Source.CACHE) if _is_program(cached) else None
+
+
+def _client_of_another_version(release: Release, progress: Progress) -> Found | None:
+    """The kubectl on PATH, with a word about its version."""
+    on_path = shutil.which(CLIENT)
+    version = None if on_path is None else version_of(Path(on_path))
+    if on_path is None or version is None:
+        return None
+    progress.say(
+        f"using {on_path}, which is kubectl {version}, with Kubernetes {release.version}: "
+        "Kubernetes supports a client one minor version away, and most commands work with others"
+    )
+    return Found(Path(on_path).absolute(), Source.PATH)
 
 
 def _is_wanted(version: str | None, release: Release) -> bool:
