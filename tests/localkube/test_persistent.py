@@ -59,7 +59,10 @@ def test_a_cluster_lives_on_until_it_is_taken_down(
     shown = capsys.readouterr().out
     assert f"one: Kubernetes {KUBERNETES} at {running.url}" in shown
     shown_running = [line.split()[0] for line in shown.splitlines() if " runs as process " in line]
-    assert shown_running == ["etcd", "kube-apiserver", "kube-controller-manager", "kwok", "scheduler"]
+    assert shown_running == [
+        *("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler"),
+        *("local-volumes", "scheduler"),
+    ]
     assert cli.main(["kubeconfig", "--name=one"]) == 0
     assert capsys.readouterr().out == f"{running.kubeconfig}\n"
     assert cli.main(["kubeconfig", "--name=one", "--content"]) == 0

@@ -19,6 +19,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.errors import KubeError
+from gpufleet.kube.meanings import node_labels
 from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.objects.storage import STORAGE, PersistentVolume, PersistentVolumeClaim
 from gpufleet.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
@@ -122,7 +123,7 @@ def volume_name(claim: PersistentVolumeClaim) -> str:
 def volume_for(claim: PersistentVolumeClaim) -> bytes:
     """A volume as large as the claim asks, on the node that was chosen for it."""
     name, node = volume_name(claim), claim.metadata.annotations[keys.SELECTED_NODE]
-    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    on_node = {"key": node_labels.HOST_NAME, "operator": "In", "values": [node]}
     reference = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

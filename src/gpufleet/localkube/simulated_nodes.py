@@ -38,9 +38,9 @@ FEW_NODES = 100
 """The API server holds creates of a kind that was just defined back for two seconds, but not applies; an
 apply costs it more, so it is for few nodes only."""
 
-# Labels that feature discovery gives nodes with cards that can be cut.
 MIG_CAPABLE = "nvidia.com/mig.capable"
-MIG_STRATEGY = "nvidia.com/mig.strategy"
+"""The label that feature discovery gives nodes with cards that can be cut."""
+
 NODES = "/api/v1/nodes"
 NODE_DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
 
@@ -225,7 +225,7 @@ def _labels(name: str, nodes: SimulatedNodes) -> dict[str, str]:
 
 def _mig_labels(nodes: SimulatedNodes) -> dict[str, str]:
     """What feature discovery says of instances with the strategy mixed: each profile is a resource."""
-    labels = {MIG_STRATEGY: "mixed"}
+    labels = {node_labels.MIG_STRATEGY: "mixed"}
     return labels | {f"{resource}.count": str(count) for resource, count in offered(nodes).items()}
 
 
