@@ -270,6 +270,7 @@ class _Reader:
         if config.attn_layer_period:
             offset = config.attn_layer_offset or 0
             return "full_attention" if index % config.attn_layer_period == offset else "mamba"
+        # The first of these fields that is there decides.
         if config.attention_chunk_size:
             return "full_attention" if (index + 1) % CHUNKED_PATTERN == 0 else "chunked_attention"
         if not self.window():

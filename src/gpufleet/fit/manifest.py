@@ -270,6 +270,7 @@ def arguments(model: Model, serving: Serving, found: CardFit) -> list[str]:
         said.append(f"--tensor-parallel-size={found.tensor_parallel}")
     if found.pipeline_parallel > 1:
         said.append(f"--pipeline-parallel-size={found.pipeline_parallel}")
+    # Weights that are published so are found by the server itself.
     if serving.form.name != model.facts.native_format:
         said.append(f"--quantization={serving.form.name}")
     if serving.kv != "auto":

@@ -27,6 +27,7 @@ def placed(model: Model, serving: Serving, card: CardEntry, division: Division) 
     reasons = _reasons(model, serving, card, division, memory)
     sure = memory.kv_pool.low_bytes // memory.sequence_bytes if memory.sequence_bytes else 0
     expected = memory.kv_pool.bytes // memory.sequence_bytes if memory.sequence_bytes else 0
+    # Between the sure and the likely number only a trial run can tell.
     if reasons or expected < serving.batch:
         verdict = Verdict.NO
     elif sure < serving.batch:

@@ -164,6 +164,7 @@ def supports(driver: DriverVersion, toolkit: Toolkit, *, forward_compatible: boo
     if packaged is not None and driver >= packaged:
         return Verdict(Support.OK, f"CUDA {toolkit} came with driver {write_driver(packaged)}")
     listed = (toolkit.major, toolkit.minor) in PACKAGED
+    # Within a family of CUDA any driver of the family runs it, with limits (minor compatibility).
     if family.floor is not None and driver >= family.floor:
         return _within_the_family(toolkit, family.floor, listed=listed)
     least = _least(toolkit, family, listed=listed)

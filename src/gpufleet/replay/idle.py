@@ -105,6 +105,7 @@ class FleetView:
             idle = self.idle_milli(row)
             cpu_milli, memory_bytes = self.free_host(row)
             idle_milli[kind] += sum(idle)
+            # Most nodes of a full cluster have nothing idle, and to split costs time.
             if any(idle):
                 for reason, milli in split_by_reason(requests, idle, cpu_milli, memory_bytes).items():
                     milli_by_reason[kind][reason] += milli

@@ -58,7 +58,7 @@ def files_of(request: RunRequest, fields: Sequence[str]) -> Files:
 def run_remotely(request: RunRequest, files: Files, version: str) -> tuple[RunResult, Files]:
     """On a worker: lay the files down, run, and send back what the run wrote."""
     if version != __version__:
-        raise WorldError(f"a Ray worker has gpufleet {__version__}, this is {version}; install the same")
+        raise WorldError(f"a Ray worker has gpufleet {__version__}, this is {version}: they must be equal")
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         paths = {field: str(Path(folder, f"{field}-{name}")) for field, (name, _) in files.items()}
         for field, (_, content) in files.items():

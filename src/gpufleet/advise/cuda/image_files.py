@@ -147,6 +147,7 @@ def _from_layout(store: Store, source: str, index: Index, tag: str | None, platf
     name = tag or next((name for one in named for name in _names(one)), source)
     if tag is not None and not named:
         raise _only_error([name for one in index.manifests for name in _names(one)], source)
+    # An index may lead to another one.
     for _ in range(_DEEPEST):
         chosen = _for_platform(named, platform, source)
         document = _decode(_blob(store, chosen.digest, source), source, chosen.digest, Any)

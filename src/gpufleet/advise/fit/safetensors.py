@@ -22,6 +22,7 @@ def header_bytes(path: Path) -> int:
     """Bytes of all tensors of one file; raises InputError if it is none."""
     with open_regular(path) as file:
         length = int.from_bytes(read_at_most(file, 8) or b"", "little")
+        # A file of another format begins with any eight bytes: mostly a number far too large.
         if not 2 <= length <= HEADER_BYTES_MAX:
             raise InputError("this is no safetensors file", where=printable(str(path)))
         head = read_at_most(file, length) or b""

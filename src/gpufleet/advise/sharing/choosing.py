@@ -95,6 +95,7 @@ def _decided(
         return Mode.WHOLE, "bound by latency: a neighbour would make it vary; scale replicas on queue depth"
     if workload.strict:
         return _isolated(profile)
+    # The reasons for a whole GPU come first: what is left may share.
     if mean >= SUSTAINED_MILLI:
         return (
             Mode.WHOLE,

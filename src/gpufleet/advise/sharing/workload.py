@@ -149,6 +149,7 @@ def _replicas(samples: list[Sample], step_s: int) -> tuple[Replica, ...]:
         memory[sample.pod] = max(memory.get(sample.pod, 0), sample.memory_mib)
     places: list[list[str]] = []
     for pod in sorted(pods, key=lambda name: (min(pods[name]), name)):
+        # A pod that begins after another has ended takes its place: the workload has as many at once.
         free = next((place for place in places if max(pods[place[-1]]) < min(pods[pod])), None)
         if free is None:
             places.append([pod])

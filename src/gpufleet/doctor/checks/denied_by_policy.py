@@ -17,7 +17,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         else:
             who = f"the webhook {name}"
             look = Mend(
-                "see whose webhook that is, and what it asks for",
+                "see which program the webhook belongs to, and what it asks for",
                 f"kubectl get validatingwebhookconfigurations -o yaml | grep -B20 {name}",
             )
         yield Failure(

@@ -64,6 +64,7 @@ def apply_fixes(source: SourceText, parsed: Parsed, fixes: Sequence[DocumentFix]
     if not accepted.fixes:
         return FixedText(source.text)
     text = _spliced(source.text, accepted.splices)
+    # Together they may change more than each promised; then each is tried by itself.
     if _changes_only(source, parsed, text, accepted.fixes):
         return FixedText(text, tuple(accepted.fixes))
     return _one_by_one(source, parsed, layout, accepted.fixes)

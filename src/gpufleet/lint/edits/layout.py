@@ -83,6 +83,7 @@ class Layout:
             return self._remove_flow(spans, index) if parent.flow else self._remove_item(parent, node)
         if isinstance(parent, Mapping) and field.key_node is not None:
             index = next((i for i, (key, _) in enumerate(parent.entries) if key is field.key_node), -1)
+            # The key came by a merge from elsewhere in the text.
             if index < 0:
                 raise TooUnusualError
             spans = [(key.start, max(key.end, value.end)) for key, value in parent.entries]

@@ -102,6 +102,7 @@ def gangs_of(manifest: Manifest, context: Context) -> Iterator[Gang]:
             found = True
             yield gang
     queue = _queue_of_whole(manifest)
+    # A queue that admits a workload as a whole starts all of its pods together.
     if queue is not None and not found:
         yield Gang(queue, sum(one.count for one in own), own)
 

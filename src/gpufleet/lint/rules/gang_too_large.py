@@ -73,6 +73,7 @@ def _allowed_by_queue(manifest: Manifest, gang: Gang, context: Context) -> Verdi
                 gang.wanted(one) * one.template.asked_devices.get(resource, 0) for one in gang.members
             )
             together = _least_together(gang, resource)
+            # One pod has to get all of its GPUs from one flavor; the gang may use several.
             needed, most = (alone, found.most) if alone > found.most else (together, found.most_together)
             if needed > most:
                 says = f"needs {needed} {resource} at once, and {found.queue} never has over {float(most):g}"

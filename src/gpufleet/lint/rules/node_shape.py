@@ -31,6 +31,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
             continue
         found = [_stranding(template, one, name, count) for one in nodes]
         first = found[0]
+        # One node on which nothing is stranded is enough: the scheduler may choose it.
         if first is not None and all(one is not None for one in found):
             yield Remark(template.spec, *first)
 

@@ -43,6 +43,7 @@ def build(release: Release, programs: Sequence[str], folder: Path, progress: Pro
         )
     _check_c(release)
     go = find_go(progress)
+    # Beside the target, so that a finished program gets its place by one rename.
     with tempfile.TemporaryDirectory(dir=folder, prefix=UNFINISHED) as name:
         beside = Path(name)
         for file in ("go.mod", "go.sum"):

@@ -24,7 +24,7 @@ NAMES_SHOWN = 3
 
 OVERSOLD = (
     "ran on nodes that offer more GPUs than were measured there: cards are shared under the plain name, or"
-    " are not told of, so whose use it was cannot be said; left out"
+    " are not told of, so the use cannot be told apart; left out"
 )
 SHARED = "held a GPU together with other pods; what they used then is left out"
 
