@@ -193,6 +193,9 @@ class Answering:
             return not_together(gang)
         if said.cause == causes.NO_NODES:
             return no_nodes(self.facts, said)
+        if said.cause == causes.GANG_UNKNOWN:
+            way = "create what describes the gang, or correct the name that its pods give"
+            return Finding(said.cause, "nothing describes the gang that it names", (way,))
         if said.cause == causes.BACKOFF:
             why = "the last Binding was refused, and the scheduler waits a while before the next"
             return Finding(said.cause, why, ("see the pod's Events for the reason",))

@@ -186,6 +186,12 @@ def a_node_with_a_report_is_full_and_another_has_none(world: World) -> None:
     world.pod("p")
 
 
+@cause("feature", why="declares UserNamespacesHostNetworkSupport", way="upgrade the kubelets")
+def a_field_that_the_kubelet_does_not_know(world: World) -> None:
+    world.node("a")
+    world.pod("p", hostNetwork=True, hostUsers=False)
+
+
 def needing(image: str) -> dict[str, Any]:
     """The containers of a pod with one GPU and this image."""
     container = {"name": "main", "image": image, "resources": {"limits": {"nvidia.com/gpu": "1"}}}

@@ -107,6 +107,38 @@ def memory_is_short(world: World) -> None:
     world.pod("p", gpus=1, resources={"memory": "64Gi"})
 
 
+def offering(world: World, name: str, **amounts: str) -> None:
+    """A node with these amounts beside those of every node."""
+    allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110"} | amounts
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    world.add({**node, "status": {"allocatable": allocatable}})
+
+
+@cause("storage", why="a has the most left, 30 GiB of local storage", way="default/a-user ends")
+def local_storage_is_short(world: World) -> None:
+    offering(world, "a", **{"ephemeral-storage": "100Gi"})
+    taken(world, "a", 0, resources={"ephemeral-storage": "70Gi"})
+    world.pod("p", gpus=0, resources={"ephemeral-storage": "50Gi"})
+
+
+@cause("pods", why="run as many pods as they may (at most 1)", way="maxPods")
+def a_node_runs_as_many_pods_as_it_may(world: World) -> None:
+    offering(world, "a", pods="1")
+    taken(world, "a", 0)
+    world.pod("p", gpus=0)
+
+
+@cause(
+    "other-resource",
+    why="it needs 1 of example.com/nic, and a has the most left, 0",
+    way="a when default/a-user ends",
+)
+def the_network_cards_are_in_use(world: World) -> None:
+    offering(world, "a", **{"example.com/nic": "2"})
+    taken(world, "a", 0, resources={"example.com/nic": "2"})
+    world.pod("p", gpus=0, resources={"example.com/nic": "1"})
+
+
 @cause("unknown-resource", why="no node offers nvidia.com/mig-1g.10gb", way="MIG instances")
 def a_mig_profile_that_no_node_offers(world: World) -> None:
     world.node("a")

@@ -4,7 +4,9 @@ import pytest
 
 from gpufleet.cli.explain_output import lines
 from gpufleet.cluster.settings import Settings
-from gpufleet.explain.answer import Answer, State
+from gpufleet.engine.reasons.table import TABLE
+from gpufleet.engine.tell.causes import all_causes
+from gpufleet.explain.answer import WITHOUT_ENGINE, Answer, State
 from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
 from tests.explain.causes import (
@@ -80,5 +82,10 @@ class Containing(str):
         return hash(str(self))
 
 
-def test_the_corpus_is_large_enough() -> None:
-    assert len({one.cause for one in CAUSES}) >= 25
+def test_every_reason_of_nodes_has_a_case() -> None:
+    assert {one.name for one in TABLE.reasons} <= {one.cause for one in CAUSES}
+
+
+def test_every_cause_is_a_known_one() -> None:
+    known = {one.name for one in all_causes()} | WITHOUT_ENGINE
+    assert {one.cause for one in CAUSES} <= known
