@@ -18,6 +18,7 @@ from gpufleet.explain.queue_answer import (
     QueueRow,
     QueuesAnswer,
     Source,
+    WaitingRow,
 )
 from gpufleet.explain.queue_inquiry import only
 from gpufleet.model.errors import InputError
@@ -94,6 +95,12 @@ def test_a_queue_that_has_run_times_learned_says_so() -> None:
     row = QueueRow("a", policy=PolicyRow(learn_run_times=True))
     found = text(QueuesAnswer(SCHEMA, Source.STATUS, "", (row,)), Look(), "a")
     assert "  run times: learned, for work that does not say its own\n" in found
+
+
+def test_work_that_waits_for_nodes_tells_its_cause() -> None:
+    waits = WaitingRow("pod", "default", "p", 1, 0, "nodes", 1, cause="gpu-busy")
+    answer = QueuesAnswer(SCHEMA, Source.ENGINE, "", (QueueRow("team", waiting=(waits,)),))
+    assert "nodes (gpu-busy)" in text(answer, Look(), "team")
 
 
 def test_all_that_is_known_is_wide(answer: QueuesAnswer) -> None:

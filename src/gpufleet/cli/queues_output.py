@@ -14,7 +14,7 @@ import click
 from gpufleet.cli.output import echo_json, echo_line, echo_painted
 from gpufleet.cli.queues_table import Column, Glyphs, Line, laid_out, tree_names
 from gpufleet.cli.terminal import with_color
-from gpufleet.explain.queue_answer import QueueRow, QueuesAnswer, ReservationRow, ResourceRow
+from gpufleet.explain.queue_answer import QueueRow, QueuesAnswer, ReservationRow, ResourceRow, WaitingRow
 from gpufleet.kube.yaml_documents import yaml_text
 from gpufleet.model.errors import InputError
 from gpufleet.model.label_advice import nearest
@@ -171,6 +171,13 @@ def _cells(row: QueueRow, found: ResourceRow | None, look: Look, *, first: bool)
     return [*amounts, *waits, *(_wide(row, use, first=first) if look.wide else [])]
 
 
+def _reason(one: WaitingRow) -> str:
+    """What a workload waits for, and of nodes also the cause, as ``explain`` tells it."""
+    words = REASONS.get(one.reason, one.reason)
+    cause = f" ({one.cause})" if one.reason == "nodes" and one.cause else ""
+    return f"{words}{cause}" + (f": {one.why}" if one.why else "")
+
+
 def _why(row: QueueRow) -> str:
     state = "" if row.policy is None or row.policy.state == "Open" else row.policy.state.lower()
     problem = row.problems[0].reason if row.problems and not row.active else ""
@@ -255,7 +262,7 @@ def _waiting(row: QueueRow) -> Iterator[Line]:
                 f"{one.kind} {one.namespace}/{one.name}",
                 str(one.pods),
                 str(one.priority),
-                REASONS.get(one.reason, one.reason) + (f": {one.why}" if one.why else ""),
+                _reason(one),
                 one.created,
             ],
             "",
