@@ -161,7 +161,7 @@ def test_a_card_that_is_gone_leaves_the_page_with_its_accounts() -> None:
     node.topics.gpus.publish(changed(node_of(H100), 0, facts=gpus.gpus[0].facts))
     page = node.scrape()
     assert len(page.series("gpufleet_gpu_info")) == 1
-    assert list(node.exporter._pictures._energy._cards) == [node.card(0)]
+    assert list(node.exporter._pictures._energy._gpus) == [node.card(0)]
 
 
 def test_changes_are_followed_until_cancelled() -> None:

@@ -141,7 +141,7 @@ def lines(snapshot: GpuSnapshot) -> dict[str, str]:
     return found
 
 
-def number_of_cards(node: str, gpus: Sequence[Gpu]) -> str:
+def number_of_gpus(node: str, gpus: Sequence[Gpu]) -> str:
     """How many there are, under the name that it has there; nothing on a node without one."""
     count = sum(gpu.facts.vendor is Vendor.AMD for gpu in gpus)
     line = series(CARDS.name, labelled([("hostname", node)]), count)

@@ -34,15 +34,15 @@ class EnergyBook:
     """All GPUs' accounts."""
 
     def __init__(self) -> None:
-        self._cards: dict[DeviceId, GpuEnergy] = {}
+        self._gpus: dict[DeviceId, GpuEnergy] = {}
 
     def book(self, gpu: DeviceId, energy_mj: int | None, parts: Mapping[Account, float]) -> None:
         """A GPU counts so much now; since the last time it was drawn by ``parts`` of 1."""
         if energy_mj is None:
             return
-        book = self._cards.get(gpu)
+        book = self._gpus.get(gpu)
         if book is None:
-            self._cards[gpu] = GpuEnergy(energy_mj, dict.fromkeys(parts, 0))
+            self._gpus[gpu] = GpuEnergy(energy_mj, dict.fromkeys(parts, 0))
             return
         drawn = energy_mj - book.seen_mj if energy_mj >= book.seen_mj else energy_mj
         given, rest = apportioned(drawn, capped(parts))
@@ -53,20 +53,20 @@ class EnergyBook:
 
     def keep(self, gpu: DeviceId, accounts: Collection[Account]) -> None:
         """Close all accounts of a GPU but these."""
-        book = self._cards.get(gpu)
+        book = self._gpus.get(gpu)
         if book is not None:
             book.by_account = {one: amount for one, amount in book.by_account.items() if one in accounts}
 
-    def forget_cards(self, left: Collection[DeviceId]) -> None:
+    def forget_gpus(self, left: Collection[DeviceId]) -> None:
         """Close the books of GPUs that are no longer there."""
-        self._cards = {gpu: book for gpu, book in self._cards.items() if gpu in left}
+        self._gpus = {gpu: book for gpu, book in self._gpus.items() if gpu in left}
 
     def of_pod(self, gpu: DeviceId, account: Account) -> int | None:
         """The energy of an account so far, in millijoules; None where there is none."""
-        book = self._cards.get(gpu)
+        book = self._gpus.get(gpu)
         return None if book is None else book.by_account.get(account)
 
     def unattributed(self, gpu: DeviceId) -> int | None:
         """The energy of a GPU that was no pod's; None before its first sample."""
-        book = self._cards.get(gpu)
+        book = self._gpus.get(gpu)
         return None if book is None else book.unattributed

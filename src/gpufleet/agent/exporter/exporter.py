@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from gpufleet import __version__
-from gpufleet.agent.exporter.amd_series import number_of_cards
+from gpufleet.agent.exporter.amd_series import number_of_gpus
 from gpufleet.agent.exporter.gpu_pages import ExporterInputs, GpuPages
 from gpufleet.agent.exporter.gpu_series import AGE
 from gpufleet.agent.exporter.jobs import read_jobs
@@ -170,7 +170,7 @@ class Exporter:
     def _of_agent(self, known: ExporterInputs) -> str:
         labels = labelled([("node", known.gpus.node)])
         info = labelled([("node", known.gpus.node), ("version", __version__)])
-        return number_of_cards(known.gpus.node, known.gpus.gpus) + (
+        return number_of_gpus(known.gpus.node, known.gpus.gpus) + (
             f"{AGENT_INFO.header}{series(AGENT_INFO.name, info, 1)}"
             f"{PROBLEMS.header}{series(PROBLEMS.name, labels, len(known.gpus.problems))}"
             f"{LOST.header}{series(LOST.name, labels, len([one for one in known.holders if one.lost]))}"

@@ -30,7 +30,7 @@ class GpuEvents(msgspec.Struct, frozen=True):
 NO_EVENTS = GpuEvents()
 
 
-class _Card:
+class _GpuRecord:
     """What is remembered of one GPU, oldest first."""
 
     def __init__(self) -> None:
@@ -46,11 +46,11 @@ class EventBook:
     """The events of all GPUs."""
 
     def __init__(self) -> None:
-        self._cards: dict[DeviceId, _Card] = {}
+        self._gpus: dict[DeviceId, _GpuRecord] = {}
 
     def book(self, gpu: DeviceId, xids: Mapping[int, int], sample: Sample | None, now_s: float) -> GpuEvents:
         """Note what is new of a GPU, and tell what its window holds now."""
-        kept = self._cards.setdefault(gpu, _Card())
+        kept = self._gpus.setdefault(gpu, _GpuRecord())
         for code, count in xids.items():
             more = count - kept.xids_told.get(code, 0)
             if more > 0:
@@ -62,19 +62,19 @@ class EventBook:
         _forget(kept.clocks, now_s)
         return _told(kept)
 
-    def forget_cards(self, left: Collection[DeviceId]) -> None:
+    def forget_gpus(self, left: Collection[DeviceId]) -> None:
         """Forget the GPUs that are no longer there."""
-        self._cards = {gpu: kept for gpu, kept in self._cards.items() if gpu in left}
+        self._gpus = {gpu: kept for gpu, kept in self._gpus.items() if gpu in left}
 
     def stale_at_s(self) -> float | None:
         """When the next event leaves its window; None where there is none."""
         firsts = [
-            events[0][0] for kept in self._cards.values() for events in (kept.xids, kept.clocks) if events
+            events[0][0] for kept in self._gpus.values() for events in (kept.xids, kept.clocks) if events
         ]
         return min(firsts) + WINDOW_S if firsts else None
 
 
-def _note_clocks(kept: _Card, at_s: float, events: ClockEvent) -> None:
+def _note_clocks(kept: _GpuRecord, at_s: float, events: ClockEvent) -> None:
     kept.clocks.append((at_s, events))
     if kept.clocks_now is not None:
         kept.begun.update(events & ~kept.clocks_now)
@@ -86,7 +86,7 @@ def _forget(events: deque[tuple[float, ClockEvent]] | deque[tuple[float, int, in
         events.popleft()
 
 
-def _told(kept: _Card) -> GpuEvents:
+def _told(kept: _GpuRecord) -> GpuEvents:
     xids: Counter[int] = Counter()
     for _, code, count in kept.xids:
         xids[code] += count

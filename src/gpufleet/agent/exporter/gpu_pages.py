@@ -17,7 +17,7 @@ from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.jobs import Jobs
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
 from gpufleet.agent.exporter.text import Family
-from gpufleet.agent.exporter.usage import PodOf, card_use
+from gpufleet.agent.exporter.usage import PodOf, gpu_use
 from gpufleet.agent.holders.holdings import Holding, Holdings, PodName, holdings
 from gpufleet.agent.state.node_state import Gpu, GpuReading, Holders, NodeGpus, NodePods, Readings
 from gpufleet.devices.facts import Driver
@@ -74,12 +74,12 @@ class GpuPages:
         drivers = {driver.vendor: driver for driver in known.gpus.drivers}
         here = {gpu.uuid for gpu in known.gpus.gpus}
         self._drawn = {uuid: drawn for uuid, drawn in self._drawn.items() if uuid in here}
-        self._energy.forget_cards(here)
+        self._energy.forget_gpus(here)
         if self._events is not None:
-            self._events.forget_cards(here)
+            self._events.forget_gpus(here)
         for gpu in known.gpus.gpus:
             try:
-                self._draw_card(gpu, drivers.get(gpu.facts.vendor), held.get(gpu.uuid, ()), known)
+                self._draw_gpu(gpu, drivers.get(gpu.facts.vendor), held.get(gpu.uuid, ()), known)
                 self.failed.discard(gpu.uuid)
             except Exception:  # whatever it is, the other GPUs are told of
                 if gpu.uuid not in self.failed:
@@ -108,7 +108,7 @@ class GpuPages:
             self._held_from = now
         return self._holdings
 
-    def _draw_card(
+    def _draw_gpu(
         self, gpu: Gpu, driver: Driver | None, held: tuple[Holding, ...], known: ExporterInputs
     ) -> None:
         reading = self._fresh(known.readings.get(gpu.uuid), known.now_s)
@@ -125,7 +125,7 @@ class GpuPages:
         drawn = self._drawn.get(gpu.uuid)
         if drawn is not None and drawn.picture == picture:
             return
-        uses = card_use(gpu, picture.reading, held, self._pod_of)
+        uses = gpu_use(gpu, picture.reading, held, self._pod_of)
         whole = msgspec.structs.replace(picture, uses=uses)
         self._book(whole)
         text = {

@@ -76,7 +76,7 @@ class DeviceUse(msgspec.Struct, frozen=True):
     energy: Quality = Quality.NONE
 
 
-def card_use(
+def gpu_use(
     gpu: Gpu, reading: GpuReading | None, held: Sequence[Holding], pod_of: PodOf | None
 ) -> tuple[DeviceUse, ...]:
     """The use of a GPU and its instances, as far as pods hold them.

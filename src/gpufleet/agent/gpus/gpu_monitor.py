@@ -174,4 +174,4 @@ def _asking(present: Callable[[Vendor], bool], vendor: Vendor) -> Callable[[], b
 
 
 def _in_order(vendor: VendorMonitor) -> list[MonitoredGpu]:
-    return sorted(vendor.cards.values(), key=lambda gpu: gpu.facts.index)
+    return sorted(vendor.gpus.values(), key=lambda gpu: gpu.facts.index)

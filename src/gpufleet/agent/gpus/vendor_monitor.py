@@ -130,7 +130,7 @@ class VendorMonitor:
         self.vendor = vendor
         self.driver: Driver | None = None
         now_s = clock.monotonic_s()
-        self.cards = {one.facts.uuid: MonitoredGpu(one.facts, one, now_s) for one in before}
+        self.gpus = {one.facts.uuid: MonitoredGpu(one.facts, one, now_s) for one in before}
         self.doubts = Doubts()
         self.links: dict[tuple[DeviceId, DeviceId], Link] = {}
         self.settled = False
@@ -146,8 +146,8 @@ class VendorMonitor:
         self._session_driver: Driver | None = None
         self._loops: dict[DeviceId, asyncio.Task[None]] = {}
         self._list_again = asyncio.Event()
-        self._wake = {uuid: asyncio.Event() for uuid in self.cards}
-        self._unasked = set(self.cards)
+        self._wake = {uuid: asyncio.Event() for uuid in self.gpus}
+        self._unasked = set(self.gpus)
         self._told: dict[tuple[DeviceId | None, int], float] = {}
 
     @property
@@ -211,7 +211,7 @@ class VendorMonitor:
             extra = {"vendor": self.vendor.value, "problem": problem}
             LOG.warning("the library of the GPUs cannot be used", extra=extra)
         self._unusable, self._unlisted, self._deaf = problem, "", ""
-        for gpu in self.cards.values():
+        for gpu in self.gpus.values():
             self._silent(gpu, problem)
         self._settle()
 
@@ -232,7 +232,7 @@ class VendorMonitor:
         new = self._listed(fleet)
         await asyncio.gather(*(self._look(gpu) for gpu in new))
         self._changed()
-        for gpu in self.cards.values():
+        for gpu in self.gpus.values():
             if gpu.uuid not in self._loops:
                 self._loops[gpu.uuid] = group.create_task(self._keep_looking(gpu))
 
@@ -246,9 +246,9 @@ class VendorMonitor:
         """Take the facts over; the GPUs that were not known."""
         new = []
         for facts in fleet.gpus:
-            gpu = self.cards.get(facts.uuid)
+            gpu = self.gpus.get(facts.uuid)
             if gpu is None:
-                gpu = self.cards[facts.uuid] = MonitoredGpu(facts)
+                gpu = self.gpus[facts.uuid] = MonitoredGpu(facts)
                 self._wake[facts.uuid] = asyncio.Event()
                 self._unasked.add(facts.uuid)
                 # What was against this GPU may be forgotten: it has to prove itself first.
@@ -262,7 +262,7 @@ class VendorMonitor:
                 self._wake[facts.uuid].set()
             gpu.listed(facts)
         there = {facts.uuid for facts in fleet.gpus}
-        for gpu in self.cards.values():
+        for gpu in self.gpus.values():
             if gpu.uuid not in there:
                 gpu.missing(self._clock.monotonic_s())
         return new
@@ -359,7 +359,7 @@ class VendorMonitor:
         await self._clock.sleep(self._pace.attentive_every_s)
 
     def _heard(self, event: Event) -> None:
-        gpu = None if event.uuid is None else self.cards.get(event.uuid)
+        gpu = None if event.uuid is None else self.gpus.get(event.uuid)
         if isinstance(event, XidEvent):
             self._tell(event)
             self._on_xid(event)
