@@ -1,18 +1,25 @@
-"""What a new leader takes over of places that wait for pods to leave them."""
+"""What a new leader takes over: places that wait for pods to leave them, and learned run times."""
 
 import msgspec
 
 from gpufleet.kube.transport import Request
 from tests.explain.test_explain import answer_in
 from tests.scheduler.test_eviction_planner import CONTROLLED, add_queue, ended, is_leaving, kept_node, of
-from tests.scheduler.test_reservations import QUEUES, change_leaders
+from tests.scheduler.test_overtime import started
+from tests.scheduler.test_reservations import QUEUES, change_leaders, work
 from tests.scheduler.world import Object, World, in_world
+
+
+def queue_status(world: World, queue: str) -> Object:
+    """The status of a queue."""
+    answer = world.server.answer(Request("GET", f"{QUEUES}/{queue}"), "system:masters")
+    found: Object = msgspec.json.decode(answer.body).get("status", {})
+    return found
 
 
 def nominations(world: World, queue: str) -> list[Object]:
     """What the status of a queue says of places that are kept."""
-    answer = world.server.answer(Request("GET", f"{QUEUES}/{queue}"), "system:masters")
-    found: list[Object] = msgspec.json.decode(answer.body).get("status", {}).get("nominations", [])
+    found: list[Object] = queue_status(world, queue).get("nominations", [])
     return found
 
 
@@ -90,5 +97,39 @@ def test_a_pod_that_names_a_node_for_itself_gets_no_place_and_has_none_evicted()
         assert world.node_of("first") == "n"
         assert world.node_of("bold") == ""
         assert kept_node(world, "bold") == ""
+
+    in_world(story)
+
+
+def test_what_was_learned_of_run_times_is_known_to_the_next_leader() -> None:
+    """Of one template five runs have ended after a minute; the sixth may come before a reservation."""
+
+    async def story(world: World) -> None:
+        add_queue(world, "team", reserveAfter="0s")
+        add_queue(world, "small", learnRunTimes=True, reserveAfter="Never")
+        for name in ("a", "b"):
+            world.node(name, gpus=1)
+        for number in range(5):
+            name = f"nightly-{number}"
+            world.pod(name, labels=of("small"), nodeSelector={"kubernetes.io/hostname": "b"})
+            await world.settle(10)
+            started(world, name)
+            await world.settle(60)
+            world.finish(name)
+            await world.settle(10)
+        (learned,) = queue_status(world, "small")["learnedRunTimes"]
+        assert len(learned["runsMicroseconds"]) == 5
+        work(world, "old", gpus=1, run_time="20m", node="a")
+        await world.settle(5)
+        started(world, "old")
+        gang = {"gpufleet.io/gang": "train", "gpufleet.io/gang-min-members": "2"}
+        for name in ("train-0", "train-1"):
+            work(world, name, gpus=1, **gang)
+        await world.settle(30)
+        await change_leaders(world)
+        world.pod("nightly-5", labels=of("small"), nodeSelector={"kubernetes.io/hostname": "b"})
+        await world.settle(10)
+        assert world.node_of("nightly-5") == "b"
+        assert queue_status(world, "small")["learnedRunTimes"] == [learned]
 
     in_world(story)

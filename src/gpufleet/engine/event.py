@@ -223,6 +223,20 @@ class NominationsRecalled(Event, frozen=True, tag="nominations-recalled"):
     kept: tuple[KeptPlaces, ...]
 
 
+class LearnedRuns(msgspec.Struct, frozen=True):
+    """How long the last runs of one template took, the newest last; ``engine.learn.run_times`` names them."""
+
+    queue: QueueName
+    template: str
+    runs_us: tuple[int, ...]
+
+
+class RunTimesRecalled(Event, frozen=True, tag="run-times-recalled"):
+    """Run times that were learned before a restart; the templates whose runs ended last come last."""
+
+    learned: tuple[LearnedRuns, ...]
+
+
 class DefragmentationSet(Event, frozen=True, tag="defragmentation-set", omit_defaults=True):
     """When the engine moves running pods by itself; None: never.
 
@@ -315,6 +329,7 @@ AnyEvent = (
     | PastUseRecalled
     | ReservationsRecalled
     | NominationsRecalled
+    | RunTimesRecalled
     | DefragmentationSet
     | KubeletRejected
     | DevicesOffered

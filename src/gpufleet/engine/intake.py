@@ -79,6 +79,7 @@ class Intake:
             event.LessonLearned: self._lesson_learned,
             event.PastUseRecalled: self._past_use_recalled,
             event.ReservationsRecalled: self.reservations.recall,
+            event.RunTimesRecalled: self.state.learned.recall,
             event.NominationsRecalled: self.nominations.recall,
             event.DefragmentationSet: self._defragmentation_set,
             event.KubeletRejected: lambda happened: self.distrusted.rejected(happened, self.at_us),

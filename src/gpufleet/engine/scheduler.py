@@ -17,7 +17,7 @@ from gpufleet.engine.defragment.for_workload import moves_for
 from gpufleet.engine.defragment.movable import movable
 from gpufleet.engine.defragment.moves import Move, told
 from gpufleet.engine.engine_errors import EventError
-from gpufleet.engine.event import Event, KeptPlaces, LessonLearned, PastUseRecalled
+from gpufleet.engine.event import Event, KeptPlaces, LearnedRuns, LessonLearned, PastUseRecalled
 from gpufleet.engine.explanation import Explanation
 from gpufleet.engine.instruction import (
     AnyInstruction,
@@ -186,6 +186,10 @@ class Engine:
     def reservations(self) -> tuple[Reservation, ...]:
         """The places that work holds, and when each is expected to start; those of the best right first."""
         return self._reservations.values(self.at_us)
+
+    def learned_run_times(self) -> tuple[LearnedRuns, ...]:
+        """What was learned of run times, for the engine that comes after this one."""
+        return self.state.learned.remembered()
 
     def kept_places(self) -> tuple[KeptPlaces, ...]:
         """The places that are kept until pods have left them, for the engine that comes after this one."""

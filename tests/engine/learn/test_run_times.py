@@ -3,8 +3,15 @@
 import msgspec
 import pytest
 
-from gpufleet.engine.event import PodAdded, PodBound, ReservationsRecalled
-from gpufleet.engine.learn.run_times import ALIKE_MAX, LearnedRunTimes, stem
+from gpufleet.engine.event import (
+    LearnedRuns,
+    PodAdded,
+    PodBound,
+    ReservationsRecalled,
+    RunTimesRecalled,
+)
+from gpufleet.engine.instruction import Rejected
+from gpufleet.engine.learn.run_times import ALIKE_MAX, LONGEST_US, LearnedRunTimes, stem
 from gpufleet.model.identifiers import DeviceId, NodeName, QueueName
 from gpufleet.model.pod import Pod
 from tests.engine.admit.queue_builder import queue
@@ -157,6 +164,55 @@ def test_after_a_restart_who_came_since_is_a_guest_still() -> None:
     )
     assert holders(again) == ["g"]
     assert evicted(again.depart("old")) == {"next": "g"}
+
+
+def after_a_restart(*recalled: LearnedRuns) -> Story:
+    """A new scheduler finds the large gang waiting, and what was learned."""
+    again = Story()
+    again.nodes(node("a", 1), node("b", 1))
+    again.queues(team(), LEARNS)
+    again.happen(RunTimesRecalled(recalled))
+    again.run_on(running("old", shape(1), for_s=60 * MINUTE_S), "a", "a/0")
+    again.gangs(gang("g", 2, queue="team"))
+    again.arrive(*members("g", 2, shape(1)))
+    assert holders(again) == ["g"]
+    return again
+
+
+@pytest.mark.parametrize("minutes", [(10, 20, 30, 40, 48), (10, 20, 30, 40, 49)])
+def test_after_a_restart_the_next_run_is_judged_as_before_it(minutes: tuple[float, ...]) -> None:
+    before = large_waits(*minutes)
+    again = after_a_restart(*before.engine.learned_run_times())
+    assert again.engine.learned_run_times() == before.engine.learned_run_times()
+    visitor = named("next", "nightly-28934599-b7zzz")
+    assert placed(again.arrive(visitor)) == placed(before.arrive(visitor))
+
+
+def test_runs_before_and_after_a_restart_count_together() -> None:
+    before = large_waits(10, 20, 30)
+    again = Story()
+    again.nodes(node("b", 1))
+    again.queues(LEARNS)
+    again.happen(RunTimesRecalled(before.engine.learned_run_times()))
+    runs(again, 40, 48)
+    (learned_since,) = again.engine.learned_run_times()
+    assert learned_since.runs_us == tuple(length * 60 * SECOND_US for length in (10, 20, 30, 40, 48))
+
+
+def test_what_is_recalled_of_a_queue_that_learns_no_more_is_forgotten() -> None:
+    again = Story()
+    again.queues(team())
+    again.happen(RunTimesRecalled(large_waits(10, 20).engine.learned_run_times()))
+    assert again.engine.learned_run_times() == ()
+
+
+@pytest.mark.parametrize("length_us", [-1, LONGEST_US + 1])
+def test_a_length_that_no_run_has_is_refused(length_us: int) -> None:
+    again = Story()
+    again.queues(LEARNS)
+    said = again.happen(RunTimesRecalled((LearnedRuns(QueueName("small"), "0" * 32, (length_us,)),)))
+    assert [one.subject for one in said if isinstance(one, Rejected)] == ["RunTimesRecalled"]
+    assert again.engine.learned_run_times() == ()
 
 
 # What is learned.

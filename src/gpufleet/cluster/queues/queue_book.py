@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from gpufleet.cluster.queues import nomination_records, reservation_records
+from gpufleet.cluster.queues import learned_records, nomination_records, reservation_records
 from gpufleet.engine.event import (
     Event,
     KeptPlaces,
@@ -21,6 +21,7 @@ from gpufleet.engine.event import (
     QueueRemoved,
     QueueSet,
     ReservationsRecalled,
+    RunTimesRecalled,
 )
 from gpufleet.engine.instruction import Reservation
 from gpufleet.kube import resources
@@ -93,16 +94,21 @@ class QueueBook:
         return msgspec.structs.replace(terms, queue=drains)
 
     def recalled(self) -> list[Event]:
-        """What an earlier leader wrote down of past usage, a queue an event: a bad one harms no other."""
+        """What an earlier leader wrote down of past usage and run times, a queue an event: a bad one harms no
+        other.
+        """
         found: list[Event] = []
         for queue in self.cluster.all(resources.FLEET_QUEUES):
             name = QueueName(queue.metadata.name)
+            terms, status = self.known.get(name), status_of(queue)
             uses = tuple(
                 PastUseOf(name, QuotaResource(one.resource), one.at_us, one.used, one.value, one.area)
-                for one in status_of(queue).past_use
+                for one in status.past_use
             )
-            if uses and name in self.known:
+            if uses and terms is not None:
                 found.append(PastUseRecalled(uses))
+            if status.learned_run_times and terms is not None and terms.queue.learn_run_times:
+                found.append(RunTimesRecalled(learned_records.read(status.learned_run_times, name)))
         return found
 
     def reserved_before(self) -> list[Event]:

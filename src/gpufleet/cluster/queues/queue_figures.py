@@ -2,14 +2,19 @@
 
 import msgspec
 
-from gpufleet.cluster.queues import nomination_records, reservation_records
+from gpufleet.cluster.queues import learned_records, nomination_records, reservation_records
 from gpufleet.engine.admit.decay import FRACTION_BITS
 from gpufleet.engine.admit.fair_shares import FairShare
 from gpufleet.engine.event import PastUseOf
 from gpufleet.engine.instruction import QueueBar
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.tell.queue_report import QueueUse
-from gpufleet.kube.objects.fleet_queues import NominationStatus, PastUseStatus, ReservationStatus
+from gpufleet.kube.objects.fleet_queues import (
+    LearnedRunTimeStatus,
+    NominationStatus,
+    PastUseStatus,
+    ReservationStatus,
+)
 from gpufleet.model.identifiers import QueueName, QuotaResource
 
 
@@ -38,6 +43,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
     past_use: tuple[PastUseStatus, ...] = ()
     reservation: ReservationStatus | None = None
     nominations: tuple[NominationStatus, ...] = ()
+    learned_run_times: tuple[LearnedRunTimeStatus, ...] = ()
 
 
 def figures_of(engine: Engine) -> list[QueueFigures]:
@@ -48,10 +54,12 @@ def figures_of(engine: Engine) -> list[QueueFigures]:
         past.setdefault(one.queue, {})[one.resource] = one
     reserved = {one.queue: reservation_records.written(one) for one in engine.reservations()}
     nominated = nomination_records.written(engine.kept_places())
+    learned = learned_records.written(engine.learned_run_times())
     return [
         msgspec.structs.replace(
             _figures(use, shares.get(use.queue), past.get(use.queue, {}), reserved.get(use.queue)),
             nominations=nominated.get(use.queue, ()),
+            learned_run_times=learned.get(use.queue, ()),
         )
         for use in engine.queue_report()
         if use.is_described

@@ -7,13 +7,24 @@ counts on it: such work comes before a reservation as a guest only (``reserve.gu
 holder's sake if it overruns.
 
 A run that was told to end says only that it would have taken longer; it counts if it was longer than its
-bound, so that a template whose runs grow is not interrupted for ever. A restart forgets what was learned.
+bound, so that a template whose runs grow is not interrupted for ever.
+
+What was learned outlives a restart (``remembered``, ``recall``). A template goes by a digest then: names of
+work are for its owner to read. A version that describes shapes otherwise finds no template again, and learns
+anew.
 """
 
+import hashlib
 import re
 from collections import deque
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
+from gpufleet.engine.event import LearnedRuns, RunTimesRecalled
+from gpufleet.engine.state.bounds import check_range
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
@@ -34,12 +45,29 @@ APPENDED = re.compile(r"(?:-(?:[0-9]+|[bcdfghjklmnpqrstvwxz2456789]{5,10}))+$")
 """What controllers append: indices, times, and the letters of which Kubernetes makes random names."""
 
 
+LONGEST_US = 10 * 366 * 86_400 * 1_000_000
+"""No run of work takes ten years."""
+DIGEST_BYTES = 16
+"""Two of some thousand templates never have the same digest of this length."""
+
+
 class Alike(NamedTuple):
-    """What pods of one template have in common."""
+    """What pods of one template have in common; ``template`` is a digest of the stem and the shape."""
 
     queue: QueueName
-    stem: str
-    shape: Shape
+    template: str
+
+
+@lru_cache(maxsize=ALIKE_MAX)
+def template_of(stem_of_name: str, shape: Shape) -> str:
+    """By what a template is known in statuses."""
+    described = msgspec.json.encode((stem_of_name, shape), order="deterministic")
+    return hashlib.blake2b(described, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def alike(queue: QueueName, pod: Pod) -> Alike:
+    """The template of a pod."""
+    return Alike(queue, template_of(stem(pod.name or pod.uid), pod.shape))
 
 
 def stem(name: str) -> str:
@@ -65,7 +93,7 @@ class LearnedRunTimes:
         """A queue does not ask for it any more: what was learned of its work is forgotten."""
         if name in self.queues:
             del self.queues[name]
-            self._runs = {alike: runs for alike, runs in self._runs.items() if alike.queue != name}
+            self._runs = {key: runs for key, runs in self._runs.items() if key.queue != name}
 
     def learns(self, queue: QueueName, pod: Pod) -> bool:
         """True if run times of work like this pod are learned, because it states none."""
@@ -78,19 +106,41 @@ class LearnedRunTimes:
         bound_us = self.bound_us(queue, pod)
         if told and (bound_us is None or ran_us <= bound_us):
             return
-        alike = Alike(queue, stem(pod.name or pod.uid), pod.shape)
-        runs = self._runs.pop(alike, None) or deque(maxlen=RUNS_KEPT)
+        key = alike(queue, pod)
+        runs = self._runs.pop(key, None) or deque(maxlen=RUNS_KEPT)
         runs.append(ran_us)
-        self._runs[alike] = runs
+        self._keep(key, runs)
+
+    def _keep(self, key: Alike, runs: deque[int]) -> None:
+        self._runs[key] = runs
         if len(self._runs) > ALIKE_MAX:
             del self._runs[next(iter(self._runs))]
+
+    def remembered(self) -> tuple[LearnedRuns, ...]:
+        """All that was learned, the templates whose runs ended last at the end."""
+        return tuple(LearnedRuns(key.queue, key.template, tuple(runs)) for key, runs in self._runs.items())
+
+    def recall(self, happened: RunTimesRecalled) -> None:
+        """What was learned before a restart, of queues that still ask for it."""
+        check_runs(happened.learned)
+        for one in happened.learned:
+            key = Alike(one.queue, one.template)
+            if one.queue in self.queues and one.runs_us and key not in self._runs:
+                self._keep(key, deque(one.runs_us, maxlen=RUNS_KEPT))
 
     def bound_us(self, queue: QueueName, pod: Pod) -> int | None:
         """How long a pod is expected to run at most, None where that is not known."""
         if not self.learns(queue, pod):
             return None
-        runs = self._runs.get(Alike(queue, stem(pod.name or pod.uid), pod.shape), ())
+        runs = self._runs.get(alike(queue, pod), ())
         if len(runs) < RUNS_LEAST:
             return None
         rank = -(-len(runs) * QUANTILE_PERCENT // 100)
         return sorted(runs)[rank - 1] * MARGIN_PERCENT // 100
+
+
+def check_runs(learned: Iterable[LearnedRuns]) -> None:
+    """Raises EventError for a length that no run can have."""
+    for one in learned:
+        for run_us in one.runs_us:
+            check_range(run_us, 0, LONGEST_US, f"learned run times of queue {one.queue}")

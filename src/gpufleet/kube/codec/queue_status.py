@@ -15,6 +15,7 @@ from gpufleet.kube.objects.fleet_queues import (
     NAMESPACES_CLEAR,
     Condition,
     FleetQueueStatus,
+    LearnedRunTimeStatus,
     NominationStatus,
     PastUseStatus,
     PendingReason,
@@ -109,6 +110,11 @@ class QueueFigures(Protocol):
         """The places that its work gets when others have left them."""
         ...
 
+    @property
+    def learned_run_times(self) -> Sequence[LearnedRunTimeStatus]:
+        """What was learned of how long its work runs."""
+        ...
+
 
 class Standing(msgspec.Struct, frozen=True):
     """Whether something holds of a queue: a condition without its times."""
@@ -141,6 +147,7 @@ def queue_status(
         ),
         reservation=figures.reservation,
         nominations=tuple(figures.nominations),
+        learned_run_times=tuple(figures.learned_run_times),
         local_name_in=local_name_in,
     )
 

@@ -143,6 +143,13 @@ class NominationStatus(Structure, frozen=True, omit_defaults=False):
     waits_for: tuple[str, ...] = ()
 
 
+class LearnedRunTimeStatus(Structure, frozen=True, omit_defaults=False):
+    """How long the last runs of one template took; ``engine.learn.run_times`` says what a template is."""
+
+    template: str
+    runs_us: tuple[int, ...] = msgspec.field(name="runsMicroseconds", default=())
+
+
 class PendingReason(Structure, frozen=True):
     """How many pods wait for one reason."""
 
@@ -170,6 +177,7 @@ class FleetQueueStatus(Structure, frozen=True):
     draining_since: str | None = None
     reservation: ReservationStatus | None = None
     nominations: tuple[NominationStatus, ...] = ()
+    learned_run_times: tuple[LearnedRunTimeStatus, ...] = ()
     local_name_in: tuple[str, ...] = ()
 
 
