@@ -7,6 +7,7 @@ from gpufleet.engine.event import (
     DisruptionBudgetSet,
     EvictionRefused,
     NodeSet,
+    NominationsRecalled,
     PodAdded,
     PodBound,
     PodRemoved,
@@ -21,6 +22,7 @@ from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
+from gpufleet.model.seat import Seat
 from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, node, placed, pod, shape
 from tests.engine.ledger import Ledger
@@ -235,3 +237,24 @@ def test_a_scheduler_that_takes_over_knows_its_guests(was_written: bool) -> None
     )
     assert again.engine.reservations() == before.engine.reservations()
     assert interrupted(again.depart("old")) == ["visitor"]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_guest_that_was_to_end_is_told_again_by_a_scheduler_that_takes_over(leaves: bool) -> None:
+    """Only a guest that does not leave yet is told: the earlier scheduler may have stopped before that."""
+    before = gang_that_waits()
+    before.wait_s(1)
+    before.arrive(guest("visitor", shape(1)))
+    assert interrupted(before.depart("old")) == ["visitor"]
+    seated = msgspec.structs.replace(guest("visitor", shape(1)), seats=(Seat("g"),), leaving=leaves)
+    again = Story()
+    again.nodes(node("a", 1), node("b", 1))
+    again.queues(team())
+    again.gangs(gang("g", 2, queue="team"))
+    said = again.happen(
+        PodBound(seated, NodeName("b"), (DeviceId("b/0"),), SECOND_US),
+        *(PodAdded(one) for one in members("g", 2, shape(1))),
+        NominationsRecalled(before.engine.kept_places()),
+    )
+    assert evicted(said) == ([] if leaves else [("visitor", "g", "interrupted")])
+    assert sorted(placed(again.depart("visitor"))) == ["g-0", "g-1"]
