@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpufleet.engine.instruction import Hurdle
+from gpufleet.engine.instruction import Hurdle, Verdict
 from gpufleet.engine.place.refusal.hurdles import lowest
 from gpufleet.engine.reasons import cpu, taint
 from gpufleet.engine.reasons.case import Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.table import TABLE, ReasonTable
+from gpufleet.engine.tell.causes import all_causes, cause_of
 
 NEW = NodeReason(
     "too-hot",
@@ -36,6 +37,13 @@ def test_a_new_reason_is_known_by_bit_by_name_and_by_height() -> None:
     assert lowest({NEW.bit: 1, taint.BIT: 5}, table) == Hurdle(("too-hot",), 1)
     assert lowest({NEW.bit | cpu.BIT: 2}, table) == Hurdle(("too-hot", "cpu"), 2)
     assert table.mask(Kind.CHANGE) == TABLE.mask(Kind.CHANGE) | NEW.bit
+
+
+def test_a_new_reason_is_a_cause_and_is_in_the_list_of_causes() -> None:
+    table = ReasonTable((*TABLE.reasons, NEW))
+    verdict = Verdict(1, {NEW.name: 1}, {NEW.name: 1}, None, lowest({NEW.bit: 1}, table))
+    assert cause_of(verdict) == "too-hot"
+    assert {one.name for one in all_causes(table)} - {one.name for one in all_causes()} == {"too-hot"}
 
 
 @pytest.mark.parametrize("same", [{"bit": cpu.BIT}, {"name": "cpu"}, {"bit": 3}, {"bit": 0}])
