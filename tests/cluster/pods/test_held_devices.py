@@ -58,6 +58,14 @@ def test_what_was_left_and_granted_again_is_not_given_to_a_third() -> None:
     assert who_gives_way(*claims) == ["b"]
 
 
+def test_a_device_that_two_pods_left_is_given_to_a_third_once() -> None:
+    left_both = claim("a", "g0", "g1"), claim("b", "g0", "g2")
+    claims = *left_both, claim("c", "g1 g2", at_us=1)
+    assert places(*claims) == {"a": "g1", "b": "g2", "c": "g0 g2"}
+    told = conflicts(claims, booked(claims), MEMORY_MIB)
+    assert told == [Conflict(PodUid("c"), DeviceId("g2"), (PodUid("b"),))]
+
+
 def test_who_holds_a_device_stays_and_who_only_was_granted_it_gives_way() -> None:
     stranger = claim("stranger", "", "g0", at_us=9)
     granted = claim("granted", "g0", at_us=1)

@@ -67,13 +67,15 @@ def booked(claims: Iterable[Claim]) -> dict[PodUid, Devices]:
     spoken_for = {device for claim in claims for device in (claim.held or claim.granted)}
     # Pods that hold other devices than they were granted leave the granted ones, if no other pod holds them
     # or waits for them.
-    left = [
-        device
-        for claim in claims
-        if claim.held and claim.request.whole
-        for device in claim.granted
-        if device not in spoken_for
-    ]
+    left = list(
+        dict.fromkeys(
+            device
+            for claim in claims
+            if claim.held and claim.request.whole
+            for device in claim.granted
+            if device not in spoken_for
+        )
+    )
     for claim in claims:
         if claim.held or not claim.request.whole:
             continue
