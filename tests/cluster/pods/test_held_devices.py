@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet.cluster.pods.held_devices import Claim, Conflict, booked, conflicts
@@ -156,3 +156,94 @@ def test_the_order_in_which_pods_are_seen_changes_nothing(claims: list[Claim], r
     assert booked(claims) == booked(shuffled)
     told = conflicts(claims, booked(claims), MEMORY_MIB)
     assert sorted(told, key=repr) == sorted(conflicts(shuffled, booked(shuffled), MEMORY_MIB), key=repr)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[Claim]:
+    """Whole GPUs, shares and replicas on three cards, granted and held in any way."""
+    cards = [DeviceId(f"g{number}") for number in range(3)]
+    some = st.lists(st.sampled_from(cards), unique=True, max_size=2)
+    claims = []
+    for number in range(draw(st.integers(1, 5))):
+        granted, held = tuple(draw(some)), tuple(draw(some))
+        is_share = draw(st.booleans())
+        memory_mib = draw(st.sampled_from((None, 20000, 50000)))
+        count = max(1, len(granted), len(held))
+        share = GpuRequest(count, draw(st.sampled_from((0, 300, 600))), memory_mib)
+        whole = GpuRequest(count, 1000)
+        parts = draw(st.sampled_from((frozenset(), frozenset(held))))
+        claims.append(
+            Claim(
+                PodUid(f"p{number}"),
+                share if is_share else whole,
+                granted,
+                held,
+                replicas=frozenset() if is_share else parts,
+                placed_at_us=draw(st.integers(0, 2)),
+            )
+        )
+    return claims
+
+
+@settings(max_examples=400)
+@given(crowds())
+def test_a_pod_that_holds_nothing_is_moved_off_a_gpu_that_another_holds_while_one_was_left(
+    claims: list[Claim],
+) -> None:
+    found = booked(claims)
+    holders = [one for one in claims if one.held]
+    wholly = [one for one in holders if one.request.whole]
+    taken = {device for one in wholly for device in one.held if device not in one.replicas}
+    waiting = [one for one in claims if not one.held]
+    kept = {device for one in holders for device in one.held} | {
+        one for each in waiting for one in each.granted
+    }
+    left = {device for one in wholly for device in one.granted} - kept
+    moved = []
+    for one in claims:
+        as_told = [*one.held, *(device for device in one.granted if device not in one.held)]
+        if one.held or not one.request.whole:
+            assert list(found[one.uid])[: len(as_told)] == as_told[: one.request.count]
+            continue
+        for was, now in zip(one.granted, found[one.uid], strict=False):
+            if was != now:
+                assert was in taken, "nobody has the GPU that it was granted"
+                moved.append(now)
+    assert not Counter(moved) - Counter(left)
+    staying = [device for one in waiting if one.request.whole for device in found[one.uid] if device in taken]
+    assert not staying or len(moved) == len(left)
+
+
+def have_room(device: DeviceId, together: list[Claim]) -> bool:
+    """True if these pods can have one card, by what each was promised of it."""
+    if len(together) < 2:
+        return True
+    parts = [one.request for one in together if not one.request.whole]
+    if any(one.request.whole and device not in one.replicas for one in together):
+        return False
+    run_already = all(one.held for one in together)
+    total_mib = MEMORY_MIB[device]
+    memory_mib = [
+        total_mib * one.gpu_milli // 1000 if one.memory_mib is None else one.memory_mib for one in parts
+    ]
+    return sum(one.gpu_milli for one in parts) <= 1000 and (run_already or sum(memory_mib) <= total_mib)
+
+
+@settings(max_examples=400)
+@given(crowds())
+def test_those_give_way_who_came_last_to_a_card_that_has_no_room_for_them(claims: list[Claim]) -> None:
+    found = booked(claims)
+    in_order = sorted(claims, key=lambda one: (not one.held, one.placed_at_us, one.uid))
+    expected: dict[PodUid, set[DeviceId]] = {}
+    for device in MEMORY_MIB:
+        staying: list[Claim] = []
+        for one in in_order:
+            if device in found[one.uid]:
+                if have_room(device, [*staying, one]):
+                    staying.append(one)
+                else:
+                    expected.setdefault(one.uid, set()).add(device)
+    told = conflicts(claims, found, MEMORY_MIB)
+    assert {one.uid for one in told} == expected.keys()
+    assert all(one.device in expected[one.uid] and one.uid not in one.holders for one in told)
+    assert len(told) == len(expected), "each gives way once"
