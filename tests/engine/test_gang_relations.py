@@ -197,7 +197,7 @@ def test_members_of_a_gang_that_nobody_described_are_told_so_once() -> None:
     told.nodes(node("n", 8))
     (said,) = told.arrive(*members("g", 2, shape(1)))
     assert said == GangUnknown(GangName("g"), 2)
-    assert explain_unknown_gang(said) == "nobody has described gang g; 2 pods wait for it to be created"
+    assert explain_unknown_gang(said) == "gang g is not described; 2 pods wait for it to be created"
     assert told.arrive(pod("late", shape(1), gang="g")) == []
     assert len(placed(told.gangs(gang("g", 3)))) == 3
     told.happen(event.GangRemoved(GangName("g")))

@@ -1,4 +1,4 @@
-"""Gangs that pods name and nobody has described: each is told once, and none is forgotten."""
+"""Gangs that pods name and that are not described: each is told once, and none is forgotten."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet

@@ -73,7 +73,7 @@ def _problems(facts: Facts, use: QueueUse) -> tuple[Problem, ...]:
     if malformed is not None:
         return (Problem(MALFORMED, malformed),)
     if not use.is_described:
-        said = f"nobody has described queue {harmless(use.queue)}: create it, or correct the pods' label"
+        said = f"queue {harmless(use.queue)} is not described: create it, or correct the pods' label"
         return (Problem(NOT_DESCRIBED, said),)
     found = []
     if use.bar is not None and use.bar.why in BARS:

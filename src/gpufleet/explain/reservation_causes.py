@@ -40,7 +40,7 @@ def holds(verdict: Verdict, found: Finding, waits_for: str) -> Finding | None:
 def until_words(hint: ReservationHint) -> str:
     """When a holder is expected to start."""
     if hint.start_us is None:
-        return "and nobody knows when it can start: work there does not say how long it runs, or runs longer"
+        return "and its start is not known: work there does not say how long it runs, or runs longer"
     return f"expected to start {moment_words(hint.start_us)}"
 
 

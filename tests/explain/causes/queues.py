@@ -94,7 +94,7 @@ def neither_quota_nor_room(world: World) -> None:
     in_queue(world, "team")
 
 
-@cause("queue-unknown", why="nobody has described queue vison", way="did you mean vision?")
+@cause("queue-unknown", why="queue vison is not described", way="did you mean vision?")
 def a_name_is_misspelt(world: World) -> None:
     world.node("a")
     add_queue(world, "vision", {"nominal": 3})
@@ -126,7 +126,7 @@ def a_queue_above_is_held(world: World) -> None:
     in_queue(world, "team")
 
 
-@cause("queue-broken", why="nobody has described the parent of queue team", way="another spec.parent")
+@cause("queue-broken", why="the parent of queue team is not described", way="another spec.parent")
 def the_parent_is_missing(world: World) -> None:
     world.node("a")
     add_queue(world, "team", {"nominal": 3}, parent="gone")

@@ -18,7 +18,7 @@ def half_full(world: World) -> None:
 
 @cause(
     "reservation",
-    why="pod default/large of queue team holds a reservation of 1 node, and nobody knows when it can start",
+    why="pod default/large of queue team holds a reservation of 1 node, and its start is not known",
     way="wait until it has started",
 )
 def a_pod_that_comes_first_holds_what_there_is(world: World) -> None:

@@ -7,13 +7,13 @@ from gpufleet.model.resource_names import EPHEMERAL_STORAGE, is_huge_pages
 from gpufleet.model.resources import MEBIBYTE
 
 BARS = {
-    WhyBarred.UNKNOWN: "nobody has described queue {queue}: it waits for that queue to be created",
+    WhyBarred.UNKNOWN: "queue {queue} is not described: the work waits for it to be created",
     WhyBarred.INNER: "queue {queue} has queues below it, and work goes into those",
     WhyBarred.HELD: "queue {queue} is held, and nothing starts in it until it is opened",
     WhyBarred.DRAINING: "queue {queue} is draining, and takes nothing new in until it is opened",
     WhyBarred.STOPPED: "queue {queue} is stopped, and nothing runs in it until it is opened",
     WhyBarred.CYCLE: "queue {queue} is its own ancestor: it needs another parent, or none",
-    WhyBarred.NO_PARENT: "nobody has described the parent of queue {queue}",
+    WhyBarred.NO_PARENT: "the parent of queue {queue} is not described",
     WhyBarred.TOO_DEEP: "queue {queue} has too many queues above it",
     WhyBarred.NOT_ADMITTED: "namespace {namespace} may not use queue {queue}: {admits}",
 }

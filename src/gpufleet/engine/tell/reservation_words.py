@@ -17,14 +17,14 @@ def reservation_words(verdict: Verdict) -> list[str]:
     """The holder hears what it waits for, other work for which holder it waits."""
     said = []
     if verdict.reserved is not None:
-        start = "when the work there ends, which nobody knows"
+        start = "to start when the work there ends, at a time that is not known"
         if verdict.reserved.start_us is not None:
             start = f"expected to start {moment_words(verdict.reserved.start_us)}"
         said.append(f"holds a reservation of {nodes_words(verdict.reserved)}, {start}")
         said += guest_words(verdict.reserved)
     if verdict.kept_off_by is not None:
         other = verdict.kept_off_by
-        until = "nobody knows until when"
+        until = "its start is not known"
         if other.start_us is not None:
             until = f"expected to start {moment_words(other.start_us)}"
         said.append(

@@ -142,7 +142,7 @@ def change(verdict: Verdict) -> str:
 def explain_unknown_gang(said: GangUnknown) -> str:
     """Why members of a gang that is not described wait."""
     pods = "pod waits" if said.arrived == 1 else "pods wait"
-    return f"nobody has described gang {said.gang}; {said.arrived} {pods} for it to be created"
+    return f"gang {said.gang} is not described; {said.arrived} {pods} for it to be created"
 
 
 def explain_gang(said: GangUnschedulable, shape: Shape | None) -> str:
