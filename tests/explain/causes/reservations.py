@@ -37,7 +37,7 @@ def a_gang_that_comes_first_holds_what_there_is(world: World) -> None:
 
 @cause(
     "reserved",
-    why="it holds a reservation of 1 node, waits for default/old to end, and nobody knows when",
+    why="it holds a reservation of 1 node, waits for default/old to end, and its start is not known",
     way="it starts there then",
 )
 def it_holds_a_reservation(world: World) -> None:
