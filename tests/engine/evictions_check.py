@@ -6,7 +6,15 @@ from gpufleet.engine.instruction import Evict, WhyEvicted
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 
-FOR_NOBODY = frozenset({WhyEvicted.STOPPED, WhyEvicted.OVERTIME})
+FOR_NOBODY = frozenset(
+    {
+        WhyEvicted.STOPPED,
+        WhyEvicted.OVERTIME,
+        WhyEvicted.GANG_INCOMPLETE,
+        WhyEvicted.DEVICE_CONFLICT,
+        WhyEvicted.GPU_MEMORY,
+    }
+)
 """Why work ends for nobody's sake, and so also if it is never evicted for another's."""
 
 

@@ -30,6 +30,7 @@ from tests.engine.admit.plain_quota import PlainQuota
 from tests.engine.admit.quota_ledger import QuotaLedger, allows, check_usage
 from tests.engine.bad_events import is_bad_event
 from tests.engine.devices_without_ids import check_amounts_kept, devices_of, held
+from tests.engine.distrust_ledger import DistrustLedger
 from tests.engine.evictions_check import check_eviction, is_stand_in
 from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
@@ -73,6 +74,7 @@ class Ledger:
         self.kept: set[PodUid] = set()
         self.changed: set[NodeName] = set()
         self.refused_until_us: dict[PodUid, int] = {}
+        self.distrust = DistrustLedger()
 
     def step(self, at_us: int, *events: event.Event) -> list[AnyInstruction]:
         """Let the engine take a step, and check everything."""
@@ -229,7 +231,7 @@ class Ledger:
 
     def _recount(self) -> dict[NodeName, PlainNode]:
         """The fleet before this step's binds."""
-        plain = {name: PlainNode(node) for name, node in self.nodes.items()}
+        plain = {name: PlainNode(self.distrust.seen(one, self.at_us)) for name, one in self.nodes.items()}
         for uid, (name, _) in self.place.items():
             if name in plain:
                 plain[name].take(self.pods[uid].shape, self._held(uid))

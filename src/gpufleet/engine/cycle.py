@@ -106,22 +106,23 @@ class Cycle:
                 self._evict(row, None, WhyEvicted.STOPPED)
         for row, limit in self.overtime.take(at_us):
             self._evict(row, None, WhyEvicted.OVERTIME, limit)
+        for row, why in self.violations.take(at_us, of_gangs=False):
+            self._evict(row, None, why)
         self._serve_queues(at_us)
         if self.reservations.end_round():
             self._wake_lines_that_may_fit()
             self._wake_kept_out(every_line=False)
             self._serve_queues(at_us)
-        self._end_violations(at_us)
+        self._take_gangs_back(at_us)
         self.instructions += self.moving.run(at_us)
         self.instructions += self.nominations.take_withdrawn()
         self.instructions += self.telling.news(at_us)
         self._tell_waiting_work()
         return self.instructions
 
-    def _end_violations(self, at_us: int) -> None:
-        """Pods end that may not stay, and what began anew takes its turn. Gangs could be completed before."""
-        ending = self.violations.take(at_us)
-        for row, why in ending:
+    def _take_gangs_back(self, at_us: int) -> None:
+        """Gangs end that this step could not complete; what begins anew takes its turn."""
+        for row, why in (ending := self.violations.take(at_us, of_gangs=True)):
             self._evict(row, None, why)
         self.instructions += self.violations.conclude()
         if ending:

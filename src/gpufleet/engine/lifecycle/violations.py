@@ -84,13 +84,19 @@ class Violations:
         for kind in (DeviceConflict, MemoryExceeded):
             self._watches.pop((kind.__name__, uid), None)
 
-    def take(self, at_us: int) -> list[tuple[int, WhyEvicted]]:
-        """The rows of pods that are to be told to end now, each with the reason."""
-        return list(self._take(at_us))
+    def take(self, at_us: int, *, of_gangs: bool) -> list[tuple[int, WhyEvicted]]:
+        """The rows of pods that are to be told to end now, each with the reason.
 
-    def _take(self, at_us: int) -> Iterator[tuple[int, WhyEvicted]]:
+        Gangs in part are asked for by themselves, when a step has placed all that it can: it may complete
+        them. All others end before, or their gangs would get members of which they have too few then.
+        """
+        return list(self._take(at_us, of_gangs=of_gangs))
+
+    def _take(self, at_us: int, *, of_gangs: bool) -> Iterator[tuple[int, WhyEvicted]]:
         for watch in self._watches.values():
             violation = watch.violation
+            if isinstance(violation, GangIncomplete) is not of_gangs:
+                continue
             if isinstance(violation, MemoryExceeded):
                 self._warn(watch, violation, at_us)
             if at_us < watch.due_us or self._passes(violation):
