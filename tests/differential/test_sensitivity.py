@@ -65,7 +65,7 @@ class Break:
 BROKEN: Mapping[str, Break] = {
     "taints": Break("taints", eligibility, "untolerated", lambda *_: None),
     "node selection": Break("labels", eligibility, "selected_nodes", everywhere),
-    "features": Break("features", eligibility, "declaring_nodes", everywhere),
+    "features": Break("features", eligibility, "reasons_by_features", no_reasons),
     "ports": Break("ports", HostPort, "conflicts", lambda *_: False),
     "spread": Break("spread", neighbours, "spread_reasons", no_reasons),
     "affinity": Break("affinity", neighbours, "affinity_reasons", no_reasons),
