@@ -190,7 +190,7 @@ class Cycle:
         line = self.state.waiting.lines[key]
         if not self.state.waiting.trim(line):
             return False
-        row = line.waiting[0][2]
+        row = line.waiting[0][-1]
         return len(self.state.related.feasible(row, others=bool(key.apart))) > 0
 
     def _wake_shapes_to_retry(self) -> bool:
@@ -228,7 +228,7 @@ class Cycle:
     def _serve_pod(self, line: Line) -> bool:
         """Place the first pod of a line; otherwise park the line."""
         state = self.state
-        row = line.waiting[0][2]
+        row = line.waiting[0][-1]
         if state.queues.is_active:
             if not line.key.late and state.gate.is_late(row):
                 state.set_apart_late(line)

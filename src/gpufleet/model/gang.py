@@ -39,3 +39,8 @@ class Gang(msgspec.Struct, frozen=True):
     slices_preferred: bool = False
     balanced: bool = False
     model_order: tuple[GpuModelName, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """The name without the kind of group, as pods are named: "team-a/train"."""
+        return self.name.partition("/")[2]

@@ -33,7 +33,7 @@ class Bout(PlannedTree):
         key = LineKey(QueueName(name), priority, shape)
         for _ in range(workloads):
             self._pods += 1
-            self.waiting.put(key, self._pods, created_at_us, self.waiting.next_sequence())
+            self.waiting.put(key, self._pods, created_at_us, "", self.waiting.next_sequence())
         return self
 
     def _shape(self, ask: tuple[tuple[str, int], ...]) -> int:

@@ -32,10 +32,15 @@ SWEEP_FIRST = 64
 
 
 class Head(NamedTuple):
-    """The turn of a workload inside its queue; smaller goes first."""
+    """The turn of a workload inside its queue; smaller goes first.
+
+    The API tells to the second when something was made. What was made in the same second goes by ``name``,
+    which everybody reads there; ``sequence``, the order of arrival here, tells only equal names apart.
+    """
 
     minus_priority: int
     created_at_us: int
+    name: str
     sequence: int
 
 
@@ -66,7 +71,8 @@ class LineKey(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """Interchangeable workloads; ``waiting`` is a heap of (created, sequence, pod row).
+    """Interchangeable workloads; ``waiting`` is a heap of (created, name, sequence,
+    pod row).
 
     ``untold`` are pods that have not heard yet why they wait. ``offered`` is the turn under which
     the line stands in its queue, at the latest its head's. ``holds_back`` tells of a parked line
@@ -74,7 +80,7 @@ class Line:
     """
 
     key: LineKey
-    waiting: list[tuple[int, int, int]] = field(default_factory=list)
+    waiting: list[tuple[int, str, int, int]] = field(default_factory=list)
     parked: bool = False
     holds_back: bool = False
     untold: dict[tuple[int, int], None] = field(default_factory=dict)
@@ -83,8 +89,8 @@ class Line:
 
     def head(self) -> Head:
         """The turn of the first workload."""
-        created_at_us, sequence, _ = self.waiting[0]
-        return Head(-self.key.priority, created_at_us, sequence)
+        created_at_us, name, sequence, _ = self.waiting[0]
+        return Head(-self.key.priority, created_at_us, name, sequence)
 
 
 class WaitingLines:
@@ -118,12 +124,12 @@ class WaitingLines:
         self._sequence += 1
         return self._sequence
 
-    def put(self, key: LineKey, pod_row: int, created_at_us: int, sequence: int) -> None:
+    def put(self, key: LineKey, pod_row: int, created_at_us: int, name: str, sequence: int) -> None:
         """A pod takes its place in a line (a gang is put once, under any row of its own)."""
         line = self.lines.get(key)
         if line is None:
             line = self.lines[key] = Line(key)
-        heapq.heappush(line.waiting, (created_at_us, sequence, pod_row))
+        heapq.heappush(line.waiting, (created_at_us, name, sequence, pod_row))
         line.untold[sequence, pod_row] = None
         self._untold[key] = None
         self._place_by_row[pod_row] = (sequence, line.key)
@@ -134,7 +140,7 @@ class WaitingLines:
 
     def _sweep(self, line: Line) -> None:
         """Drop every entry that no longer stands for a waiting pod."""
-        line.waiting = [entry for entry in line.waiting if self.is_waiting(line, entry[1], entry[2])]
+        line.waiting = [entry for entry in line.waiting if self.is_waiting(line, *entry[2:])]
         heapq.heapify(line.waiting)
         line.untold = {entry: None for entry in line.untold if self.is_waiting(line, *entry)}
         line.sweep_at = max(SWEEP_FIRST, 2 * len(line.waiting))
@@ -159,7 +165,7 @@ class WaitingLines:
 
     def trim(self, line: Line) -> bool:
         """Drop pods from the front of a line that no longer wait; False if none is left."""
-        while line.waiting and not self.is_waiting(line, line.waiting[0][1], line.waiting[0][2]):
+        while line.waiting and not self.is_waiting(line, *line.waiting[0][2:]):
             heapq.heappop(line.waiting)
         if line.waiting:
             return True
@@ -209,19 +215,18 @@ class WaitingLines:
 
     def retime(self, line: Line, created_at_us: int) -> None:
         """The one workload of a line has its turn as if it had come at this time."""
-        _, sequence, row = line.waiting[0]
-        line.waiting[0] = (created_at_us, sequence, row)
+        line.waiting[0] = (created_at_us, *line.waiting[0][1:])
         line.offered = None
         if not line.parked:
             self._offer(line)
 
     def move_first(self, line: Line, key: LineKey) -> None:
         """The first workload of the line goes to the line of this key, and is told there if at all."""
-        created_at_us, sequence, pod_row = line.waiting[0]
+        created_at_us, name, sequence, pod_row = line.waiting[0]
         was_told = (sequence, pod_row) not in line.untold
         line.untold.pop((sequence, pod_row), None)
         self.advance(line)
-        self.put(key, pod_row, created_at_us, sequence)
+        self.put(key, pod_row, created_at_us, name, sequence)
         if was_told:
             self.lines[key].untold.pop((sequence, pod_row), None)
 
@@ -262,8 +267,7 @@ class WaitingLines:
             head, key = heads[0]
             line = self._offered_at(head, key)
             if line is not None and self.trim(line):
-                created_at_us, sequence, _ = line.waiting[0]
-                if sequence == head.sequence and created_at_us == head.created_at_us:
+                if line.head() == head:
                     return None if self._is_held_back(line) else line
                 line.offered = None
                 self._offer(line)

@@ -179,7 +179,7 @@ class Automatic:
     def _needed(self, line: Line) -> list[int]:
         """The pods that must fit: the first of a line, or as many as a gang lacks, 0 if it has enough."""
         if line.key.gang is None:
-            return [line.waiting[0][2]]
+            return [line.waiting[0][-1]]
         members = self.state.gangs.members(line.key.gang)
         return list(members.waiting)[: members.missing]
 

@@ -111,7 +111,7 @@ class EngineState:
 
     def set_apart_refused(self, line: Line) -> None:
         """The namespace of the first pod of a line may not use its queue; those behind it perhaps may."""
-        namespace = self.pods.pod_at(line.waiting[0][2]).namespace
+        namespace = self.pods.pod_at(line.waiting[0][-1]).namespace
         self.waiting.move_first(line, line.key._replace(refused=namespace))
 
     def members_of(self, row: int) -> Iterable[int]:
@@ -155,7 +155,7 @@ class EngineState:
             self.gangs.members(pod.gang).wait(row, pod.role)
             self.update_gang(pod.gang)
             return
-        self.waiting.put(self.line_of(row), row, pod.created_at_us, self.sequence_by_row[row])
+        self.waiting.put(self.line_of(row), row, pod.created_at_us, pod.name, self.sequence_by_row[row])
 
     def queue_of(self, row: int) -> QueueName:
         """The queue of a pod: where it is charged if it has a place, else the one that it names."""
@@ -213,7 +213,7 @@ class EngineState:
         """The first pod of a line is kept out by others' anti-affinity alone, which does not hold for
         those behind it that look different: it waits in a line of its own kind.
         """
-        seen_labels = self.neighbours.seen_labels(line.waiting[0][2])
+        seen_labels = self.neighbours.seen_labels(line.waiting[0][-1])
         self.waiting.move_first(line, line.key._replace(apart=seen_labels))
 
     def update_gang(self, name: GangName) -> None:
@@ -240,7 +240,7 @@ class EngineState:
             return
         if members.sequence == 0:
             members.sequence = self.waiting.next_sequence()
-        self.waiting.put(key, -members.sequence, turn_us(members, gang), members.sequence)
+        self.waiting.put(key, -members.sequence, turn_us(members, gang), gang.short_name, members.sequence)
 
     def give_turn(self, members: Members, line: Line) -> None:
         """A gang stands in its line by its age while it lacks members, and behind all that do after that."""

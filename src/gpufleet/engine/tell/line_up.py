@@ -71,7 +71,8 @@ def _in_lines(state: EngineState) -> Iterator[tuple[_Turn, Queued]]:
         if key.gang is not None:
             members = state.gangs.members(key.gang)
             created_at_us = 0 if members.gang is None else turn_us(members, members.gang)
-            head = Head(-key.priority, created_at_us, members.sequence)
+            name = "" if members.gang is None else members.gang.short_name
+            head = Head(-key.priority, created_at_us, name, members.sequence)
             yield _Turn(TAKES_TURNS, head), _queued(state, key.queue, rows, key.gang, reason)
             continue
         for row in rows:
@@ -110,7 +111,7 @@ def _out_of_line(state: EngineState) -> Iterator[tuple[_Turn, Queued]]:
 
 def _head(state: EngineState, row: int) -> Head:
     pod = state.pods.pod_at(row)
-    return Head(-pod.priority, pod.created_at_us, state.sequence_by_row[row])
+    return Head(-pod.priority, pod.created_at_us, pod.name, state.sequence_by_row[row])
 
 
 def _queued(

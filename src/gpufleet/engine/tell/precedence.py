@@ -88,7 +88,7 @@ def _first_of_each(state: EngineState, line: tuple[Queued, ...]) -> dict[int, Co
             continue
         pod_row = state.pods.row_by_uid[queued.uid]
         pod = state.pods.pod_at(pod_row)
-        head = Head(-queued.priority, pod.created_at_us, state.sequence_by_row[pod_row])
+        head = Head(-queued.priority, pod.created_at_us, pod.name, state.sequence_by_row[pod_row])
         if queued.gang is None:
             found[row] = Contestant(head, state.gate.asked(pod_row))
         else:
