@@ -129,6 +129,11 @@ soak: setup ## Run the live scheduler and the node agent through many seeds of f
 		--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
 	@$(BIN)/python -m gpufleet.simulation.node.main --seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
 
+.PHONY: soak-agree
+soak-agree: setup ## Compare explain with the live scheduler through many seeds of faults (SOAK_SEEDS=200 SOAK_FROM=1)
+	@$(BIN)/python -m gpufleet.simulation.main --agree --fault all \
+		--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
+
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers
 	@failed=(); \

@@ -31,17 +31,24 @@ class Leading(msgspec.Struct, frozen=True):
 
 async def who_leads(client: Client, settings: Settings) -> Leading:
     """Look at the Lease."""
-    way_out = f"{START} {settings.lease_namespace}"
     try:
         answer = await client.get(LEASES, settings.lease_name, namespace=settings.lease_namespace)
     except NotFound:
-        return Leading("no gpufleet scheduler has ever led in this cluster", way_out)
+        return leading_by(None, settings, client.clock.now())
     except Forbidden:
         return Leading(note="whether a scheduler is at work cannot be told: its Lease may not be read")
-    spec = decode(answer, _DECODER).spec
+    return leading_by(answer, settings, client.clock.now())
+
+
+def leading_by(lease: bytes | None, settings: Settings, now: dt.datetime) -> Leading:
+    """Whether a scheduler leads by a Lease as the server sends it; None where there is none."""
+    way_out = f"{START} {settings.lease_namespace}"
+    if lease is None:
+        return Leading("no gpufleet scheduler has ever led in this cluster", way_out)
+    spec = decode(lease, _DECODER).spec
     if not spec.holder_identity:
         return Leading("no gpufleet scheduler leads: the last one gave its Lease back", way_out)
-    age_s = _age_s(spec.renew_time, client.clock.now())
+    age_s = _age_s(spec.renew_time, now)
     if age_s is not None and age_s > (spec.lease_duration_seconds or 0) + GRACE_S:
         holder = harmless(spec.holder_identity)
         return Leading(

@@ -5,7 +5,7 @@ noticing that a server has fallen silent, and finding back after any failure.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic
 
 import msgspec
@@ -191,6 +191,10 @@ class Mirror(Generic[Object]):
             position = page.metadata.resource_version
         restored = self._check_position(position)
         self._take_list(found, position, restored=restored)
+
+    def catch_up(self, listed: Iterable[msgspec.Raw], position: str) -> None:
+        """Take over a whole list that was made elsewhere, as if the mirror had just made it itself."""
+        self._take_list([self._replica.read(raw) for raw in listed], position)
 
     def _take_list(self, found: list[Object | Bad], position: str, *, restored: bool = False) -> None:
         self._lists += 1

@@ -172,7 +172,7 @@ class Service:
             if used >= epoch:
                 raise EpochUsedError(used)
             rounds, workers = self._assemble(cluster, change_queue, epoch)
-            self.status.deciding(rounds.engine_events)
+            self.status.deciding(rounds)
             for worker in workers:
                 group.create_task(worker)
             change_queue.ring()

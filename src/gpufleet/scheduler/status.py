@@ -8,11 +8,11 @@ be listed (a right is missing, say) keeps everything waiting, so it is named her
 import logging
 import time
 
-from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.watching.mirrors import Cluster
 from gpufleet.daemon.http_server import Health
 from gpufleet.kube.clock import Clock
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.rounds import Rounds
 
 LOG = logging.getLogger(__name__)
 BEAT_S = 1.0
@@ -24,28 +24,32 @@ STANDS_BY = Health(well=True)
 
 
 class Status:
-    """What is known of the running service. ``silent_after_s`` is how old a view may be."""
+    """What is known of the running service.
+
+    ``silent_after_s`` is how old a view may be. ``rounds`` are those of this leadership, None before the
+    first.
+    """
 
     def __init__(self, *, silent_after_s: float = 120.0) -> None:
         self.silent_after_s = silent_after_s
         self._cluster: Cluster | None = None
-        self._engine_events: EngineEvents | None = None
+        self.rounds: Rounds | None = None
         self._ready = STANDS_BY
         self._beat_at_s = time.monotonic()
         self._told: dict[str, str] = {}
 
     def listing(self, cluster: Cluster) -> None:
         """We lead, and these mirrors are being filled."""
-        self._cluster, self._engine_events = cluster, None
+        self._cluster, self.rounds = cluster, None
         self._ready = Health(well=False, reasons=("the cluster is still being listed",))
 
-    def deciding(self, engine_events: EngineEvents) -> None:
+    def deciding(self, rounds: Rounds) -> None:
         """Everything was listed once; decisions begin."""
-        self._engine_events = engine_events
+        self.rounds = rounds
 
     def standing_by(self) -> None:
         """We do not lead."""
-        self._cluster = self._engine_events = None
+        self._cluster = self.rounds = None
         self._ready = STANDS_BY
 
     def alive(self) -> Health:
@@ -65,18 +69,19 @@ class Status:
             self._beat_at_s = time.monotonic()
             if self._cluster is not None:
                 self._look(self._cluster, metrics)
-            if self._engine_events is not None:
-                for place, count in self._engine_events.pods.counts().items():
+            if self.rounds is not None:
+                engine_events = self.rounds.engine_events
+                for place, count in engine_events.pods.counts().items():
                     metrics.pods.labels(place.value).set(count)
-                foreign = tuple(self._engine_events.pods.holdings.foreign())
+                foreign = tuple(engine_events.pods.holdings.foreign())
                 for holder, is_pod in (("pod", True), ("unknown", False)):
                     count = sum(one.gpus for one in foreign if one.is_pod is is_pod)
                     metrics.foreign_gpus.labels(holder).set(count)
-                metrics.unreported_nodes.set(self._engine_events.nodes.unreported_count)
+                metrics.unreported_nodes.set(engine_events.nodes.unreported_count)
             await clock.sleep(BEAT_S)
 
     def _look(self, cluster: Cluster, metrics: Metrics) -> None:
-        reasons = [] if self._engine_events is not None else ["the cluster is still being listed"]
+        reasons = [] if self.rounds is not None else ["the cluster is still being listed"]
         for kind, health in cluster.health().items():
             name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
             metrics.unreadable.labels(name).set(health.unreadable)

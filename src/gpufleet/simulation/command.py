@@ -14,7 +14,7 @@ from gpufleet.model.errors import InputError, InternalError
 from gpufleet.simulation.errors import ScenarioError
 from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, make_faults
 from gpufleet.simulation.invariants import PROMISES
-from gpufleet.simulation.scenario import Outcome, Plan, Scheduler, run_scenario
+from gpufleet.simulation.scenario import Onlooker, Outcome, Plan, Scheduler, run_scenario
 from gpufleet.simulation.timeline import timeline
 
 HELD, BROKEN, BAD_INPUT = 0, 1, 2
@@ -59,13 +59,14 @@ def run_seeds(
     say: Say,
     plan: Plan | None = None,
     progress: Say = lambda _: None,
+    onlooker: Onlooker | None = None,
 ) -> int:
     """Run every seed, tell each that failed and one that is alone, and return the exit code."""
     failed = 0
     for number, seed in enumerate(seeds, start=1):
         progress(f"seed {seed}, {number} of {len(seeds)}, {failed} failed")
         try:
-            outcome = run_scenario(scheduler, seed, lambda random: make_faults(names, random), plan)
+            outcome = run_scenario(scheduler, seed, lambda random: make_faults(names, random), plan, onlooker)
         except InternalError as error:
             say(f"seed {seed}: the run failed\n{error}\n{_again(names, seed)}")
             failed += 1
@@ -78,6 +79,8 @@ def run_seeds(
             say(story(outcome, names))
         failed += not outcome.held
     progress("")
+    if onlooker is not None:
+        say(onlooker.summary())
     say(f"{len(seeds)} runs, {failed} failed, faults: {', '.join(names) or 'none'}")
     return BROKEN if failed else HELD
 
@@ -123,15 +126,21 @@ def catalogue() -> str:
 
 
 def command(
-    scheduler: Scheduler, plan_for: Callable[[Sequence[str]], Plan | None] = lambda _: None
+    scheduler: Scheduler,
+    plan_for: Callable[[Sequence[str]], Plan | None] = lambda _: None,
+    onlooker: Onlooker | None = None,
 ) -> click.Command:
-    """The command line around a scheduler; ``plan_for`` says how a run with these faults goes."""
+    """The command line around a scheduler.
+
+    ``plan_for`` says how a run with these faults goes; ``onlooker`` looks on where that is asked for.
+    """
 
     @click.command("gpufleet-sim", help="Run the live scheduler in a simulated cluster with seeded faults.")
     @click.option("--fault", "faults", default="", help="Names, all at once; or: all, one by one.")
     @click.option("--seed", "seeds", default="1", show_default=True, help="A number, or N..M.")
     @click.option("--list", "listing", is_flag=True, help="List all faults and end.")
-    def run(faults: str, seeds: str, listing: bool) -> None:
+    @click.option("--agree", is_flag=True, help="Compare explain with the scheduler all along (slower).")
+    def run(faults: str, seeds: str, listing: bool, agree: bool) -> None:
         if listing:
             click.echo(catalogue())
             return
@@ -143,7 +152,16 @@ def command(
             click.echo(f"gpufleet-sim: {error}", err=True)
             sys.exit(BAD_INPUT)
         codes = [
-            run_seeds(scheduler, names, wanted, click.echo, plan_for(names), _progress) for names in chosen
+            run_seeds(
+                scheduler,
+                names,
+                wanted,
+                click.echo,
+                plan_for(names),
+                _progress,
+                onlooker if agree else None,
+            )
+            for names in chosen
         ]
         sys.exit(max(codes))
 

@@ -59,8 +59,11 @@ PROMISES = {
     "I13": "conditions say what is so",
     "I14": "no one gains a device, a quota or a place that was not granted",
     "benefit": "nobody is evicted in vain",
+    "explain": "explain and the scheduler's next decision agree on every pod that waits",
 }
-"""The names and the promises behind them. ``alive`` and I8 are judged by the run itself."""
+"""The names and the promises behind them. ``alive`` and I8 are judged by the run itself, and ``explain`` by
+``agreement`` where that looks on.
+"""
 
 
 class Broken(msgspec.Struct, frozen=True):

@@ -21,7 +21,9 @@ from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
+from gpufleet.scheduler.rounds import Rounds
 from gpufleet.scheduler.service import run
+from gpufleet.scheduler.status import Status
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import BY_NAME
 from gpufleet.simulation.invariants import Broken
@@ -66,6 +68,7 @@ class Life(msgspec.Struct):
     policy: str
     victims: str
     steps: list[Step] = []
+    status: Status = msgspec.field(default_factory=Status)
 
     def record(self, at_us: int, events: tuple[Event, ...], said: list[AnyInstruction]) -> None:
         """Keep one step of the engine: its events and what it said."""
@@ -94,7 +97,11 @@ class LiveScheduler:
         settings = msgspec.structs.replace(self.settings, identity=identity)
         life = Life(identity, settings.policy, settings.victims)
         self.lives.append(life)
-        await run(transport, clock, random, settings, record=life.record)
+        await run(transport, clock, random, settings, record=life.record, status=life.status)
+
+    def rounds_of(self, identity: str) -> Rounds | None:
+        """The rounds of a process that leads and has listed everything."""
+        return next((one.status.rounds for one in self.lives if one.identity == identity), None)
 
     def broken(self) -> Iterator[Broken]:
         """What broke inside, of all lives since this was asked last."""

@@ -55,6 +55,22 @@ class SelfRecorded(Protocol):
         ...
 
 
+class Onlooker(Protocol):
+    """Looks on at a run and does nothing to it."""
+
+    def watch(self, world: "World") -> None:
+        """Look on from the beginning of a run."""
+        ...
+
+    def broken(self) -> Iterable[Broken]:
+        """What it saw broken in the last run."""
+        ...
+
+    def summary(self) -> str:
+        """How much it looked at, in all runs."""
+        ...
+
+
 class Plan(msgspec.Struct, frozen=True):
     """How a run goes. Faults act from ``faults_from_s`` for ``faults_last_s``; then there is calm."""
 
@@ -159,7 +175,13 @@ class World:
     """What faults may lay hands on."""
 
     def __init__(
-        self, loop: VirtualLoop, seed: int, plan: Plan, scheduler: Scheduler, faults: Sequence[Fault]
+        self,
+        loop: VirtualLoop,
+        seed: int,
+        plan: Plan,
+        scheduler: Scheduler,
+        faults: Sequence[Fault],
+        onlooker: Onlooker | None = None,
     ) -> None:
         self.loop = loop
         self.seed = seed
@@ -172,6 +194,7 @@ class World:
         self.volumes = VolumeActors(self.server, Random(f"{seed}/volumes"))
         self.budgets = BudgetActor(self.server, Random(f"{seed}/budgets"))
         self.scheduler = scheduler
+        self.onlooker = onlooker
         self.faults = tuple(faults)
         self.processes: list[SchedulerProcess] = []
         self.poisoned: set[str] = set()
@@ -199,6 +222,8 @@ class World:
 
     async def run(self) -> Outcome:
         """The whole run."""
+        if self.onlooker is not None:
+            self.onlooker.watch(self)
         cluster_recipe.build(self.server, self.plan.recipe, self.random)
         team_recipe.build_teams(self.server, self.plan.recipe)
         reports = self.server.store.all(history.NODE_DEVICES)
@@ -248,10 +273,11 @@ class World:
         found = history.of_server(self.server, rules)
         pods = found.final(history.PODS).values()
         inside = self.scheduler.broken() if isinstance(self.scheduler, SelfRecorded) else ()
+        seen = () if self.onlooker is None else self.onlooker.broken()
         return Outcome(
             self.seed,
             tuple(fault.name for fault in self.faults),
-            (*self.crashes, *inside, *invariants.judge(found)),
+            (*self.crashes, *inside, *seen, *invariants.judge(found)),
             _digest(found),
             sum(bool(pod["spec"].get("nodeName")) for pod in pods),
             sum(not pod["spec"].get("nodeName") for pod in pods),
@@ -285,6 +311,7 @@ def run_scenario(
     seed: int,
     make_faults: Callable[[Random], Sequence[Fault]] = lambda _: (),
     plan: Plan | None = None,
+    onlooker: Onlooker | None = None,
 ) -> Outcome:
     """Run a scheduler through one seed. Raises SimulationError where the run itself fails."""
     chosen = Plan() if plan is None else plan
@@ -294,6 +321,6 @@ def run_scenario(
         needed = max([chosen.schedulers, *(fault.schedulers for fault in faults)])
         lasts_s = max([chosen.faults_last_s, *(fault.lasts_s for fault in faults)])
         fitted = msgspec.structs.replace(chosen, schedulers=needed, faults_last_s=lasts_s)
-        return await World(loop, seed, fitted, scheduler, faults).run()
+        return await World(loop, seed, fitted, scheduler, faults, onlooker).run()
 
     return virtual_loop.run(work, seed)

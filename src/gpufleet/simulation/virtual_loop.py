@@ -65,6 +65,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._threads = threads
         self.random = Random(seed)
         self.unhandled: list[str] = []
+        self.before_jump: Callable[[float], None] = lambda _: None
+        """Is told of the next moment when nothing is left to do at this one. It may not touch the loop."""
+
         self.own_context = copy_context()
         self.own_context.run(CURRENT.set, None)
         self._seed = seed
@@ -80,6 +83,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Virtual seconds since the loop began."""
         return self._now_s
+
+    def stand_at(self, at_s: float) -> None:
+        """Set the time, in a copy of a run that goes no further."""
+        self._now_s = at_s
 
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
@@ -184,6 +191,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 f"at {self._now_s} s nothing is ready and nothing will ever be\n{self.story()}"
             )
         if self._timers[0][0] > self._now_s:
+            self.before_jump(self._timers[0][0])
             self._now_s = self._timers[0][0]
             self._at_this_instant = 0
 

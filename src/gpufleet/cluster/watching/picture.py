@@ -55,6 +55,20 @@ class Picture:
         ]
         return found + self.unreadable
 
+    def read(self, watched: Watched, raws: Iterable[msgspec.Raw]) -> None:
+        """Take in all objects of a kind, as the server sent them."""
+        decoder = msgspec.json.Decoder(watched.type)
+        found = self.objects.setdefault(watched.kind, {})
+        for raw in raws:
+            try:
+                one = decoder.decode(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+                metadata = _METADATA.decode(raw).metadata
+                bad = Unreadable(metadata.namespace, metadata.name, metadata.uid, str(problem), bytes(raw))
+                self.unreadable.append(Seen(watched.kind, bad))
+            else:
+                found[one.metadata.namespace, one.metadata.name] = one
+
 
 async def take_picture(client: Client, watched: Iterable[Watched]) -> Picture:
     """List every kind, all at once. A kind that the server does not serve, or not to us, is empty."""
@@ -66,14 +80,11 @@ async def take_picture(client: Client, watched: Iterable[Watched]) -> Picture:
 
 
 async def _list(client: Client, watched: Watched, picture: Picture) -> None:
-    decoder = msgspec.json.Decoder(watched.type)
     for _ in range(LISTS_MAX):
-        found: dict[tuple[str, str], Any] = {}
-        unreadable: list[Seen] = []
+        raws: list[msgspec.Raw] = []
         try:
             async for page in client.list_pages(watched.kind):
-                for raw in page.items or ():
-                    _read(decoder, raw, watched.kind, found, unreadable)
+                raws += page.items or ()
         except Gone:
             continue
         except NotFound:
@@ -82,23 +93,5 @@ async def _list(client: Client, watched: Watched, picture: Picture) -> None:
             picture.absent.append(watched.kind)
         except Forbidden:
             picture.forbidden.append(watched.kind)
-        picture.objects[watched.kind] = found
-        picture.unreadable += unreadable
+        picture.read(watched, raws)
         return
-
-
-def _read(
-    decoder: "msgspec.json.Decoder[Any]",
-    raw: msgspec.Raw,
-    kind: Kind,
-    found: dict[tuple[str, str], Any],
-    unreadable: list[Seen],
-) -> None:
-    try:
-        one = decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        metadata = _METADATA.decode(raw).metadata
-        bad = Unreadable(metadata.namespace, metadata.name, metadata.uid, str(problem), bytes(raw))
-        unreadable.append(Seen(kind, bad))
-        return
-    found[one.metadata.namespace, one.metadata.name] = one

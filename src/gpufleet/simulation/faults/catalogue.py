@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 
 from gpufleet.simulation.errors import ScenarioError
-from gpufleet.simulation.faults import cluster, evictions, reports, tenants, watches, writes
+from gpufleet.simulation.faults import cluster, edits, evictions, reports, tenants, watches, writes
 from gpufleet.simulation.faults.interference import Fault
 
 
@@ -68,6 +68,7 @@ CATALOGUE = (
     Row(reports.NodeMadeAnew, (40,)),
     Row(reports.DefinitionDeleted, (40,)),
     Row(tenants.LyingTenant, (), of_teams=True),
+    Row(edits.MindsChanged, ()),
 )
 BY_NAME = {row.name: row for row in CATALOGUE}
 

@@ -1,0 +1,124 @@
+"""A fresh ``explain`` and the live scheduler's next decision agree on every pod that waits, at any moment.
+
+Each fault acts together with people who change their minds, so that work waits for many reasons. Many more
+seeds: ``make soak-agree``.
+
+What is left is what the scheduler remembers for seconds and no status says yet: an eviction that was refused
+and is not asked for again for a while (``eviction-429``), a Binding that was refused and is tried again after
+a pause, and a decision of which the condition is still on its way to the server.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.watching.mirrors import Watched
+from gpufleet.cluster.watching.picture import Picture
+from gpufleet.kube import resources
+from gpufleet.simulation import agreement
+from gpufleet.simulation.agreement import Agreement
+from gpufleet.simulation.cluster_recipe import Recipe
+from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, Row, make_faults
+from gpufleet.simulation.invariants import Broken
+from gpufleet.simulation.live_scheduler import LIVE, TEAMS, LiveScheduler
+from gpufleet.simulation.scenario import Outcome, Plan, run_scenario
+
+CROWDED = msgspec.structs.replace(
+    LIVE,
+    recipe=Recipe(nodes=2, gpus_per_node=3, gangs=5, single_pods=12, workloads=4, claims=3, drains=3),
+    calm_s=30.0,
+)
+"""Far more work than room, so that much waits for many reasons."""
+
+FAULTS = (
+    "watch-cut",
+    "watch-410-status",
+    "watch-410-event",
+    "watch-silent",
+    "bind-conflict",
+    "server-down",
+    "leader-paused",
+    "kill-after-write-k",
+    "eviction-429",
+    "eviction-unknown-applied",
+    "eviction-unknown-lost",
+    "report-deleted",
+    "report-restored",
+    "minds-changed",
+)
+"""Faults of each kind, in as much time as a test may take; a soak goes through all of them."""
+
+LEFT_IN_A_HUNDRED = {"eviction-429": 25}
+"""How many of a hundred answers may differ for want of a status."""
+
+LEFT_ELSEWHERE_IN_A_HUNDRED = 3
+
+SHORT_TEAMS = msgspec.structs.replace(TEAMS, calm_s=30.0)
+
+
+def watched_run(
+    seed: int, *names: str, plan: Plan = CROWDED, every: float = 20.0
+) -> tuple[Agreement, Outcome]:
+    """A run with comparisons."""
+    scheduler = LiveScheduler()
+    onlooker = Agreement(scheduler, every_s=every, every_writes=every)
+    outcome = run_scenario(scheduler, seed, lambda random: make_faults(names, random), plan, onlooker)
+    return onlooker, outcome
+
+
+def disagreements(outcome: Outcome) -> list[Broken]:
+    """What both sides said differently."""
+    return [one for one in outcome.broken if one.invariant == "explain"]
+
+
+@pytest.mark.parametrize("row", [BY_NAME[name] for name in FAULTS], ids=lambda row: row.name)
+def test_explain_says_what_the_scheduler_does_under_the_fault(row: Row) -> None:
+    names = dict.fromkeys((row.name, "minds-changed"))
+    seed, plan = 1 + CATALOGUE.index(row), SHORT_TEAMS if row.of_teams else CROWDED
+    onlooker, outcome = watched_run(seed, *names, plan=plan)
+    assert onlooker.compared > 20, onlooker.summary()
+    found = disagreements(outcome)
+    left = LEFT_IN_A_HUNDRED.get(row.name, LEFT_ELSEWHERE_IN_A_HUNDRED)
+    assert len(found) * 100 <= left * onlooker.compared, "\n".join(map(str, found[:5]))
+
+
+def test_the_comparison_does_not_change_the_run() -> None:
+    names = ("minds-changed", "kill-after-write-k")
+    _, with_comparisons = watched_run(3, *names)
+    alone = run_scenario(LiveScheduler(), 3, lambda random: make_faults(names, random), CROWDED)
+    assert with_comparisons.digest == alone.digest
+
+
+def test_an_explain_that_sees_a_node_less_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutNode(Picture):
+        def read(self, watched: Watched, raws: Iterable[msgspec.Raw]) -> None:
+            super().read(watched, raws)
+            if watched.kind == resources.NODES:
+                self.objects[watched.kind].pop(("", "node-0"), None)
+
+    monkeypatch.setattr(agreement, "Picture", WithoutNode)
+    _, outcome = watched_run(1)
+    assert disagreements(outcome)
+
+
+def test_a_scheduler_that_ignores_taints_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutTaints(NodeBook):
+        def _read(self, *what: Any) -> Any:
+            return msgspec.structs.replace(super()._read(*what), taints=())
+
+    monkeypatch.setattr("gpufleet.scheduler.service.NodeBook", WithoutTaints)
+    _, outcome = watched_run(1, "minds-changed")
+    assert disagreements(outcome)
+
+
+def test_a_moment_without_a_leader_is_counted_and_not_compared() -> None:
+    async def never(*_: object) -> None:
+        return
+
+    onlooker = Agreement(LiveScheduler())
+    run_scenario(never, 1, plan=msgspec.structs.replace(CROWDED, calm_s=5.0), onlooker=onlooker)
+    assert onlooker.compared == 0
+    assert {moment.passed_over for moment in onlooker.moments} == {"no scheduler leads"}
