@@ -10,6 +10,7 @@ from gpufleet.explain.answer import Answer
 from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
 from gpufleet.simulation.volume_actors import VolumeActors, claim, storage_class
+from tests.scheduler.test_eviction_planner import Refusing, add_queue, of, runs
 from tests.scheduler.test_facts import OWNER, a_share, reports, share
 from tests.scheduler.world import World, in_world
 
@@ -227,3 +228,88 @@ def test_an_offender_ends_under_the_next_leader_too_and_explain_agrees() -> None
         assert (await explained(world, "next")).cause == "gpu-busy"
 
     in_world(story, evict_memory_offenders=True)
+
+
+async def a_pod_that_a_budget_keeps(world: World) -> Refusing:
+    """The only GPU is in use, and the server refuses to evict its pod for work that goes before it."""
+    world.node("n", gpus=1)
+    add_queue(world, "a", 1)
+    world.pod("low", labels=of("a"), ownerReferences=OWNER)
+    await world.settle(5.0)
+    runs(world, "low")
+    refusing = Refusing(world, "low")
+    await world.stop()
+    world.start(refusing)
+    await world.settle(40.0)
+    world.pod("high", labels=of("a"), priority=100)
+    # The fourth refusal holds for 80 seconds.
+    while refusing.refused < 4:
+        await world.settle(1.0)
+    await world.settle(2.0)
+    return refusing
+
+
+def test_a_refused_eviction_is_written_once_and_its_time_is_whole_seconds() -> None:
+    async def story(world: World) -> None:
+        refusing = await a_pod_that_a_budget_keeps(world)
+        told = condition(world.get("low"), "gpufleet.io/EvictionRefused")
+        assert told["status"] == "True"
+        words = "its eviction was refused (disruption-budget), and is not asked for again until "
+        assert told["message"].startswith(words)
+        path = "/api/v1/namespaces/default/pods/low/status"
+        asked = [one for one in world.server.answered if (one.method, one.target) == ("PATCH", path)]
+        patched = [one for one in asked if one.user != "system:masters"]
+        assert len(patched) == refusing.refused
+
+    in_world(story)
+
+
+def test_explain_knows_that_a_pod_is_not_evicted_now() -> None:
+    async def story(world: World) -> None:
+        await a_pod_that_a_budget_keeps(world)
+        live = world.why("high")
+        assert "is kept for it" not in live
+        answer = await explained(world, "high")
+        assert answer.cause == "queue-quota"
+        # Without the condition it would say that the pod ends for this one.
+        path = "/api/v1/namespaces/default/pods/low/status"
+        assert world.request("PATCH", path, {"status": {"conditions": []}}) == 200
+        assert (await explained(world, "high")).cause == "nominated"
+
+    in_world(story)
+
+
+def test_a_new_leader_asks_for_a_refused_eviction_no_sooner() -> None:
+    async def story(world: World) -> None:
+        refusing = await a_pod_that_a_budget_keeps(world)
+        await world.stop()
+        world.start()
+        await world.settle(60.0)
+        assert world.evicted() == []
+        await world.settle(25.0)
+        assert world.evicted() == ["low"]
+        assert refusing.refused == 4
+
+    in_world(story)
+
+
+def test_a_forged_refusal_keeps_a_pod_for_no_longer_than_any_other() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        add_queue(world, "a", 1)
+        world.pod("low", labels=of("a"), ownerReferences=OWNER)
+        await world.settle(5.0)
+        await world.stop()
+        words = "its eviction was refused (forbidden), and is not asked for again until 2099-01-01T00:00:00Z"
+        forged = {"type": "gpufleet.io/EvictionRefused", "status": "True", "message": words}
+        path = "/api/v1/namespaces/default/pods/low/status"
+        running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}, forged]}
+        assert world.request("PATCH", path, {"status": running}) == 200
+        world.start()
+        world.pod("high", labels=of("a"), priority=100)
+        await world.settle(120.0)
+        assert world.evicted() == []
+        await world.settle(60.0)
+        assert world.evicted() == ["low"]
+
+    in_world(story)

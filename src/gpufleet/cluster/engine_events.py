@@ -25,6 +25,7 @@ from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.engine.event import (
     DefragmentationSet,
     Event,
+    EvictionRefusalRecalled,
     EvictionRefused,
     KubeletRejected,
     NamespaceRemoved,
@@ -40,7 +41,7 @@ from gpufleet.engine.event import (
 from gpufleet.kube import keys, resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
-from gpufleet.kube.codec.lasting_conditions import read_refused_volumes
+from gpufleet.kube.codec.lasting_conditions import read_refused_eviction, read_refused_volumes
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.moved import moves_before
 from gpufleet.kube.codec.salvage import salvage_pod
@@ -285,9 +286,10 @@ class EngineEvents:
         match change:
             case Appeared(pod) | Changed(_, pod):
                 first += self._rejected(change)
-                if not self._filled:
-                    first += self._refused_before(pod)
-                return self.pods.regard(pod)
+                if self._filled:
+                    return self.pods.regard(pod)
+                first += self._refused_before(pod)
+                return [*self.pods.regard(pod), *self._eviction_refused_before(pod)]
             case Vanished(pod):
                 return self.pods.vanish(PodUid(pod.metadata.uid))
             case Unreadable(_, _, _, problem, raw):
@@ -304,6 +306,11 @@ class EngineEvents:
             return []
         uid = PodUid(pod.metadata.uid)
         return [VolumeRefused(uid, *refused) for refused in read_refused_volumes(pod)]
+
+    def _eviction_refused_before(self, pod: Pod) -> list[Event]:
+        """Until when an earlier leader left a running pod alone that it could not evict."""
+        until_us = read_refused_eviction(pod) if pod.spec.node_name and not pod.terminal else 0
+        return [EvictionRefusalRecalled(PodUid(pod.metadata.uid), until_us)] if until_us else []
 
     def _rejected(self, change: Any) -> list[Event]:
         """A pod that a kubelet has just turned away.

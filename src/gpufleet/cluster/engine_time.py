@@ -25,6 +25,10 @@ class EngineTime:
         """The engine's time so many seconds from now."""
         return self._zero_us + int((self.clock.monotonic_s() + seconds) * US_PER_S)
 
+    def whole_after_us(self, seconds: float) -> int:
+        """The first whole second so many seconds from now, as conditions can tell it."""
+        return -(-self.after_us(seconds) // US_PER_S) * US_PER_S
+
     def until_s(self, at_us: int) -> float:
         """How many seconds from now a moment is."""
         return (at_us - self.now_us()) / US_PER_S

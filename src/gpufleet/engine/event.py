@@ -94,6 +94,13 @@ class EvictionRefused(Event, frozen=True, tag="eviction-refused"):
     until_us: int
 
 
+class EvictionRefusalRecalled(Event, frozen=True, tag="eviction-refusal-recalled"):
+    """An eviction of a pod that runs was refused before a restart, and the pod stays until ``until_us``."""
+
+    uid: PodUid
+    until_us: int
+
+
 class PodRemoved(Event, frozen=True, tag="pod-removed"):
     """A pod ended or was deleted; what it held is free."""
 
@@ -313,6 +320,7 @@ AnyEvent = (
     | BindRefused
     | PodCheckpointed
     | EvictionRefused
+    | EvictionRefusalRecalled
     | PodRemoved
     | GangSet
     | GangRemoved

@@ -64,6 +64,7 @@ class Intake:
             event.BindRefused: self._bind_refused,
             event.PodCheckpointed: self._pod_checkpointed,
             event.EvictionRefused: self._eviction_refused,
+            event.EvictionRefusalRecalled: self._eviction_refusal_recalled,
             event.PodRemoved: self._pod_removed,
             event.GangSet: self._gang_set,
             event.GangRemoved: self._gang_removed,
@@ -313,6 +314,13 @@ class Intake:
                 self.state.update_gang(gang)
             self.state.budgets.refund(self.state.pods.pod_at(row))
             self.overtime.update(row)
+
+    def _eviction_refusal_recalled(self, happened: event.EvictionRefusalRecalled) -> None:
+        """A refusal from before a restart comes after its pod. It ends where the pod leaves by now."""
+        row, departures = self.state.pods.row_by_uid.get(happened.uid), self.state.departures
+        runs = row is not None and self.state.pods.state(row) is PodState.BOUND
+        if runs and not departures.is_departing(happened.uid):
+            departures.recall_refusal(happened.uid, happened.until_us, self.at_us)
 
     def _pod_removed(self, happened: event.PodRemoved) -> None:
         self._forget(happened.uid)

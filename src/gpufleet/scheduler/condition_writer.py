@@ -18,13 +18,14 @@ from gpufleet.kube.codec.lasting_conditions import (
     RefusedVolume,
     Said,
     write_distrust,
+    write_refused_eviction,
     write_refused_volumes,
 )
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.objects.node import PODS_REJECTED
-from gpufleet.kube.objects.pod import VOLUME_REFUSED
+from gpufleet.kube.objects.pod import EVICTION_REFUSED, VOLUME_REFUSED
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName
@@ -64,8 +65,11 @@ class ConditionWriter:
 
     def pod(self, pod: PodName, refused: tuple[RefusedVolume, ...]) -> None:
         """Nodes are left out for a pod's claims, or none any more."""
-        target = _Target(resources.PODS, pod.namespace, pod.name, pod.uid, VOLUME_REFUSED)
-        self._put(target, write_refused_volumes(refused))
+        self._put(_of_pod(pod, VOLUME_REFUSED), write_refused_volumes(refused))
+
+    def eviction(self, pod: PodName, cause: str, until_us: int) -> None:
+        """The eviction of a pod was refused, and is not asked for again before a whole second."""
+        self._put(_of_pod(pod, EVICTION_REFUSED), write_refused_eviction(cause, until_us))
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -113,3 +117,7 @@ class ConditionWriter:
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
+
+
+def _of_pod(pod: PodName, kind: str) -> _Target:
+    return _Target(resources.PODS, pod.namespace, pod.name, pod.uid, kind)

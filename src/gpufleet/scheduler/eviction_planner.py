@@ -2,7 +2,8 @@
 
 All victims of a workload in one step are one plan (``evictions``). The words that people read are made here:
 on the victim for which pod or gang it ends, in which queue and why; on the beneficiary which node is kept for
-it and which pods it waits for. What is refused goes back to the engine, which then looks for another way.
+it and which pods it waits for. What is refused goes back to the engine, which then looks for another way, and
+into a condition of the pod that stays, for the next leader and for ``explain``.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
 from gpufleet.kube.codec.durations import written_duration
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.model.pod import Pod
+from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.reporting import Reporter
 
@@ -52,6 +54,7 @@ class EvictionPlanner:
         engine_events: EngineEvents,
         evictions: Evictions,
         reporter: Reporter,
+        conditions: ConditionWriter,
         time: EngineTime,
         metrics: Metrics,
     ) -> None:
@@ -61,6 +64,7 @@ class EvictionPlanner:
         self.budgets: BudgetBook = engine_events.budgets
         self.evictions = evictions
         self.reporter = reporter
+        self.conditions = conditions
         self.time = time
         self.metrics = metrics
         self._asked: dict[tuple[bool, PodUid | GangName | None], list[Evict]] = {}
@@ -191,8 +195,11 @@ class EvictionPlanner:
         victim = refusal.victim
         self._queue.pop(victim.pod.uid, None)
         beneficiary = self._for_whom.pop(victim.pod.uid, None)
-        until_us = self.time.after_us(refusal.for_s)
+        # What may be asked for again at once is not written down: it is over before it could be read.
+        until_us = self.time.whole_after_us(refusal.for_s) if refusal.for_s else self.time.now_us()
         self.engine_events.refused(EvictionRefused(victim.pod.uid, until_us))
+        if refusal.for_s:
+            self.conditions.eviction(victim.pod, refusal.cause.value, until_us)
         if beneficiary is None or refusal.cause is Cause.IN_VAIN:
             return
         note = f"pod {victim.pod}, which was to make room for it, stays: {refusal.words}"

@@ -221,7 +221,7 @@ class Service:
             ends=pods.ends,
         )
         conditions = ConditionWriter(self.client, cluster, may_write=self.lease.holds)
-        eviction_planner = EvictionPlanner(engine_events, evictions, reporter, time, metrics)
+        eviction_planner = EvictionPlanner(engine_events, evictions, reporter, conditions, time, metrics)
         delivery = PluginDelivery()
         dispatch = Dispatch(
             engine_events, delivery, binder, reporter, conditions, eviction_planner, clock, epoch

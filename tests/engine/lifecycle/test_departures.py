@@ -3,11 +3,13 @@
 import msgspec
 
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.event import DeviceSet, PodAdded
+from gpufleet.engine.event import DeviceSet, EvictionRefusalRecalled, PodAdded, PodBound
+from gpufleet.eviction.evictions import REFUSED_MOST_S
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.model.shape import Shape
 from tests.engine.fleet_builder import (
+    SECOND_US,
     Story,
     device,
     evicted,
@@ -382,3 +384,31 @@ def test_a_gang_of_which_one_member_is_kept_out_by_who_came_since_is_not_bound_i
     told.run_on(msgspec.structs.replace(of_team("stranger", shape(cpu_milli=1)), labels=app("x")), free)
     assert placed(told.depart("a", "b", "c")) == []
     assert sorted(placed(told.depart("stranger"))) == ["g-0", "g-1"]
+
+
+def test_a_refusal_from_before_a_restart_holds_until_its_time() -> None:
+    told = story(gpus=1)
+    told.happen(PodBound(of_team("low", shape(1)), NodeName("n0")))
+    told.happen(EvictionRefusalRecalled(PodUid("low"), told.at_us + 30 * SECOND_US))
+    assert evicted(told.arrive(of_team("high", shape(1), priority=100))) == {}
+    assert evicted(told.wait_s(29)) == {}
+    assert set(evicted(told.wait_s(1))) == {"low"}
+
+
+def test_no_refusal_from_before_a_restart_holds_for_longer_than_the_longest_that_there_is() -> None:
+    told = story(gpus=1)
+    told.happen(PodBound(of_team("low", shape(1)), NodeName("n0")))
+    told.happen(EvictionRefusalRecalled(PodUid("low"), told.at_us + 10**9 * SECOND_US))
+    told.arrive(of_team("high", shape(1), priority=100))
+    assert evicted(told.wait_s(int(REFUSED_MOST_S) - 1)) == {}
+    # At most a second is added, because times are written down in whole ones.
+    assert set(evicted(told.wait_s(2))) == {"low"}
+
+
+def test_a_refusal_from_before_a_restart_counts_for_no_pod_that_leaves_or_is_unknown() -> None:
+    told = story(gpus=1)
+    ending(told, shape(1))
+    until_us = told.at_us + 30 * SECOND_US
+    told.happen(*(EvictionRefusalRecalled(PodUid(uid), until_us) for uid in ("a", "unknown")))
+    assert told.engine.state.departures.refused_until_us == {}
+    assert nominated(told.arrive(of_team("next", shape(1)))) == {"next": ("n0", ("a",))}

@@ -3,18 +3,21 @@
 import msgspec
 import pytest
 
+from gpufleet.eviction.plan import Cause
 from gpufleet.kube.codec.lasting_conditions import (
     NODES_MAX,
     Distrust,
     RefusedVolume,
     Said,
     read_distrust,
+    read_refused_eviction,
     read_refused_volumes,
     write_distrust,
+    write_refused_eviction,
     write_refused_volumes,
 )
 from gpufleet.kube.objects.node import PODS_REJECTED, Node
-from gpufleet.kube.objects.pod import VOLUME_REFUSED, Pod
+from gpufleet.kube.objects.pod import EVICTION_REFUSED, VOLUME_REFUSED, Pod
 from gpufleet.model.identifiers import NodeName
 
 NOON_US = 1_795_435_200_000_000
@@ -31,13 +34,13 @@ def node_with(said: Said) -> Node:
     return msgspec.json.decode(msgspec.json.encode(value), type=Node)
 
 
-def pod_with(said: Said) -> Pod:
-    """A waiting pod as it is listed."""
+def pod_with(said: Said, kind: str = VOLUME_REFUSED) -> Pod:
+    """A pod as it is listed."""
     spec = {"containers": [{"name": "main"}]}
     value = {
         "metadata": {"name": "p"},
         "spec": spec,
-        "status": {"conditions": [condition(VOLUME_REFUSED, said)]},
+        "status": {"conditions": [condition(kind, said)]},
     }
     return msgspec.json.decode(msgspec.json.encode(value), type=Pod)
 
@@ -64,6 +67,49 @@ def test_what_people_read_of_a_pod_whose_claim_was_refused() -> None:
         "claim team/data got no volume on node gpu-1, left out until 2026-11-23T12:00:00Z",
     )
     assert write_refused_volumes(()) == Said("False", "NodesTriedAgain", "no node is left out for a claim")
+
+
+def test_what_people_read_of_a_pod_of_which_the_eviction_was_refused() -> None:
+    assert write_refused_eviction("disruption-budget", NOON_US) == Said(
+        "True",
+        "EvictionRefused",
+        "its eviction was refused (disruption-budget), and is not asked for again until 2026-11-23T12:00:00Z",
+    )
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_a_refused_eviction_survives_the_way(cause: Cause) -> None:
+    pod = pod_with(write_refused_eviction(cause.value, NOON_US), EVICTION_REFUSED)
+    assert read_refused_eviction(pod) == NOON_US
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ("True", ""),
+        ("True", "its eviction was refused (forbidden), and is not asked for again until tomorrow"),
+        (
+            "True",
+            "its eviction was refused (x; y), and is not asked for again until 2026-11-23T12:00:00Z",
+        ),
+        (
+            "True",
+            "its eviction was refused (" + "x" * 5000 + "), and is not asked for again until "
+            "2026-11-23T12:00:00Z",
+        ),
+        (
+            "True",
+            "its eviction was refused (forbidden), and is not asked for again until 2026-02-31T12:00:00Z",
+        ),
+        (
+            "False",
+            "its eviction was refused (forbidden), and is not asked for again until 2026-11-23T12:00:00Z",
+        ),
+    ],
+)
+def test_other_words_refuse_no_eviction(status: str, message: str) -> None:
+    pod = pod_with(Said(status, "EvictionRefused", message), EVICTION_REFUSED)
+    assert read_refused_eviction(pod) == 0
 
 
 @pytest.mark.parametrize("distrust", [Distrust(NOON_US, 240_000_000), Distrust(0, 3_600_000_000)])

@@ -15,6 +15,11 @@ from gpufleet.model.identifiers import GangName, PodUid
 
 Key = TypeVar("Key")
 
+REFUSED_MOST_US = 160_000_000
+"""A refused eviction is asked for again after so long at the latest (``eviction.REFUSED_MOST_S``)."""
+
+US_PER_S = 1_000_000
+
 
 @dataclass(slots=True)
 class Nomination:
@@ -91,6 +96,13 @@ class Departures:
         self.refused_until_us[uid] = until_us
         self._note(uid, LEAVING, int(uid in self.told))
         self._note(uid, REFUSED, 1)
+
+    def recall_refusal(self, uid: PodUid, until_us: int, at_us: int) -> None:
+        """What was written down before a restart: it counts for no longer than any refusal."""
+        # A whole second, as in the condition that tells the next leader.
+        most_us = -(-(at_us + REFUSED_MOST_US) // US_PER_S) * US_PER_S
+        if until_us > at_us:
+            self.refuse(uid, min(until_us, most_us))
 
     def end_refusals(self, at_us: int) -> bool:
         """Forget refusals that no longer hold; True if there were any."""

@@ -1,5 +1,5 @@
-"""What the scheduler decided for a while, as conditions: of a node that is left alone, and of a waiting pod
-that leaves out nodes for its claims.
+"""What the scheduler decided for a while, as conditions: of a node that is left alone, of a waiting pod that
+leaves out nodes for its claims, and of a running pod of which the eviction was refused.
 
 A new leader and ``explain`` read back what a leader wrote. The words are for people, so they are of one form.
 Whatever is not of that form says nothing. How long a condition can count is bounded by the engine, which
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpufleet.kube.codec.times import microseconds, whole_time
 from gpufleet.kube.objects.node import PODS_REJECTED, Node
-from gpufleet.kube.objects.pod import VOLUME_REFUSED, Pod
+from gpufleet.kube.objects.pod import EVICTION_REFUSED, VOLUME_REFUSED, Pod
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName
 
@@ -29,6 +29,9 @@ _LEFT_ALONE = re.compile(
 )
 _TRUSTED = re.compile(r".*; the next pause lasts (\d{1,6}) s")
 _REFUSED = re.compile(rf"claim (\S{{1,320}}) got no volume on node (\S{{1,253}}), left out until ({_TIME})")
+_STAYS = re.compile(
+    rf"its eviction was refused \([a-z-]{{1,64}}\), and is not asked for again until ({_TIME})"
+)
 
 
 class Said(NamedTuple):
@@ -95,6 +98,24 @@ def read_refused_volumes(pod: Pod) -> tuple[RefusedVolume, ...]:
     return tuple(
         RefusedVolume(part[1], NodeName(part[2]), _read(part[3])) for part in parts if part is not None
     )
+
+
+def write_refused_eviction(cause: str, until_us: int) -> Said:
+    """The condition of a pod that was to be evicted and stays. ``cause`` is a word such as ``forbidden``."""
+    words = f"its eviction was refused ({cause}), and is not asked for again until {_written(until_us)}"
+    return Said("True", "EvictionRefused", words)
+
+
+def read_refused_eviction(pod: Pod) -> int:
+    """Until when a running pod is not to be evicted, 0 where its condition says nothing of the kind.
+
+    The condition stays when that time is over, and says nothing more then.
+    """
+    said = pod.condition(EVICTION_REFUSED)
+    if said is None or said.status != "True" or len(said.message) > LENGTH_MAX:
+        return 0
+    found = _STAYS.fullmatch(said.message)
+    return 0 if found is None else _read(found[1])
 
 
 def _written(at_us: int) -> str:

@@ -24,13 +24,16 @@ INFEASIBLE = "Infeasible"
 VOLUME_REFUSED = "gpufleet.io/VolumeRefused"
 """The condition of a waiting pod that names nodes on which no volume could be made for its claim."""
 
+EVICTION_REFUSED = "gpufleet.io/EvictionRefused"
+"""The condition of a running pod that was to be evicted, with the time until which it is not asked again."""
+
 KUBELET_REASONS = frozenset(
     {"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "AdmissionFailed"}
 )
 """Reasons for a pod's end that only a kubelet gives; "OutOf..." with a resource's name counts as well."""
 
 # The conditions of a pod that are a scheduler's business.
-CONDITIONS = (POD_SCHEDULED, DISRUPTION_TARGET, RESIZE_PENDING, VOLUME_REFUSED)
+CONDITIONS = (POD_SCHEDULED, DISRUPTION_TARGET, RESIZE_PENDING, VOLUME_REFUSED, EVICTION_REFUSED)
 ALWAYS = "Always"
 
 
