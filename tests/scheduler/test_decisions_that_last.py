@@ -34,6 +34,11 @@ def condition(found: dict[str, Any], kind: str) -> dict[str, Any]:
     return told
 
 
+def told_of(found: dict[str, Any], kind: str) -> bool:
+    """Whether an object has a condition."""
+    return any(one["type"] == kind for one in found["status"].get("conditions", ()))
+
+
 async def a_node_that_rejects_pods(world: World) -> None:
     """The kubelet of the only node turned three pods away, and one more waits."""
     world.node("a", gpus=4)
@@ -144,6 +149,52 @@ def test_a_forged_condition_keeps_its_own_pod_off_for_a_minute_at_most() -> None
             world.pod(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": name}}])
         words = "claim default/p got no volume on node a, left out until 2099-01-01T00:00:00Z"
         forged = {"type": "gpufleet.io/VolumeRefused", "status": "True", "message": words}
+        path = "/api/v1/namespaces/default/pods/p/status"
+        assert world.request("PATCH", path, {"status": {"conditions": [forged]}}) == 200
+        world.start()
+        await world.settle(30.0)
+        assert (world.node_of("p"), world.node_of("q")) == ("", "a")
+        await world.settle(60.0)
+        assert world.node_of("p") == "a"
+
+    in_world(story)
+
+
+async def a_pod_that_pauses(world: World) -> VolumeActors:
+    """One of two nodes made no volume for a pod's claim, so the Binding there came to nothing."""
+    world.add(storage_class())
+    actors = VolumeActors(world.server, Random(1))
+    actors.refuses = lambda _claim, _node: not actors.refused
+    world.also(actors.run())
+    world.node("a", gpus=1)
+    world.node("b", gpus=1)
+    world.add(claim("data", "default"))
+    world.pod("p", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+    while not actors.refused or not told_of(world.get("p"), "gpufleet.io/BindRefused"):
+        await world.settle(0.1)
+    return actors
+
+
+def test_explain_says_that_a_binding_was_refused_and_is_tried_again_after_a_pause() -> None:
+    async def story(world: World) -> None:
+        await a_pod_that_pauses(world)
+        assert (await explained(world, "p")).cause == "backoff"
+        words = condition(world.get("p"), "gpufleet.io/BindRefused")["message"]
+        assert words.startswith("its last Bindings were refused (1), and the next is made after ")
+        await world.settle(10.0)
+        assert world.node_of("p")
+
+    in_world(story)
+
+
+def test_a_forged_pause_keeps_its_own_pod_off_for_a_minute_at_most() -> None:
+    async def story(world: World) -> None:
+        await world.stop()
+        world.node("a", gpus=2)
+        world.pod("p")
+        world.pod("q")
+        words = "its last Bindings were refused (9), and the next is made after 2099-01-01T00:00:00.000000Z"
+        forged = {"type": "gpufleet.io/BindRefused", "status": "True", "message": words}
         path = "/api/v1/namespaces/default/pods/p/status"
         assert world.request("PATCH", path, {"status": {"conditions": [forged]}}) == 200
         world.start()

@@ -23,6 +23,7 @@ from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.queues.budget_book import BudgetBook
 from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.engine.event import (
+    BindRefusalRecalled,
     DefragmentationSet,
     Event,
     EvictionRefusalRecalled,
@@ -41,7 +42,11 @@ from gpufleet.engine.event import (
 from gpufleet.kube import keys, resources
 from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
-from gpufleet.kube.codec.lasting_conditions import read_refused_eviction, read_refused_volumes
+from gpufleet.kube.codec.lasting_conditions import (
+    read_bind_pause,
+    read_refused_eviction,
+    read_refused_volumes,
+)
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.moved import moves_before
 from gpufleet.kube.codec.salvage import salvage_pod
@@ -301,11 +306,14 @@ class EngineEvents:
                 return []
 
     def _refused_before(self, pod: Pod) -> list[Event]:
-        """On which nodes an earlier leader saw claims of a waiting pod refused."""
+        """On which nodes an earlier leader saw claims of a waiting pod refused, and until when it pauses."""
         if pod.spec.node_name or pod.spec.scheduler_name != self.pods.scheduler_name:
             return []
-        uid = PodUid(pod.metadata.uid)
-        return [VolumeRefused(uid, *refused) for refused in read_refused_volumes(pod)]
+        uid, pause = PodUid(pod.metadata.uid), read_bind_pause(pod)
+        refused: list[Event] = [VolumeRefused(uid, *one) for one in read_refused_volumes(pod)]
+        if pause is not None:
+            refused.append(BindRefusalRecalled(uid, pause.until_us, pause.refusals))
+        return refused
 
     def _eviction_refused_before(self, pod: Pod) -> list[Event]:
         """Until when an earlier leader left a running pod alone that it could not evict."""

@@ -77,6 +77,17 @@ class BindRefused(Event, frozen=True, tag="bind-refused"):
     uid: PodUid
 
 
+class BindRefusalRecalled(Event, frozen=True, tag="bind-refusal-recalled"):
+    """Binds of a waiting pod were refused before a restart, so many in a row: it pauses until ``until_us``.
+
+    It comes before the pod.
+    """
+
+    uid: PodUid
+    until_us: int
+    refusals: int
+
+
 class PodCheckpointed(Event, frozen=True, tag="pod-checkpointed"):
     """A running pod saved its work at this engine time: what it did before is not lost with it."""
 
@@ -318,6 +329,7 @@ AnyEvent = (
     | PodAdded
     | PodBound
     | BindRefused
+    | BindRefusalRecalled
     | PodCheckpointed
     | EvictionRefused
     | EvictionRefusalRecalled

@@ -387,6 +387,14 @@ class VolumeNodesLeftOut(Instruction, frozen=True, tag="volume-nodes-left-out"):
     refused: tuple[tuple[str, NodeName, int], ...]
 
 
+class BindPaused(Instruction, frozen=True, tag="bind-paused"):
+    """A pod of which so many binds in a row were refused is not bound before this engine time."""
+
+    uid: PodUid
+    until_us: int
+    refusals: int
+
+
 class RequeueAfter(Instruction, frozen=True, tag="requeue-after"):
     """Take a step at this engine time at the latest, even if nothing happens."""
 
@@ -413,5 +421,6 @@ AnyInstruction = (
     | NodeTrusted
     | ViolationTold
     | VolumeNodesLeftOut
+    | BindPaused
     | RequeueAfter
 )

@@ -62,6 +62,7 @@ class Intake:
             event.PodAdded: self._pod_added,
             event.PodBound: self._pod_bound,
             event.BindRefused: self._bind_refused,
+            event.BindRefusalRecalled: lambda happened: state.pauses.recall(happened, self.at_us),
             event.PodCheckpointed: self._pod_checkpointed,
             event.EvictionRefused: self._eviction_refused,
             event.EvictionRefusalRecalled: self._eviction_refusal_recalled,
@@ -108,8 +109,9 @@ class Intake:
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
     def take_told(self) -> list[AnyInstruction]:
-        """What is to be said of nodes that are left out since the last call."""
-        return [*self.distrusted.take_told(), *self.volume_refusals.take_told()]
+        """What is to be said of nodes that are left out, and of pods that pause, since the last call."""
+        told = (self.distrusted, self.volume_refusals, self.state.pauses)
+        return [said for one in told for said in one.take_told()]
 
     def take(self, happened: event.Event, at_us: int) -> None:
         """Apply one event that happened at (or was heard of by) this engine time."""
@@ -171,7 +173,8 @@ class Intake:
             return
         row = self._new_pod(pod)
         state.policy.arrived(pod.shape)
-        state.enqueue(row)
+        if not state.pause_as_before(row, self.at_us):
+            state.enqueue(row)
         self.moving.replacements.take_over(row)
 
     def _new_pod(self, pod: Pod) -> int:

@@ -7,16 +7,18 @@ know of it.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.codec.lasting_conditions import (
+    BindPause,
     Distrust,
     RefusedVolume,
     Said,
+    write_bind_pause,
     write_distrust,
     write_refused_eviction,
     write_refused_volumes,
@@ -25,7 +27,7 @@ from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.objects.node import PODS_REJECTED
-from gpufleet.kube.objects.pod import EVICTION_REFUSED, VOLUME_REFUSED
+from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, VOLUME_REFUSED
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName
@@ -36,7 +38,7 @@ PAUSE_S = 2.0
 """Between two tries while the server does not take a write."""
 
 
-class _Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True):
     """A condition of one object."""
 
     kind: Kind
@@ -53,14 +55,15 @@ class ConditionWriter:
         self.client = client
         self.cluster = cluster
         self.may_write = may_write
-        self._writes: OrderedDict[_Target, Said] = OrderedDict()
+        self._writes: OrderedDict[Target, Said] = OrderedDict()
+        self._under_way: Mapping[Target, Said] = {}
         self._bell = asyncio.Event()
 
     def node(self, name: NodeName, distrust: Distrust) -> None:
         """A node is left alone, or is trusted again."""
         found = self.cluster.find(resources.NODES, name)
         if found is not None:
-            target = _Target(resources.NODES, "", name, found.metadata.uid, PODS_REJECTED)
+            target = Target(resources.NODES, "", name, found.metadata.uid, PODS_REJECTED)
             self._put(target, write_distrust(distrust))
 
     def pod(self, pod: PodName, refused: tuple[RefusedVolume, ...]) -> None:
@@ -71,6 +74,14 @@ class ConditionWriter:
         """The eviction of a pod was refused, and is not asked for again before a whole second."""
         self._put(_of_pod(pod, EVICTION_REFUSED), write_refused_eviction(cause, until_us))
 
+    def bind(self, pod: PodName, pause: BindPause) -> None:
+        """Bindings of a pod were refused, and it pauses."""
+        self._put(_of_pod(pod, BIND_REFUSED), write_bind_pause(pause))
+
+    def outstanding(self) -> Mapping[Target, Said]:
+        """What the server was not told yet, as far as is known."""
+        return {**self._under_way, **self._writes}
+
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
@@ -78,6 +89,7 @@ class ConditionWriter:
                 self._bell.clear()
                 await self._bell.wait()
             target, said = self._writes.popitem(last=False)
+            self._under_way = {target: said}
             try:
                 await self._write(target, said)
             except (NotFound, Conflict):
@@ -86,18 +98,20 @@ class ConditionWriter:
             except KubeError:
                 self._writes.setdefault(target, said)
                 await self.client.clock.sleep(PAUSE_S)
+            finally:
+                self._under_way = {}
 
-    def _put(self, target: _Target, said: Said) -> None:
+    def _put(self, target: Target, said: Said) -> None:
         self._writes[target] = said
         self._bell.set()
 
-    def _status(self, target: _Target) -> str:
+    def _status(self, target: Target) -> str:
         """The status that the condition has as far as is known, "" while there is none."""
         found = self.cluster.find(target.kind, target.name, target.namespace)
         conditions = () if found is None else found.status.conditions
         return next((one.status for one in conditions if one.type == target.type), "")
 
-    async def _write(self, target: _Target, said: Said) -> None:
+    async def _write(self, target: Target, said: Said) -> None:
         if not self.may_write():
             return
         condition = {
@@ -119,5 +133,5 @@ class ConditionWriter:
         )
 
 
-def _of_pod(pod: PodName, kind: str) -> _Target:
-    return _Target(resources.PODS, pod.namespace, pod.name, pod.uid, kind)
+def _of_pod(pod: PodName, kind: str) -> Target:
+    return Target(resources.PODS, pod.namespace, pod.name, pod.uid, kind)

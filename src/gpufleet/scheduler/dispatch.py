@@ -15,6 +15,7 @@ from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
+    BindPaused,
     Evict,
     GangUnknown,
     GangUnschedulable,
@@ -32,7 +33,7 @@ from gpufleet.engine.instruction import (
 )
 from gpufleet.kube import keys
 from gpufleet.kube.clock import Clock
-from gpufleet.kube.codec.lasting_conditions import Distrust, RefusedVolume
+from gpufleet.kube.codec.lasting_conditions import BindPause, Distrust, RefusedVolume
 from gpufleet.kube.codec.moved import Moved, write_moved
 from gpufleet.model.errors import InternalError
 from gpufleet.model.identifiers import GangName, NodeName
@@ -109,6 +110,10 @@ class Dispatch:
                 found = self.engine_events.pods.entries.get(uid)
                 if found is not None:
                     self.conditions.pod(found.name, tuple(RefusedVolume(*one) for one in refused))
+            case BindPaused(uid, until_us, refusals):
+                found = self.engine_events.pods.entries.get(uid)
+                if found is not None:
+                    self.conditions.bind(found.name, BindPause(refusals, until_us))
             case Reserved() | ReservationEnded():
                 # The status of the queue tells of it, and the conditions of the pods that it concerns.
                 pass

@@ -10,7 +10,10 @@ API server holds. So the run itself goes on as if nothing had been asked.
   delivered them, and it takes one round: its next decision. It is then asked through the same functions,
   over its own books and its own engine.
 
-A Binding that is under way is shown to both as if it had arrived: what becomes of it is known to nobody yet.
+What the leader has decided and the server does not hold yet is shown as if it had arrived
+(``writes_under_way``): Bindings and statuses of queues to both sides, and conditions to *explain*. Some of
+these conditions follow from the round itself: they rest on what the API does not tell later, such as that a
+kubelet has just turned a pod away.
 
 Compared is every pod of ours that waits in the API: it has no node, has not ended and is not being deleted.
 Both must say the same *state* (it waits, is held, is gated), and the same *cause*: of a pod that the
@@ -22,14 +25,13 @@ Passed over, and counted, are moments without a leader that has listed the clust
 decision. Then ``explain`` says "no-leader" by itself.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from random import Random
 
 import msgspec
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.lease_holder import leading_by
-from gpufleet.cluster.pods.pod_entry import Intent
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED, Watched
 from gpufleet.cluster.watching.picture import Picture
@@ -43,9 +45,10 @@ from gpufleet.simulation.admission import LEASE_NAME, LEASE_NAMESPACE
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.forked_copy import in_a_copy
 from gpufleet.simulation.invariants import Broken
-from gpufleet.simulation.live_answer import Listed, let_decide, live_answering, under_way
+from gpufleet.simulation.live_answer import let_decide, live_answering
 from gpufleet.simulation.live_scheduler import LiveScheduler
 from gpufleet.simulation.scenario import World
+from gpufleet.simulation.writes_under_way import Listed, with_bindings, with_conditions, with_queue_statuses
 
 EVERY_S = 20.0
 EVERY_WRITES = 20.0
@@ -170,11 +173,10 @@ def ask_both(server: ApiServer, rounds: Rounds, settings: Settings) -> Iterator[
     """What both sides say of all pods that wait now. It changes the scheduler."""
     listed = {watched: raws_of(server, watched) for watched in WATCHED}
     position = str(server.store.revision + 1)
-    pods = next(watched for watched in WATCHED if watched.kind == resources.PODS)
-    listed[pods] = [as_bound(raw, under_way(rounds), position) for raw in listed[pods]]
-    explained = explain(server, listed, settings)
+    shown = with_queue_statuses(with_bindings(listed, rounds, position), rounds)
+    let_decide(rounds, shown, position)
+    explained = explain(server, with_conditions(shown, rounds), settings)
     fresh, leading = explained.facts, explained.leading
-    let_decide(rounds, listed, position)
     live = live_answering(rounds, fresh, leading)
     for pod in fresh.picture.all(resources.PODS):
         if waits(pod, settings):
@@ -208,18 +210,6 @@ def raws_of(server: ApiServer, watched: Watched) -> list[msgspec.Raw]:
         return []
     objects = server.store.all((kind.group, kind.plural))
     return [msgspec.Raw(msgspec.json.encode(objects[name])) for name in sorted(objects)]
-
-
-def as_bound(raw: msgspec.Raw, under_way: Mapping[str, Intent], version: str) -> msgspec.Raw:
-    """A pod with a Binding under way as the Binding makes it; any other as it is."""
-    pod = msgspec.json.decode(raw)
-    metadata, intent = pod["metadata"], under_way.get(pod["metadata"]["uid"])
-    if intent is None or pod["spec"].get("nodeName") or "deletionTimestamp" in metadata:
-        return raw
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), **intent.annotations}
-    metadata["resourceVersion"] = version
-    pod["spec"]["nodeName"] = intent.node
-    return msgspec.Raw(msgspec.json.encode(pod))
 
 
 def waits(pod: Pod, settings: Settings) -> bool:

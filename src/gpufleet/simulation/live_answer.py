@@ -3,21 +3,12 @@
 Everything here changes the scheduler, so it is to be called in a copy of the run (``forked_copy``).
 """
 
-from collections.abc import Mapping
-
-import msgspec
-
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.lease_holder import Leading
-from gpufleet.cluster.pods.pod_entry import Intent
-from gpufleet.cluster.watching.mirrors import Cluster, Watched
 from gpufleet.explain.answering import Answering
 from gpufleet.explain.engine_run import EngineRun
 from gpufleet.scheduler.rounds import Rounds
-from gpufleet.simulation.errors import SimulationError
-
-Listed = Mapping[Watched, list[msgspec.Raw]]
-"""All objects of each kind, as a list of them has them."""
+from gpufleet.simulation.writes_under_way import Listed, cluster_of
 
 
 def let_decide(rounds: Rounds, listed: Listed, position: str) -> None:
@@ -26,18 +17,9 @@ def let_decide(rounds: Rounds, listed: Listed, position: str) -> None:
     It is what the scheduler would do if its watches had just delivered everything: whether they are cut,
     late or silent makes no difference.
     """
-    cluster = rounds.engine_events.cluster
-    if not isinstance(cluster, Cluster):
-        raise SimulationError("a live scheduler without mirrors")
     for watched, raws in listed.items():
-        cluster.mirrors[watched.kind].catch_up(raws, position)
+        cluster_of(rounds).mirrors[watched.kind].catch_up(raws, position)
     rounds.turn()
-
-
-def under_way(rounds: Rounds) -> Mapping[str, Intent]:
-    """The Bindings that the live scheduler has under way, by the pod's uid."""
-    entries = rounds.engine_events.pods.entries
-    return {str(uid): one.intent for uid, one in entries.items() if one.intent is not None}
 
 
 def live_answering(rounds: Rounds, fresh: Facts, leading: Leading) -> Answering:

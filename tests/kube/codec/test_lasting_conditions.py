@@ -6,18 +6,21 @@ import pytest
 from gpufleet.eviction.plan import Cause
 from gpufleet.kube.codec.lasting_conditions import (
     NODES_MAX,
+    BindPause,
     Distrust,
     RefusedVolume,
     Said,
+    read_bind_pause,
     read_distrust,
     read_refused_eviction,
     read_refused_volumes,
+    write_bind_pause,
     write_distrust,
     write_refused_eviction,
     write_refused_volumes,
 )
 from gpufleet.kube.objects.node import PODS_REJECTED, Node
-from gpufleet.kube.objects.pod import EVICTION_REFUSED, VOLUME_REFUSED, Pod
+from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, VOLUME_REFUSED, Pod
 from gpufleet.model.identifiers import NodeName
 
 NOON_US = 1_795_435_200_000_000
@@ -163,3 +166,30 @@ def test_a_time_that_is_none_counts_as_long_ago() -> None:
 )
 def test_other_words_of_a_pod_say_nothing(message: str) -> None:
     assert read_refused_volumes(pod_with(Said("True", "VolumeRefused", message))) == ()
+
+
+def test_what_people_read_of_a_pod_that_pauses() -> None:
+    assert write_bind_pause(BindPause(2, NOON_US + 500_000)) == Said(
+        "True",
+        "BindRefused",
+        "its last Bindings were refused (2), and the next is made after 2026-11-23T12:00:00.500000Z",
+    )
+
+
+@pytest.mark.parametrize("pause", [BindPause(1, NOON_US + 1), BindPause(999_999, NOON_US)])
+def test_a_pause_is_read_back_as_it_was_written(pause: BindPause) -> None:
+    assert read_bind_pause(pod_with(write_bind_pause(pause), BIND_REFUSED)) == pause
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "its last Bindings were refused (2)",
+        "its last Bindings were refused (many), and the next is made after 2026-11-23T12:00:00.500000Z",
+        "its last Bindings were refused (2), and the next is made after noon",
+        "its last Bindings were refused (1234567), and the next is made after 2026-11-23T12:00:00.500000Z",
+    ],
+)
+def test_other_words_of_a_pause_say_nothing(message: str) -> None:
+    assert read_bind_pause(pod_with(Said("True", "BindRefused", message), BIND_REFUSED)) is None

@@ -4,7 +4,6 @@
 what runs across several of them (a pod leaves its line, its gang and its node) is here.
 """
 
-import heapq
 from collections.abc import Iterable
 
 from gpufleet.engine.admit.future_quota import FutureQuota
@@ -19,6 +18,7 @@ from gpufleet.engine.arrays.eviction_columns import PLACED_IN_STEP, MarkedRows
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.learn.run_times import LearnedRunTimes, stem
+from gpufleet.engine.lifecycle.bind_pauses import BindPauses
 from gpufleet.engine.lifecycle.budgets import Budgets
 from gpufleet.engine.lifecycle.departures import Departures
 from gpufleet.engine.lifecycle.eviction_lineage import EvictionLineage
@@ -36,11 +36,8 @@ from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.state.pods import PodBook
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, PodUid, QueueName
+from gpufleet.model.identifiers import GangName, QueueName
 
-# Doubled with each refused bind, as in kube-scheduler: one that never succeeds costs little.
-BACKOFF_FIRST_US = 1_000_000
-BACKOFF_MOST_US = 60_000_000
 SURPLUS_FROM_US = 1 << 61
 """Later than any engine time: work of one priority goes by age, and what gangs would like besides their
 minimum goes after all of it.
@@ -84,8 +81,7 @@ class EngineState:
         self.sequence_by_row: dict[int, int] = {}
         self._short_gangs: dict[GangName, None] = {}
         self._unknown_gangs: dict[GangName, None] = {}
-        self._backoff: list[tuple[int, int, int]] = []
-        self._refusals_by_uid: dict[PodUid, int] = {}
+        self.pauses = BindPauses()
 
     def trial(self) -> Trial:
         """A trial on the state as it is."""
@@ -336,7 +332,7 @@ class EngineState:
             self.room_freed = True
         self.withdraw(row)
         self.sequence_by_row.pop(row, None)
-        self._refusals_by_uid.pop(pod.uid, None)
+        self.pauses.forget(pod.uid)
 
     def withdraw(self, row: int) -> None:
         """A pod leaves its line and its gang."""
@@ -350,28 +346,30 @@ class EngineState:
         self.update_gang(pod.gang)
         self.gangs.drop_if_empty(pod.gang)
 
-    def back_off(self, row: int, at_us: int) -> int:
-        """A pod pauses, longer each time; when it may go on."""
+    def back_off(self, row: int, at_us: int) -> None:
+        """A pod pauses because its bind was refused, longer each time."""
+        self.pauses.begin(row, self.sequence_by_row[row], self.pods.pod_at(row).uid, at_us)
+
+    def pause_as_before(self, row: int, at_us: int) -> bool:
+        """Whether a pod that has just come still pauses since before a restart; then it does."""
         uid = self.pods.pod_at(row).uid
-        refusals = self._refusals_by_uid.get(uid, 0)
-        self._refusals_by_uid[uid] = refusals + 1
-        due_us = at_us + min(BACKOFF_MOST_US, BACKOFF_FIRST_US << min(refusals, 10))
-        heapq.heappush(self._backoff, (due_us, self.sequence_by_row[row], row))
-        return due_us
+        pauses = self.pauses.resume(row, self.sequence_by_row[row], uid, at_us)
+        if pauses:
+            self.assign_queue(row)
+            self.pods.mark(row, PodState.BACKOFF)
+        return pauses
 
     def end_backoff(self, at_us: int) -> None:
         """Pods whose pause is over wait again."""
-        while self._backoff and self._backoff[0][0] <= at_us:
-            _, sequence, row = heapq.heappop(self._backoff)
-            if self.sequence_by_row.get(row) != sequence:
-                continue
-            if self.pods.state(row) is PodState.BACKOFF:
+        for row, sequence in self.pauses.take_over(at_us):
+            still = self.sequence_by_row.get(row) == sequence
+            if still and self.pods.state(row) is PodState.BACKOFF:
                 self.pods.mark(row, PodState.WAITING)
                 self.enqueue(row)
 
     def next_backoff_us(self) -> int | None:
         """When the first pause ends."""
-        return self._backoff[0][0] if self._backoff else None
+        return self.pauses.next_due_us()
 
 
 def gang_key(gang: Gang) -> LineKey:

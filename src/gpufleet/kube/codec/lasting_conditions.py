@@ -1,5 +1,6 @@
 """What the scheduler decided for a while, as conditions: of a node that is left alone, of a waiting pod that
-leaves out nodes for its claims, and of a running pod of which the eviction was refused.
+leaves out nodes for its claims, of one that pauses after a refused Binding, and of a running pod of which
+the eviction was refused.
 
 A new leader and ``explain`` read back what a leader wrote. The words are for people, so they are of one form.
 Whatever is not of that form says nothing. How long a condition can count is bounded by the engine, which
@@ -10,9 +11,9 @@ import datetime as dt
 import re
 from typing import NamedTuple
 
-from gpufleet.kube.codec.times import microseconds, whole_time
+from gpufleet.kube.codec.times import micro_time, microseconds, whole_time
 from gpufleet.kube.objects.node import PODS_REJECTED, Node
-from gpufleet.kube.objects.pod import EVICTION_REFUSED, VOLUME_REFUSED, Pod
+from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, VOLUME_REFUSED, Pod
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName
 
@@ -31,6 +32,10 @@ _TRUSTED = re.compile(r".*; the next pause lasts (\d{1,6}) s")
 _REFUSED = re.compile(rf"claim (\S{{1,320}}) got no volume on node (\S{{1,253}}), left out until ({_TIME})")
 _STAYS = re.compile(
     rf"its eviction was refused \([a-z-]{{1,64}}\), and is not asked for again until ({_TIME})"
+)
+_PAUSES = re.compile(
+    r"its last Bindings were refused \((\d{1,6})\), and the next is made after "
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)"
 )
 
 
@@ -54,6 +59,13 @@ class RefusedVolume(NamedTuple):
 
     claim: str
     node: NodeName
+    until_us: int
+
+
+class BindPause(NamedTuple):
+    """How many Bindings in a row were refused, and until when none is made."""
+
+    refusals: int
     until_us: int
 
 
@@ -116,6 +128,25 @@ def read_refused_eviction(pod: Pod) -> int:
         return 0
     found = _STAYS.fullmatch(said.message)
     return 0 if found is None else _read(found[1])
+
+
+def write_bind_pause(pause: BindPause) -> Said:
+    """The condition of a waiting pod that pauses: for so short that microseconds matter."""
+    until = micro_time(START_OF_1970 + dt.timedelta(microseconds=pause.until_us))
+    words = f"its last Bindings were refused ({pause.refusals}), and the next is made after {until}"
+    return Said("True", "BindRefused", words)
+
+
+def read_bind_pause(pod: Pod) -> BindPause | None:
+    """What a waiting pod's condition says; None where there is none, or of what is not of its form.
+
+    The condition stays when the pause is over, and says nothing more then.
+    """
+    said = pod.condition(BIND_REFUSED)
+    if said is None or said.status != "True" or len(said.message) > LENGTH_MAX:
+        return None
+    found = _PAUSES.fullmatch(said.message)
+    return None if found is None else BindPause(int(found[1]), _read(found[2]))
 
 
 def _written(at_us: int) -> str:

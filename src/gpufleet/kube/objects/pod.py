@@ -27,13 +27,23 @@ VOLUME_REFUSED = "gpufleet.io/VolumeRefused"
 EVICTION_REFUSED = "gpufleet.io/EvictionRefused"
 """The condition of a running pod that was to be evicted, with the time until which it is not asked again."""
 
+BIND_REFUSED = "gpufleet.io/BindRefused"
+"""The condition of a waiting pod of which Bindings were refused, with the time of the next try."""
+
 KUBELET_REASONS = frozenset(
     {"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "AdmissionFailed"}
 )
 """Reasons for a pod's end that only a kubelet gives; "OutOf..." with a resource's name counts as well."""
 
 # The conditions of a pod that are a scheduler's business.
-CONDITIONS = (POD_SCHEDULED, DISRUPTION_TARGET, RESIZE_PENDING, VOLUME_REFUSED, EVICTION_REFUSED)
+CONDITIONS = (
+    POD_SCHEDULED,
+    DISRUPTION_TARGET,
+    RESIZE_PENDING,
+    VOLUME_REFUSED,
+    EVICTION_REFUSED,
+    BIND_REFUSED,
+)
 ALWAYS = "Always"
 
 
