@@ -3,9 +3,10 @@
 Each fault acts together with people who change their minds, so that work waits for many reasons. Many more
 seeds: ``make soak-agree``.
 
-What is left is what the scheduler remembers for seconds and no status says yet: an eviction that was refused
-and is not asked for again for a while (``eviction-429``), a Binding that was refused and is tried again after
-a pause, and a decision of which the condition is still on its way to the server.
+Every answer must agree, but for two things that the scheduler alone remembers of a gang and no status says:
+since when a gang that was whole is short of members, where a watch told of that late (seen with
+``watch-silent``), and that a gang was whole at all when fewer members than its minimum are left (seen with
+``watch-410-status``, under another seed than here).
 """
 
 from collections.abc import Iterable
@@ -51,10 +52,8 @@ FAULTS = (
 )
 """Faults of each kind, in as much time as a test may take; a soak goes through all of them."""
 
-LEFT_IN_A_HUNDRED: dict[str, int] = {}
-"""How many of a hundred answers may differ for want of a status."""
-
-LEFT_ELSEWHERE_IN_A_HUNDRED = 3
+LEFT_IN_A_HUNDRED = {"watch-silent": 1}
+"""How many of a hundred answers may differ because no status tells what a gang went through."""
 
 SHORT_TEAMS = msgspec.structs.replace(TEAMS, calm_s=30.0)
 
@@ -81,7 +80,7 @@ def test_explain_says_what_the_scheduler_does_under_the_fault(row: Row) -> None:
     onlooker, outcome = watched_run(seed, *names, plan=plan)
     assert onlooker.compared > 20, onlooker.summary()
     found = disagreements(outcome)
-    left = LEFT_IN_A_HUNDRED.get(row.name, LEFT_ELSEWHERE_IN_A_HUNDRED)
+    left = LEFT_IN_A_HUNDRED.get(row.name, 0)
     assert len(found) * 100 <= left * onlooker.compared, "\n".join(map(str, found[:5]))
 
 

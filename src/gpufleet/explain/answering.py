@@ -155,8 +155,9 @@ class Answering:
                 return self._answer(asked, State.WAITS, needs, self._room(said), row)
             case causes.NOMINATED:
                 return self._answer(asked, State.WAITS, needs, self._kept(answer), row)
-            case causes.GANG_SHORT if row is not None:
-                return self._answer(asked, State.WAITS, needs, short_of_members(row), row)
+            case causes.GANG_SHORT if row is not None and said.gang is not None:
+                found = short_of_members(row, said.gang.arrived)
+                return self._answer(asked, State.WAITS, needs, found, row)
         verdict = said.verdict or NO_VERDICT
         queues = self._queues(meaning)
         found = self._found(said, queues, gang)

@@ -88,8 +88,12 @@ def _roles(gang: Gang, arrived: list[Entry]) -> list[RoleRow]:
     return [RoleRow(role, needed, roles.count(role)) for role, needed in gang.role_minimums]
 
 
-def short_of_members(row: GangRow) -> Finding:
-    """Too few members have come: how many are missing, of which role, and which pods could still come."""
+def short_of_members(row: GangRow, counted_members: int) -> Finding:
+    """Too few members have come: how many are missing, of which role, and which pods could still come.
+
+    ``counted_members`` are those that the engine counts, which are fewer than have come while some
+    were told to end, or pause.
+    """
     roles = [one for one in row.roles if one.arrived < one.needed]
     if roles:
         words = listed(f"{one.needed - one.arrived} of role {harmless(one.role)}" for one in roles)
@@ -98,6 +102,8 @@ def short_of_members(row: GangRow) -> Finding:
         missing = row.min_members - row.arrived
         words = counted(missing, "member")
     needed = f"gang {short_name(row.name)} needs {counted(row.min_members, 'member')} at once"
+    if missing < 1:
+        return _not_all_count(row, needed, row.arrived - counted_members)
     why = f"{needed} and {row.arrived} have come: {words} {'is' if missing == 1 else 'are'} missing"
     aside = [one for one in row.members if one.state in {State.GATED, State.HELD, State.FOREIGN}]
     ways = [f"{harmless(one.pod)} would count, but is {_aside(one)}" for one in aside]
@@ -107,6 +113,17 @@ def short_of_members(row: GangRow) -> Finding:
     lower = "" if roles else f", or ask for at most {row.arrived} at once"
     ways.append(f"create the missing {'member' if missing == 1 else 'members'}{lower}")
     return Finding("gang-short", why, tuple(ways))
+
+
+def _not_all_count(row: GangRow, needed: str, aside: int) -> Finding:
+    """Enough members have come, but some were told to end, or pause, and cannot start with the others."""
+    aside = max(1, aside)
+    does = "does" if aside == 1 else "do"
+    why = (
+        f"{needed} and {row.arrived} have come, but {aside} of them {does} not count now: such a member "
+        "has to end, or pauses because its Binding was refused"
+    )
+    return Finding("gang-short", why, ("see the Events of its members; it is tried again by itself",))
 
 
 def _aside(row: MemberRow) -> str:
