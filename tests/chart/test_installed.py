@@ -235,7 +235,9 @@ def given(cluster: LocalCluster) -> dict[str, tuple[object, ...]]:
         pods = api.call("GET", USERS_PODS)["items"]
     for pod in pods:
         (container,) = pod["status"]["containerStatuses"]
-        held = sorted(one["device"] for one in holders(cluster) if one["podUID"] == pod["metadata"]["uid"])
+        held = sorted(
+            one["device"] for one in holders(cluster) if one.get("podUID") == pod["metadata"]["uid"]
+        )
         found[pod["metadata"]["name"]] = (container["containerID"], container["restartCount"], held)
     return found
 

@@ -4,6 +4,7 @@ the gang starts.
 
 import asyncio
 import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,6 +98,8 @@ def test_a_gang_waits_with_a_reservation_that_a_new_leader_holds_on_and_then_sta
             until(lambda: node_of(api, "old") != "")
             for name in ("gang-0", "gang-1"):
                 add_pod(api, name, **GANG)
+            # What was made in one second goes by name; the gang is to be the elder.
+            time.sleep(1.1)
             add_pod(api, "quick", **{"gpufleet.io/run-time": "30m"})
             add_pod(api, "slow")
             until(lambda: node_of(api, "quick") != "")

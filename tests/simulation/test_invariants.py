@@ -79,5 +79,5 @@ def test_the_document_has_every_fault_with_its_number_and_every_promise() -> Non
     rows = re.findall(r"^\| (\d+) \| `([a-z0-9-]+)` \|", text, flags=re.MULTILINE)
     assert rows == [(str(number), row.name) for row in CATALOGUE for number in row.numbers]
     of_schedulers = text.partition("## The promises")[2].partition("\n## ")[0]
-    promises = re.findall(r"^\| (alive|I\d+|benefit) \|", of_schedulers, flags=re.MULTILINE)
+    promises = re.findall(r"^\| (alive|I\d+|benefit|explain) \|", of_schedulers, flags=re.MULTILINE)
     assert promises == list(PROMISES)

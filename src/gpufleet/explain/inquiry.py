@@ -129,7 +129,7 @@ class Inquiry:
             doing = "is over" if state is State.ENDED else "has no pods"
             return msgspec.structs.replace(_plain(asked, state, doing, short), pods=rows)
         self.say(ENGINE)
-        alive.sort(key=lambda pod: (FIRST_TO_TELL.index(state_of(self.facts, pod)), pod.metadata.name))
+        alive.sort(key=lambda pod: (FIRST_TO_TELL.index(state_of(self.facts, pod)), *_turn(pod)))
         answer = self.answering.about_pod(alive[0], Asked("pod", namespace, alive[0].metadata.name))
         rows = tuple(member_row(self.facts, pod) for pod in alive)
         summary = f"{asked} has {counted(len(alive), 'pod')}, {_states_in_words(rows)}"
@@ -198,6 +198,11 @@ class Inquiry:
         except (Forbidden, NotFound, msgspec.DecodeError):
             return []
         return found
+
+
+def _turn(pod: Pod) -> tuple[str, str]:
+    """The order in which pods of one owner have their turn: by their age, then by name."""
+    return pod.metadata.creation_timestamp or "", pod.metadata.name
 
 
 def _owned_by(pod: Pod, uids: frozenset[str]) -> bool:
