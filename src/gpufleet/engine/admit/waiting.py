@@ -35,7 +35,7 @@ class Head(NamedTuple):
     """The turn of a workload inside its queue; smaller goes first.
 
     The API tells to the second when something was made. What was made in the same second goes by ``name``,
-    which everybody reads there; ``sequence``, the order of arrival here, tells only equal names apart.
+    which every reader of the API sees; ``sequence``, the order of arrival here, tells only equal names apart.
     """
 
     minus_priority: int

@@ -57,7 +57,7 @@ class VolumeRefusals:
         return msgspec.structs.replace(pod, shape=shape)
 
     def narrowed_anew(self, pod: Pod) -> Pod:
-        """The same for a pod as it stands now, with the nodes left out that were until now."""
+        """The pod as it stands now, with the nodes left out that were left out before."""
         return self.narrowed(self._described.pop(pod.uid, pod))
 
     def bound(self, uid: PodUid) -> None:

@@ -10,7 +10,7 @@ BIT = 1 << 31
 
 
 def finding(case: Case) -> Finding:
-    """Who withholds the GPUs: a kubelet that counts none, or a process of no pod that holds them."""
+    """What withholds the GPUs: a kubelet that counts none, or a process of no pod that holds them."""
     uncounted = [node.name for node in case.near if node.devices and not node.gpu_resources]
     look = "see whether gpufleet's agent runs there, and what its log says"
     if case.shape.gpu.whole and uncounted:

@@ -57,7 +57,7 @@ def distrust_reasons(fleet: Fleet, node: Node) -> int:
 
 
 def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
-    """The same for every node row at once, and distrust; rows without a node hold any value."""
+    """Every node row's reasons at once, and distrust; rows without a node hold any value."""
     reasons = np.zeros(fleet.row_count, np.int64)
     for name in fleet.distrusted & fleet.row_by_name.keys():
         reasons[fleet.row_by_name[name]] |= REJECTS_PODS

@@ -92,7 +92,7 @@ def asks_for_unknown(shapes: ShapeBook, shape: int, sets: Collection[int]) -> bo
 
 
 def as_unknown(found: int) -> int:
-    """The same reasons where what is short is offered by no node, so that no pod's end helps."""
+    """The reasons, with "unknown-resource" for what no node offers: no pod's end helps there."""
     return (found & ~OTHER_RESOURCE) | UNKNOWN_RESOURCE
 
 
