@@ -19,6 +19,7 @@ import msgspec
 
 from gpufleet.agent.events.node_events import NodeEvents
 from gpufleet.agent.gpus.plans import Plans
+from gpufleet.agent.sharing.nvidia_config_maps import NvidiaConfigMaps, Place
 from gpufleet.agent.sharing.plan_record import PlanRecord
 from gpufleet.agent.sharing.sharing_source import OPTIONS, SharingOptions, SharingSource
 from gpufleet.agent.sharing.sharing_texts import ConfigMapTexts, FileTexts, OwnLabels
@@ -27,7 +28,7 @@ from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sharing.plan import Mode
 from gpufleet.kube.client import Client
-from gpufleet.kube.transport import Request
+from gpufleet.kube.transport import Request, Response, ResponseStream, Transport
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
@@ -36,6 +37,35 @@ from tests.devices.fleets import fleet_of
 
 NODE = "gpu-1"
 MAP_PATH = "/api/v1/namespaces/gpufleet-system/configmaps/sharing"
+
+
+class Forbidding:
+    """A way to an API server whose ConfigMaps of one namespace may not be read."""
+
+    def __init__(self, wire: Transport, world: "SharingWorld") -> None:
+        self.wire = wire
+        self.world = world
+
+    async def call(self, request: Request, *, timeout_s: float) -> Response:
+        """As Transport."""
+        path = f"/api/v1/namespaces/{self.world.forbidden}/configmaps"
+        if self.world.forbidden and request.target.startswith(path):
+            body = {
+                "kind": "Status",
+                "code": 403,
+                "reason": "Forbidden",
+                "message": "configmaps is forbidden",
+            }
+            return Response(403, {}, msgspec.json.encode(body))
+        return await self.wire.call(request, timeout_s=timeout_s)
+
+    async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
+        """As Transport."""
+        return await self.wire.open(request, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        """As Transport."""
+        await self.wire.close()
 
 
 class SharingWorld:
@@ -54,20 +84,34 @@ class SharingWorld:
         self.pods: Topic[NodePods] = Topic({})
         self.holders: Topic[Holders] = Topic(())
         self.lives: list[asyncio.Task[None]] = []
+        self.other_plugins: tuple[str, ...] = ()
+        self.forbidden = ""
 
     def start(
-        self, options: SharingOptions = OPTIONS, path: Path | None = None, *, declared: bool = True
+        self,
+        options: SharingOptions = OPTIONS,
+        path: Path | None = None,
+        *,
+        declared: bool = True,
+        places: tuple[Place, ...] = (),
     ) -> SharingSource:
-        """Start the part of the agent that reads the configuration, as a new process does."""
+        """Start the part of the agent that reads the configuration, as a new process does.
+
+        With ``places`` it follows NVIDIA's ConfigMaps there; those of the namespace ``forbidden`` it may not
+        read.
+        """
         for life in self.lives:
             life.cancel()
-        client = Client(SimulatedTransport(self.server, "system:masters", Random(2)), self.clock, Random(3))
+        wire = Forbidding(SimulatedTransport(self.server, "system:masters", Random(2)), self)
+        client = Client(wire, self.clock, Random(3))
         labels, events = OwnLabels(client, NODE), NodeEvents(client, NODE)
-        texts = (
-            ConfigMapTexts(client, "gpufleet-system", "sharing")
-            if self.in_api
-            else FileTexts(path or self.path, self.clock)
-        )
+        texts: ConfigMapTexts | FileTexts | NvidiaConfigMaps
+        if places:
+            texts = NvidiaConfigMaps(client, places, lambda: self.other_plugins)
+        elif self.in_api:
+            texts = ConfigMapTexts(client, "gpufleet-system", "sharing")
+        else:
+            texts = FileTexts(path or self.path, self.clock)
         record = PlanRecord(self.folder)
         self.source = SharingSource(
             texts.topic if declared else None,
@@ -105,6 +149,21 @@ class SharingWorld:
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": texts}
         if self._request("PUT", MAP_PATH, body) == 404:
             self.server.add(body)
+
+    def puts(self, place: Place, texts: dict[str, str]) -> None:
+        """A ConfigMap of this namespace and name has these keys now."""
+        namespace, name = place
+        metadata = {"name": name, "namespace": namespace}
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": texts}
+        path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+        if self._request("PUT", path, body) == 404:
+            if self._request("GET", f"/api/v1/namespaces/{namespace}") == 404:
+                self.server.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            self.server.add(body)
+
+    def removes(self, place: Place) -> None:
+        """There is no such ConfigMap any more."""
+        assert self._request("DELETE", "/api/v1/namespaces/{}/configmaps/{}".format(*place)) == 200
 
     def deletes(self) -> None:
         """There is no ConfigMap any more."""

@@ -90,6 +90,7 @@ def at(values: dict[str, Any], name: str) -> object:
         ("agent.tolerations", [{"key": "a", "operator": "Is"}], "operator"),
         ("agent.sharing.configs", {"default": {"version": "v1"}}, "string"),
         ("agent.sharing.readFrom", "file", "api"),
+        ("agent.sharing.nvidiaConfigMaps", ["time-slicing-config"], "pattern"),
         ("image.digest", "sha256:123", "pattern"),
         ("image.repository", "Registry/gpufleet:1", "pattern"),
         ("image.pullPolicy", "Sometimes", "Always"),

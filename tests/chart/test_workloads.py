@@ -6,6 +6,8 @@ from typing import Any
 import click
 import pytest
 
+from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS, NVIDIA_NAMES
+from gpufleet.model.taint import Taint, Toleration, untolerated
 from tests.chart.rendering import FULL_VALUES, Object, one, pod_specs, rendered
 
 
@@ -210,6 +212,50 @@ def test_configs_are_read_from_the_api_with_the_right_to_that_one(sharing: Objec
     ]
     (subject,) = one(objects, "RoleBinding", "gpufleet-agent-sharing")["subjects"]
     assert subject == {"kind": "ServiceAccount", "name": "gpufleet-agent", "namespace": "gpu"}
+
+
+def test_without_configs_those_of_nvidias_guides_are_followed_with_the_right_to_these_names() -> None:
+    objects = rendered(namespace="gpu")
+    (container,) = agent_pod(objects)["containers"]
+    followed = [f"{namespace}/{name}" for namespace, name in NVIDIA_CONFIG_MAPS]
+    assert [its for its in container["args"] if its.startswith("--nvidia-config-map=")] == [
+        f"--nvidia-config-map={place}" for place in followed
+    ]
+    (rule,) = one(objects, "ClusterRole", "gpufleet-agent-nvidia-configs")["rules"]
+    assert rule["resourceNames"] == list(NVIDIA_NAMES)
+    (subject,) = one(objects, "ClusterRoleBinding", "gpufleet-agent-nvidia-configs")["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": "gpufleet-agent", "namespace": "gpu"}
+
+
+def test_only_what_is_followed_may_be_read() -> None:
+    fewer = rendered({"agent.sharing.nvidiaConfigMaps": ["ops/gpus", "kube-system/gpus"]})
+    (rule,) = one(fewer, "ClusterRole", "gpufleet-agent-nvidia-configs")["rules"]
+    assert rule["resourceNames"] == ["gpus"]
+
+
+@pytest.mark.parametrize(
+    "sharing", [{"nvidiaConfigMaps": []}, {"configs": {"default": "a"}}, {"existingConfigMap": "mine"}]
+)
+def test_where_none_is_followed_there_is_no_right_to_any(sharing: Object) -> None:
+    objects = rendered({"agent.sharing": sharing})
+    (container,) = agent_pod(objects)["containers"]
+    assert not [its for its in container["args"] if its.startswith("--nvidia-config-map=")]
+    assert "gpufleet-agent-nvidia-configs" not in {its["metadata"]["name"] for its in objects}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("nvidia.com/gpu", "true"), ("nvidia.com/gpu", "present"), ("gpu", "true"), ("sku", "gpu")],
+)
+def test_the_agent_tolerates_the_taints_that_guides_teach(
+    default: list[Object], key: str, value: str
+) -> None:
+    tolerations = [
+        Toleration(its.get("key", ""), its["operator"], its.get("value", ""), its.get("effect", ""))
+        for its in agent_pod(default)["tolerations"]
+    ]
+    for effect in ("NoSchedule", "NoExecute"):
+        assert untolerated([Taint(key, value, effect)], tolerations) is None
 
 
 def test_series_keep_their_own_pod_and_namespace(default: list[Object], full: list[Object]) -> None:

@@ -251,7 +251,7 @@ def test_the_key_is_that_of_the_label_the_default_or_the_first_fallback() -> Non
         (["a100", "t4"], "a10", "", (), "did you mean a100"),
         (["a100", "t4"], "", "zzz", (), "default configuration: no such .* one of a100, t4"),
         (["a100", "t4"], "", "", ("named", "single"), "no fallback applies"),
-        (["a100"], "", "", ("first",), "named, single or empty"),
+        (["a100"], "", "", ("first",), "named, any, single or empty"),
         (["..data"], "", "", (), "has no configuration"),
     ],
 )

@@ -28,15 +28,16 @@ from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.reports.reported_xids import reported_xids
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.sharing.mps import MpsOptions
+from gpufleet.agent.sharing.nvidia_config_maps import Place
 from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
 from gpufleet.agent.sharing.sharing_source import SharingOptions
-from gpufleet.agent.state.disk import Disk
 from gpufleet.agent.state.node_state import Holders, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.supervisor import Part, Supervisor, said
 from gpufleet.kube.client import Client
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.model.errors import InputError
+from gpufleet.model.gpu_catalogue import Vendor
 
 
 class Agent:
@@ -60,7 +61,7 @@ class Agent:
         self.sharing = Sharing(
             client,
             settings.node,
-            sharing_setup(settings, edges.disk),
+            sharing_setup(settings, edges),
             self.pods,
             self.holders,
             lambda: self.kubelet.whole,
@@ -175,30 +176,37 @@ class Agent:
         return [Part("simulation", SimulationControl(self.settings.state_folder, machine).run)]
 
 
-def sharing_setup(settings: AgentSettings, disk: Disk) -> SharingSetup:
+def sharing_setup(settings: AgentSettings, edges: NodeEdges) -> SharingSetup:
     """Where sharing finds its things. NVIDIA's variables go before its file, as in its plugin."""
+    places = tuple(_place("--nvidia-config-map", one) for one in settings.nvidia_config_map)
     root = settings.mps_root if settings.simulated is None else settings.state_folder / "mps"
     return SharingSetup(
         settings.config,
         settings.state_folder,
         _config_map(settings),
+        # A node without NVIDIA's cards needs no watch on them.
+        places if edges.present(Vendor.NVIDIA) else (),
+        edges.other_plugins,
         SharingOptions(settings.config_default, environment=dict(os.environ), strategies=settings.strategies),
         MpsOptions(root, exclusive=settings.mps_exclusive_process),
         simulated=settings.simulated is not None,
         strategies=settings.strategies,
-        disk=disk,
+        disk=edges.disk,
     )
 
 
-def _config_map(settings: AgentSettings) -> tuple[str, str] | None:
-    """Namespace and name. Raises InputError."""
-    namespace, slash, name = settings.config_map.partition("/")
+def _config_map(settings: AgentSettings) -> Place | None:
+    """The ConfigMap that is named. Raises InputError."""
     if not settings.config_map:
         return None
-    if not (namespace and slash and name) or "/" in name:
-        raise InputError(
-            "not a ConfigMap", field="--config-map", value=settings.config_map, expected="NAMESPACE/NAME"
-        )
     if settings.config is not None:
         raise InputError("--config and --config-map", field="--config-map", expected="one of the two")
+    return _place("--config-map", settings.config_map)
+
+
+def _place(option: str, text: str) -> Place:
+    """Namespace and name. Raises InputError."""
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise InputError("not a ConfigMap", field=option, value=text, expected="NAMESPACE/NAME")
     return namespace, name

@@ -13,6 +13,7 @@ from gpufleet.agent.gpus.gpu_monitor import read_boot_id
 from gpufleet.agent.holders.holder_monitor import Lister
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
+from gpufleet.agent.plugin.other_plugins import other_plugins
 from gpufleet.agent.plugin.registration import KubeletLink
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.state.disk import DISK, Disk
@@ -26,7 +27,8 @@ class NodeEdges(msgspec.Struct, frozen=True):
 
     ``present`` says whether a vendor's hardware is there. ``clock_s`` is the time of the client's clock, for
     threads. ``machine`` is the simulated machine, if there is one. ``new_name`` makes names that no other
-    call of the kubelet was answered with. ``listens`` lets the agent open sockets of its own, for metrics and
+    call of the kubelet was answered with. ``other_plugins`` names the sockets of other device plugins for
+    NVIDIA's GPUs that serve the kubelet. ``listens`` lets the agent open sockets of its own, for metrics and
     probes and for orders to a simulated machine.
     """
 
@@ -39,6 +41,7 @@ class NodeEdges(msgspec.Struct, frozen=True):
     disk: Disk = DISK
     machine: Machine | None = None
     new_name: Callable[[], str] = lambda: secrets.token_hex(16)
+    other_plugins: Callable[[], tuple[str, ...]] = tuple
     listens: bool = True
 
 
@@ -55,4 +58,5 @@ def machine_edges(settings: AgentSettings, clock_s: Callable[[], float]) -> Node
         PodResources(settings.pod_resources),
         clock_s,
         machine=machine,
+        other_plugins=lambda: other_plugins(settings.device_plugins),
     )

@@ -31,7 +31,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``simulated`` is the description of a machine that stands in place of the vendors' libraries.
     ``accounting`` asks the drivers for the processes on each GPU, which needs the host's process ids.
     ``config`` is a file, or a folder of them, among which the node's label or ``config_default`` chooses;
-    ``config_map`` (namespace/name) is read from the API in its place.
+    ``config_map`` (namespace/name) is read from the API in its place. ``nvidia_config_map`` has those that
+    count without either, where they exist and no other device plugin for NVIDIA's GPUs serves the node.
     ``driver_root`` is the machine's folder in which NVIDIA's driver is installed.
     ``require_grant`` gives whole devices to pods with a grant alone. ``device_list_strategy`` is how
     containers get devices; ``as-configured`` follows what the sharing configuration says.
@@ -45,6 +46,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     namespace: str = "gpufleet-system"
     config: Path | None = None
     config_map: str = ""
+    nvidia_config_map: tuple[str, ...] = ()
     config_default: str = ""
     mps_root: Path = Path("/run/nvidia/mps")
     mps_exclusive_process: bool = False

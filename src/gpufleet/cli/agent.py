@@ -46,6 +46,13 @@ METRICS = (
     help="How the GPUs are shared: a file, or a folder of them, read again when edited.",
 )
 @click.option("--config-map", default="", help="The same from the API: NAMESPACE/NAME of a ConfigMap.")
+@click.option(
+    "--nvidia-config-map",
+    multiple=True,
+    metavar="NAMESPACE/NAME",
+    help="Where NVIDIA's guides put one: it counts if it exists, without --config and --config-map, on a "
+    "node without another device plugin for NVIDIA's GPUs.",
+)
 @click.option("--config-default", default="", help="The file of the folder for nodes whose label names none.")
 @click.option(
     "--mps-root", type=PATH, default="/run/nvidia/mps", show_default=True, help="Where pipes of MPS are."

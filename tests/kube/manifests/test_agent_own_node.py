@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS
 from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
 from gpufleet.localkube.access.api import JSON, Api
 from gpufleet.localkube.agent_identity import ACCOUNT, agent_kubeconfig
@@ -207,6 +208,16 @@ def test_it_reads_the_sharing_config_and_no_other_config_map(agent: Bearer, admi
     for path in (f"{maps}/others", maps, f"{maps}?fieldSelector=metadata.name%3Dothers"):
         assert agent.ask("GET", path)[0] == 403, path
     assert agent.merge(f"{maps}/{SHARING}", {"data": {"default": "x"}})[0] == 403
+
+
+def test_it_follows_nvidias_config_maps_by_name_where_no_namespace_is_either(
+    agent: Bearer,
+) -> None:
+    for namespace, name in NVIDIA_CONFIG_MAPS:
+        maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        assert agent.ask("GET", f"{maps}?fieldSelector=metadata.name%3D{name}")[0] == 200, (namespace, name)
+        assert agent.ask("GET", maps)[0] == 403
+        assert agent.merge(f"{maps}/{name}", {"data": {"any": "version: v1"}})[0] == 403
 
 
 @pytest.mark.parametrize(

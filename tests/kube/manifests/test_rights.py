@@ -6,6 +6,7 @@ What is watched by somebody who asks for one name alone is given for that name a
 from collections import defaultdict
 from typing import Any
 
+from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
 from gpufleet.kube.manifests import manifests
 
 READ = "get list watch"
@@ -33,6 +34,7 @@ WRITES: dict[str, dict[str, str]] = {
         "events.events.k8s.io": "create",
     },
     "Role gpufleet-agent-sharing": {},
+    "ClusterRole gpufleet-agent-nvidia-configs": {},
     "ClusterRole gpufleet-explain": {},
     "ClusterRole gpufleet-doctor": {},
 }
@@ -44,6 +46,7 @@ AGENT_READS = {
         "nodefeatures.nfd.k8s-sigs.io": READ,
     },
     "Role gpufleet-agent-sharing": {"configmaps=gpufleet-sharing": READ},
+    "ClusterRole gpufleet-agent-nvidia-configs": {f"configmaps={name}": READ for name in NVIDIA_NAMES},
 }
 SECRET = {"secrets", "serviceaccounts", "serviceaccounts/token", "pods/exec", "pods/log", "nodes/proxy"}
 
@@ -85,6 +88,5 @@ def test_what_the_agent_reads() -> None:
 def test_nobody_reads_what_is_secret() -> None:
     for role, its in given(reading=True).items():
         assert not {name.partition("=")[0] for name in its} & SECRET, role
-        assert {name for name in its if name.startswith("configmaps")} <= {"configmaps=gpufleet-sharing"}, (
-            role
-        )
+        maps = {name for name in its if name.startswith("configmaps")}
+        assert maps <= {f"configmaps={name}" for name in ("gpufleet-sharing", *NVIDIA_NAMES)}, role

@@ -18,6 +18,7 @@ from gpufleet.agent.plugin.whole_device_registrar import WholeDeviceRegistrar
 from gpufleet.agent.sharing.memory_monitor import MemoryMonitor, Offenders
 from gpufleet.agent.sharing.mps import OPTIONS as MPS_OPTIONS
 from gpufleet.agent.sharing.mps import MpsDaemons, MpsOptions, mps_clients
+from gpufleet.agent.sharing.nvidia_config_maps import NvidiaConfigMaps, Place, no_other_plugin
 from gpufleet.agent.sharing.plan_record import PlanRecord
 from gpufleet.agent.sharing.programs import MachinePrograms, SimulatedPrograms
 from gpufleet.agent.sharing.sharing_source import OPTIONS, SharingOptions, SharingSource
@@ -32,13 +33,17 @@ class SharingSetup(msgspec.Struct, frozen=True):
     """Where the configuration lies, how it is read, where plans are kept, and where MPS is.
 
     ``strategies`` are the ways in which containers get devices; None where the configuration says.
-    ``config`` is a file or a folder, ``config_map`` the namespace and name of a ConfigMap in its place; with
-    neither none is declared. ``simulated`` puts a stand-in in place of NVIDIA's programs.
+    ``config`` is a file or a folder, ``config_map`` the namespace and name of a ConfigMap in its place. With
+    neither, those of ``nvidia_config_maps`` count that exist, unless ``other_plugins`` names the socket of a
+    device plugin that they are for. Without any of these none is declared. ``simulated`` puts a stand-in in
+    place of NVIDIA's programs.
     """
 
     config: Path | None
     state_folder: Path
-    config_map: tuple[str, str] | None = None
+    config_map: Place | None = None
+    nvidia_config_maps: tuple[Place, ...] = ()
+    other_plugins: Callable[[], tuple[str, ...]] = no_other_plugin
     options: SharingOptions = OPTIONS
     mps: MpsOptions = MPS_OPTIONS
     simulated: bool = False
@@ -115,8 +120,11 @@ class Sharing:
         return MemoryMonitor(readings, self.pods, owner_of, self.offenders)
 
 
-def texts_of(setup: SharingSetup, client: Client) -> FileTexts | ConfigMapTexts | None:
+def texts_of(setup: SharingSetup, client: Client) -> FileTexts | ConfigMapTexts | NvidiaConfigMaps | None:
     """Where the configuration lies; None where none is declared."""
     if setup.config is not None:
         return FileTexts(setup.config, client.clock)
-    return None if setup.config_map is None else ConfigMapTexts(client, *setup.config_map)
+    if setup.config_map is not None:
+        return ConfigMapTexts(client, *setup.config_map)
+    places = setup.nvidia_config_maps
+    return NvidiaConfigMaps(client, places, setup.other_plugins) if places else None

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,12 +22,13 @@ from gpufleet.agent.holders.held_gpus import HeldGpu, held_gpus
 from gpufleet.agent.sharing.plan_changes import settled
 from gpufleet.agent.sharing.plan_record import PlanRecord
 from gpufleet.agent.sharing.sharing_texts import Texts
-from gpufleet.agent.state.node_state import Holders, NodePods
+from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic, any_change
+from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import GpuPlans, NodeSharing, as_they_are, read_node_sharing
-from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, POOL_LABEL, chosen_key
+from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, FOUND_FALLBACKS, POOL_LABEL, chosen_key
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plugin_config import Discovery
 from gpufleet.model.identifiers import DeviceId
@@ -34,6 +36,7 @@ from gpufleet.model.identifiers import DeviceId
 LOG = logging.getLogger(__name__)
 REFUSED = "SharingConfigRefused"
 TAKEN = "SharingConfigTaken"
+LEFT = "SharingConfigLeft"
 WAITS = "SharingChangeWaits"
 # A look at memory, until the holders of devices are known.
 LOOK_AGAIN_S = 1.0
@@ -104,6 +107,7 @@ class SharingSource:
         self._good: Declared | None = None
         self._judged: tuple[Declared, tuple[Fleet, ...], NodeSharing | None] | None = None
         self._refusal = ""
+        self._left = ""
         self._waiting: tuple[DeviceId, ...] = ()
         self._recorded = dict(self.in_force)
         self._loaded = asyncio.Event()
@@ -179,22 +183,54 @@ class SharingSource:
 
     def _taken(self, declared: Declared, fleets: tuple[Fleet, ...]) -> NodeSharing | None:
         """What is declared, or what was good before, or nothing."""
+        if declared.texts.left:
+            self._leave(declared.texts)
+            return self._last_good(fleets)
+        self.events.over(LEFT)
+        self._left = ""
         try:
             sharing = self._read(declared, fleets)
         except SharingError as refusal:
-            self._refuse(str(refusal))
+            where, problem = declared.texts.where, str(refusal)
+            self._refuse(problem if where in problem else f"{where}: {problem}")
             return self._last_good(fleets)
         if self._good != declared or self._refusal:
-            LOG.info("a sharing configuration is taken over", extra={"where": declared.texts.where})
-            told = (*sharing.notices, *not_followed(sharing.delivery, self.options.strategies))
-            note = "; ".join((f"{declared.texts.where} is taken over", *told))
-            self.events.over(TAKEN)
-            self.events.say(NodeEvent("Normal", TAKEN, "Sharing", note))
+            self._say_taken(declared, fleets, sharing)
         self._good, self._refusal = declared, ""
         self.events.over(REFUSED)
         self.delivery.publish(sharing.delivery)
         self.discovery.publish(sharing.discovery)
         return sharing
+
+    def _say_taken(self, declared: Declared, fleets: tuple[Fleet, ...], sharing: NodeSharing) -> None:
+        """Have the log and an Event say what counts from now on, and what it changes."""
+        texts = declared.texts
+        if texts.is_absent:
+            shared = {uuid: plan for uuid, plan in self.in_force.items() if uuid in sharing.plans}
+            if shared == sharing.plans or not shared:
+                return
+            note = f"none of {texts.where} is there any more: every GPU is offered as it is"
+        else:
+            key = self._key(declared)
+            told = (*sharing.notices, *not_followed(sharing.delivery, self.options.strategies))
+            first = f"{_where(texts, key or '')} is taken over{_effect(fleets, sharing.plans)}"
+            if key is None:
+                first = f"{texts.where}: {_unchosen(texts.by_key)}"
+            note = "; ".join((first, *told))
+        LOG.info("a sharing configuration is taken over", extra={"where": texts.where, "what": note})
+        self.events.over(TAKEN)
+        self.events.say(NodeEvent("Normal", TAKEN, "Sharing", note))
+
+    def _leave(self, texts: Texts) -> None:
+        """What is there is not for this agent: nothing changes, and the log and an Event say why."""
+        note = f"{texts.where} is left alone: {texts.left}. How this node's GPUs are offered stays as it is"
+        if self._left != note:
+            told = {"where": texts.where, "why": texts.left}
+            LOG.warning("a sharing configuration is left alone", extra=told)
+        self._left, self._refusal = note, ""
+        self.events.over(REFUSED)
+        self.events.over(TAKEN)
+        self.events.say(NodeEvent("Warning", LEFT, "Sharing", note))
 
     def _last_good(self, fleets: tuple[Fleet, ...]) -> NodeSharing | None:
         """What was good before, for the GPUs that there are now; None where it does not fit them."""
@@ -208,16 +244,23 @@ class SharingSource:
     def _read(self, declared: Declared, fleets: tuple[Fleet, ...]) -> NodeSharing:
         """Raises SharingError for what cannot be used."""
         texts = declared.texts
-        if texts.problem:
-            raise SharingError(texts.problem, where=texts.where)
-        key: str | None = ""
-        if "" not in texts.by_key:
-            label, options = declared.config_label, self.options
-            key = chosen_key(texts.by_key, label, options.default, options.fallbacks)
+        if texts.is_absent:
+            return as_they_are(fleets)
+        key = self._key(declared)
         if key is None:
             return as_they_are(fleets)
-        where = f"{texts.where}, key {key}" if key else texts.where
+        where = _where(texts, key)
         return read_node_sharing(texts.by_key[key], fleets, declared.pool, where, self.options.environment)
+
+    def _key(self, declared: Declared) -> str | None:
+        """The key that counts for this node; None where none does. Raises SharingError."""
+        texts, options = declared.texts, self.options
+        if texts.problem:
+            raise SharingError(texts.problem, where="" if texts.is_nvidias else texts.where)
+        if "" in texts.by_key:
+            return ""
+        fallbacks = FOUND_FALLBACKS if texts.is_nvidias else options.fallbacks
+        return chosen_key(texts.by_key, declared.config_label, options.default, fallbacks)
 
     def _refuse(self, problem: str) -> None:
         if problem != self._refusal:
@@ -268,6 +311,29 @@ def not_followed(configured: DeliveryOptions | None, strategies: tuple[str, ...]
     return (said,)
 
 
+def _where(texts: Texts, key: str) -> str:
+    """The place of the text that counts."""
+    return f"{texts.where}, key {key}" if key else texts.where
+
+
+def _unchosen(keys: Iterable[str]) -> str:
+    """What is said where none of these keys counts for the node."""
+    names = ", ".join(sorted(keys))
+    return f"this node's GPUs are offered as they are: its label {CONFIG_LABEL} names none of {names}"
+
+
+def _effect(fleets: Iterable[Fleet], plans: GpuPlans) -> str:
+    """Which GPUs are offered several times, and as how many of which resource."""
+    gpus = tuple(Gpu(gpu, plans[gpu.uuid]) for fleet in fleets for gpu in fleet.gpus)
+    units = [one for one in node_units(NodeGpus("", gpus=gpus)).values() if one.replica is not None]
+    if not units:
+        return ""
+    cards = len({one.gpu for one in units})
+    counts = Counter(one.resource for one in units)
+    offered = ", ".join(f"{count} {resource}" for resource, count in sorted(counts.items()))
+    return f": {cards} GPU{'s are' if cards > 1 else ' is'} offered as {offered}"
+
+
 def _ended(sentence: str) -> str:
     """A sentence with its point; one that asks what was meant has its own."""
     return sentence if sentence.endswith("?") else f"{sentence}."
@@ -275,6 +341,8 @@ def _ended(sentence: str) -> str:
 
 def _needs_labels(texts: Texts) -> bool:
     """Whether the node's labels say which text counts, or which part of it."""
+    if texts.is_absent or texts.left:
+        return False
     return set(texts.by_key) != {""} or b"pools" in texts.by_key[""]
 
 

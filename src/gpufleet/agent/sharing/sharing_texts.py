@@ -32,13 +32,18 @@ _MOUNTED = "..data"
 class Texts(msgspec.Struct, frozen=True):
     """The configurations by key; a single file has the empty key.
 
-    ``problem`` says why there are none; ``loaded`` is False as long as they were not read.
+    ``problem`` says why there are none; ``loaded`` is False as long as they were not read. ``left`` says why
+    what is there is not for this agent: what is in force goes on. ``is_absent`` declares nothing, as there is
+    nothing to read. ``is_nvidias`` says that they were found under a name of NVIDIA's guides.
     """
 
     by_key: dict[str, bytes] = {}
     where: str = ""
     problem: str = ""
     loaded: bool = True
+    left: str = ""
+    is_absent: bool = False
+    is_nvidias: bool = False
 
 
 NOT_LOADED = Texts(loaded=False)

@@ -1,8 +1,8 @@
 """Which of several configurations in a ConfigMap a node gets, as NVIDIA's config manager chooses.
 
 The node's label ``nvidia.com/device-plugin.config`` names the key. Without it the default that the
-operator set counts, and without that the fallbacks in their order: the key ``default``, the only key
-there is, or the empty configuration.
+operator set counts, and without that the fallbacks in their order: the key ``default``, the key ``any``, the
+only key there is, or the empty configuration.
 """
 
 from collections.abc import Iterable
@@ -18,6 +18,12 @@ POOL_LABEL = "gpufleet.io/pool"
 NAMED = "default"
 FALLBACKS = ("named", "single")
 """The fallback strategies of the chart of NVIDIA's device plugin."""
+
+ANY = "any"
+"""The key of NVIDIA's guides to its operator, which have an administrator declare it as the default."""
+
+FOUND_FALLBACKS = ("named", ANY, "single", "empty")
+"""Those for a ConfigMap that is found by its name: nothing beside it says what its default is."""
 
 
 def chosen_key(
@@ -36,12 +42,14 @@ def chosen_key(
     for fallback in fallbacks:
         if fallback == "named" and NAMED in names:
             return NAMED
+        if fallback == ANY and ANY in names:
+            return ANY
         if fallback == "single" and len(names) == 1:
             return names[0]
         if fallback == "empty":
             return None
-        if fallback not in {"named", "single"}:
-            raise Spot("", "fallbacks").refuse("no fallback", fallback, "named, single or empty")
+        if fallback not in {"named", ANY, "single"}:
+            raise Spot("", "fallbacks").refuse("no fallback", fallback, "named, any, single or empty")
     expected = f"a label {CONFIG_LABEL} on the node with one of {', '.join(names)}"
     raise SharingError("no configuration is chosen and no fallback applies", expected=expected)
 
