@@ -150,6 +150,7 @@ format: setup ## Format the code and repair what can be repaired
 .PHONY: docs
 docs: setup ## Build the documentation into build/docs; a broken link fails
 	@$(BIN)/zensical build --strict --clean
+	@$(BIN)/python -m manual.one_page build/docs
 
 .PHONY: protos
 protos: setup ## Generate the kubelet's messages from their .proto files
@@ -177,7 +178,7 @@ LOCK_OPTIONS := --quiet --python-version 3.11 --python-platform x86_64-manylinux
 .PHONY: clean
 clean: ## Remove what was built, but not .venv
 	rm -rf build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis $(KERNELS)
-	find src tests bench image -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench image manual -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: distclean
 distclean: clean ## Remove .venv too

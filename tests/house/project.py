@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-CODE_FOLDERS = ("src", "tests", "bench", "image")
+CODE_FOLDERS = ("src", "tests", "bench", "image", "manual")
 TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "designs", "examples", "charts", ".ci")
 TEXT_ENDINGS = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml"}
 # .git is a file where the checkout is a linked one.

@@ -1,28 +1,18 @@
-"""The report in Chromium: charts drawn, nothing fetched, no error, no sideways scroll, both themes.
+"""The report in Chromium: charts drawn, nothing fetched, no error, no sideways scroll, both themes."""
 
-These tests need the ``playwright`` package and a ``chromium`` on the path; CI must have both, and
-elsewhere the tests are skipped where one is missing.
-"""
-
-import os
-import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpufleet.replay.report.palette import PAGE_INKS, POLICY_INKS
+from tests.chromium import chromium, needs_chromium
 from tests.replay.report.edge_sweeps import SWEEPS, Written
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-try:
-    from playwright.sync_api import Browser, Page, sync_playwright
-except ImportError:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip("playwright is not installed", allow_module_level=True)
-if CHROMIUM is None and os.environ.get("CI") != "true":
-    pytest.skip("chromium is not installed", allow_module_level=True)
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
+pytestmark = needs_chromium
 WIDTHS_PX = (1280, 390)
 TIMEOUT_MS = 60_000
 # What moves while the file is still being read, such as a table whose next row is wider, is nobody's doing;
@@ -39,19 +29,15 @@ new PerformanceObserver((list) => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM is not None, "CI must have chromium"
-    with sync_playwright() as playwright:
-        # CI runs as root in a container, where Chromium cannot make its sandbox.
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+def browser() -> Iterator["Browser"]:
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 class OpenReport:
     """A report in a page, with what the page complained of and asked for."""
 
-    def __init__(self, browser: Browser, report_of: Written, name: str, width_px: int, scheme: str) -> None:
+    def __init__(self, browser: "Browser", report_of: Written, name: str, width_px: int, scheme: str) -> None:
         dark = scheme == "dark"
         self.page: Page = browser.new_page(
             viewport={"width": width_px, "height": 900}, color_scheme="dark" if dark else "light"
@@ -77,7 +63,7 @@ class OpenReport:
 @pytest.mark.parametrize("width_px", WIDTHS_PX)
 @pytest.mark.parametrize("name", SWEEPS)
 def test_charts_are_drawn_without_error_request_or_overflow(
-    browser: Browser, report_of: Written, name: str, width_px: int
+    browser: "Browser", report_of: Written, name: str, width_px: int
 ) -> None:
     report = OpenReport(browser, report_of, name, width_px, "light")
     assert report.complaints == []
@@ -93,7 +79,7 @@ def test_charts_are_drawn_without_error_request_or_overflow(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_charts_have_the_colours_of_the_theme(browser: Browser, report_of: Written, scheme: str) -> None:
+def test_charts_have_the_colours_of_the_theme(browser: "Browser", report_of: Written, scheme: str) -> None:
     report = OpenReport(browser, report_of, "usual", 1280, scheme)
     inks = report.page.evaluate(
         "[...document.querySelectorAll('#allocation-0 path')].map((path) => getComputedStyle(path).stroke)"
@@ -110,7 +96,7 @@ def rgb(ink: str) -> str:
     return "rgb(" + ", ".join(str(int(ink[at : at + 2], 16)) for at in (1, 3, 5)) + ")"
 
 
-def test_the_toggle_works_by_keyboard_and_is_remembered(browser: Browser, report_of: Written) -> None:
+def test_the_toggle_works_by_keyboard_and_is_remembered(browser: "Browser", report_of: Written) -> None:
     report = OpenReport(browser, report_of, "one", 390, "light")
     theme = "document.documentElement.dataset.theme"
     assert report.page.evaluate(theme) == "light"
@@ -122,7 +108,9 @@ def test_the_toggle_works_by_keyboard_and_is_remembered(browser: Browser, report
     report.page.close()
 
 
-def test_pointing_at_a_curve_tells_the_figures_of_every_policy(browser: Browser, report_of: Written) -> None:
+def test_pointing_at_a_curve_tells_the_figures_of_every_policy(
+    browser: "Browser", report_of: Written
+) -> None:
     report = OpenReport(browser, report_of, "hostile", 1280, "light")
     box = report.page.locator("#allocation-0 svg")
     box.scroll_into_view_if_needed()
@@ -135,7 +123,7 @@ def test_pointing_at_a_curve_tells_the_figures_of_every_policy(browser: Browser,
     report.page.close()
 
 
-def test_every_chart_has_words_and_a_table(browser: Browser, report_of: Written) -> None:
+def test_every_chart_has_words_and_a_table(browser: "Browser", report_of: Written) -> None:
     report = OpenReport(browser, report_of, "usual", 1280, "light")
     silent = report.page.evaluate(
         "[...document.querySelectorAll('.chart svg')].filter((svg) => !svg.closest('[aria-label]')).length"
@@ -146,7 +134,7 @@ def test_every_chart_has_words_and_a_table(browser: Browser, report_of: Written)
     report.page.close()
 
 
-def test_paper_is_light_even_from_a_dark_page(browser: Browser, report_of: Written) -> None:
+def test_paper_is_light_even_from_a_dark_page(browser: "Browser", report_of: Written) -> None:
     report = OpenReport(browser, report_of, "one", 1280, "dark")
     report.page.emulate_media(media="print", color_scheme="dark")
     ink = report.page.evaluate("getComputedStyle(document.querySelector('h1')).color")
