@@ -81,17 +81,16 @@ class Cycle:
         self.at_us = at_us
         self.state.steps += 1
         self.state.placed_in_step.clear()
-        self.state.end_backoff(at_us)
+        if self.state.pauses.dues:
+            self.state.end_backoff(at_us)
         if settled:
             self.overtime.settle()
             for nomination in closed_nominations(self.state):
                 self.nominations.cancel(nomination)
         self.moving.replacements.drop_ended(at_us)
         self.reservations.put_aside(at_us)
-        # Before any work has its turn, nominations from before a restart are in force again.
-        for holder, plan in take_up(self.state, self.nominations, self.reservations.guests.are_of, at_us):
-            self._take(plan, holder, self.state.queue_of(plan.placements[0].row))
-            self.instructions += self.nominations.resume(plan.placements, plan.waits_for)
+        if self.nominations.recalled:
+            self._resume_recalled(at_us)
         self._serve_nominated()
         if self.state.room_freed:
             self.state.room_freed = False
@@ -106,8 +105,9 @@ class Cycle:
                 self._evict(row, None, WhyEvicted.STOPPED)
         for row, limit in self.overtime.take(at_us):
             self._evict(row, None, WhyEvicted.OVERTIME, limit)
-        for row, why in self.violations.take(at_us, of_gangs=False):
-            self._evict(row, None, why)
+        if self.violations.watches:
+            for row, why in self.violations.take(at_us, of_gangs=False):
+                self._evict(row, None, why)
         self._serve_queues(at_us)
         if self.reservations.end_round():
             self._wake_lines_that_may_fit()
@@ -120,9 +120,16 @@ class Cycle:
         self._tell_waiting_work()
         return self.instructions
 
+    def _resume_recalled(self, at_us: int) -> None:
+        """Before any work has its turn, nominations from before a restart are in force again."""
+        for holder, plan in take_up(self.state, self.nominations, self.reservations.guests.are_of, at_us):
+            self._take(plan, holder, self.state.queue_of(plan.placements[0].row))
+            self.instructions += self.nominations.resume(plan.placements, plan.waits_for)
+
     def _take_gangs_back(self, at_us: int) -> None:
         """Gangs end that this step could not complete; what begins anew takes its turn."""
-        for row, why in (ending := self.violations.take(at_us, of_gangs=True)):
+        ending = self.violations.take(at_us, of_gangs=True) if self.violations.watches else []
+        for row, why in ending:
             self._evict(row, None, why)
         self.instructions += self.violations.conclude()
         if ending:
@@ -158,10 +165,9 @@ class Cycle:
             self.overtime.next_due_us(),
             self.reservations.next_due_us(),
             self.moving.next_due_us(),
-            self.violations.next_due_us(),
+            self.violations.next_due_us() if self.violations.watches else None,
         )
-        known = [due_us for due_us in dues if due_us is not None]
-        return min(known) if known else None
+        return min((due_us for due_us in dues if due_us is not None), default=None)
 
     def _wake_lines_that_may_fit(self) -> None:
         waiting = self.state.waiting
@@ -205,11 +211,8 @@ class Cycle:
         return woken
 
     def _serve_queues(self, at_us: int) -> None:
-        waiting, turns, shapes_to_retry = (
-            self.state.waiting,
-            self.state.turns,
-            self.state.neighbours.shapes_to_retry,
-        )
+        waiting, turns = self.state.waiting, self.state.turns
+        shapes_to_retry = self.state.neighbours.shapes_to_retry
         turns.begin(at_us)
         while (line := turns.take()) is not None:
             name = line.key.queue
@@ -239,7 +242,9 @@ class Cycle:
             if state.gate.keeps_out(row):
                 if state.gate.bar(row) is None and self._find_other_ways(line, row, lacks_quota=True):
                     return True
-                return self._keep_out(line, row)
+                state.keep_out(line, row)
+                # Work that came late to a draining queue, or may not use the queue, holds back no other.
+                return line.key.late or bool(line.key.refused)
         if state.neighbours.is_watchful and state.neighbours.concerns(row):
             return self._serve_related(line, row)
         if self._place(line, row) == layout.NOT_SET:
@@ -314,9 +319,8 @@ class Cycle:
         if not members.waiting or not members.missing:
             return False
         unplaced = UnplacedWorkload(next(iter(members.waiting)), members, self.at_us)
-        return (
-            self.reservations.hold(line, unplaced, self._again_at_us, own_queue_only=lacks_quota) is not None
-        )
+        kept = self.reservations.hold(line, unplaced, self._again_at_us, own_queue_only=lacks_quota)
+        return kept is not None
 
     def _seek_for_pod(self, line: Line, row: int) -> bool:
         """Look for pods whose end makes room, or frees quota, for the first pod of a line."""
@@ -379,12 +383,6 @@ class Cycle:
             self.nominations.cancel_of_gang(row)
         self.state.budgets.spend(pod)
         self.instructions.append(Evict(pod.uid, beneficiary, why.value, limit))
-
-    def _keep_out(self, line: Line, row: int) -> bool:
-        """The queue of a line lets its first pod start nowhere: it waits until that changes."""
-        self.state.keep_out(line, row)
-        # Work that came late to a draining queue, or may not use the queue, holds back no other.
-        return line.key.late or bool(line.key.refused)
 
     def _park(self, line: Line, row: int) -> None:
         """A line found no room; where quota rules devices out, more quota would help it too."""

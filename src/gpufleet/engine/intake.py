@@ -95,6 +95,8 @@ class Intake:
     def settle(self, at_us: int) -> None:
         """What was decided until now is over: nodes are trusted again, or tried again for a volume."""
         self.at_us = at_us
+        if not self.distrusted.trust.records and not self.volume_refusals.until_us_by_pod:
+            return
         self.distrusted.settle(at_us)
         for uid in self.volume_refusals.end(at_us):
             row = self.state.pods.row_by_uid.get(uid)
@@ -102,16 +104,19 @@ class Intake:
                 pod = self.volume_refusals.narrowed_anew(self.state.pods.pod_at(row))
                 self._describe_anew(row, pod)
                 self.state.neighbours.follow_moves()
+        self.state.store.keep()
 
     def next_due_us(self) -> int | None:
         """When ``settle`` is wanted even if nothing happens."""
+        if not self.distrusted.trust.records and not self.volume_refusals.until_us_by_pod:
+            return None
         dues = (self.distrusted.next_due_us(), self.volume_refusals.next_due_us())
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
     def take_told(self) -> list[AnyInstruction]:
         """What is to be said of nodes that are left out, and of pods that pause, since the last call."""
         told = (self.distrusted, self.volume_refusals, self.state.pauses)
-        return [said for one in told for said in one.take_told()]
+        return [said for one in told if one.untold for said in one.take_told()]
 
     def take(self, happened: event.Event, at_us: int) -> None:
         """Apply one event that happened at (or was heard of by) this engine time."""
@@ -173,7 +178,7 @@ class Intake:
             return
         row = self._new_pod(pod)
         state.policy.arrived(pod.shape)
-        if not state.pause_as_before(row, self.at_us):
+        if not state.pauses.recalled or not state.pause_as_before(row, self.at_us):
             state.enqueue(row)
         self.moving.replacements.take_over(row)
 

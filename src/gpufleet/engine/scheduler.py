@@ -85,7 +85,6 @@ class Engine:
             )
         self.at_us = at_us
         self._intake.settle(at_us)
-        self.state.store.keep()
         rejected: list[AnyInstruction] = []
         for happened in events:
             try:
@@ -97,8 +96,9 @@ class Engine:
         if self.state.past_use.is_due():
             with self._reservations.left_out():
                 self.state.past_use.follow(at_us)
-        dues = (self._cycle.next_due_us(), self._intake.next_due_us())
-        due_us = min((due_us for due_us in dues if due_us is not None), default=None)
+        due_us, of_intake_us = self._cycle.next_due_us(), self._intake.next_due_us()
+        if of_intake_us is not None:
+            due_us = of_intake_us if due_us is None else min(due_us, of_intake_us)
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
         if self.state.policy.lesson_is_due():

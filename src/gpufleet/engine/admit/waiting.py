@@ -161,14 +161,19 @@ class WaitingLines:
         A pod that was described anew keeps its sequence and may wait in another line.
         """
         place = self._place_by_row.get(pod_row)
-        return place is not None and place[0] == sequence and place[1] == line.key
+        if place is None or place[0] != sequence:
+            return False
+        # Most are the very key of the line, which spares the comparison of all its fields.
+        return place[1] is line.key or place[1] == line.key
 
     def trim(self, line: Line) -> bool:
         """Drop pods from the front of a line that no longer wait; False if none is left."""
-        while line.waiting and not self.is_waiting(line, *line.waiting[0][2:]):
-            heapq.heappop(line.waiting)
-        if line.waiting:
-            return True
+        waiting = line.waiting
+        while waiting:
+            first = waiting[0]
+            if self.is_waiting(line, first[2], first[3]):
+                return True
+            heapq.heappop(waiting)
         self._close(line)
         return False
 
@@ -267,7 +272,9 @@ class WaitingLines:
             head, key = heads[0]
             line = self._offered_at(head, key)
             if line is not None and self.trim(line):
-                if line.head() == head:
+                first = line.waiting[0]
+                # The number of an arrival stands for its name, too: the same workload is the first.
+                if first[2] == head.sequence and first[0] == head.created_at_us:
                     return None if self._is_held_back(line) else line
                 line.offered = None
                 self._offer(line)

@@ -24,54 +24,54 @@ class BindPauses:
     """By uid how many binds in a row were refused, and by row until when the pod pauses."""
 
     def __init__(self) -> None:
-        self._dues: list[tuple[int, int, int]] = []
+        self.dues: list[tuple[int, int, int]] = []
         self._refusals: dict[PodUid, int] = {}
-        self._recalled: dict[PodUid, int] = {}
-        self._told: dict[PodUid, BindPaused] = {}
+        self.recalled: dict[PodUid, int] = {}
+        self.untold: dict[PodUid, BindPaused] = {}
 
     def begin(self, row: int, sequence: int, uid: PodUid, at_us: int) -> None:
         """A bind was refused. ``sequence`` is the number of the pod's arrival."""
         until_us = at_us + pause_us(refusals := self._refusals.get(uid, 0) + 1)
         self._refusals[uid] = refusals
-        self._told[uid] = BindPaused(uid, until_us, refusals)
-        heapq.heappush(self._dues, (until_us, sequence, row))
+        self.untold[uid] = BindPaused(uid, until_us, refusals)
+        heapq.heappush(self.dues, (until_us, sequence, row))
 
     def recall(self, happened: BindRefusalRecalled, at_us: int) -> None:
         """What was written down before counts for no longer than usual."""
         refusals = max(1, min(happened.refusals, DOUBLED_MOST))
         until_us = min(happened.until_us, at_us + pause_us(refusals))
         if until_us > at_us:
-            self._recalled[happened.uid] = until_us
+            self.recalled[happened.uid] = until_us
             self._refusals[happened.uid] = refusals
 
     def resume(self, row: int, sequence: int, uid: PodUid, at_us: int) -> bool:
         """A pod has come: whether it still pauses since before a restart."""
-        until_us = self._recalled.pop(uid, at_us)
+        until_us = self.recalled.pop(uid, at_us)
         if until_us > at_us:
-            heapq.heappush(self._dues, (until_us, sequence, row))
+            heapq.heappush(self.dues, (until_us, sequence, row))
         return until_us > at_us
 
     def take_over(self, at_us: int) -> list[tuple[int, int]]:
         """(Row, number of its arrival) of the pauses that are over."""
         found = []
-        while self._dues and self._dues[0][0] <= at_us:
-            _, sequence, row = heapq.heappop(self._dues)
+        while self.dues and self.dues[0][0] <= at_us:
+            _, sequence, row = heapq.heappop(self.dues)
             found.append((row, sequence))
         return found
 
     def next_due_us(self) -> int | None:
         """When the first pause ends."""
-        return self._dues[0][0] if self._dues else None
+        return self.dues[0][0] if self.dues else None
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone."""
         self._refusals.pop(uid, None)
-        self._recalled.pop(uid, None)
-        self._told.pop(uid, None)
+        self.recalled.pop(uid, None)
+        self.untold.pop(uid, None)
 
     def take_told(self) -> list[AnyInstruction]:
         """The pauses that began since the last call."""
-        told, self._told = self._told, {}
+        told, self.untold = self.untold, {}
         return list(told.values())
 
 

@@ -19,7 +19,7 @@ class DistrustedNodes:
         self.state = state
         self.nominations = nominations
         self.trust = NodeTrust()
-        self._told: list[AnyInstruction] = []
+        self.untold: list[AnyInstruction] = []
 
     def rejected(self, happened: event.KubeletRejected, at_us: int) -> None:
         """A kubelet turned a pod away."""
@@ -53,17 +53,17 @@ class DistrustedNodes:
 
     def take_told(self) -> list[AnyInstruction]:
         """What is to be said of nodes since the last call."""
-        told, self._told = self._told, []
+        told, self.untold = self.untold, []
         return told
 
     def _distrust(self, name: NodeName) -> None:
         self._mark(name, distrusted=True)
         pause_us = self.trust.next_pause_us(name)
-        self._told.append(NodeDistrusted(name, self.trust.until_us(name), pause_us))
+        self.untold.append(NodeDistrusted(name, self.trust.until_us(name), pause_us))
 
     def _trust(self, name: NodeName) -> None:
         self._mark(name, distrusted=False)
-        self._told.append(NodeTrusted(name, self.trust.next_pause_us(name)))
+        self.untold.append(NodeTrusted(name, self.trust.next_pause_us(name)))
 
     def _mark(self, name: NodeName, *, distrusted: bool) -> None:
         is_news = self.state.fleet.mark_distrusted(name, distrusted=distrusted)

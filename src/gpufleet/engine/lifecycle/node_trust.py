@@ -49,7 +49,7 @@ class NodeTrust:
     """Counts rejections by node and says which nodes are left alone."""
 
     def __init__(self) -> None:
-        self._records: dict[NodeName, _Record] = {}
+        self.records: dict[NodeName, _Record] = {}
         self._offers: dict[NodeName, _Offers] = {}
 
     def offered(self, node: NodeName, since: str, at_us: int) -> bool:
@@ -63,7 +63,7 @@ class NodeTrust:
         offers.since = since
         if not offers.at_us or at_us - offers.at_us[-1] >= SETTLING_US:
             offers.at_us = [then for then in offers.at_us if at_us - then < WINDOW_US] + [at_us]
-        record = self._records.get(node)
+        record = self.records.get(node)
         if record is None or not offers.excuse(at_us):
             return False
         was_distrusted = self.is_distrusted(node, at_us)
@@ -74,7 +74,7 @@ class NodeTrust:
         """A kubelet turned a pod away; True if its node is left alone from now on."""
         if self._just_offered(node, at_us):
             return False
-        record = self._records.setdefault(node, _Record())
+        record = self.records.setdefault(node, _Record())
         record.rejected_at_us = [then for then in record.rejected_at_us if at_us - then < WINDOW_US] + [at_us]
         if at_us < record.until_us or len(record.rejected_at_us) < REJECTIONS_MAX:
             return False
@@ -86,39 +86,39 @@ class NodeTrust:
 
     def recall(self, node: NodeName, until_us: int, next_pause_us: int, at_us: int) -> None:
         """What was written down before a restart, within the bounds of what is ever decided."""
-        record = self._records.setdefault(node, _Record())
+        record = self.records.setdefault(node, _Record())
         record.until_us = max(record.until_us, min(until_us, at_us + PAUSE_MOST_US))
         record.pause_us = max(record.pause_us, min(next_pause_us, PAUSE_MOST_US))
 
     def is_distrusted(self, node: NodeName, at_us: int) -> bool:
         """True while nothing new shall go to the node."""
-        record = self._records.get(node)
+        record = self.records.get(node)
         return record is not None and at_us < record.until_us
 
     def until_us(self, node: NodeName) -> int:
         """Until when the node is left alone, 0 for a node that is not."""
-        record = self._records.get(node)
+        record = self.records.get(node)
         return 0 if record is None else record.until_us
 
     def next_pause_us(self, node: NodeName) -> int:
         """For how long the node would be left alone next."""
-        record = self._records.get(node)
+        record = self.records.get(node)
         return PAUSE_FIRST_US if record is None else record.pause_us
 
     def regained(self, at_us: int) -> list[NodeName]:
         """Nodes with a pause that has ended, each told once."""
-        found = [name for name, record in self._records.items() if 0 < record.until_us <= at_us]
+        found = [name for name, record in self.records.items() if 0 < record.until_us <= at_us]
         for name in found:
-            self._records[name].until_us = 0
+            self.records[name].until_us = 0
         return found
 
     def next_regained_us(self) -> int | None:
         """When the next pause ends."""
-        return min((record.until_us for record in self._records.values() if record.until_us), default=None)
+        return min((record.until_us for record in self.records.values() if record.until_us), default=None)
 
     def forget(self, node: NodeName) -> None:
         """The node is gone."""
-        self._records.pop(node, None)
+        self.records.pop(node, None)
         self._offers.pop(node, None)
 
     def _just_offered(self, node: NodeName, at_us: int) -> bool:

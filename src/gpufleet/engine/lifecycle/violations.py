@@ -59,7 +59,7 @@ class Violations:
     def __init__(self, state: EngineState, nominations: Nominations) -> None:
         self.state = state
         self.nominations = nominations
-        self._watches: dict[tuple[str, str], _Watch] = {}
+        self.watches: dict[tuple[str, str], _Watch] = {}
         self._told: list[AnyInstruction] = []
         self._incomplete: dict[GangName, None] = {}
 
@@ -67,22 +67,24 @@ class Violations:
         """Something is wrong, or is wrong in another way than before; its time goes on then."""
         violation = happened.violation
         subject = subject_of(violation)
-        watch = self._watches.get(subject)
+        watch = self.watches.get(subject)
         if watch is not None:
             watch.violation = violation
             return
         since_us = at_us if happened.since_us is None else min(happened.since_us, at_us)
         due_us = max(at_us, since_us + _allowed_us(violation))
-        self._watches[subject] = _Watch(violation, since_us, due_us)
+        self.watches[subject] = _Watch(violation, since_us, due_us)
 
     def ended(self, happened: event.ViolationEnded) -> None:
         """It is wrong no more."""
-        self._watches.pop(subject_of(happened.violation), None)
+        self.watches.pop(subject_of(happened.violation), None)
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone, and what was wrong with it."""
+        if not self.watches:
+            return
         for kind in (DeviceConflict, MemoryExceeded):
-            self._watches.pop((kind.__name__, uid), None)
+            self.watches.pop((kind.__name__, uid), None)
 
     def take(self, at_us: int, *, of_gangs: bool) -> list[tuple[int, WhyEvicted]]:
         """The rows of pods that are to be told to end now, each with the reason.
@@ -93,7 +95,7 @@ class Violations:
         return list(self._take(at_us, of_gangs=of_gangs))
 
     def _take(self, at_us: int, *, of_gangs: bool) -> Iterator[tuple[int, WhyEvicted]]:
-        for watch in self._watches.values():
+        for watch in self.watches.values():
             violation = watch.violation
             if isinstance(violation, GangIncomplete) is not of_gangs:
                 continue
@@ -132,7 +134,7 @@ class Violations:
 
     def next_due_us(self) -> int | None:
         """When a step is wanted; what comes of a pod that was told to end is heard of anyway."""
-        return min((due for watch in self._watches.values() for due in self._dues(watch)), default=None)
+        return min((due for watch in self.watches.values() for due in self._dues(watch)), default=None)
 
     def _dues(self, watch: _Watch) -> Iterator[int]:
         """A warning that is told again asks for no step: the shell takes one every few seconds."""

@@ -26,24 +26,26 @@ class VolumeRefusals:
     """By pod the nodes that are left out for its claims."""
 
     def __init__(self) -> None:
-        self._until_us: dict[PodUid, Refused] = {}
+        self.until_us_by_pod: dict[PodUid, Refused] = {}
         self._described: dict[PodUid, Pod] = {}
-        self._told: dict[PodUid, None] = {}
+        self.untold: dict[PodUid, None] = {}
 
     def refuse(self, happened: VolumeRefused, at_us: int) -> None:
         """A provisioner turned a node down. What was written down before counts for no longer than usual."""
         # A whole second, as in the condition that tells the next leader.
         until_us = -(-(at_us + PAUSE_US) // US_PER_S) * US_PER_S
         if happened.until_us is None:
-            self._told[happened.uid] = None
+            self.untold[happened.uid] = None
         else:
             until_us = min(until_us, happened.until_us)
         if until_us > at_us:
-            self._until_us.setdefault(happened.uid, {})[happened.claim, happened.node] = until_us
+            self.until_us_by_pod.setdefault(happened.uid, {})[happened.claim, happened.node] = until_us
 
     def narrowed(self, pod: Pod) -> Pod:
         """A pod that waits, as it is to be placed: on none of the nodes that are left out for it now."""
-        refused = self._until_us.get(pod.uid)
+        if not self.until_us_by_pod:
+            return pod
+        refused = self.until_us_by_pod.get(pod.uid)
         claims = {unbound.claim for unbound in pod.shape.relations.volumes.unbound} if refused else set()
         nodes = sorted({node for claim, node in refused or () if claim in claims})
         if not nodes:
@@ -62,38 +64,40 @@ class VolumeRefusals:
 
     def bound(self, uid: PodUid) -> None:
         """The pod has a node: none is left out for it any more."""
-        if self._until_us.pop(uid, None) is not None:
-            self._told[uid] = None
+        if self.until_us_by_pod.pop(uid, None) is not None:
+            self.untold[uid] = None
         self._described.pop(uid, None)
 
     def end(self, at_us: int) -> list[PodUid]:
         """Pods for which a node may be tried again, each told once."""
         found = []
-        for uid, refused in list(self._until_us.items()):
+        for uid, refused in list(self.until_us_by_pod.items()):
             over = [key for key, until_us in refused.items() if until_us <= at_us]
             for key in over:
                 del refused[key]
             if over:
                 found.append(uid)
-                self._told[uid] = None
+                self.untold[uid] = None
             if not refused:
-                del self._until_us[uid]
+                del self.until_us_by_pod[uid]
         return found
 
     def next_due_us(self) -> int | None:
         """When the next node may be tried again."""
-        return min((until for refused in self._until_us.values() for until in refused.values()), default=None)
+        return min(
+            (until for refused in self.until_us_by_pod.values() for until in refused.values()), default=None
+        )
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone."""
-        self._until_us.pop(uid, None)
+        self.until_us_by_pod.pop(uid, None)
         self._described.pop(uid, None)
-        self._told.pop(uid, None)
+        self.untold.pop(uid, None)
 
     def take_told(self) -> list[AnyInstruction]:
         """The pods of which this has changed since the last call, each with all nodes that are left out."""
-        told, self._told = self._told, {}
-        by_pod = ((uid, self._until_us.get(uid, {})) for uid in told)
+        told, self.untold = self.untold, {}
+        by_pod = ((uid, self.until_us_by_pod.get(uid, {})) for uid in told)
         return [
             VolumeNodesLeftOut(uid, tuple((*key, until_us) for key, until_us in refused.items()))
             for uid, refused in by_pod

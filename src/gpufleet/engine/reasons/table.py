@@ -58,12 +58,15 @@ class ReasonTable:
         self.reasons = tuple(reasons)
         self.by_name = {one.name: one for one in self.reasons}
         self.by_bit = {one.bit: one for one in self.reasons}
+        places = sorted(range(len(self.reasons)), key=lambda place: self.reasons[place].bit)
+        self.places_by_bit = tuple((self.reasons[place].name, place) for place in places)
         if not len(self.by_name) == len(self.by_bit) == len(self.reasons):
             raise ValueError("two reasons have the same bit or the same name")
         if any(one.bit.bit_count() != 1 for one in self.reasons):
             raise ValueError("a reason needs a bit of its own")
         self.bits = max(self.by_bit, default=0).bit_length()
         """How many bits a set of reasons may have."""
+        self.places = functools.lru_cache(KEPT_MAX)(self._places)
         self.of = functools.lru_cache(KEPT_MAX)(self._of)
         self.height = functools.lru_cache(KEPT_MAX)(self._height)
         self.hardest_first = functools.lru_cache(KEPT_MAX)(self._hardest_first)
@@ -75,6 +78,10 @@ class ReasonTable:
     def names_of(self, found: int) -> tuple[str, ...]:
         """The names of these reasons, the first to be told first."""
         return tuple(one.name for one in self.of(found))
+
+    def _places(self, found: int) -> tuple[int, ...]:
+        """Where in ``reasons`` those of these bits stand, the first to be told first."""
+        return tuple(place for place, one in enumerate(self.reasons) if found & one.bit)
 
     def _of(self, found: int) -> tuple[NodeReason, ...]:
         """The reasons of these bits, the first to be told first."""

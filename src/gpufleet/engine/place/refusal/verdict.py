@@ -42,25 +42,24 @@ COLUMN_NAMES = {
 
 def by_first_reason(sets: dict[int, int]) -> dict[str, int]:
     """Nodes by the name of their lowest reason, each node once."""
-    counts: dict[int, int] = {}
+    counts = [0] * len(TABLE.reasons)
     for found, nodes in sets.items():
-        first = TABLE.of(found)[0].bit
-        counts[first] = counts.get(first, 0) + nodes
+        counts[TABLE.places(found)[0]] += nodes
     return by_name(counts)
 
 
 def by_every_reason(sets: dict[int, int]) -> dict[str, int]:
     """Nodes by the names of all their reasons."""
-    counts: dict[int, int] = {}
+    counts = [0] * len(TABLE.reasons)
     for found, nodes in sets.items():
-        for one in TABLE.of(found):
-            counts[one.bit] = counts.get(one.bit, 0) + nodes
+        for place in TABLE.places(found):
+            counts[place] += nodes
     return by_name(counts)
 
 
-def by_name(counts: dict[int, int]) -> dict[str, int]:
-    """Counts by bit as counts by name, the first to be told first."""
-    return {TABLE.by_bit[bit].name: counts[bit] for bit in sorted(counts)}
+def by_name(counts: list[int]) -> dict[str, int]:
+    """Counts by place in the table as counts by name, in the order of the bits, without those that are 0."""
+    return {name: counts[place] for name, place in TABLE.places_by_bit if counts[place]}
 
 
 def shortage(store: TableStore, fleet: Fleet, shape: int, node: int, missing_gpus: int) -> dict[str, int]:
