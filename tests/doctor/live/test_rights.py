@@ -1,5 +1,6 @@
 """The role for the doctor has all that is read, and nothing beyond."""
 
+from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
 from gpufleet.doctor.live.kinds import WANTED
 from gpufleet.kube.manifests import manifests
 
@@ -22,11 +23,20 @@ def plural(kind: str) -> str:
 
 
 def granted() -> dict[tuple[str, str], list[str]]:
-    """The verbs of the role by group and resource."""
+    """The verbs of the role by group and resource, but for ConfigMaps, of which it reads some names alone."""
     (role,) = (one for one in manifests((1, 37)) if one["metadata"]["name"] == "gpufleet-doctor")
+    assert [one for one in role["rules"] if "resourceNames" in one] == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": list(NVIDIA_NAMES),
+            "verbs": ["get", "list"],
+        }
+    ]
     return {
         (group, resource): rule["verbs"]
         for rule in role["rules"]
+        if "resourceNames" not in rule
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }

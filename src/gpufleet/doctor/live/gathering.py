@@ -11,12 +11,14 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
 from gpufleet.doctor.live.kinds import WANTED, Wanted
-from gpufleet.doctor.live.references import config_maps_of_stack
+from gpufleet.doctor.live.references import CONFIG_MAPS_OF_GUIDES, config_maps_of_stack
 from gpufleet.doctor.live.trimming import manifest_of
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.errors import KubeError
+from gpufleet.kube.listing import Selection
 from gpufleet.kube.resources import CONFIG_MAPS, Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound
 from gpufleet.lint.objects.cluster import Cluster
@@ -101,6 +103,7 @@ async def gather(
     found.listed -= found.refused.keys()
     for namespace, name in sorted(config_maps_of_stack(found.objects)):
         await _config_map(client, namespace, name, found)
+    await _config_maps_of_guides(client, found)
     for group in METRICS_GROUPS:
         if group in served:
             found.metrics[group] = await _metrics(client, group)
@@ -157,6 +160,18 @@ class _Resource(msgspec.Struct, frozen=True):
 
 class _Resources(msgspec.Struct, frozen=True):
     resources: tuple[_Resource, ...] | None = None
+
+
+async def _config_maps_of_guides(client: Client, found: Gathered) -> None:
+    """Keep the ConfigMaps with names of NVIDIA's guides, in whichever namespace they were put."""
+    known = {(one.namespace, one.name) for one in found.objects if one.kind == CONFIG_MAPS.name}
+    try:
+        for name in NVIDIA_NAMES:
+            pages = client.list_pages(CONFIG_MAPS, selection=Selection(fields=f"metadata.name={name}"))
+            items = [manifest_of(CONFIG_MAPS, raw) async for page in pages for raw in page.items or ()]
+            found.objects += [one for one in items if (one.namespace, one.name) not in known]
+    except Forbidden as error:
+        found.refused[CONFIG_MAPS_OF_GUIDES] = error.message
 
 
 async def _config_map(client: Client, namespace: str, name: str, found: Gathered) -> None:

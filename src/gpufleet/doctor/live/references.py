@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 
-_AGENTS_FLAG = "--config-map="
+# What agents follow in the API: a ConfigMap of their own, or those of NVIDIA's guides.
+_AGENTS_FLAGS = ("--config-map=", "--nvidia-config-map=")
+
+CONFIG_MAPS_OF_GUIDES = "ConfigMap with a name of NVIDIA's guides"
+"""What stands for these where a check reads them: others may be readable while these are not."""
 
 
 def config_maps_of_stack(objects: Iterable[Manifest]) -> set[tuple[str, str]]:
@@ -24,9 +28,10 @@ def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
             continue
         yield from ((manifest.namespace, name) for name in _mounted(template.spec))
         for word in (word for container in template.containers for word in container.words):
-            namespace, slash, name = word.removeprefix(_AGENTS_FLAG).partition("/")
-            if word.startswith(_AGENTS_FLAG) and slash:
-                yield namespace, name
+            for flag in _AGENTS_FLAGS:
+                namespace, slash, name = word.removeprefix(flag).partition("/")
+                if word.startswith(flag) and slash:
+                    yield namespace, name
 
 
 def _mounted(spec: Field) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import read_node_sharing
-from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, POOL_LABEL, chosen_key
+from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, FOUND_FALLBACKS, POOL_LABEL, chosen_key
 from gpufleet.devices.sharing.plan import Fractions, Mig, SharingPlan, replicas_of
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
@@ -21,6 +21,7 @@ from gpufleet.model.resource_names import NVIDIA_GPU
 
 _CONFIGURATION = re.compile(r"^version:\s*[\"']?(v1|gpufleet\.io/)", re.MULTILINE)
 _FROM_API = "--config-map="
+_IF_THERE = "--nvidia-config-map="
 _DEFAULT_ARGUMENT = "--config-default="
 
 
@@ -48,6 +49,11 @@ def declared_for(facts: Facts, stack: Stack, node: NodeView) -> Declared | None:
     """The configuration of the plugin on a node; None where it has none."""
     for daemon in stack.having(Part.PLUGIN):
         if node.name in daemon.pod_on:
+            followed = _followed(facts, daemon)
+            if any(_texts(one) != _texts(followed[0]) for one in followed):
+                others = " and ".join(one.title for one in followed[1:])
+                problem = f"{others} says something else, and nothing says which of them counts"
+                return Declared(daemon, followed[0].title, None, problem)
             for namespace, name, key, is_optional in _sources(daemon):
                 found = facts.find("ConfigMap", namespace, name)
                 if found is not None:
@@ -59,6 +65,26 @@ def declared_for(facts: Facts, stack: Stack, node: NodeView) -> Declared | None:
     return None
 
 
+def config_maps_followed(daemon: Daemon) -> list[tuple[str, str]]:
+    """Namespace and name of those of NVIDIA's guides that gpufleet's agent follows where they exist."""
+    words = (word.removeprefix(_IF_THERE) for word in _words(daemon) if word.startswith(_IF_THERE))
+    return [(namespace, name) for namespace, _, name in (word.partition("/") for word in words)]
+
+
+def _followed(facts: Facts, daemon: Daemon) -> list[Manifest]:
+    found = (facts.find("ConfigMap", *place) for place in config_maps_followed(daemon))
+    return [one for one in found if one is not None]
+
+
+def looks_like_sharing(config_map: Manifest) -> bool:
+    """Whether a key of it is a configuration of how GPUs are shared, NVIDIA's or ours."""
+    return any(map(_CONFIGURATION.search, _texts(config_map).values()))
+
+
+def _texts(config_map: Manifest) -> dict[str, str]:
+    return {name: one.text or "" for name, one in config_map.root.at("data").entries()}
+
+
 def _sources(daemon: Daemon) -> list[tuple[str, str, str, bool]]:
     """Namespace and name of each ConfigMap that it reads, the key if there is one, whether it may miss."""
     namespace = daemon.manifest.namespace
@@ -67,6 +93,7 @@ def _sources(daemon: Daemon) -> list[tuple[str, str, str, bool]]:
         if word.startswith(_FROM_API):
             place, _, followed = word.removeprefix(_FROM_API).partition("/")
             found.append((place, followed, "", False))
+    found += [(namespace, name, "", True) for namespace, name in config_maps_followed(daemon)]
     for volume in daemon.template.volumes:
         source = volume.field.at("configMap")
         if name := source.at("name").text:
@@ -86,9 +113,8 @@ def _file_in(daemon: Daemon, volume: str) -> str:
 
 
 def _declared(daemon: Daemon, config_map: Manifest, key: str, node: NodeView) -> Declared | None:
-    texts = {name: one.text or "" for name, one in config_map.root.at("data").entries()}
     # A ConfigMap that is mounted there may be for something else.
-    texts = {name: text for name, text in texts.items() if _CONFIGURATION.search(text)}
+    texts = {name: text for name, text in _texts(config_map).items() if _CONFIGURATION.search(text)}
     if not texts:
         return None
     where = f"{config_map.title}"
@@ -130,6 +156,8 @@ def _default(daemon: Daemon) -> str:
 
 
 def _fallbacks(daemon: Daemon) -> tuple[str, ...]:
+    if config_maps_followed(daemon):
+        return FOUND_FALLBACKS
     given = _variable(daemon, "FALLBACK_STRATEGIES")
     return tuple(given.split(",")) if given else FALLBACKS
 
