@@ -248,6 +248,136 @@ def test_explain_agrees_when_a_gang_is_past_its_deadline() -> None:
     in_world(story, gang_deadline_s=60.0)
 
 
+SHORT = "gpufleet.io/GangShort"
+
+
+def train(minimum: int) -> dict[str, str]:
+    """What a member of a gang says of it."""
+    return {"gpufleet.io/gang": "train", "gpufleet.io/gang-min-members": str(minimum)}
+
+
+def short_members(world: World) -> list[str]:
+    """The pods whose condition says that their gang is short of members."""
+    pods = world.objects("/api/v1/pods")
+    told = [one for one in pods if told_of(one, SHORT) and condition(one, SHORT)["status"] == "True"]
+    return sorted(one["metadata"]["name"] for one in told)
+
+
+async def a_gang_that_ran(world: World) -> None:
+    """All three members run, an hour long."""
+    world.node("a", gpus=3)
+    for number in range(3):
+        world.pod(f"w{number}", annotations=train(3), ownerReferences=OWNER)
+    await world.settle(3600.0)
+    for number in range(3):
+        runs(world, f"w{number}")
+
+
+def writes_of_short_gangs(world: World) -> int:
+    """How often it was written that a gang is short of members, or whole again."""
+    asked = (one for one in world.server.answered if one.method == "PATCH" and one.user != "system:masters")
+    paths = [one.target for one in asked if one.target.endswith("/status")]
+    return sum(path.startswith("/api/v1/namespaces/default/pods/w") for path in paths)
+
+
+def test_a_gang_that_is_whole_is_not_written_of() -> None:
+    async def story(world: World) -> None:
+        await a_gang_that_ran(world)
+        assert short_members(world) == []
+        assert writes_of_short_gangs(world) == 0
+
+    in_world(story)
+
+
+def test_that_a_gang_is_short_of_members_stands_in_one_of_them_until_it_is_whole() -> None:
+    async def story(world: World) -> None:
+        await a_gang_that_ran(world)
+        world.delete("w0")
+        await world.settle(5.0)
+        (first,) = short_members(world)
+        words = condition(world.get(first), SHORT)["message"]
+        assert words.startswith("its gang is short of members since 2026-01-01T01:00:0")
+        assert words.endswith("; it ran with 3, and members that come join those that run")
+        world.delete(first)
+        await world.settle(5.0)
+        (other,) = short_members(world)
+        assert condition(world.get(other), SHORT)["message"] == words
+        for number in range(2):
+            world.pod(f"new-{number}", annotations=train(3), ownerReferences=OWNER)
+        await world.settle(5.0)
+        assert short_members(world) == []
+        assert condition(world.get(other), SHORT)["reason"] == "GangWhole"
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_time_of_a_gang_to_replace_members_does_not_begin_anew(*, restart: bool) -> None:
+    async def story(world: World) -> None:
+        await a_gang_that_ran(world)
+        world.delete("w0")
+        await world.settle(10.0)
+        if restart:
+            await new_leader(world)
+        await world.settle(40.0 - 5.0 * restart)
+        assert world.evicted() == []
+        await world.settle(15.0)
+        assert world.evicted() == ["w1", "w2"]
+
+    in_world(story, gang_deadline_s=300.0)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_member_that_comes_joins_those_that_run_under_the_next_leader_too(*, restart: bool) -> None:
+    async def story(world: World) -> None:
+        await a_gang_that_ran(world)
+        world.delete("w0")
+        world.delete("w1")
+        await world.settle(10.0)
+        if restart:
+            await new_leader(world)
+        world.pod("new", annotations=train(3), ownerReferences=OWNER)
+        await world.settle(2.0)
+        assert world.node_of("new") == "a"
+
+    in_world(story)
+
+
+def test_explain_knows_that_a_gang_ran_and_until_when_it_must_be_whole() -> None:
+    async def story(world: World) -> None:
+        await a_gang_that_ran(world)
+        world.request("PATCH", "/api/v1/nodes/a", {"spec": {"unschedulable": True}})
+        world.delete("w0")
+        await world.settle(5.0)
+        world.pod("new", annotations=train(3), ownerReferences=OWNER)
+        await world.settle(30.0)
+        assert (await explained(world, "new")).cause == "cordoned"
+        await world.stop()
+        await world.clock.sleep(60.0)
+        assert (await explained(world, "new")).cause == "gang-short"
+
+    in_world(story)
+
+
+def test_a_forged_history_gives_a_gang_its_time_once_more_at_most() -> None:
+    async def story(world: World) -> None:
+        await a_gang_in_part(world)
+        await world.stop()
+        since = "its gang is short of members since 2099-01-01T00:00:00.000000Z"
+        words = f"{since}; it ran with 9, and members that come join those that run"
+        forged = {"type": SHORT, "status": "True", "message": words}
+        path = "/api/v1/namespaces/default/pods/w0/status"
+        assert world.request("PATCH", path, {"status": {"conditions": [forged]}}) == 200
+        world.start()
+        await world.settle(50.0)
+        assert world.evicted() == []
+        assert "2099" not in condition(world.get("w0"), SHORT)["message"]
+        await world.settle(15.0)
+        assert world.evicted() == ["w0"]
+
+    in_world(story, gang_deadline_s=60.0)
+
+
 def test_a_pod_in_a_conflict_ends_under_the_next_leader_too_and_explain_agrees() -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=1)

@@ -28,6 +28,7 @@ from gpufleet.engine.event import (
     Event,
     EvictionRefusalRecalled,
     EvictionRefused,
+    GangStartRecalled,
     KubeletRejected,
     NamespaceRemoved,
     NamespaceSet,
@@ -209,7 +210,7 @@ class EngineEvents:
             renamed = self.nodes.take_renamed(name)
             pod_events += self.pods.rebook(name, self.nodes.known.get(name), renamed=renamed)
         gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
-        lasting = [event for event in pod_events if self._lasts(event)]
+        lasting = [event for event in (*self._starts_before(), *pod_events) if self._lasts(event)]
         # Of what an earlier leader saw the API says since when; of what we see ourselves we know it.
         violations = self._violations_changed(told_since=not self._filled)
         return [*first, *gang_events, *self._in_waves(_in_order(lasting)), *violations]
@@ -234,7 +235,7 @@ class EngineEvents:
             now[subject] = violation
             if self._violations.get(subject) != violation:
                 noted = since.get(GangName(subject[1]))
-                since_us = None if noted is None else int(noted.timestamp() * US_PER_S)
+                since_us = None if noted is None else round(noted.timestamp() * US_PER_S)
                 events.append(ViolationFound(violation, since_us))
         gone = (told for subject, told in self._violations.items() if subject not in now)
         events += [ViolationEnded(told) for told in gone]
@@ -294,6 +295,8 @@ class EngineEvents:
                 if self._filled:
                     return self.pods.regard(pod)
                 first += self._refused_before(pod)
+                if pod.spec.node_name and not pod.terminal:
+                    self.gangs.recall(pod)
                 return [*self.pods.regard(pod), *self._eviction_refused_before(pod)]
             case Vanished(pod):
                 return self.pods.vanish(PodUid(pod.metadata.uid))
@@ -319,6 +322,11 @@ class EngineEvents:
         """Until when an earlier leader left a running pod alone that it could not evict."""
         until_us = read_refused_eviction(pod) if pod.spec.node_name and not pod.terminal else 0
         return [EvictionRefusalRecalled(PodUid(pod.metadata.uid), until_us)] if until_us else []
+
+    def _starts_before(self) -> list[Event]:
+        """The gangs that had started under an earlier leader and are short of members."""
+        recalled = {} if self._filled else self.gangs.recalled()
+        return [GangStartRecalled(name) for name, (_, said) in recalled.items() if said.started]
 
     def _rejected(self, change: Any) -> list[Event]:
         """A pod that a kubelet has just turned away.

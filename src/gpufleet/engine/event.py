@@ -124,6 +124,15 @@ class GangSet(Event, frozen=True, tag="gang-set"):
     gang: Gang
 
 
+class GangStartRecalled(Event, frozen=True, tag="gang-start-recalled"):
+    """A gang that is short of members had started before a restart: members that come join those that run.
+
+    It comes after the members that have a node.
+    """
+
+    gang: GangName
+
+
 class GangRemoved(Event, frozen=True, tag="gang-removed"):
     """A gang is gone; pods that still name it wait until it comes back."""
 
@@ -335,6 +344,7 @@ AnyEvent = (
     | EvictionRefusalRecalled
     | PodRemoved
     | GangSet
+    | GangStartRecalled
     | GangRemoved
     | QueueSet
     | QueueRemoved

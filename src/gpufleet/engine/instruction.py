@@ -270,6 +270,18 @@ class Outlook(msgspec.Struct, frozen=True):
     guest_of: tuple[ReservationHint, ...]
 
 
+class GangShortage(msgspec.Struct, frozen=True):
+    """How a gang with members that run stands to its minimum.
+
+    ``lacking`` members are short of it. Of a gang that has ``started``, members that come join those that
+    run. ``since_us`` is since when the time runs in which it must be whole again, None while it does not.
+    """
+
+    lacking: int
+    started: bool
+    since_us: int | None
+
+
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a shape fits nowhere now.
 

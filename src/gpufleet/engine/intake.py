@@ -68,6 +68,7 @@ class Intake:
             event.EvictionRefusalRecalled: self._eviction_refusal_recalled,
             event.PodRemoved: self._pod_removed,
             event.GangSet: self._gang_set,
+            event.GangStartRecalled: self._gang_start_recalled,
             event.GangRemoved: self._gang_removed,
             event.QueueSet: self._queue_set,
             event.QueueRemoved: self._queue_removed,
@@ -381,6 +382,13 @@ class Intake:
         members.describe(gang)
         self._assign_queues(members)
         state.update_gang(gang.name)
+
+    def _gang_start_recalled(self, happened: event.GangStartRecalled) -> None:
+        """Of a gang of which no member has a place any more there is nothing to join."""
+        members = self.state.gangs.by_name.get(happened.gang)
+        if members is not None and members.gang is not None:
+            members.recall_start()
+            self.state.update_gang(happened.gang)
 
     def _gang_removed(self, happened: event.GangRemoved) -> None:
         state = self.state

@@ -21,6 +21,7 @@ from gpufleet.engine.event import Event, KeptPlaces, LearnedRuns, LessonLearned,
 from gpufleet.engine.explanation import Explanation
 from gpufleet.engine.instruction import (
     AnyInstruction,
+    GangShortage,
     GangUnschedulable,
     Learn,
     Outlook,
@@ -65,7 +66,7 @@ class Engine:
         self.overtime = overtime
         self._reservations = Reservations(self.state, self.nominations, overtime)
         moving = Automatic(self.state, self.nominations)
-        violations = Violations(self.state, self.nominations)
+        violations = self._violations = Violations(self.state, self.nominations)
         self._intake = Intake(self.state, self.nominations, overtime, self._reservations, moving, violations)
         self._cycle = Cycle(
             self.state, self.nominations, search, overtime, self._reservations, moving, violations
@@ -194,6 +195,17 @@ class Engine:
     def kept_places(self) -> tuple[KeptPlaces, ...]:
         """The places that are kept until pods have left them, for the engine that comes after this one."""
         return self.nominations.kept()
+
+    def gang_shortage(self, name: GangName) -> GangShortage | None:
+        """How a gang stands to its minimum; None if no member of it has a place, or nothing describes it.
+
+        It is for the engine that comes after this one, to which ``GangStartRecalled`` and ``ViolationFound``
+        tell it again.
+        """
+        members = self.state.gangs.by_name.get(name)
+        if members is None or members.gang is None or not members.placed:
+            return None
+        return GangShortage(members.lacking, members.started, self._violations.short_since_us(name))
 
     def kept_numbers(self) -> tuple[int, ...]:
         """The numbers of these: others than before mean that there is something new to be written down."""

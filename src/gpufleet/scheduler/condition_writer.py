@@ -18,16 +18,18 @@ from gpufleet.kube.codec.lasting_conditions import (
     Distrust,
     RefusedVolume,
     Said,
+    ShortGang,
     write_bind_pause,
     write_distrust,
     write_refused_eviction,
     write_refused_volumes,
+    write_short_gang,
 )
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.objects.node import PODS_REJECTED
-from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, VOLUME_REFUSED
+from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, GANG_SHORT, VOLUME_REFUSED
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName
@@ -77,6 +79,10 @@ class ConditionWriter:
     def bind(self, pod: PodName, pause: BindPause) -> None:
         """Bindings of a pod were refused, and it pauses."""
         self._put(_of_pod(pod, BIND_REFUSED), write_bind_pause(pause))
+
+    def gang(self, member: PodName, short: ShortGang | None) -> None:
+        """What the gang of a running member went through that is short of members; None: it is whole."""
+        self._put(_of_pod(member, GANG_SHORT), write_short_gang(short))
 
     def outstanding(self) -> Mapping[Target, Said]:
         """What the server was not told yet, as far as is known."""

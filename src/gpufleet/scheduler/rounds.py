@@ -18,6 +18,7 @@ from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.clock import Clock
 from gpufleet.scheduler.dispatch import Dispatch
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.short_gangs import ShortGangs
 
 LOG = logging.getLogger(__name__)
 IDLE_S = 5.0
@@ -35,6 +36,7 @@ class Rounds:
         change_queue: ChangeQueue,
         engine_events: EngineEvents,
         dispatch: Dispatch,
+        short_gangs: ShortGangs,
         time: EngineTime,
         metrics: Metrics,
         record: Record | None = None,
@@ -43,6 +45,7 @@ class Rounds:
         self.change_queue = change_queue
         self.engine_events = engine_events
         self.dispatch = dispatch
+        self.short_gangs = short_gangs
         self.time = time
         self.clock: Clock = time.clock
         self.metrics = metrics
@@ -64,6 +67,7 @@ class Rounds:
         for wave in self.engine_events.waves():
             self._step(wave)
         self.dispatch.after_round()
+        self.short_gangs.regard()
         self.turned_at_s = self.clock.monotonic_s()
         self.metrics.rounds.inc()
         self.metrics.round_seconds.observe(self.turned_at_s - began_s)

@@ -51,6 +51,7 @@ from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.refreshing import Refreshing
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.rounds import Record, Rounds
+from gpufleet.scheduler.short_gangs import ShortGangs
 from gpufleet.scheduler.status import Status
 from gpufleet.scheduler.volume_binder import VolumeBinder
 
@@ -222,12 +223,14 @@ class Service:
         )
         conditions = ConditionWriter(self.client, cluster, may_write=self.lease.holds)
         eviction_planner = EvictionPlanner(engine_events, evictions, reporter, conditions, time, metrics)
-        delivery = PluginDelivery()
         dispatch = Dispatch(
-            engine_events, delivery, binder, reporter, conditions, eviction_planner, clock, epoch
+            engine_events, PluginDelivery(), binder, reporter, conditions, eviction_planner, clock, epoch
         )
         engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
-        rounds = Rounds(engine, change_queue, engine_events, dispatch, time, metrics, self.record)
+        short_gangs = ShortGangs(engine, gangs, conditions)
+        rounds = Rounds(
+            engine, change_queue, engine_events, dispatch, short_gangs, time, metrics, self.record
+        )
 
         def busy() -> bool:
             return binder.backlog > 0 or reporter.backlog > 0 or change_queue.has_changes

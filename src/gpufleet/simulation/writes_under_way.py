@@ -7,7 +7,7 @@ until then, so a comparison shows it as arrived:
 - *queue statuses*: each FleetQueue says what the leader would write into it now, such as nominations,
   reservations and learned run times;
 - *conditions* that are queued or on their way: nodes that are left alone, nodes without a volume for a claim,
-  pauses after refused Bindings.
+  pauses after refused Bindings, what gangs went through.
 """
 
 from collections.abc import Callable, Mapping
@@ -61,6 +61,7 @@ def with_queue_statuses(listed: Listed, rounds: Rounds) -> Listed:
 def with_conditions(listed: Listed, rounds: Rounds) -> Listed:
     """The nodes and pods with the conditions that are on their way."""
     changed = listed
+    rounds.short_gangs.regard(at_once=True)
     for target, said in rounds.dispatch.conditions.outstanding().items():
         condition = {"type": target.type, **said._asdict()}
         change = _joining({"status": {"conditions": [condition]}})

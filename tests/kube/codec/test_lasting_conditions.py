@@ -10,17 +10,20 @@ from gpufleet.kube.codec.lasting_conditions import (
     Distrust,
     RefusedVolume,
     Said,
+    ShortGang,
     read_bind_pause,
     read_distrust,
     read_refused_eviction,
     read_refused_volumes,
+    read_short_gang,
     write_bind_pause,
     write_distrust,
     write_refused_eviction,
     write_refused_volumes,
+    write_short_gang,
 )
 from gpufleet.kube.objects.node import PODS_REJECTED, Node
-from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, VOLUME_REFUSED, Pod
+from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, GANG_SHORT, VOLUME_REFUSED, Pod
 from gpufleet.model.identifiers import NodeName
 
 NOON_US = 1_795_435_200_000_000
@@ -193,3 +196,41 @@ def test_a_pause_is_read_back_as_it_was_written(pause: BindPause) -> None:
 )
 def test_other_words_of_a_pause_say_nothing(message: str) -> None:
     assert read_bind_pause(pod_with(Said("True", "BindRefused", message), BIND_REFUSED)) is None
+
+
+@pytest.mark.parametrize(
+    ("short", "words"),
+    [
+        (
+            ShortGang(NOON_US + 500_000, 4, started=True),
+            " since 2026-11-23T12:00:00.500000Z; it ran with 4, and members that come join those that run",
+        ),
+        (
+            ShortGang(None, 0, started=False),
+            "; it was not whole before, and members that come wait for all that it lacks",
+        ),
+    ],
+)
+def test_what_people_read_of_a_gang_that_is_short(short: ShortGang, words: str) -> None:
+    assert write_short_gang(short) == Said("True", "GangShort", f"its gang is short of members{words}")
+    assert read_short_gang(pod_with(write_short_gang(short), GANG_SHORT)) == short
+
+
+def test_a_gang_that_is_whole_again_says_nothing() -> None:
+    said = write_short_gang(None)
+    assert said == Said("False", "GangWhole", "its gang has all members that it needs")
+    assert read_short_gang(pod_with(said, GANG_SHORT)) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "its gang is short of members",
+        "its gang is short of members since noon; it ran with 4, and members that come join those that run",
+        "its gang is short of members; it ran with 1234567, and members that come join those that run",
+        "its gang is short of members; it ran with 4, and members that come stay away",
+    ],
+)
+def test_other_words_of_a_gang_say_nothing(message: str) -> None:
+    assert read_short_gang(pod_with(Said("True", "GangShort", message), GANG_SHORT)) is None

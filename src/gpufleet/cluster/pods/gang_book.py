@@ -7,6 +7,7 @@ Members that succeeded count as had: a gang that ran must not wait for them agai
 
 import datetime as dt
 import logging
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -15,6 +16,7 @@ from gpufleet.engine.event import Event, GangRemoved, GangSet
 from gpufleet.kube import keys
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import make_gang, read_membership
+from gpufleet.kube.codec.lasting_conditions import ShortGang, read_short_gang
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import GangPart
 from gpufleet.kube.codec.times import microseconds
@@ -40,9 +42,9 @@ LATEST_US = 250_000_000_000_000_000
 class HalfBound(msgspec.Struct, frozen=True):
     """A gang of which some members have a node, but fewer than it needs.
 
-    ``members`` are those that stay; ``ending`` more were told to end and are not gone. ``since`` is as
-    early as the API lets us say; the gang may have been whole in between. None where the API says nothing
-    that makes sense: then for now.
+    ``members`` are those that stay; ``ending`` more were told to end and are not gone. ``since`` is
+    what an earlier leader wrote down, else as early as the API lets us say: the gang may then have been whole
+    in between. None where the API says nothing that makes sense: then for now.
     """
 
     gang: GangName
@@ -86,6 +88,8 @@ class GangBook:
         self._bound: dict[PodUid, BoundGang] = {}
         self._touched: dict[GangName, None] = {}
         self._half: dict[GangName, HalfBound] = {}
+        self._recalled: dict[PodUid, ShortGang] = {}
+        self._regarded: dict[GangName, None] = {}
 
     def part(self, pod: Pod, lookup: Lookup) -> GangPart | Wait | None:
         """The pod's gang and its role there. Raises ObjectError for what cannot be."""
@@ -231,6 +235,7 @@ class GangBook:
             return [] if told is None else [GangRemoved(name)]
         gang = self._gang(name, record)
         self._regard_half(name, record, gang)
+        self._regarded[name] = None
         if gang == record.told:
             return []
         record.told = gang
@@ -287,11 +292,14 @@ class GangBook:
         Those that were told to end count until they are gone; where no others run the gang begins anew.
         """
         placed = [entry for entry in record.pods.values() if entry.place is Place.PLACED]
-        staying = [entry for entry in placed if entry.object.metadata.deletion_timestamp is None]
+        staying = [entry for entry in placed if stays(entry)]
+        recalled = self._recalled_of(record)
         if gang is None or not staying:
             record.ran_with = 0
             self._half.pop(name, None)
             return
+        if recalled is not None:
+            record.ran_with = recalled[1].ran_with
         if len(placed) >= gang.min_members:
             record.ran_with = gang.min_members
         needed = min(gang.min_members, record.ran_with or gang.min_members)
@@ -303,9 +311,44 @@ class GangBook:
             self._half.pop(name, None)
             return
         members = tuple(bound_member(entry) for entry in staying)
+        since = None if recalled is None else _since(recalled[1])
         self._half[name] = HalfBound(
-            name, needed, members, short_since(record), deadline_s, ending=len(placed) - len(staying)
+            name, needed, members, since or short_since(record), deadline_s, len(placed) - len(staying)
         )
+
+    def recall(self, pod: Pod) -> None:
+        """Note what an earlier leader wrote down of the gang of a pod that has a node."""
+        said = read_short_gang(pod)
+        if said is not None:
+            self._recalled[PodUid(pod.metadata.uid)] = said
+
+    def _recalled_of(self, record: GangRecord) -> tuple[PodUid, ShortGang] | None:
+        """What was written down of a gang, with the member that says it: rather one that stays."""
+        if not self._recalled:
+            return None
+        found = [
+            uid for uid, entry in record.pods.items() if uid in self._recalled and entry.place is Place.PLACED
+        ]
+        found.sort(key=lambda uid: not stays(record.pods[uid]))
+        return (found[0], self._recalled[found[0]]) if found else None
+
+    def recalled(self) -> dict[GangName, tuple[PodUid, ShortGang]]:
+        """All that was written down, by gang; it is forgotten with ``forget_recalled``."""
+        if not self._recalled:
+            return {}
+        names = dict.fromkeys(map(self._gang_of, self._recalled))
+        records = {name: self.records[name] for name in names if name in self.records}
+        found = {name: self._recalled_of(record) for name, record in records.items()}
+        return {name: said for name, said in found.items() if said is not None}
+
+    def forget_recalled(self) -> None:
+        """From now on the book itself sees what gangs go through."""
+        self._recalled = {}
+
+    def take_regarded(self) -> AbstractSet[GangName]:
+        """The gangs with members that changed since this was asked last."""
+        regarded, self._regarded = self._regarded, {}
+        return regarded.keys()
 
     def _deadline_s(self, record: GangRecord) -> float | None:
         """How long the gang may be short of members; None for any time.
@@ -341,6 +384,18 @@ def bound_member(entry: Entry) -> PlacedPod:
         controlled = controlled or terms.replaceable
         opted_in = opted_in or (terms.gang is not None and terms.gang.may_be_deleted)
     return PlacedPod(entry.name, controlled, opted_in)
+
+
+def stays(entry: Entry) -> bool:
+    """Whether a pod was not told to end."""
+    return entry.object.metadata.deletion_timestamp is None
+
+
+def _since(short: ShortGang) -> dt.datetime | None:
+    """Since when a gang is short, as an earlier leader wrote it down."""
+    if not short.since_us:
+        return None
+    return EPOCH + dt.timedelta(microseconds=min(short.since_us, LATEST_US))
 
 
 def short_since(record: GangRecord) -> dt.datetime | None:

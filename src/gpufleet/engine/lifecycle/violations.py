@@ -86,6 +86,11 @@ class Violations:
         for kind in (DeviceConflict, MemoryExceeded):
             self.watches.pop((kind.__name__, uid), None)
 
+    def short_since_us(self, gang: GangName) -> int | None:
+        """Since when the time of a gang runs in which it must be whole; None while it does not."""
+        watch = self._watches.get((GangIncomplete.__name__, gang))
+        return None if watch is None else watch.since_us
+
     def take(self, at_us: int, *, of_gangs: bool) -> list[tuple[int, WhyEvicted]]:
         """The rows of pods that are to be told to end now, each with the reason.
 

@@ -67,6 +67,10 @@ class Members:
             self.told = self.told_short = False
         self.started = started
 
+    def recall_start(self) -> None:
+        """The gang was whole before a restart, and those of its members that stay go on."""
+        self._note_start(started=True)
+
     def nominate(self, row: int) -> None:
         """A waiting member has a place that others still leave."""
         self.nominated[row] = self.waiting.pop(row)
@@ -85,6 +89,8 @@ class Members:
     def lacking_by_role(self) -> dict[str, int]:
         """How many members of each role are short of its minimum; roles that have it are left out."""
         if self.gang is None:
+            return {}
+        if not self.gang.role_minimums:
             return {}
         running = list(self.placed.values())
         lacking = {role: minimum - running.count(role) for role, minimum in self.gang.role_minimums}

@@ -1,6 +1,6 @@
 """What the scheduler decided for a while, as conditions: of a node that is left alone, of a waiting pod that
-leaves out nodes for its claims, of one that pauses after a refused Binding, and of a running pod of which
-the eviction was refused.
+leaves out nodes for its claims, of one that pauses after a refused Binding, of a running pod of which the
+eviction was refused, and of a running member of a gang that is short of members.
 
 A new leader and ``explain`` read back what a leader wrote. The words are for people, so they are of one form.
 Whatever is not of that form says nothing. How long a condition can count is bounded by the engine, which
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpufleet.kube.codec.times import micro_time, microseconds, whole_time
 from gpufleet.kube.objects.node import PODS_REJECTED, Node
-from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, VOLUME_REFUSED, Pod
+from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, GANG_SHORT, VOLUME_REFUSED, Pod
 from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName
 
@@ -36,6 +36,13 @@ _STAYS = re.compile(
 _PAUSES = re.compile(
     r"its last Bindings were refused \((\d{1,6})\), and the next is made after "
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)"
+)
+_JOIN = "join those that run"
+_WAIT = "wait for all that it lacks"
+_SHORT = re.compile(
+    r"its gang is short of members(?: since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z))?; "
+    r"(?:it ran with (\d{1,6})|it was not whole before), and members that come "
+    rf"({_JOIN}|{_WAIT})"
 )
 
 
@@ -67,6 +74,18 @@ class BindPause(NamedTuple):
 
     refusals: int
     until_us: int
+
+
+class ShortGang(NamedTuple):
+    """What is remembered of a gang that is short of members.
+
+    Since when the time runs in which it must be whole again, None while it does not; with how many members
+    it ran, 0 if it was never whole; and whether members that come join those that run.
+    """
+
+    since_us: int | None
+    ran_with: int
+    started: bool
 
 
 def write_distrust(distrust: Distrust) -> Said:
@@ -132,7 +151,7 @@ def read_refused_eviction(pod: Pod) -> int:
 
 def write_bind_pause(pause: BindPause) -> Said:
     """The condition of a waiting pod that pauses: for so short that microseconds matter."""
-    until = micro_time(START_OF_1970 + dt.timedelta(microseconds=pause.until_us))
+    until = _written_exactly(pause.until_us)
     words = f"its last Bindings were refused ({pause.refusals}), and the next is made after {until}"
     return Said("True", "BindRefused", words)
 
@@ -147,6 +166,33 @@ def read_bind_pause(pod: Pod) -> BindPause | None:
         return None
     found = _PAUSES.fullmatch(said.message)
     return None if found is None else BindPause(int(found[1]), _read(found[2]))
+
+
+def write_short_gang(short: ShortGang | None) -> Said:
+    """The condition of one member of a gang; None: the gang is whole again."""
+    if short is None:
+        return Said("False", "GangWhole", "its gang has all members that it needs")
+    since = "" if short.since_us is None else f" since {_written_exactly(short.since_us)}"
+    ran = f"it ran with {short.ran_with}" if short.ran_with else "it was not whole before"
+    come = _JOIN if short.started else _WAIT
+    words = f"its gang is short of members{since}; {ran}, and members that come {come}"
+    return Said("True", "GangShort", words)
+
+
+def read_short_gang(pod: Pod) -> ShortGang | None:
+    """What a running member's condition says of its gang; None where it says nothing of the kind."""
+    said = pod.condition(GANG_SHORT)
+    if said is None or said.status != "True" or len(said.message) > LENGTH_MAX:
+        return None
+    found = _SHORT.fullmatch(said.message)
+    if found is None:
+        return None
+    since_us = None if found[1] is None else _read(found[1])
+    return ShortGang(since_us, int(found[2] or 0), found[3] == _JOIN)
+
+
+def _written_exactly(at_us: int) -> str:
+    return micro_time(START_OF_1970 + dt.timedelta(microseconds=at_us))
 
 
 def _written(at_us: int) -> str:

@@ -30,6 +30,9 @@ EVICTION_REFUSED = "gpufleet.io/EvictionRefused"
 BIND_REFUSED = "gpufleet.io/BindRefused"
 """The condition of a waiting pod of which Bindings were refused, with the time of the next try."""
 
+GANG_SHORT = "gpufleet.io/GangShort"
+"""The condition of one running member of a gang that is short of members: since when, and whether it ran."""
+
 KUBELET_REASONS = frozenset(
     {"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "AdmissionFailed"}
 )
@@ -43,6 +46,7 @@ CONDITIONS = (
     VOLUME_REFUSED,
     EVICTION_REFUSED,
     BIND_REFUSED,
+    GANG_SHORT,
 )
 ALWAYS = "Always"
 
