@@ -29,6 +29,7 @@ def vendors(sysfs: Path = Path("/sys"), dev: Path = Path("/dev")) -> frozenset[V
         vendor = PCI_VENDORS.get(number(device / "vendor") or 0)
         if vendor is None or device.name == INTEGRATED:
             continue
+        # Class, subclass and interface, a byte each: 0x030200 is a display controller for 3D.
         if (number(device / "class") or 0) >> 16 in (DISPLAY, ACCELERATOR):
             found.add(vendor)
     return frozenset(found)

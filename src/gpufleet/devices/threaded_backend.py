@@ -52,6 +52,7 @@ class CallThread:
         self._put(lambda: self._make(call, loop, answer))
         try:
             async with asyncio.timeout(limit_s):
+                # A timeout must not cancel the future: the thread sets it whenever the call comes back.
                 return await asyncio.shield(answer)
         except TimeoutError:
             if answer.done():

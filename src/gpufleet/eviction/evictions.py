@@ -259,21 +259,25 @@ class Evictions:
         except NotFound:
             return None
         except TooManyRequests as answer:
+            # A server under load answers 429 too, and then the same question is worth asking again.
             if not any(cause.reason == BUDGET for cause in answer.details.causes):
                 raise
             if not victim.regardless:
                 return Cause.BUDGET, _words(answer)
             return await self._delete(pod, dry_run=dry_run)
+        # The UID is a precondition: either the pod's name is another's by now, or two writes met.
         except Conflict:
             if await self._read(pod) is not None:
                 raise
             return None
+        # Several budgets are answered with 500, which elsewhere leaves open whether something was written.
         except OutcomeUnknown as unknown:
             if SEVERAL_BUDGETS not in str(unknown):
                 raise
             if victim.regardless:
                 return await self._delete(pod, dry_run=dry_run)
             return Cause.SEVERAL_BUDGETS, await self._several_budgets(pod)
+        # A StatusError as well, but one that is worth asking again.
         except ServerFailure:
             raise
         except StatusError as answer:

@@ -50,6 +50,7 @@ class Backoff:
         Between half the full pause and all of it. A pause that the server asked for is kept and lengthened by
         up to a half, so that clients that were told at one moment spread.
         """
+        # A float overflows after 1,023 doublings; sixty are far beyond any longest pause.
         full_s = min(self._patience.longest_s, self._patience.first_s * FACTOR ** min(self._failures, 60))
         self._failures += 1
         pause_s = full_s * self._jitter.uniform(0.5, 1.0)

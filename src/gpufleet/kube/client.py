@@ -358,12 +358,14 @@ class Client:
             try:
                 response = await self.transport.call(request, timeout_s=self.timeout_s)
             except TransportError as error:
+                # The request went out: the server may have written before the connection broke.
                 if error.reached:
                     raise OutcomeUnknown(asked, error) from error
                 raise
             if response.status < 300:
                 return response.body
             refusal = response_error(response, self.clock.now())
+            # A 5xx does not say that nothing was written: etcd may have the object all the same.
             if isinstance(refusal, ServerFailure) and not _came_too_early(refusal):
                 raise OutcomeUnknown(asked, refusal, refusal.retry_after_s) from refusal
             raise refusal

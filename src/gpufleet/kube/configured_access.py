@@ -267,6 +267,7 @@ def in_cluster_access(
             "this is no pod", field="KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", expected="both"
         )
     shown = f"[{host}]" if ":" in host else host
+    # The token does without this file: only the default namespace is missed.
     with contextlib.suppress(OSError, UnfitFileError):
         namespace = namespace or _text_of(folder / "namespace").strip()
     return ConfiguredAccess(

@@ -87,6 +87,7 @@ async def _connected(family: socket.AddressFamily, place: Place) -> socket.socke
         opened.setblocking(False)
         await asyncio.get_running_loop().sock_connect(opened, place)
         _probe(opened)
+    # A connect that is cancelled would leave its descriptor open.
     except BaseException:
         opened.close()
         raise

@@ -111,6 +111,7 @@ class ExecPlugin:
             async with asyncio.timeout(RUN_LIMIT_S):
                 output = await self._output(process)
                 await process.wait()
+        # A caller that is cancelled leaves no program behind either.
         except BaseException as error:
             if process.returncode is None:
                 process.kill()

@@ -61,6 +61,7 @@ def token_expiry(credential: str, token: str) -> Expiry | None:
     """None for a token that is no JSON Web Token, or never ends."""
     try:
         payload = token.split(".")[1]
+        # A token leaves out the padding that base64 asks for (RFC 7515, section 2).
         text = base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
         claims = msgspec.json.decode(text, type=_Claims)
     except (IndexError, binascii.Error, ValueError, msgspec.DecodeError):
@@ -101,6 +102,7 @@ def der_validity(certificate: bytes) -> tuple[float, float]:
 def _element(data: bytes) -> tuple[int, bytes, bytes]:
     """Tag and content of the first element, and what comes after it."""
     length, at = data[1], 2
+    # The long form of a length (X.690): the lower bits say how many bytes hold it.
     if length & 0x80:
         at += length & 0x7F
         length = int.from_bytes(data[2:at], "big")

@@ -118,6 +118,7 @@ class ResponseParser:
             if end > LONGEST_HEAD_BYTES or (end < 0 and len(data) > LONGEST_HEAD_BYTES):
                 raise GarbageError(f"the head of an answer is longer than {LONGEST_HEAD_BYTES} bytes")
             if end < 0:
+                # Compared as far as it goes: another protocol is refused before a whole head came.
                 if data[:7] != b"HTTP/1."[: len(data)]:
                     raise GarbageError("the answer does not begin as HTTP/1.1")
                 self._buffer = data
@@ -147,6 +148,7 @@ class ResponseParser:
         if headers.get("content-encoding", "identity") != "identity":
             raise GarbageError("the answer is compressed, which was not asked for")
         self.status = status
+        # These have no body, whatever their fields say (RFC 9112, section 6.3).
         if self._without_body or status in {204, 304}:
             self._part = _Part.COMPLETE
         elif coding is not None:

@@ -73,6 +73,7 @@ class HttpTransport:
             return stream
         try:
             renewed = await self._access.refused()
+        # A caller that is cancelled never gets the stream, so nothing else would close it.
         except BaseException:
             await stream.close()
             raise
@@ -93,6 +94,7 @@ class HttpTransport:
             if not waiting.done():
                 waiting.set_exception(_unsent("the transport was closed"))
         lost = [connection.lost for connection in self._open]
+        # A copy: a connection that ends takes itself out of the set.
         for connection in list(self._open):
             connection.abort()
         if lost:
@@ -163,6 +165,7 @@ class HttpTransport:
             self._free -= 1
         try:
             return await self._connect(deadline_s)
+        # A turn that is not handed on is one connection less for good.
         except BaseException:
             self._give_turn(None)
             raise

@@ -134,6 +134,7 @@ class Lease:
                 self._say("the Lease cannot be had", str(error) or "no answer in time")
             if epoch is not None:
                 return epoch
+            # Spread, so that replicas which see the Lease run out do not all write at one moment.
             await self._clock.sleep(self._terms.retry_s * self._client.jitter.uniform(1.0, 1.2))
 
     async def try_acquire(self, *, least_epoch: int = 1) -> int | None:
@@ -156,6 +157,7 @@ class Lease:
             return None
         try:
             written = await self._patch(wanted, seen)
+        # Another replica was faster, or the Lease was deleted: the next try sees which.
         except (Conflict, NotFound):
             return None
         return self._hold(written, asked_at_s)
@@ -190,6 +192,7 @@ class Lease:
         if self._epoch is None or self._seen is None:
             return
         self._epoch = None
+        # The API server refuses a duration of 0; client-go gives a Lease up with 1, too.
         spec = LeaseSpec(holder_identity="", lease_duration_seconds=1, renew_time=self._now())
         try:
             await self._patch(spec, self._seen)

@@ -161,6 +161,7 @@ def retry_after_s(header: str, now: datetime) -> float | None:
     if not header:
         return None
     if header.isascii() and header.isdigit():
+        # Nine digits are thirty years; hundreds of digits would make an infinite float.
         return float(header[:9])
     try:
         date = parsedate_to_datetime(header)

@@ -97,11 +97,13 @@ class LocalCluster:
             told = _made(folder, name, port.number, binaries, chosen, components, its)
             held = () if network is None else (network.fileno(),)
             supervisor = _spawned(folder, (lock, port.fileno(), *held))
+        # Interrupts too leave nothing behind.
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             lock_of(folder).unlink(missing_ok=True)
             raise
         finally:
+            # The supervisor has inherited them and holds them on; these are our copies.
             if network is not None:
                 network.release()
             port.release()

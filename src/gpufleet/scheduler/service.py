@@ -192,7 +192,7 @@ class Service:
         engine_events = EngineEvents(cluster, change_queue, dependencies, nodes, pods, gangs, clock, metrics)
         engine_events.defragmentation = settings.defragmentation
 
-        def tell(result: BindResult) -> None:
+        def tell(result: BindResult) -> None:  # Before the reporter: each of the two needs the other.
             if result.outcome is Outcome.BOUND:
                 reporter.bound(result.task.pod, scheduled_note(result.task.pod, result.task.node))
             engine_events.result(result.ended())

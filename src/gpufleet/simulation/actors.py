@@ -21,6 +21,7 @@ from gpufleet.simulation.refusal import JsonObject, Refusal
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 RUNS_FOR = "simulation.gpufleet.io/runs-for-s"
+# Drawn anew each time between these: seeds differ in the order in which things happen.
 STARTS_WITHIN_S = (0.05, 0.8)
 ENDS_WITHIN_S = (0.1, 2.0)
 REPLACES_WITHIN_S = (0.2, 1.5)

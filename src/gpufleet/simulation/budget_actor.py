@@ -13,6 +13,7 @@ from gpufleet.simulation.eviction import BUDGETS, selects
 from gpufleet.simulation.history import PODS
 from gpufleet.simulation.refusal import JsonObject
 
+# Drawn anew each time: an eviction may meet a budget that is not counted yet.
 SETTLES_WITHIN_S = (0.01, 0.5)
 
 

@@ -65,12 +65,14 @@ def _take_from_budget(server: "ApiServer", pod: JsonObject, user: str, *, dry_ru
         condition["type"] == "Ready" and condition["status"] == "True"
         for condition in pod["status"].get("conditions") or []
     )
+    # As the API server: a pod that is not ready costs the budget nothing while enough others are healthy.
     enough = status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0
     policy = budget["spec"].get("unhealthyPodEvictionPolicy")
     if not ready and (policy == "AlwaysAllow" or enough):
         return
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         words = f"The disruption budget {name[1]} is still being processed by the server."
+        # The budget's controller has not seen the newest spec; the API server says to come back after 10 s.
         raise too_many_requests(NOT_NOW, 10, [{"reason": "DisruptionBudget", "message": words}])
     if not status.get("disruptionsAllowed"):
         words = (

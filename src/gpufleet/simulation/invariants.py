@@ -114,6 +114,7 @@ def no_device_is_granted_twice(history: History) -> Iterator[Broken]:
             touched = [uid]
         else:
             continue
+        # A dict as an ordered set: one seed tells of its findings in one order in every process.
         more: dict[str, None] = {}
         for uid in sorted(touched):
             then = holding.pop(uid, {})

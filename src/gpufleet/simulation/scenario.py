@@ -228,6 +228,7 @@ class World:
         team_recipe.build_teams(self.server, self.plan.recipe)
         reports = self.server.store.all(history.NODE_DEVICES)
         self.reported = {name: report["spec"] for (_, name), report in reports.items()}
+        # Chance of its own: the draws of faults do not shift which volumes are refused.
         moody = Random(f"{self.seed}/provisioner")
         self.volumes.refuses = lambda _claim, _node: moody.random() < REFUSED_VOLUMES
         for fault in self.faults:
@@ -247,6 +248,8 @@ class World:
             await fault.undo(self)
         for task in driving:
             task.cancel()
+        # Waited for, so that a fault that failed by itself is raised below and not lost with the cancelled
+        # ones.
         await asyncio.gather(*driving, return_exceptions=True)
         _raise_first(driving)
         self.volumes.refuses = refuses_none

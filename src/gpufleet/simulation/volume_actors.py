@@ -23,6 +23,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 USER = "system:serviceaccount:kube-system:volumes"
 MERGE = "application/merge-patch+json"
+# Drawn anew for each step: a scheduler sees claims between being bound and not.
 STEPS_WITHIN_S = (0.05, 1.5)
 
 

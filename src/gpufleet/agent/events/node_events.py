@@ -66,6 +66,7 @@ class NodeEvents:
     async def _write(self, said: NodeEvent) -> None:
         self._numbers += 1
         moment = self.client.clock.now()
+        # A name has at most 253 characters: the rest is for the time and the number.
         name = f"{self.node[:200]}.{int(moment.timestamp() * 1e6):x}.{self._numbers:x}"
         note = visible_text(said.note)
         note = note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 3] + "..."

@@ -28,6 +28,7 @@ class PodEvents:
         """Write one; ``action`` is what was tried or happened."""
         self._written += 1
         moment = self._client.clock.now()
+        # A name has at most 253 characters: the rest is for the time and the number.
         name = f"{pod.name[:200]}.{int(moment.timestamp() * 1e6):x}.{self._written:x}"
         body = {
             "apiVersion": "events.k8s.io/v1",

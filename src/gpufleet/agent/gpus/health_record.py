@@ -79,6 +79,7 @@ class HealthRecord:
             if head.boot_id != self._boot_id:
                 return ()
             found = _DATA.decode(data)
+        # No file: no earlier process. One that cannot be read may have held an Xid.
         except FileNotFoundError:
             return ()
         except OSError as error:

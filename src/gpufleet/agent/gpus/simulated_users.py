@@ -81,4 +81,5 @@ def _user(pid: int, held: Holding, pod: NodePod | None) -> User:
 
 def _number(text: str | None, otherwise: int) -> int:
     """What a label says; where it says no number, what follows from what is held."""
+    # The length too: Python refuses to read numbers of more than 4,300 digits.
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else otherwise

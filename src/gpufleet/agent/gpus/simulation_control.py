@@ -51,6 +51,7 @@ class SimulationControl:
         """Serve until cancelled."""
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / SOCKET).unlink(missing_ok=True)
+        # Binding gives the socket its mode: changed afterwards, it would be open for a moment.
         before = os.umask(0o077)
         try:
             with short_path(self._folder) as folder:

@@ -170,6 +170,7 @@ class VendorMonitor:
                 await self._session()
                 await self._clock.sleep(self._backoff.next_s())
         finally:
+            # A cached property: a library that was never opened has no threads, and is not to be opened now.
             if "_backend" in vars(self):
                 self._backend.leave()
 
@@ -315,6 +316,7 @@ class VendorMonitor:
             except GpuLostError:
                 # Only the instance: the GPU itself answered.
                 self._list_again.set()
+            # A call that hangs concerns the whole GPU: no further call is put behind it.
             except NoAnswerError:
                 raise
             except DriverError:

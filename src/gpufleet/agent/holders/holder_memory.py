@@ -100,6 +100,7 @@ class HolderMemory:
         """Put the newest state on the disk."""
         if self._record.path is None:
             return
+        # One write at a time, so that the newest state comes last; in a thread, as a disk may hang.
         async with self._turn:
             kept = tuple(self._kept[key] for key in sorted(self._kept))
             await asyncio.to_thread(self._record.save, HolderState(kept, self.answers, self._vanished.last))

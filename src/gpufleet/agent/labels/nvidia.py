@@ -86,6 +86,7 @@ def nvidia_labels(known: NodeGpus, machine: str = "") -> Labels:
 def family(capability: tuple[int, int]) -> str:
     """The family of a compute capability; "undefined" for one without a name."""
     first, second = capability
+    # Families that share their first number with another: 7.0 and 7.2 are Volta, 7.5 Turing, 8.9 Ada.
     if first == 7:
         return "volta" if second < 5 else "turing"
     if capability == (8, 9):

@@ -171,5 +171,6 @@ async def _changes(*topics: Topic[Any]) -> AsyncIterator[asyncio.Event]:
 async def _either(changed: asyncio.Event, limit_s: float) -> None:
     """Wait for a change, but not longer than this."""
     with suppress(TimeoutError):
+        # NVIDIA's configuration may say "infinite", which no timer takes.
         async with asyncio.timeout(limit_s if math.isfinite(limit_s) else None):
             await changed.wait()

@@ -201,11 +201,13 @@ class ShareAllocator:
         try:
             pods = await self._world.ask_pods()
             holders = await self._world.ask_holders()
+        # Nothing is taken back on one answer alone: a container that runs would lose its share.
         except (WorldError, TimeoutError):
             return False
         before = len(self._files.given)
         for name, one in suspects:
             if not _lives(one, pods) and not _is_held(one, holders):
+                # The file stays a suspect, and the next sweep tries again.
                 with contextlib.suppress(OSError):
                     self._files.take_back(name)
                     LOG.info("a share was taken back", extra={"pod": one.pod, "container": one.container})
@@ -213,6 +215,7 @@ class ShareAllocator:
 
     async def _forget_abandoned(self) -> None:
         """As in a sweep, our copy names suspects and the API server decides, asked after the record."""
+        # A copy: while the API server is asked, Allocate may lend the same slots to another call.
         calls = dict(self._calls)
         try:
             record = read_checkpoint(self._folder) if calls else ()

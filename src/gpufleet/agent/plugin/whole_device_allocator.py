@@ -202,6 +202,7 @@ class WholeDeviceAllocator:
                 return decide(look)
             except RefusedError:
                 waits = (look.rivals(size) or look.vanishing) and self._known.clock.monotonic_s() < limit_s
+                # What is remembered may be out of date, so no refusal is final before both were asked.
                 if look.fresh and not waits:
                     raise
             pods, fresh = None, True

@@ -88,10 +88,12 @@ def replace_file(disk: Disk, path: Path, data: bytes, mode: int = PRIVATE) -> No
     beside = path.with_name(f".{path.name}.new")
     try:
         disk.write(beside, data, mode)
+        # Before the move: after a loss of power the name could else lead to an empty file.
         disk.sync(beside)
         disk.move(beside, path)
     except OSError:
         with contextlib.suppress(OSError):
             disk.remove(beside)
         raise
+    # The folder holds the name; without this a loss of power may take the move back.
     disk.sync(path.parent)

@@ -186,6 +186,7 @@ class PodBook:
         events: list[Event] = []
         if not namespaces:
             return events
+        # A copy: an entry that is described anew takes the place of the old one.
         for uid, entry in list(self.entries.items()):
             meaning = entry.meaning
             if entry.place is not Place.PLACED or meaning is None or meaning.namespace not in namespaces:
@@ -207,6 +208,7 @@ class PodBook:
         events: list[Event] = []
         if not classes:
             return events
+        # A copy: an entry that is described anew takes the place of the old one.
         for uid, entry in list(self.entries.items()):
             meaning = entry.meaning
             concerned = entry.place is Place.PLACED and entry.object.spec.priority_class_name in classes

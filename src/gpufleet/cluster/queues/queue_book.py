@@ -88,6 +88,7 @@ class QueueBook:
         before = self.known.get(terms.queue.name)
         since_us = None if before is None else before.queue.draining_since_us
         if before is None:
+            # A status that another writer broke says nothing: the queue drains from now on.
             with contextlib.suppress(InputError):
                 since_us = microseconds(status_of(found).draining_since) or None
         drains = msgspec.structs.replace(terms.queue, draining_since_us=since_us or self.now_us())

@@ -85,6 +85,7 @@ async def _list(client: Client, watched: Watched, picture: Picture) -> None:
         try:
             async for page in client.list_pages(watched.kind):
                 raws += page.items or ()
+        # The version of the first page was compacted (410): later pages of it cannot be had any more.
         except Gone:
             continue
         except NotFound:

@@ -85,6 +85,7 @@ class AmdBackend:
         hwmon = card.hwmon(DRIVER)
         celsius = _labelled(card, "temp", 1000)
         mhz = _labelled(card, "freq", 1_000_000)
+        # The driver shows a file only where the product measures it: some have the average, some the moment.
         power_uw = number(hwmon / "power1_average")
         power_uw = number(hwmon / "power1_input") if power_uw is None else power_uw
         return Sample(
@@ -225,6 +226,7 @@ def _nodes_of_cards(
     places = {_location(card): uuid for uuid, card in found}
     by_card: dict[DeviceId, list[KfdNode]] = {}
     for node in nodes:
+        # A location is bus << 8 | device << 3 | function: 0xFFF8 leaves the function out.
         exact, whole = (node.domain, node.location), (node.domain, node.location & 0xFFF8)
         uuid = places.get(exact, places.get(whole))
         if uuid is not None:

@@ -60,6 +60,7 @@ def _node(folder: Path, values: dict[str, int]) -> KfdNode:
     return KfdNode(
         int(folder.name),
         values.get("domain", 0),
+        # Above the 16 bits of bus, device and function newer kernels write the number of a partition.
         values.get("location_id", 0) & 0xFFFF,
         values.get("drm_render_minor", -1),
         values["simd_count"] // per_unit if per_unit else None,

@@ -102,6 +102,7 @@ class Events:
             try:
                 kinds = self._nvml.event_kinds(handle) & WANTED
                 self._nvml.register(handle, kinds, self._set)
+            # What is not registered now is tried again before the next wait.
             except DriverError:
                 continue
             self._registered[uuid] = address(handle)

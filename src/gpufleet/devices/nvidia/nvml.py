@@ -129,6 +129,7 @@ class Nvml:
     def _call(self, name: str, *arguments: object) -> Any:
         function = getattr(self._binding, name, None)
         if function is None:
+            # NVML_ERROR_FUNCTION_NOT_FOUND: an older binding lacks what an older driver lacks.
             raise translated(13, name)
         try:
             return function(*arguments)
@@ -258,6 +259,7 @@ class Nvml:
 
     def memory_affinity(self, handle: Handle, words: int = 4) -> int:
         """The NUMA nodes with the nearest memory, as bits, 64 nodes a word."""
+        # NVML_AFFINITY_SCOPE_NODE.
         found = self._call("nvmlDeviceGetMemoryAffinity", handle, words, 0)
         return sum(int(word) << (64 * at) for at, word in enumerate(found))
 
@@ -314,6 +316,7 @@ class Nvml:
     def celsius(self, handle: Handle) -> int:
         """The chip's temperature. Newer drivers have another call for it, and will drop the old one."""
         try:
+            # NVML_TEMPERATURE_GPU is the only sensor that NVML has.
             return int(self._call("nvmlDeviceGetTemperatureV", handle, 0))
         except NotGivenError:
             return int(self._call("nvmlDeviceGetTemperature", handle, 0))
@@ -340,6 +343,7 @@ class Nvml:
 
     def uncorrected_errors(self, handle: Handle) -> int:
         """How many uncorrected errors of memory there were since the driver was loaded."""
+        # NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC.
         return int(self._call("nvmlDeviceGetTotalEccErrors", handle, 1, 0))
 
     def licensed(self, handle: Handle) -> bool | None:

@@ -134,6 +134,7 @@ def checked_mps(
     if gpu.vendor is not Vendor.NVIDIA:
         raise spot.refuse("MPS is NVIDIA's", gpu.product, "another mode")
     check_uncut(gpu, spot)
+    # NVIDIA's device plugin draws the line at 7.5, and so excludes Volta (7.0).
     recent = gpu.compute_capability is None or gpu.compute_capability >= (7, 5)
     most = MPS_CLIENTS_MAX if recent else MPS_CLIENTS_MAX_BEFORE_VOLTA
     if not 2 <= clients <= most:

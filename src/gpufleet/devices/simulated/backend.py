@@ -164,4 +164,5 @@ def _pci_class(vendor: Vendor, product: str) -> int | None:
     """Cards for gamers drive displays, NVIDIA's others compute."""
     if vendor is not Vendor.NVIDIA:
         return None
+    # PCI classes: a VGA controller, a 3D controller.
     return 0x030000 if "GeForce" in product else 0x030200

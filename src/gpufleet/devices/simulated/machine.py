@@ -148,6 +148,7 @@ class Machine:
     def fail_remap(self, named: str) -> None:
         """A broken row of its memory cannot be remapped."""
         self.find(named).remap_failed = True
+        # 64: the record of a remapped row could not be written.
         self.raise_xid(named, 64)
 
     def reset(self, named: str) -> None:

@@ -214,6 +214,7 @@ def _read_device(device: _Device) -> GrantedDevice:
         expected = "migProfile and migStart with kind mig, and with no other"
         raise InputError("not a MIG instance", field="kind", value=device.kind.value, expected=expected)
     if device.mig_start is not None:
+        # No card has more than eight slices of memory for an instance to start at.
         _check_range(device.mig_start, 0, 7, "migStart")
     return GrantedDevice(
         DeviceId(device.id),

@@ -83,6 +83,7 @@ def _with_room(claim: PersistentVolumeClaim, storage_class: StorageClass, lookup
 
 
 def _is_enough(capacity: CsiStorageCapacity, size: Quantity) -> bool:
+    # As kube-scheduler: a driver that tells its largest volume may have more in all, but not in one piece.
     text = capacity.maximum_volume_size or capacity.capacity
     if text is None:
         return False

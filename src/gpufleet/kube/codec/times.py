@@ -32,6 +32,7 @@ def microseconds(text: str | None) -> int:
         raise InputError("not a time", value=text, expected=EXPECTED)
     year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
     in_range = 1 <= month <= 12 and 1 <= day <= _MONTH_DAYS[month - 1]
+    # RFC 3339 has a second 60: a leap second.
     if not in_range or hour > 23 or minute > 59 or second > 60:
         raise InputError("not a time", value=text, expected=EXPECTED)
     fraction, sign, offset_hours, offset_minutes = found.groups()[6:]
@@ -43,6 +44,8 @@ def microseconds(text: str | None) -> int:
 def _days_since_1970(year: int, month: int, day: int) -> int:
     """Days in the Gregorian calendar; March counts as the first month, so leap days come last."""
     year -= month <= 2
+    # The calendar repeats after 400 years of 146,097 days; 719,468 days lie between the 1st of March of
+    # the year 0 and 1970. Months from March on have 31, 30, 31, 30, 31 days over and over: 153 in five.
     era_year = year % 400
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     day_of_era = era_year * 365 + era_year // 4 - era_year // 100 + day_of_year

@@ -232,6 +232,7 @@ def _whole_amount(amounts: Mapping[str, str], name: str, field: str) -> int | No
 
 
 def _count(text: str, field: str) -> int:
+    # The length first: Python refuses to read numbers of more than 4,300 digits.
     plain = text.isascii() and text.isdecimal() and len(text) <= 7
     if not plain or not 0 < int(text) <= MAXIMUM_DEVICES:
         expected = f"a whole number from 1 to {MAXIMUM_DEVICES}"
