@@ -1,8 +1,9 @@
 """What a new leader takes over: places that wait for pods to leave them, and learned run times."""
 
 import msgspec
+import pytest
 
-from gpufleet.kube.transport import Request
+from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
 from tests.explain.test_explain import answer_in
 from tests.scheduler.test_eviction_planner import CONTROLLED, add_queue, ended, is_leaving, kept_node, of
 from tests.scheduler.test_overtime import started
@@ -72,6 +73,99 @@ def test_work_that_comes_while_no_scheduler_leads_does_not_take_the_place() -> N
         assert world.node_of("first") == "n"
         assert world.node_of("gentle") == ""
         assert world.evicted() == [victim]
+
+    in_world(story)
+
+
+class Mortal:
+    """The way of a scheduler that dies at one of its writes about nominations, before it arrives or after.
+
+    ``writes`` counts the statuses of queues that it writes and the evictions for which it asks, from when
+    ``counts`` is set on. ``unrecorded`` are pods that it asks to evict while no status names them.
+    """
+
+    def __init__(self, world: World, dies_at: int, *, after: bool) -> None:
+        self.world = world
+        self.inner: Transport = world.transport()
+        self.dies_at = dies_at
+        self.after = after
+        self.counts = False
+        self.writes = 0
+        self.is_dead = False
+        self.unrecorded: list[str] = []
+
+    async def call(self, request: Request, *, timeout_s: float) -> Response:
+        """Pass a request on, while it lives."""
+        if self.is_dead:
+            raise TransportError("dead", reached=False)
+        self._note(request)
+        is_write = request.target.endswith("/eviction") or request.target.startswith(QUEUES + "/")
+        if not (self.counts and is_write and request.method in {"PATCH", "POST"}):
+            return await self.inner.call(request, timeout_s=timeout_s)
+        self.writes += 1
+        self.is_dead = self.writes == self.dies_at
+        if self.is_dead and not self.after:
+            raise TransportError("dead", reached=False)
+        answer = await self.inner.call(request, timeout_s=timeout_s)
+        if self.is_dead:
+            raise TransportError("dead", reached=True)
+        return answer
+
+    def _note(self, request: Request) -> None:
+        if request.target.endswith("/eviction"):
+            name = request.target.split("/")[-2]
+            uid = self.world.get(name)["metadata"]["uid"]
+            if not any(uid in told["waitsFor"] for told in nominations(self.world, "team")):
+                self.unrecorded.append(name)
+
+    async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
+        """A watch, as it is."""
+        if self.is_dead:
+            raise TransportError("dead", reached=False)
+        return await self.inner.open(request, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        """Close the way beneath."""
+        await self.inner.close()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("dies_at", range(1, 7))
+def test_a_leader_that_dies_at_any_write_has_no_further_pod_evicted(dies_at: int, after: bool) -> None:
+    """Of two nodes with two pods each one is to be left for ``first``. Meanwhile comes work that goes before
+    it, but may evict none. Whenever the leader dies, two pods of one node end, and ``first`` runs there.
+    """
+
+    async def story(world: World) -> None:
+        await world.stop()
+        mortal = Mortal(world, dies_at, after=after)
+        world.start(mortal)
+        for name in ("a", "b"):
+            world.node(name, gpus=2)
+        add_queue(world, "team", preemption={"withinQueue": "LowerPriority"})
+        for number in range(4):
+            world.pod(f"low-{number}", labels=of("team"), ownerReferences=CONTROLLED)
+        await world.settle(30)
+        mortal.counts = True
+        world.pod("first", gpus=2, labels=of("team"), priority=5)
+        await world.clock.sleep(10)
+        if world.life is not None and mortal.is_dead:
+            world.life.cancel()
+        world.pod("gentle", gpus=2, labels=of("team"), priority=9, preemptionPolicy="Never")
+        await world.clock.sleep(20)
+        other = Mortal(world, 0, after=False)
+        await world.stop()
+        world.start(other)
+        await world.settle(60)
+        gone = world.evicted()
+        assert len(gone) == 2
+        assert len({world.node_of(name) for name in gone}) == 1
+        for name in gone:
+            ended(world, name)
+        await world.settle(20)
+        assert world.node_of("first") in {"a", "b"}
+        assert world.node_of("gentle") == ""
+        assert mortal.unrecorded == other.unrecorded == []
 
     in_world(story)
 

@@ -106,6 +106,11 @@ class Evictions:
     def _is_under_way(self, uid: PodUid) -> bool:
         return uid in self._asked or uid in self._begins_by_s
 
+    def refuse(self, plan: Plan, cause: Cause, words: str) -> None:
+        """The pods of a plan stay, without a question to the server."""
+        for victim in plan.victims:
+            self._refuse(victim, plan.asker, cause, words)
+
     async def run(self) -> None:
         """Carry plans out until cancelled."""
         try:

@@ -12,7 +12,8 @@ class Cause(enum.StrEnum):
     """Why an eviction does not happen.
 
     ``SEVERAL_BUDGETS``: more than one PodDisruptionBudget matches the pod. The eviction API never evicts it,
-    so asking again does not help. ``IN_VAIN``: another pod of the same plan stays.
+    so asking again does not help. ``IN_VAIN``: another pod of the same plan stays. ``NOT_NEEDED``: no work
+    waits for its place any more. ``NOT_RECORDED``: the work for which it would end could not be written down.
     """
 
     BUDGET = "disruption-budget"
@@ -22,6 +23,8 @@ class Cause(enum.StrEnum):
     NO_ANSWER = "no-answer"
     NOT_BEGUN = "not-begun"
     IN_VAIN = "in-vain"
+    NOT_NEEDED = "not-needed"
+    NOT_RECORDED = "not-recorded"
 
 
 class Victim(msgspec.Struct, frozen=True):

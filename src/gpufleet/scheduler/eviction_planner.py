@@ -1,6 +1,7 @@
 """Taking back for the queues' sake: what the engine says of victims and of places that are kept, carried out.
 
-All victims of a workload in one step are one plan (``evictions``). The words that people read are made here:
+All victims of a workload in one step are one plan (``evictions``). The plan of a workload with a nomination
+waits until that is written down (``write_ahead``). The words that people read are made here:
 on the victim for which pod or gang it ends, in which queue and why; on the beneficiary which node is kept for
 it and which pods it waits for. What is refused goes back to the engine, which then looks for another way, and
 into a condition of the pod that stays, for the next leader and for ``explain``.
@@ -24,6 +25,7 @@ from gpufleet.model.pod import Pod
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.write_ahead import WriteAhead
 
 NAMED_MAX = 3
 """Messages name so many pods and count the others."""
@@ -43,6 +45,9 @@ UNTOLD = frozenset({WhyEvicted.GANG_INCOMPLETE, WhyEvicted.DEVICE_CONFLICT, WhyE
 
 SEATED = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
 """A guest behind a reservation ends for the reservation's sake, whatever disruption budget came since."""
+UNSAID = frozenset({Cause.IN_VAIN, Cause.NOT_NEEDED})
+"""Causes of which the owner of the beneficiary reads nothing: something else was told, or nothing is lost."""
+
 NOT_KEPT = "no place is kept for it any more; it waits as before"
 
 
@@ -57,6 +62,7 @@ class EvictionPlanner:
         conditions: ConditionWriter,
         time: EngineTime,
         metrics: Metrics,
+        write_ahead: WriteAhead,
     ) -> None:
         self.engine_events = engine_events
         self.pods: PodBook = engine_events.pods
@@ -67,6 +73,8 @@ class EvictionPlanner:
         self.conditions = conditions
         self.time = time
         self.metrics = metrics
+        self.write_ahead = write_ahead
+        self._nominated: set[PodUid | GangName] = set()
         self._asked: dict[tuple[bool, PodUid | GangName | None], list[Evict]] = {}
         self._for_whom: dict[PodUid, PodUid | GangName] = {}
         self._queue: dict[PodUid, QueueName] = {}
@@ -81,11 +89,16 @@ class EvictionPlanner:
     def after_step(self) -> None:
         """Have everything carried out that the step asked for."""
         asked, self._asked = self._asked, {}
-        for (_, together), evicts in asked.items():
+        nominated, self._nominated = self._nominated, set()
+        for (is_overtime, together), evicts in asked.items():
             victims = [self._victim(one) for one in evicts]
             known = tuple(victim for victim in victims if victim is not None)
             self._for_whom.update((one.uid, one.beneficiary) for one in evicts if one.beneficiary is not None)
-            self.evictions.submit(Plan(known, self, together=together is not None))
+            plan = Plan(known, self, together=together is not None)
+            if together is not None and not is_overtime and together in nominated:
+                self.write_ahead.hold(plan, together)
+            else:
+                self.evictions.submit(plan)
 
     def regard(self) -> None:
         """Look whether pods that were told to end do."""
@@ -97,6 +110,7 @@ class EvictionPlanner:
 
     def nominate(self, said: Nominated) -> None:
         """A place is kept for a pod."""
+        self._nominated.add(self._gang_of(said.uid) or said.uid)
         entry = self.pods.waiting(said.uid)
         if entry is not None:
             names = _some(self._name(uid) for uid in said.waits_for)
@@ -200,7 +214,7 @@ class EvictionPlanner:
         self.engine_events.refused(EvictionRefused(victim.pod.uid, until_us))
         if refusal.for_s:
             self.conditions.eviction(victim.pod, refusal.cause.value, until_us)
-        if beneficiary is None or refusal.cause is Cause.IN_VAIN:
+        if beneficiary is None or refusal.cause in UNSAID:
             return
         note = f"pod {victim.pod}, which was to make room for it, stays: {refusal.words}"
         for entry in self._waiting_of(beneficiary):

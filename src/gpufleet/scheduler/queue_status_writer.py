@@ -6,7 +6,8 @@ is written: so a queue is written at most once a turn, a queue without any work 
 another writer put into a status does not stay. A write names the version that it rests on; one that comes too
 late is refused and said anew in the next turn. What is wrong with a queue does not wait for its turn: it is
 written as soon as it is known, however busy the scheduler is, with an Event. Nor do the places that are kept
-for work until other pods have left, because the next leader needs them.
+for work until other pods have left, because the next leader needs them; those for which pods are to end are
+written before that (``write_ahead``).
 """
 
 import asyncio
@@ -45,6 +46,7 @@ from gpufleet.kube.replica import Identity
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.conditions_and_events import EventText, queue_event
+from gpufleet.scheduler.queue_statuses import QueueStatuses
 
 LOG = logging.getLogger(__name__)
 # A person who looks at a queue sees figures that are seconds old.
@@ -91,6 +93,7 @@ class QueueStatusWriter:
         report: Callable[[], Iterable[QueueFigures]],
         unreadable: Callable[[], Mapping[tuple[str, str], Identity]],
         *,
+        statuses: QueueStatuses,
         busy: Callable[[], bool],
         may_write: Callable[[], bool],
         troubles: Callable[[], object] = lambda: (),
@@ -101,6 +104,7 @@ class QueueStatusWriter:
         self.book = book
         self.report = report
         self.unreadable = unreadable
+        self.statuses = statuses
         self.busy = busy
         self.may_write = may_write
         self._next = 0
@@ -140,9 +144,10 @@ class QueueStatusWriter:
         figures = {one.queue: one for one in self.report()}
         unreadable = self.unreadable()
         found = list(self._of_unreadable(unreadable))
-        for queue in self.cluster.all(resources.FLEET_QUEUES):
-            if ("", queue.metadata.name) in unreadable:
+        for seen in self.cluster.all(resources.FLEET_QUEUES):
+            if ("", seen.metadata.name) in unreadable:
                 continue
+            queue = self.statuses.newest(seen)
             told = status_of(queue)
             status = self._status(queue, told, figures.get(QueueName(queue.metadata.name)))
             if status is not None and status != told:
@@ -228,7 +233,7 @@ class QueueStatusWriter:
         metadata = write.queue.metadata
         body = status_patch(write.status, metadata.resource_version)
         try:
-            await self.client.patch(resources.FLEET_QUEUES, metadata.name, body, subresource="status")
+            await self.statuses.write(QueueName(metadata.name), body, metadata.resource_version)
             problem = self.book.problems.get(QueueName(metadata.name))
             if problem is not None:
                 self._told_of_unreadable[metadata.uid] = problem

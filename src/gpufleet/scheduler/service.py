@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from gpufleet.cluster.engine_events import EngineEvents
@@ -48,12 +48,14 @@ from gpufleet.scheduler.fence import wait_for_fence
 from gpufleet.scheduler.grant_annotations import PluginDelivery
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
+from gpufleet.scheduler.queue_statuses import QueueStatuses
 from gpufleet.scheduler.refreshing import Refreshing
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.rounds import Record, Rounds
 from gpufleet.scheduler.short_gangs import ShortGangs
 from gpufleet.scheduler.status import Status
 from gpufleet.scheduler.volume_binder import VolumeBinder
+from gpufleet.scheduler.write_ahead import WriteAhead
 
 LOG = logging.getLogger(__name__)
 
@@ -222,11 +224,17 @@ class Service:
             ends=pods.ends,
         )
         conditions = ConditionWriter(self.client, cluster, may_write=self.lease.holds)
-        eviction_planner = EvictionPlanner(engine_events, evictions, reporter, conditions, time, metrics)
+        engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
+        statuses = QueueStatuses(self.client, cluster, lambda: cluster.unreadable(resources.FLEET_QUEUES))
+        write_ahead = WriteAhead(
+            self.client, statuses, evictions, engine.kept_places, may_write=self.lease.holds
+        )
+        eviction_planner = EvictionPlanner(
+            engine_events, evictions, reporter, conditions, time, metrics, write_ahead
+        )
         dispatch = Dispatch(
             engine_events, PluginDelivery(), binder, reporter, conditions, eviction_planner, clock, epoch
         )
-        engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
         short_gangs = ShortGangs(engine, gangs, conditions)
         rounds = Rounds(
             engine, change_queue, engine_events, dispatch, short_gangs, time, metrics, self.record
@@ -236,19 +244,30 @@ class Service:
             return binder.backlog > 0 or reporter.backlog > 0 or change_queue.has_changes
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
-        telling = QueueStatusWriter(
+        telling = self._queue_status_writer(cluster, reader, engine, statuses, busy)
+        workers = (binder, reporter, conditions, evictions, write_ahead, refreshing, telling)
+        return rounds, [worker.run() for worker in workers]
+
+    def _queue_status_writer(
+        self,
+        cluster: Cluster,
+        reader: PodReader,
+        engine: Engine,
+        statuses: QueueStatuses,
+        busy: Callable[[], bool],
+    ) -> QueueStatusWriter:
+        return QueueStatusWriter(
             self.client,
             cluster,
             reader.queues,
-            lambda: metrics.queues.regard(figures_of(engine)),
-            lambda: cluster.unreadable(resources.FLEET_QUEUES),
+            lambda: self.metrics.queues.regard(figures_of(engine)),
+            statuses.unreadable,
+            statuses=statuses,
             busy=busy,
             may_write=self.lease.holds,
             troubles=lambda: (engine.queues_barred(WRONG), engine.kept_numbers()),
-            instance=settings.identity,
+            instance=self.settings.identity,
         )
-        workers = (binder, reporter, conditions, evictions, refreshing, telling)
-        return rounds, [worker.run() for worker in workers]
 
 
 class EpochUsedError(InternalError):

@@ -21,6 +21,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.codec.queue_status import status_patch
 from gpufleet.kube.resources import Kind
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
+from gpufleet.scheduler.queue_statuses import QueueStatuses
 from gpufleet.scheduler.rounds import Rounds
 from gpufleet.simulation.errors import SimulationError
 from gpufleet.simulation.object_patch import merge, strategic_merge
@@ -42,12 +43,15 @@ def with_bindings(listed: Listed, rounds: Rounds, version: str) -> Listed:
 def with_queue_statuses(listed: Listed, rounds: Rounds) -> Listed:
     """The queues with what the leader would write into their statuses now."""
     cluster = cluster_of(rounds)
+    client = rounds.dispatch.conditions.client
+    statuses = QueueStatuses(client, cluster, lambda: cluster.unreadable(resources.FLEET_QUEUES))
     writer = QueueStatusWriter(
-        rounds.dispatch.conditions.client,
+        client,
         cluster,
         rounds.engine_events.queues,
         lambda: figures_of(rounds.engine),
-        lambda: cluster.unreadable(resources.FLEET_QUEUES),
+        statuses.unreadable,
+        statuses=statuses,
         busy=lambda: False,
         may_write=lambda: True,
     )

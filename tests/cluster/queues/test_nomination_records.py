@@ -1,11 +1,15 @@
 """Nominations in the statuses of queues: written and read again, within the limits of the definition."""
 
+import msgspec
+import pytest
+
 from gpufleet.cluster.queues.nomination_records import (
-    DEVICES_MAX,
     NOMINATIONS_MAX,
     PLACES_MAX,
     WAITED_FOR_MAX,
+    has_room_for,
     read,
+    says,
     written,
 )
 from gpufleet.engine.event import KeptPlaces
@@ -41,8 +45,34 @@ def test_what_is_written_is_read_again_queue_by_queue() -> None:
 
 
 def test_a_status_has_the_first_nominations_that_it_has_room_for() -> None:
-    many = [kept(number) for number in range(NOMINATIONS_MAX + 1)]
+    many = [kept(number, devices=0) for number in range(NOMINATIONS_MAX + 1)]
     assert numbers(*many) == list(range(NOMINATIONS_MAX))
-    assert numbers(kept(1), kept(2, places=PLACES_MAX), kept(3)) == [1, 3]
-    assert numbers(kept(1), kept(2, devices=DEVICES_MAX), kept(3)) == [1, 3]
-    assert numbers(kept(1), kept(2, waits_for=WAITED_FOR_MAX), kept(3)) == [1, 3]
+    assert numbers(kept(1), kept(2, places=PLACES_MAX + 1), kept(3)) == [1, 3]
+    assert numbers(kept(1), kept(2, waits_for=WAITED_FOR_MAX + 1), kept(3)) == [1, 3]
+
+
+@pytest.mark.parametrize("devices", [1, 8, 64])
+def test_all_nominations_of_a_queue_take_half_of_what_the_api_server_stores(devices: int) -> None:
+    """Objects of 1.5 MiB are stored (etcd, --max-request-bytes). One more would take more than half of it."""
+    many = [kept(number, places=8, devices=devices, waits_for=8) for number in range(NOMINATIONS_MAX)]
+    found = written(many)[TEAM]
+    size = len(msgspec.json.encode(found))
+    each = size / len(found)
+    assert len(found) < len(many)
+    assert 768 * 1024 - 2 * each < size <= 768 * 1024 + len(found)
+
+
+def test_a_nomination_has_room_if_a_status_can_hold_it_alone() -> None:
+    assert has_room_for(kept(1, places=500, devices=8, waits_for=4000))
+    assert not has_room_for(kept(1, places=PLACES_MAX + 1))
+    assert not has_room_for(kept(1, places=8000, devices=8))
+
+
+def test_a_record_says_a_nomination_with_its_places_and_each_pod_that_it_still_waits_for() -> None:
+    (told,) = written([kept(1, waits_for=3)])[TEAM]
+    assert not says(told, kept(9, waits_for=2)), "another pod is the holder"
+    again = msgspec.structs.replace(kept(1, waits_for=2), number=9)
+    assert says(told, again)
+    assert not says(told, kept(1, waits_for=4))
+    assert not says(told, kept(1, places=2, waits_for=3))
+    assert not says(told, kept(1, devices=2, waits_for=3))

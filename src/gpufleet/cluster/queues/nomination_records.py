@@ -8,34 +8,57 @@ same (``engine.preempt.recalled_nominations``).
 
 from collections.abc import Iterable
 
+import msgspec
+
 from gpufleet.engine.event import KeptPlaces
 from gpufleet.engine.instruction import ReservedPlace
 from gpufleet.kube.objects.fleet_queues import NominationStatus, ReservedPlaceStatus
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 
-NOMINATIONS_MAX = 256
-PLACES_MAX = 1024
-DEVICES_MAX = 4096
-WAITED_FOR_MAX = 4096
-"""Of a queue, in all its nominations together: the status stays far below what the API server stores."""
+NOMINATIONS_MAX = 4096
+PLACES_MAX = 8192
+WAITED_FOR_MAX = 8192
+"""The definition of FleetQueue takes no more nominations, and of one no more places and pods to wait for."""
+
+BYTES_MAX = 768 * 1024
+"""Of a queue, in all its nominations together: the API server stores objects of 1.5 MiB."""
+
+_ENCODER = msgspec.json.Encoder()
 
 
 def written(kept: Iterable[KeptPlaces]) -> dict[QueueName, tuple[NominationStatus, ...]]:
     """What the statuses of the queues say, the first nominations of each that its status has room for."""
     found: dict[QueueName, list[NominationStatus]] = {}
-    sizes: dict[QueueName, tuple[int, int, int]] = {}
+    sizes: dict[QueueName, int] = {}
     for one in kept:
-        places, devices, waited_for = sizes.get(one.queue, (0, 0, 0))
-        places += len(one.places)
-        devices += sum(len(place.devices) for place in one.places)
-        waited_for += len(one.waits_for)
-        of_queue = found.setdefault(one.queue, [])
-        is_too_large = places > PLACES_MAX or devices > DEVICES_MAX or waited_for > WAITED_FOR_MAX
-        if is_too_large or len(of_queue) == NOMINATIONS_MAX:
-            continue
-        sizes[one.queue] = (places, devices, waited_for)
-        of_queue.append(_status(one))
+        of_queue, status = found.setdefault(one.queue, []), _status(one)
+        size = sizes.get(one.queue, 0) + _size(status)
+        if len(of_queue) < NOMINATIONS_MAX and size <= BYTES_MAX and _is_taken(status):
+            sizes[one.queue] = size
+            of_queue.append(status)
     return {queue: tuple(of_queue) for queue, of_queue in found.items()}
+
+
+def has_room_for(one: KeptPlaces) -> bool:
+    """True for a nomination that a status can hold, if it holds no other."""
+    status = _status(one)
+    return _is_taken(status) and _size(status) <= BYTES_MAX
+
+
+def says(status: NominationStatus, one: KeptPlaces) -> bool:
+    """True if this was written down of a nomination, with every pod that it waits for by now."""
+    now = _status(one)
+    same = (status.holder, status.places) == (now.holder, now.places)
+    return same and set(now.waits_for) <= set(status.waits_for)
+
+
+def _size(status: NominationStatus) -> int:
+    return len(_ENCODER.encode(status))
+
+
+def _is_taken(status: NominationStatus) -> bool:
+    """True unless the definition of FleetQueue refuses it."""
+    return len(status.places) <= PLACES_MAX and len(status.waits_for) <= WAITED_FOR_MAX
 
 
 def _status(one: KeptPlaces) -> NominationStatus:

@@ -1,6 +1,6 @@
 """The status of a FleetQueue: what the engine reports of a queue, in the words and units of its quotas.
 
-``scheduler.queue_telling`` says when it is written.
+``scheduler.queue_status_writer`` says when it is written.
 """
 
 import datetime as dt
@@ -211,3 +211,9 @@ def status_patch(status: FleetQueueStatus, resource_version: str) -> bytes:
     written = msgspec.to_builtins(status)
     absent = dict.fromkeys(field.encode_name for field in msgspec.structs.fields(status))
     return _ENCODER.encode(_Patch(_Version(resource_version), {**absent, **written}))
+
+
+def nominations_patch(nominations: Sequence[NominationStatus], resource_version: str) -> bytes:
+    """A merge patch of the nominations alone on this version of the object, and no other."""
+    written = msgspec.to_builtins(nominations)
+    return _ENCODER.encode(_Patch(_Version(resource_version), {"nominations": written}))

@@ -194,7 +194,12 @@ _STATUS = msgspec.json.Decoder(FleetQueueStatus)
 
 def status_of(queue: FleetQueue) -> FleetQueueStatus:
     """The status as it stands; an empty one where it cannot be read, because another writer changed it."""
+    return decoded_status(queue.status)
+
+
+def decoded_status(raw: msgspec.Raw) -> FleetQueueStatus:
+    """A status; an empty one where it cannot be read."""
     try:
-        return _STATUS.decode(queue.status)
+        return _STATUS.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return FleetQueueStatus()

@@ -1,0 +1,224 @@
+"""Evictions for work with a nomination wait until the status of its queue names the nomination.
+
+The next leader reads there for which work pods end (``cluster.queues.nomination_records``). So a leader that
+dies between its decision and the write has evicted no pod, and one that dies later leaves a record of
+whatever it evicted: the next leader goes on with the same work and the same pods.
+
+All nominations of a queue that are decided together are one write, and queues are written beside each other.
+A status has room for so many nominations; those beyond wait, with their evictions, until others have ended.
+While a status cannot be written, that is tried again; evictions that have waited for ``RECORD_WITHIN_S`` are
+then refused, so that their work looks for another way, and are asked for again later.
+
+A nomination may end before its evictions are asked for, for example because other room came free. Its pods
+then stay, unless another nomination waits for them.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from gpufleet.cluster.queues import nomination_records
+from gpufleet.engine.event import KeptPlaces
+from gpufleet.eviction.evictions import Evictions
+from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.queue_status import nominations_patch
+from gpufleet.kube.errors import KubeError
+from gpufleet.kube.objects.fleet_queues import NominationStatus
+from gpufleet.kube.outcome import OutcomeUnknown
+from gpufleet.kube.status import Conflict
+from gpufleet.model.identifiers import GangName, PodUid, QueueName
+from gpufleet.scheduler.queue_statuses import QueueStatuses
+
+LOG = logging.getLogger(__name__)
+RECORD_WITHIN_S = 60.0
+"""As long as an eviction waits for an answer: the API server works on no request for longer."""
+
+# Pauses between two tries: the server is busy or out of reach.
+PAUSE_FIRST_S = 0.2
+PAUSE_MOST_S = 5.0
+LOOK_EVERY_S = 1.0
+"""How often it is asked whether nominations that a status has no room for have room by now."""
+
+WRITES_AT_ONCE = 4
+"""As many as statuses are written beside Bindings."""
+
+Holder = PodUid | GangName
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Evictions that wait, for which work, and since when."""
+
+    plan: Plan
+    holder: Holder
+    since_s: float
+
+
+class Failing(msgspec.Struct, frozen=True):
+    """A status that could not be written so many times in a row, and why."""
+
+    times: int
+    words: str
+
+
+class Write(msgspec.Struct, frozen=True):
+    """Nominations that are to be written into the status of a queue, on this version of it."""
+
+    queue: QueueName
+    nominations: tuple[NominationStatus, ...]
+    version: str
+
+
+class WriteAhead:
+    """Holds evictions back and releases them. ``kept`` are the engine's nominations at this moment."""
+
+    def __init__(
+        self,
+        client: Client,
+        statuses: QueueStatuses,
+        evictions: Evictions,
+        kept: Callable[[], Sequence[KeptPlaces]],
+        *,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self.client = client
+        self.statuses = statuses
+        self.evictions = evictions
+        self.kept = kept
+        self.may_write = may_write
+        self._held: list[Held] = []
+        self._under_way: set[QueueName] = set()
+        self._failing: dict[QueueName, Failing] = {}
+        self._at_once = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._bell = asyncio.Event()
+
+    def hold(self, plan: Plan, holder: Holder) -> None:
+        """Have a plan carried out as soon as the nomination of its work is written down."""
+        self._held.append(Held(plan, holder, self.client.clock.monotonic_s()))
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Write and release until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            looks_again: asyncio.Task[None] | None = None
+            while True:
+                await self._bell.wait()
+                self._bell.clear()
+                for write in self.look():
+                    self._under_way.add(write.queue)
+                    group.create_task(self._write(write))
+                if self._held and (looks_again is None or looks_again.done()):
+                    looks_again = group.create_task(self._ring_later())
+
+    async def _ring_later(self) -> None:
+        await self.client.clock.sleep(LOOK_EVERY_S)
+        self._bell.set()
+
+    def look(self) -> list[Write]:
+        """Release the evictions that are written down; what is to be written for the others."""
+        if not self._held:
+            return []
+        kept = self.kept()
+        waiting = self._still_needed(kept)
+        written = nomination_records.written(kept)
+        self._held = []
+        self._failing = {queue: one for queue, one in self._failing.items() if queue in waiting}
+        writes = [self._look_at(queue, held, written.get(queue, ())) for queue, held in waiting.items()]
+        return [one for one in writes if one is not None]
+
+    def _still_needed(self, kept: Iterable[KeptPlaces]) -> dict[QueueName, list[tuple[Held, KeptPlaces]]]:
+        """What is held, by queue, each with the nomination that needs it; the pods that none needs stay."""
+        by_holder = {one.holder: one for one in kept}
+        by_pod: dict[PodUid, KeptPlaces] = {}
+        for one in kept:
+            for uid in one.waits_for:
+                by_pod.setdefault(uid, one)
+        found: dict[QueueName, list[tuple[Held, KeptPlaces]]] = {}
+        for held in self._held:
+            own = by_holder.get(held.holder)
+            awaited = set() if own is None else set(own.waits_for)
+            victims: dict[Holder | None, list[Victim]] = {}
+            for victim in held.plan.victims:
+                needs = own if victim.pod.uid in awaited else by_pod.get(victim.pod.uid)
+                victims.setdefault(None if needs is None else needs.holder, []).append(victim)
+            for victim in victims.pop(None, ()):
+                words = "no work waits for its place any more"
+                held.plan.asker.refused(Refusal(victim, Cause.NOT_NEEDED, words, 0.0))
+            for holder, some in victims.items():
+                if holder is not None:
+                    plan = msgspec.structs.replace(held.plan, victims=tuple(some))
+                    needs = by_holder[holder]
+                    found.setdefault(needs.queue, []).append((Held(plan, holder, held.since_s), needs))
+        return found
+
+    def _look_at(
+        self,
+        queue: QueueName,
+        waiting: Iterable[tuple[Held, KeptPlaces]],
+        written: tuple[NominationStatus, ...],
+    ) -> Write | None:
+        """Release or refuse what waits for the status of a queue, and hold the rest."""
+        told = self.statuses.told(queue)
+        recorded = {} if told is None else {one.holder: one for one in told.status.nominations}
+        has_room = {one.holder for one in written}
+        is_due = False
+        for held, needs in waiting:
+            status = recorded.get(str(held.holder))
+            problem = self._problem(queue, held, needs, exists=told is not None)
+            if status is not None and nomination_records.says(status, needs):
+                self.evictions.submit(held.plan)
+            elif problem:
+                self.evictions.refuse(held.plan, Cause.NOT_RECORDED, problem)
+            else:
+                self._held.append(held)
+                is_due |= str(held.holder) in has_room
+        if told is None or not is_due or queue in self._under_way:
+            return None
+        return Write(queue, written, told.version)
+
+    def _problem(self, queue: QueueName, held: Held, needs: KeptPlaces, *, exists: bool) -> str:
+        """Why evictions wait no longer; "" if they wait on."""
+        status = f"the status of FleetQueue {queue}, which is to say for which work it would end,"
+        failing = self._failing.get(queue)
+        if not exists:
+            return f"{status} does not exist"
+        if not nomination_records.has_room_for(needs):
+            return f"{status} has no room for so many places"
+        if failing is not None and self.client.clock.monotonic_s() - held.since_s >= RECORD_WITHIN_S:
+            return f"{status} cannot be written: {failing.words}"
+        return ""
+
+    async def _write(self, write: Write) -> None:
+        try:
+            async with self._at_once:
+                words = await self._try(write)
+            if words:
+                before = self._failing.get(write.queue, Failing(0, ""))
+                self._failing[write.queue] = Failing(before.times + 1, words)
+                LOG.warning("a nomination was not written", extra={"queue": write.queue, "problem": words})
+                pause_s = min(PAUSE_MOST_S, PAUSE_FIRST_S * 2**before.times)
+                await self.client.clock.sleep(pause_s * (0.5 + self.client.jitter.random()))
+            else:
+                self._failing.pop(write.queue, None)
+        finally:
+            self._under_way.discard(write.queue)
+            self._bell.set()
+
+    async def _try(self, write: Write) -> str:
+        """Write once; what went wrong, or nothing."""
+        if not self.may_write():
+            return "leadership is not certain"
+        try:
+            body = nominations_patch(write.nominations, write.version)
+            status = await self.statuses.write(write.queue, body, write.version)
+        except KubeError as problem:
+            if isinstance(problem, Conflict | OutcomeUnknown):
+                with contextlib.suppress(KubeError):
+                    await self.statuses.read_again(write.queue)
+            return str(problem)
+        if status.nominations != write.nominations:
+            return "the server keeps no such field: the definition of FleetQueue is that of another version"
+        return ""
