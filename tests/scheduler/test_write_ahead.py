@@ -281,16 +281,22 @@ def test_a_write_that_fails_for_a_minute_refuses_its_evictions_with_the_words_of
     in_case(story)
 
 
-def test_a_queue_that_is_gone_or_whose_definition_is_too_old_refuses_them() -> None:
+def test_a_queue_without_a_description_has_no_status_to_wait_for() -> None:
     async def story(case: Case) -> None:
         case.nominate(nomination(1, "a", queue=QueueName("none")), "a")
         await case.clock.sleep(1)
-        assert "does not exist" in case.refusals[0].words
+        assert (case.ended, case.way.asked) == (["a"], [])
+
+    in_case(story)
+
+
+def test_a_definition_that_is_too_old_to_hold_nominations_refuses_them() -> None:
+    async def story(case: Case) -> None:
         answer = {"metadata": {"name": "team", "resourceVersion": "x"}, "status": {}}
         case.way.spoilt = [msgspec.structs.replace(refused(200, ""), body=msgspec.json.encode(answer))] * 99
         case.nominate(nomination(2, "b"), "b")
         await case.clock.sleep(RECORD_WITHIN_S + 2 * PAUSE_MOST_S)
-        assert "the definition of FleetQueue" in case.refusals[1].words
+        assert "the definition of FleetQueue" in case.refusals[0].words
         assert case.ended == []
 
     in_case(story)

@@ -9,6 +9,8 @@ A status has room for so many nominations; those beyond wait, with their evictio
 While a status cannot be written, that is tried again; evictions that have waited for ``RECORD_WITHIN_S`` are
 then refused, so that their work looks for another way, and are asked for again later.
 
+Work of a queue that is not described has pods moved for it at most. It has no status, so it waits for none.
+
 A nomination may end before its evictions are asked for, for example because other room came free. Its pods
 then stay, unless another nomination waits for them.
 """
@@ -167,8 +169,8 @@ class WriteAhead:
         is_due = False
         for held, needs in waiting:
             status = recorded.get(str(held.holder))
-            problem = self._problem(queue, held, needs, exists=told is not None)
-            if status is not None and nomination_records.says(status, needs):
+            problem = self._problem(queue, held, needs)
+            if told is None or (status is not None and nomination_records.says(status, needs)):
                 self.evictions.submit(held.plan)
             elif problem:
                 self.evictions.refuse(held.plan, Cause.NOT_RECORDED, problem)
@@ -179,12 +181,10 @@ class WriteAhead:
             return None
         return Write(queue, written, told.version)
 
-    def _problem(self, queue: QueueName, held: Held, needs: KeptPlaces, *, exists: bool) -> str:
+    def _problem(self, queue: QueueName, held: Held, needs: KeptPlaces) -> str:
         """Why evictions wait no longer; "" if they wait on."""
         status = f"the status of FleetQueue {queue}, which is to say for which work it would end,"
         failing = self._failing.get(queue)
-        if not exists:
-            return f"{status} does not exist"
         if not nomination_records.has_room_for(needs):
             return f"{status} has no room for so many places"
         if failing is not None and self.client.clock.monotonic_s() - held.since_s >= RECORD_WITHIN_S:
