@@ -66,7 +66,7 @@ def start_agent(
     folder.mkdir(mode=0o700, exist_ok=True)
     described = machine_file(cluster.folder)
     described.write_text(machine, encoding="utf-8")
-    if not any(flag.startswith("--config") for flag in flags):
+    if not any(flag.startswith(("--config", "--nvidia-config-map")) for flag in flags):
         _declare_sharing(cluster, sharing)
         flags = (*flags, f"--config-map={SYSTEM}/{SHARING}")
     command = (
