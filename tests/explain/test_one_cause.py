@@ -13,7 +13,7 @@ from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import take_picture
 from gpufleet.engine.instruction import GangUnschedulable, Unschedulable
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preempt.by_name import BY_QUEUES, find_search
+from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.tell.causes import all_causes, cause_of, cause_of_gang
 from gpufleet.explain.answer import WITHOUT_ENGINE, Answer
@@ -39,7 +39,7 @@ QUEUES = some.sampled_from(
 
 def told_by_refusals(facts: Facts) -> dict[str, str]:
     """The cause of each pod by name, by the refusals of an engine that is told everything."""
-    engine = Engine(find_policy(facts.settings.policy), victims=find_search(BY_QUEUES))
+    engine = Engine(find_policy(facts.settings.policy), victims=find_search(facts.settings.victims))
     at_us = EngineTime(facts.clock).now_us()
     said = [one for number, wave in enumerate(facts.waves) for one in engine.step(at_us + number, wave)]
     by_gang = {one.gang: cause_of_gang(one) for one in said if isinstance(one, GangUnschedulable)}

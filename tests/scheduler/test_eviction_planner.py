@@ -122,6 +122,24 @@ def test_work_of_higher_priority_takes_the_place_of_its_own_queue() -> None:
     in_world(story)
 
 
+def test_without_queues_work_of_higher_priority_makes_room_and_says_so() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        world.pod("low", priority=0)
+        await world.settle(5)
+        runs(world, "low")
+        world.pod("high", priority=100)
+        await world.settle(5)
+        assert (world.evicted(), kept_node(world, "high")) == (["low"], "n")
+        (note,) = world.events("Preempted")
+        assert note == "it makes room for pod default/high, whose priority is higher"
+        ended(world, "low")
+        await world.settle(5)
+        assert world.node_of("high") == "n"
+
+    in_world(story)
+
+
 def test_a_pod_that_a_disruption_budget_keeps_stays_and_another_goes() -> None:
     async def story(world: World) -> None:
         budget(world, "keep", 0, role="server")

@@ -89,6 +89,12 @@ import click
     help="Move only work of these queues, and start only their work so; may be repeated.  [default: all]",
 )
 @click.option(
+    "--preempt-by-priority/--no-preempt-by-priority",
+    default=True,
+    show_default=True,
+    help="Evict pods of lower priority for work outside of every FleetQueue.",
+)
+@click.option(
     "--listen",
     default="127.0.0.1:0",
     show_default=True,

@@ -31,14 +31,14 @@ class Settings(msgspec.Struct, frozen=True):
     wait until the API server refuses an older leader's Bindings; without it two leaders at once are only kept
     apart by the Lease's clock. ``evict_memory_offenders`` ends pods that go on using more GPU memory than
     their share; without it they are only warned. ``victims`` names the engine's search for victims
-    (``engine.preemption.by_name``). ``defragmentation`` says when pods are moved without a request; None:
+    (``engine.preempt.by_name``). ``defragmentation`` says when pods are moved without a request; None:
     never.
     """
 
     identity: str
     scheduler_name: str = SCHEDULER_NAME
     policy: str = "gpufleet"
-    victims: str = "by-queues"
+    victims: str = "by-queues-and-priority"
     lease_namespace: str = LEASE_NAMESPACE
     lease_name: str = LEASE_NAME
     lease: LeaseTimes = LeaseTimes()

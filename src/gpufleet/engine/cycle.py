@@ -170,11 +170,10 @@ class Cycle:
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
     def _wake_lines_that_may_fit(self) -> None:
-        waiting = self.state.waiting
-        for shape_row in list(waiting.parked_by_shape):
+        for shape_row in list(self.state.waiting.parked_by_shape):
             self._wake_lines(shape_row)
-        for key in list(waiting.parked_gangs):
-            waiting.wake(key)
+        for key in list(self.state.waiting.parked_gangs):
+            self.state.waiting.wake(key)
 
     def _wake_lines(self, shape_row: int) -> bool:
         """Wake the lines of a shape whose first pod may run now; False if there is none."""
@@ -362,7 +361,8 @@ class Cycle:
         pods = self.state.pods
         queue_by_victim = {uid: self.state.queue_of(pods.row_by_uid[uid]) for uid in found.victims}
         for uid, theirs in queue_by_victim.items():
-            why = found.why or (WhyEvicted.PREEMPTED if theirs == queue else WhyEvicted.RECLAIMED)
+            alike = theirs == queue or not self.state.queues.is_active
+            why = found.why or (WhyEvicted.PREEMPTED if alike else WhyEvicted.RECLAIMED)
             if why is WhyEvicted.INTERRUPTED and self.reservations.guests.is_overdue(beneficiary, uid):
                 why = WhyEvicted.OVERDUE
             self._evict(pods.row_by_uid[uid], beneficiary, why)

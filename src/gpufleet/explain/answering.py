@@ -61,7 +61,7 @@ class Answering:
         from gpufleet.explain.engine_run import EngineRun
 
         now_us = EngineTime(self.facts.clock).now_us()
-        return EngineRun(self.facts.waves, self.facts.settings.policy, now_us)
+        return EngineRun(self.facts.waves, self.facts.settings, now_us)
 
     def about_pod(self, pod: Pod, asked: Asked) -> Answer:
         """Everything about one pod."""

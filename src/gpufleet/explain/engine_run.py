@@ -7,6 +7,7 @@ keep room from a pod is found by asking again without these.
 
 from collections.abc import Iterable
 
+from gpufleet.cluster.settings import Settings
 from gpufleet.engine.event import DisruptionBudgetSet, Event
 from gpufleet.engine.instruction import (
     AnyInstruction,
@@ -14,7 +15,7 @@ from gpufleet.engine.instruction import (
     Reservation,
 )
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preempt.by_name import BY_QUEUES, find_search
+from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.reasons.background import Background
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.tell.causes import ABOUT_TO_RUN, NOMINATED
@@ -27,8 +28,8 @@ from gpufleet.model.pod import Pod
 class EngineRun:
     """An engine that was told everything at the time ``at_us`` of its own, to be asked about pods."""
 
-    def __init__(self, waves: list[list[Event]], policy: str, at_us: int) -> None:
-        self.policy = policy
+    def __init__(self, waves: list[list[Event]], settings: Settings, at_us: int) -> None:
+        self.settings = settings
         self.waves = waves
         self.at_us = at_us
         self.engine = self._new_engine()
@@ -72,7 +73,7 @@ class EngineRun:
         return _victims([one for one in said if isinstance(one, Evict)], pod, gang)
 
     def _new_engine(self) -> Engine:
-        return Engine(find_policy(self.policy), victims=find_search(BY_QUEUES))
+        return Engine(find_policy(self.settings.policy), victims=find_search(self.settings.victims))
 
     def _steps(self, engine: Engine, waves: list[list[Event]]) -> list[AnyInstruction]:
         return [said for number, wave in enumerate(waves) for said in engine.step(self.at_us + number, wave)]

@@ -74,6 +74,7 @@ class _Play:
         self.stage = Stage(
             text.settings.policy,
             text.settings.seed,
+            preempt_by_priority=text.settings.preempt_by_priority,
             evicted_return=text.settings.evicted == "return",
             eviction_takes_us=microseconds(text.settings.eviction_takes, "settings.evictionTakes"),
         )

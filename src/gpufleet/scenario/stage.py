@@ -11,6 +11,7 @@ import msgspec
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preempt.victim_search import PreemptionSearch
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
@@ -43,8 +44,17 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
 class Stage:
     """One engine with the work of a scenario on it."""
 
-    def __init__(self, policy: str, seed: int, *, evicted_return: bool, eviction_takes_us: int) -> None:
-        self.engine = Engine(find_policy(policy), seed=seed)
+    def __init__(
+        self,
+        policy: str,
+        seed: int,
+        *,
+        evicted_return: bool,
+        eviction_takes_us: int,
+        preempt_by_priority: bool = True,
+    ) -> None:
+        search = PreemptionSearch(by_priority=preempt_by_priority)
+        self.engine = Engine(find_policy(policy), seed=seed, victims=search)
         self.player = Player(self.engine, self)
         self.evicted_return = evicted_return
         self.eviction_takes_us = eviction_takes_us

@@ -18,7 +18,8 @@ class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="came
 
 
 class SettingsText(Text, frozen=True, kw_only=True):
-    """``policy`` and ``seed`` of the engine; ``evicted`` says what comes of evicted pods.
+    """``policy`` and ``seed`` of the engine, and whether work outside of every queue makes room by priority;
+    ``evicted`` says what comes of evicted pods.
 
     They wait again ("return", what a Job's or Deployment's controller does) or are gone ("vanish"), once
     they have ended, which takes ``evictionTakes``.
@@ -26,6 +27,7 @@ class SettingsText(Text, frozen=True, kw_only=True):
 
     policy: str = "gpufleet"
     seed: int = 0
+    preempt_by_priority: bool = True
     evicted: str = "return"
     eviction_takes: str = "0s"
 

@@ -170,6 +170,8 @@ class EvictionPlanner:
                 )
             length = f"it said that it runs for at most {written_duration(said_us)}"
             return f"{length} and so came before {whom} of queue {other}, which can start where it runs"
+        if evict.reason == WhyEvicted.PREEMPTED and queue not in self.engine_events.queues.known:
+            return f"it makes room for {whom}, whose priority is higher"
         if evict.reason == WhyEvicted.PREEMPTED:
             return f"it makes room for {whom}, which goes before it in queue {queue}"
         return f"it makes room for {whom}: queue {other} takes back what queue {queue} borrowed"

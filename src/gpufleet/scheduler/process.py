@@ -28,6 +28,7 @@ from gpufleet.engine.event import Event
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preempt.by_name import BY_PRIORITY, BY_QUEUES
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.expiry import Expiry
@@ -70,6 +71,7 @@ class ProcessOptions(msgspec.Struct, frozen=True):
     defragment_moves_a_day: int
     defragment_gpu_minutes_a_day: int | None
     defragment_queue: tuple[str, ...]
+    preempt_by_priority: bool
     listen: str
     metrics_certificate: Path | None
     metrics_key: Path | None
@@ -167,6 +169,7 @@ def settings_of(options: ProcessOptions) -> Settings:
         identity=options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}",
         scheduler_name=options.scheduler_name,
         policy=options.policy,
+        victims=BY_PRIORITY if options.preempt_by_priority else BY_QUEUES,
         lease_namespace=options.lease_namespace,
         lease=times,
         binds_at_once=options.binds_at_once,

@@ -43,7 +43,7 @@ class LiveRun(EngineRun):
     """The engine of the live scheduler, in the place of one that was just told everything."""
 
     def __init__(self, rounds: Rounds, fresh: Facts) -> None:
-        self.policy, self.waves = fresh.settings.policy, fresh.waves
+        self.settings, self.waves = fresh.settings, fresh.waves
         self.engine, self.at_us = rounds.engine, rounds.engine.at_us
         self.evicted = []
         self.reserved = {place.uid: one for one in self.engine.reservations() for place in one.places}

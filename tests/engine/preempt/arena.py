@@ -11,7 +11,7 @@ from gpufleet.engine import event
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Nominated, NominationWithdrawn
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName
+from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.shape import Shape
@@ -24,14 +24,23 @@ POLICIES = (VictimScope.LOWER_PRIORITY, VictimScope.LOWER_OR_NEWER_EQUAL_PRIORIT
 
 
 class Arena:
-    """One story, and the controllers and nodes around it; the first ``spot`` nodes may be taken back."""
+    """One story, and the controllers and nodes around it; the first ``spot`` nodes may be taken back.
+
+    ``queues`` () is a fleet without queues, None one with a queue of some policy.
+    """
 
     def __init__(
-        self, seed: int, *, queues: tuple[Queue, ...] = (), nodes: int = 2, gpus: int = 4, spot: int = 0
+        self,
+        seed: int,
+        *,
+        queues: tuple[Queue, ...] | None = None,
+        nodes: int = 2,
+        gpus: int = 4,
+        spot: int = 0,
     ) -> None:
         self.chance = random.Random(seed)
         self.story = Story("gpufleet" if seed % 3 == 0 else "best-fit")
-        self.queues = queues or (random_queue(self.chance, "team"),)
+        self.queues = (random_queue(self.chance, "team"),) if queues is None else queues
         self.story.happen(*(event.QueueSet(queue) for queue in self.queues))
         labels = [SPOT if number < spot else {} for number in range(nodes)]
         names = [f"n{number}" for number in range(nodes)]
@@ -43,6 +52,16 @@ class Arena:
         self.evictions: list[Evict] = []
         self.promised: dict[PodUid, set[PodUid]] = {}
         self.victims_seen: set[PodUid] = set()
+
+    @property
+    def queue_names(self) -> list[QueueName]:
+        """The queues that work may name."""
+        return [queue.name for queue in self.queues] or [DEFAULT_QUEUE]
+
+    @property
+    def within_queue(self) -> VictimScope:
+        """Which of the work in the first queue, or outside of every queue, a pod may evict."""
+        return self.queues[0].preemption.within_queue if self.queues else VictimScope.LOWER_PRIORITY
 
     def pod(self, needs: Shape, queue: str, priority: int, gang: str | None = None) -> Pod:
         """A pod nobody has seen, made now."""

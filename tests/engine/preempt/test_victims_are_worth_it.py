@@ -11,21 +11,20 @@ from gpufleet.engine.preempt.candidates import is_in_scope
 from gpufleet.engine.preempt.reach import Rank
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
+from gpufleet.model.queue import Queue
 from tests.engine.effort import seeds
 from tests.engine.preempt.arena import NEEDS, Arena, cheapest, random_gang, random_tree
 
 
 def arrivals(arena: Arena, count: int) -> list[Pod]:
     """Pods of random needs and priorities."""
-    chance = arena.chance
-    names = [queue.name for queue in arena.queues]
+    chance, names = arena.chance, arena.queue_names
     return [arena.pod(chance.choice(NEEDS), chance.choice(names), chance.randint(0, 3)) for _ in range(count)]
 
 
 def prey_of(arena: Arena, asking: Pod) -> list[Pod]:
     """Whom a pod may evict by the policy of its queue, in the words of the queue."""
     state = arena.story.engine.state
-    policy = arena.queues[0].preemption.within_queue
     rank = Rank(asking.queue, asking.priority, asking.created_at_us)
     running = [state.pods.pods[row] for rows in state.pods.on_node.values() for row in rows]
     return [
@@ -34,7 +33,7 @@ def prey_of(arena: Arena, asking: Pod) -> list[Pod]:
         if one is not None
         and arena.state(one.uid) in {PodState.ASSUMED, PodState.BOUND}
         and not state.departures.is_departing(one.uid)
-        and is_in_scope(policy, rank, one.priority, one.created_at_us)
+        and is_in_scope(arena.within_queue, rank, one.priority, one.created_at_us)
     ]
 
 
@@ -42,7 +41,16 @@ def prey_of(arena: Arena, asking: Pod) -> list[Pod]:
 @pytest.mark.parametrize("seed", seeds(60))
 def test_the_victims_of_a_pod_are_the_cheapest_that_exist(seed: int, spot: int) -> None:
     """By exhaustive search: the same highest priority, the same number, as many on spot nodes. No gap."""
-    arena = Arena(seed, nodes=2, gpus=3, spot=spot)
+    check_victims_are_cheapest(Arena(seed, nodes=2, gpus=3, spot=spot))
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_outside_of_queues_the_victims_of_a_pod_are_the_cheapest_that_exist(seed: int) -> None:
+    check_victims_are_cheapest(Arena(seed, queues=(), nodes=2, gpus=3, spot=seed % 2))
+
+
+def check_victims_are_cheapest(arena: Arena) -> None:
+    """Random work, and then six pods one after the other."""
     for one in arrivals(arena, 8):
         arena.happen(event.PodAdded(one))
     for _ in range(6):
@@ -54,7 +62,7 @@ def test_the_victims_of_a_pod_are_the_cheapest_that_exist(seed: int, spot: int) 
         said = arena.happen(event.PodAdded(asking))
         victims = [known[one.uid] for one in said if isinstance(one, Evict) and one.beneficiary == asking.uid]
         waits = {one.uid for one in said if isinstance(one, Nominated)}
-        behind_another = arena.queues[0].strict and not waits
+        behind_another = any(queue.strict for queue in arena.queues) and not waits
         if free or behind_another:
             assert not victims
         elif before is None:
@@ -86,11 +94,13 @@ def test_without_any_one_of_those_it_waits_for_a_pod_would_not_fit(seed: int) ->
                     assert not arena.fits_without(asking.shape, waits_for - {spared}), spared
 
 
+@pytest.mark.parametrize("queues", [None, ()], ids=["in a queue", "outside"])
 @pytest.mark.parametrize("seed", seeds(60))
-def test_whoever_others_were_evicted_for_runs_when_they_are_gone(seed: int) -> None:
-    arena = Arena(seed, nodes=3)
-    chance = arena.chance
-    queue = arena.queues[0].name
+def test_whoever_others_were_evicted_for_runs_when_they_are_gone(
+    seed: int, queues: tuple[Queue, ...] | None
+) -> None:
+    arena = Arena(seed, queues=queues, nodes=3)
+    chance, queue = arena.chance, arena.queue_names[0]
     for number in range(14):
         if chance.random() < 0.3:
             one = random_gang(chance, f"g{number}", queue)
@@ -112,14 +122,15 @@ def test_whoever_others_were_evicted_for_runs_when_they_are_gone(seed: int) -> N
     assert not arena.story.engine.state.departures.nominations
 
 
+@pytest.mark.parametrize("queues", [None, ()], ids=["in a queue", "outside"])
 @pytest.mark.parametrize("seed", seeds(40))
-def test_evictions_come_to_an_end(seed: int) -> None:
+def test_evictions_come_to_an_end(seed: int, queues: tuple[Queue, ...] | None) -> None:
     """Every evicted pod is made anew at once and asks again: nobody may answer in kind for ever.
 
-    Within a queue each chain of evictions goes strictly down by priority or up by age, so there are
-    no more evictions than pairs of pods.
+    Within a queue, as outside of every queue, each chain of evictions goes strictly down by priority or
+    up by age, so there are no more evictions than pairs of pods.
     """
-    come_to_an_end(Arena(seed, nodes=2))
+    come_to_an_end(Arena(seed, queues=queues, nodes=2))
 
 
 @pytest.mark.parametrize("seed", seeds(150))
@@ -137,7 +148,7 @@ def come_to_an_end(arena: Arena) -> None:
         arena.happen(*map(event.PodAdded, arrivals(arena, chance.randint(1, 3))))
         if chance.random() < 0.3:
             arena.let_victims_end()
-    one = random_gang(chance, "gang", arena.queues[-1].name)
+    one = random_gang(chance, "gang", arena.queue_names[-1])
     members = [arena.pod(NEEDS[0], one.queue, one.priority, one.name) for _ in range(one.min_members)]
     arena.happen(event.GangSet(one), *map(event.PodAdded, members))
     pods = len(arena.story.engine.state.pods.row_by_uid)

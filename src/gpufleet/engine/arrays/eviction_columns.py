@@ -3,6 +3,8 @@
 No trial changes any of it: a pod's description, its times, and what ``lifecycle.departures`` notes of it.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import Int64Array
@@ -61,6 +63,11 @@ class EvictionColumns:
     def code(self, queue: QueueName) -> int:
         """The number of a queue; one that no pod has for a queue without pods."""
         return self._queues.number_by_value.get(queue, NOT_SET)
+
+    @property
+    def queues(self) -> Iterable[QueueName]:
+        """The queues that pods name."""
+        return self._queues.number_by_value
 
     @property
     def codes(self) -> int:

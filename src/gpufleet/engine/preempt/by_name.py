@@ -4,6 +4,7 @@ A log must decide the same when it is run again, so the search is part of its fi
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from gpufleet.engine.preempt.victim_search import PreemptionSearch
 from gpufleet.engine.preempt.victims import NoVictims, VictimSearch
@@ -13,9 +14,16 @@ NO_EVICTIONS = "nobody"
 """No pod is evicted; also what a log means that does not say it, because it is older than the others."""
 
 BY_QUEUES = "by-queues"
-"""As the policies of the queues say."""
+"""As the policies of the queues say; for work outside of every queue no pod is evicted."""
 
-SEARCHES: dict[str, Callable[[], VictimSearch]] = {NO_EVICTIONS: NoVictims, BY_QUEUES: PreemptionSearch}
+BY_PRIORITY = "by-queues-and-priority"
+"""As the policies of the queues say, and outside of them by priority."""
+
+SEARCHES: dict[str, Callable[[], VictimSearch]] = {
+    NO_EVICTIONS: NoVictims,
+    BY_QUEUES: partial(PreemptionSearch, by_priority=False),
+    BY_PRIORITY: PreemptionSearch,
+}
 
 
 def find_search(name: str) -> VictimSearch:

@@ -1,7 +1,8 @@
 """The cheapest victims for one pod that lacks nothing but room, node by node.
 
 Cheapest is, in this order: the lowest highest priority among the victims, then the fewest of them, then
-those whose node is spared less (``candidates``), then the least work lost. For every node a lower bound of
+those whose node is spared less (``candidates``), then the smallest sum of their priorities, then the least
+work lost. For every node a lower bound of
 all of these follows from sums over its candidates, worked out for the whole fleet at once; nodes are then
 examined in the order of their bounds, until the next bound is no better than what was found (branch and
 bound). On a node, the lowest priority is exact; so is the number, as long as there are few enough sets to
@@ -32,6 +33,8 @@ PROOFS_MAX = 4096
 """A search that needs more proofs than this is cut short, and says so."""
 SETS_A_NODE_MAX = 300
 """On a node with more sets than this, victims are taken off one by one instead."""
+COSTS = 5
+"""So many of the first fields of ``Bound`` and ``Victims`` are compared."""
 NEVER = 1 << 60
 """Above every priority and cost, with room for sums of it within 64 bits."""
 
@@ -42,6 +45,7 @@ class Bound(NamedTuple):
     priority: int
     pods: int
     spared: int
+    sum: int
     lost: int
     node: int
 
@@ -52,6 +56,7 @@ class Victims(NamedTuple):
     priority: int
     pods: int
     spared: int
+    sum: int
     lost: int
     rows: tuple[int, ...]
     placements: Placements
@@ -93,13 +98,13 @@ class ByNode:
         if best is not None:
             return best
         for bound in self._bounds():
-            if best is not None and bound[:4] >= best[:4]:
+            if best is not None and bound[:COSTS] >= best[:COSTS]:
                 break
             if self.proof.tries > PROOFS_MAX:
                 self.cut = best is None
                 break
             found = self._examine(bound)
-            if found is not None and (best is None or found[:4] < best[:4]):
+            if found is not None and (best is None or found[:COSTS] < best[:COSTS]):
                 best = found
         return best
 
@@ -183,14 +188,16 @@ class ByNode:
         return self.state.budgets.allow(pods.pod_at(row) for unit in units for row in unit.rows)
 
     def _fewest(self, bound: Bound, among: list[Unit]) -> Victims | None:
-        """As few of these as will do, and of those the ones with the least work to lose."""
+        """As few of these as will do, of those the least important, and then those with the least work to
+        lose.
+        """
         sets = 0
         for size in range(max(1, bound.pods), len(among) + 1):
             sets += comb(len(among), size)
             if sets > SETS_A_NODE_MAX:
                 return self._taken_off(bound, among)
             able = [chosen for chosen in combinations(among, size) if self._may_do(bound.node, chosen)]
-            for chosen in sorted(able, key=lost_with):
+            for chosen in sorted(able, key=lambda units: (sum_of(units), lost_with(units))):
                 if self._allowed(list(chosen)):
                     placements = self._proven(bound.node, list(chosen))
                     if placements:
@@ -233,6 +240,11 @@ class ByNode:
         return victims(needed, placements) if placements else None
 
 
+def sum_of(units: tuple[Unit, ...]) -> int:
+    """The sum of their priorities."""
+    return sum(unit.priority for unit in units)
+
+
 def lost_with(units: tuple[Unit, ...]) -> int:
     """The work that is lost with all of these."""
     return sum(unit.lost for unit in units)
@@ -243,7 +255,8 @@ def victims(units: list[Unit], placements: Placements) -> Victims:
     rows = tuple(row for unit in units for row in unit.rows)
     priority = max((unit.priority for unit in units), default=-NEVER)
     spared = sum(unit.spared for unit in units)
-    return Victims(priority, len(rows), spared, lost_with(tuple(units)), rows, placements)
+    among = tuple(units)
+    return Victims(priority, len(rows), spared, sum_of(among), lost_with(among), rows, placements)
 
 
 def bounds_by_node(
@@ -260,7 +273,7 @@ def bounds_by_node(
     reachable = lowest_priority(nodes, priority, wants)
     limit = np.array([reachable[node] for node in nodes.tolist()], np.int64)
     inside = (priority <= limit) & (limit < NEVER)
-    nodes, lost, spared = nodes[inside], lost[inside], singles.spared[inside]
+    nodes, lost, spared, priority = nodes[inside], lost[inside], singles.spared[inside], priority[inside]
     if not len(nodes):
         return []
     # All on one node are spared alike.
@@ -271,11 +284,22 @@ def bounds_by_node(
         held = amounts[inside]
         order = np.lexsort((-held, nodes))
         count = np.maximum(count, first_enough(held[order], short[at], starts) - starts + 1)
-    so_far = np.cumsum(lost[np.lexsort((lost, nodes))])
+    sums, least = sum_of_smallest(nodes, priority, starts, count), sum_of_smallest(nodes, lost, starts, count)
+    columns = (one.tolist() for one in (at, count, count * spared[first], sums, least))
+    return sorted(
+        Bound(reachable[node], few, some, sum_, little, node)
+        for node, few, some, sum_, little in zip(*columns, strict=True)
+    )
+
+
+def sum_of_smallest(
+    nodes: Int64Array, amounts: Int64Array, starts: Int64Array, count: Int64Array
+) -> Int64Array:
+    """For each node the sum of the smallest of these amounts that lie there, as many as its count says."""
+    so_far = np.cumsum(amounts[np.lexsort((amounts, nodes))])
     before = np.where(starts > 0, so_far[starts - 1], 0)
-    least = so_far[np.minimum(starts + count, len(so_far)) - 1] - before
-    costs = zip(at.tolist(), count.tolist(), (count * spared[first]).tolist(), least.tolist(), strict=True)
-    return sorted(Bound(reachable[node], few, some, little, node) for node, few, some, little in costs)
+    found: Int64Array = so_far[np.minimum(starts + count, len(so_far)) - 1] - before
+    return found
 
 
 def lowest_priority(

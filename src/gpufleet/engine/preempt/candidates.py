@@ -23,7 +23,7 @@ from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.reach import Rank, Reach, reach_within
 from gpufleet.engine.state.gang_members import Members
-from gpufleet.model.identifiers import QueueName
+from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, VictimScope
 
 ASSUMED, BOUND = int(PodState.ASSUMED), int(PodState.BOUND)
@@ -248,15 +248,33 @@ class Gathering:
 def within_queue(state: EngineState, rank: Rank, queue: Queue, at_us: int) -> Candidates:
     """What a workload may evict in its own queue."""
     policy = queue.preemption
+    if policy.within_queue is VictimScope.NEVER:
+        return Candidates(NO_SINGLES, [])
+    reached = reach_within(policy.within_queue, rank)
+    return reached_in(state, rank, reached, {rank.queue: policy.preempt_after_us}, at_us)
+
+
+def outside_of_queues(state: EngineState, rank: Rank, at_us: int) -> Candidates:
+    """What a workload may evict outside of every queue: work of lower priority.
+
+    While no queue is described, the queues that pods name set nobody apart.
+    """
+    names = [DEFAULT_QUEUE] if state.waiting.queues else state.pods.eviction_columns.queues
+    reached = reach_within(VictimScope.LOWER_PRIORITY, rank)
+    return reached_in(state, rank, reached, dict.fromkeys(names, 0), at_us)
+
+
+def reached_in(
+    state: EngineState, rank: Rank, reached: Reach, least_run_us: dict[QueueName, int], at_us: int
+) -> Candidates:
+    """The work that is reached in these queues, each with its least run time."""
     gathering = Gathering(state, at_us, {}, rank)
-    if policy.within_queue is not VictimScope.NEVER:
-        reached = reach_within(policy.within_queue, rank)
-        gathering.add_single({rank.queue: policy.preempt_after_us}, [reached])
-        for members in gangs_that_run(state):
-            gang = members.gang
-            if gang is not None and gang.queue == rank.queue:
-                if reached.holds(gang.priority, gang.created_at_us):
-                    gathering.add_gang(members, policy.preempt_after_us)
+    gathering.add_single(least_run_us, [reached])
+    for members in gangs_that_run(state):
+        gang = members.gang
+        if gang is not None and gang.queue in least_run_us:
+            if reached.holds(gang.priority, gang.created_at_us):
+                gathering.add_gang(members, least_run_us[gang.queue])
     return gathering.candidates()
 
 

@@ -3,7 +3,8 @@
 A parked line is woken when room was freed that its shape can use. For one that may evict others, other
 changes count too: pods that came, pods that may be evicted from now on, a queue, budget or refusal that
 changed. All of these are counted in ``EngineState.victim_changes``; a search that failed is repeated once
-after that count has changed, and at the time at which it said that more would be possible.
+after that count has changed, and at the time at which it said that more would be possible. Where no known pod
+has a lower priority, as in a fleet without PriorityClasses, nothing is repeated until one comes.
 """
 
 import heapq
@@ -29,10 +30,14 @@ class SearchRetries:
         self._due_us_by_key: dict[LineKey, int] = {}
         self._number = 0
         self._looks_on_at_us: int | None = None
+        self._least_priority: int | None = None
 
     def note(self, key: LineKey, found: NoEvictionPlan) -> None:
         """A search failed."""
         self._failed_at.pop(key, None)
+        if found.lacks_lower_priority:
+            self._least_priority = self.state.pods.least_priority
+            return
         self._failed_at[key] = self.state.victim_changes
         if found.cut:
             self.cut[key] = None
@@ -46,6 +51,8 @@ class SearchRetries:
 
     def wake(self, at_us: int) -> None:
         """Wake the lines whose search may find more than before."""
+        if self._least_priority is not None:
+            self._wake_for_lower_priority(self._least_priority)
         if self.state.departures.end_refusals(at_us):
             self.state.victim_changes += 1
         while self._due and self._due[0][0] <= at_us:
@@ -66,6 +73,14 @@ class SearchRetries:
                 searches += 1
                 self._forget(key)
                 self.state.waiting.wake(key)
+
+    def _wake_for_lower_priority(self, before: int) -> None:
+        """Wake the lines that have a higher priority than some pod, now that a lower one is there."""
+        self._least_priority = least = self.state.pods.least_priority
+        if least < before:
+            for key, line in list(self.state.waiting.lines.items()):
+                if line.parked and key.priority > least:
+                    self.state.waiting.wake(key)
 
     def _forget(self, key: LineKey) -> None:
         del self._failed_at[key]

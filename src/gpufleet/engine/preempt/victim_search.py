@@ -1,7 +1,8 @@
 """The search for victims: what ends anyway first, then work of the workload's own queue, then of others.
 
-Only work of described queues asks, because the policy of the queue says which work it may evict. Places that
-pods leave anyway are kept for it too.
+For work of a described queue its policy says which work it may evict. Work outside of every queue makes room
+by priority, as with kube-scheduler, unless that is turned off (``by_name``): it evicts work of lower priority
+that is itself outside of every queue. Places that pods leave anyway are kept for it too.
 """
 
 from functools import cached_property, partial
@@ -14,7 +15,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.placement import NO_NODES
 from gpufleet.engine.preempt.by_node import ByNode
 from gpufleet.engine.preempt.cached_search import SearchOutcome
-from gpufleet.engine.preempt.candidates import Candidates, within_queue
+from gpufleet.engine.preempt.candidates import Candidates, outside_of_queues, within_queue
 from gpufleet.engine.preempt.capacity_bound import may_suffice
 from gpufleet.engine.preempt.just_part import just_parts
 from gpufleet.engine.preempt.leaving import Leaving
@@ -25,27 +26,36 @@ from gpufleet.engine.preempt.reach import Rank
 from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.search_cache import SearchCache
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
-from gpufleet.model.queue import Queue
+from gpufleet.model.identifiers import DEFAULT_QUEUE
+from gpufleet.model.queue import PreemptionPolicy, Queue, VictimScope
+
+BY_PRIORITY_ALONE = PreemptionPolicy(VictimScope.LOWER_PRIORITY, VictimScope.NEVER, VictimScope.NEVER)
+"""What work outside of every queue may evict."""
 
 Found = tuple[list[int], Placements]
 """The rows of victims, and where the workload goes without them."""
 
 
 class PreemptionSearch:
-    """Finds victims by the policies of the queues."""
+    """Finds victims by the policies of the queues; outside of them by priority, or none (``by_priority``)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_priority: bool = True) -> None:
+        self.by_priority = by_priority
         self._quick_reject: QuickReject | None = None
         self._search_cache: SearchCache | None = None
 
     def find(self, unplaced: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """The cheapest plan that is proven."""
-        if not state.waiting.queues:
+        if not (self.by_priority or state.waiting.queues):
             return None
         rank = rank_of(unplaced, state)
         queue = state.waiting.queues.get(rank.queue)
         if queue is None:
-            return None
+            if not (self.by_priority and is_outside(rank, state)):
+                return None
+            if state.pods.least_priority >= rank.priority:
+                return NoEvictionPlan(lacks_lower_priority=True)
+            queue = Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
         if self._quick_reject is None or self._quick_reject.state is not state:
             self._quick_reject = QuickReject(state)
         if not self._quick_reject.may_find(rank.priority, queue):
@@ -70,6 +80,14 @@ def rank_of(unplaced: UnplacedWorkload, state: EngineState) -> Rank:
     pod = state.pods.pod_at(unplaced.row)
     ranked = pod if gang is None else gang
     return Rank(ranked.queue, ranked.priority, ranked.created_at_us, not pod.preemptible)
+
+
+def is_outside(rank: Rank, state: EngineState) -> bool:
+    """True if a workload is outside of every queue, so that priority decides: it names none that is
+    described, or there is none.
+    """
+    queues = state.waiting.queues
+    return rank.queue not in queues and (rank.queue == DEFAULT_QUEUE or not queues)
 
 
 def evictable_for(unplaced: UnplacedWorkload, state: EngineState) -> set[int]:
@@ -119,6 +137,8 @@ class SearchRun:
 
     def _with_victims(self, rank: Rank, queue: Queue) -> Found | None:
         """Victims of its own queue, or else of others, or else of both."""
+        if is_outside(rank, self.state):
+            return self._with_victims_by_priority(rank, queue)
         own = within_queue(self.state, rank, queue, self.unplaced.at_us)
         self._note_when_more(own)
         found = self._seek(own, anywhere=False)
@@ -137,6 +157,18 @@ class SearchRun:
             others = self._others_without(own, reclaim)
             if others.any:
                 found = self._seek(own.joined(others), anywhere=True)
+        return found
+
+    def _with_victims_by_priority(self, rank: Rank, queue: Queue) -> Found | None:
+        """Victims of lower priority, all outside of every queue.
+
+        A pod that more than room keeps off looks for them node by node, too, before it looks elsewhere.
+        """
+        lower = outside_of_queues(self.state, rank, self.unplaced.at_us)
+        self._note_when_more(lower)
+        found = self._seek(lower, anywhere=False, by_node=self.unplaced.members is None)
+        if found is not None and self.lacks_only_room:
+            self._keep_outcome(rank, queue, lower)
         return found
 
     def _keep_outcome(self, rank: Rank, queue: Queue, candidates: Candidates) -> None:
@@ -205,20 +237,21 @@ class SearchRun:
         placements = self.proof.fits_without(self.leaving.on_any(roomy), roomy)
         return ([], placements) if placements else None
 
-    def _seek(self, found: Candidates, *, anywhere: bool) -> Found | None:
+    def _seek(self, found: Candidates, *, anywhere: bool, by_node: bool = False) -> Found | None:
         """Victims for a pod on one node, if possible; otherwise over the fleet.
 
-        ``anywhere``: a victim may help although the pod goes to another node.
+        ``anywhere``: a victim may help although the pod goes to another node. ``by_node``: nodes are looked
+        at one by one although it lacks more than room.
         """
         if not found.any:
             return None
-        if self.lacks_only_room and len(found.singles.rows):
-            by_node = ByNode(self.proof, self.state, self.leaving, self.short, found.singles)
-            victims = by_node.find()
-            self._is_single = by_node.is_single
+        if (by_node or self.lacks_only_room) and len(found.singles.rows):
+            on_one_node = ByNode(self.proof, self.state, self.leaving, self.short, found.singles)
+            victims = on_one_node.find()
+            self._is_single = on_one_node.is_single
             if victims is not None:
                 return list(victims.rows), victims.placements
-            self.cut |= by_node.cut
+            self.cut |= on_one_node.cut
         if not self._may_suffice(found):
             return None
         over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist())

@@ -39,11 +39,13 @@ class NoEvictionPlan(NamedTuple):
     """No eviction helps now.
 
     ``cut``: not everything was looked at, because that would have taken too long. ``again_at_us``: from
-    then on some pods may be evicted that may not be yet.
+    then on some pods may be evicted that may not be yet. ``lacks_lower_priority``: nothing but a pod of lower
+    priority than any known one would be a victim.
     """
 
     cut: bool = False
     again_at_us: int | None = None
+    lacks_lower_priority: bool = False
 
 
 class VictimSearch(Protocol):
