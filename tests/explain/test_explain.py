@@ -134,7 +134,7 @@ def test_a_name_of_another_namespace_is_found_there() -> None:
 def test_who_comes_first_is_told_to_those_who_wait_for_room() -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=1)
-        world.pod("runs", nodeName="a")
+        world.pod("runs", nodeName="a", priority=9)
         world.pod("urgent", priority=9)
         world.pod("p")
         await world.settle()
