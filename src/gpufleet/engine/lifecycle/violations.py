@@ -88,7 +88,7 @@ class Violations:
 
     def short_since_us(self, gang: GangName) -> int | None:
         """Since when the time of a gang runs in which it must be whole; None while it does not."""
-        watch = self._watches.get((GangIncomplete.__name__, gang))
+        watch = self.watches.get((GangIncomplete.__name__, gang))
         return None if watch is None else watch.since_us
 
     def take(self, at_us: int, *, of_gangs: bool) -> list[tuple[int, WhyEvicted]]:
