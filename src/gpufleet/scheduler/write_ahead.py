@@ -9,7 +9,7 @@ A status has room for so many nominations; those beyond wait, with their evictio
 While a status cannot be written, that is tried again; evictions that have waited for ``RECORD_WITHIN_S`` are
 then refused, so that their work looks for another way, and are asked for again later.
 
-Work of a queue that is not described has pods moved for it at most. It has no status, so it waits for none.
+Work of a queue that is not described, or of none, has no status, so its evictions wait for none.
 
 A nomination may end before its evictions are asked for, for example because other room came free. Its pods
 then stay, unless another nomination waits for them.
