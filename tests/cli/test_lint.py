@@ -39,8 +39,8 @@ def test_nothing_to_lint_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> Non
     assert "name a file or folder" in capsys.readouterr().err
 
 
-def test_a_missing_file_is_the_world_failing(tmp_path: Path) -> None:
-    assert main(["lint", str(tmp_path / "none.yaml")]) == ExitCode.WORLD_FAILED
+def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
+    assert main(["lint", str(tmp_path / "none.yaml")]) == ExitCode.BAD_INPUT
 
 
 def test_the_report_is_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,7 +68,11 @@ def test_an_unknown_option_is_bad_input(capsys: pytest.CaptureFixture[str]) -> N
         ),
         (click.UsageError("--seeds 44..42 is empty"), 2, "Error: --seeds 44..42 is empty\n"),
         (WorldError("the server does not answer"), 3, "gpufleet: the server does not answer\n"),
-        (OSError(28, "No space left on device", "out.json"), 3, "No space left on device: 'out.json'\n"),
+        (
+            OSError(28, "No space left on device", "out.json"),
+            3,
+            "gpufleet: out.json: No space left on device; free some space or write elsewhere\n",
+        ),
         (KeyboardInterrupt(), 130, "gpufleet: interrupted\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",

@@ -286,18 +286,18 @@ def test_a_bad_cell_is_told_with_file_row_column_value_and_what_was_expected(
     assert re.match(r"gpufleet: .*bad\.csv, row 3, cpu_milli: .*'1e3'; expected ", line)
 
 
-def test_a_full_or_forbidden_place_is_a_failure_outside(
+def test_a_place_that_can_hold_no_result_is_bad_input(
     files: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     for option, place, words in (
-        ("--out", tmp_path / "file" / "out", "this folder cannot be made"),
-        ("--out", tmp_path / "file", "this folder cannot be made"),
+        ("--out", tmp_path / "file" / "out", "cannot be made"),
+        ("--out", tmp_path / "file", "is no folder"),
         ("--json", tmp_path / "no" / "x.json", "there is no folder"),
         ("--json", tmp_path, "is a folder"),
         ("--log", tmp_path / "no" / "x.log", "there is no folder"),
     ):
-        assert replay(*files, "--policy", "fgd", option, place) == 3
+        assert replay(*files, "--policy", "fgd", option, place) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert words in line
 

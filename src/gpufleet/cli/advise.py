@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import InputFile, OneOf, Whole
 from gpufleet.cli.prometheus_options import SECONDS, Question, prometheus_options, use_of_prometheus
 
 
@@ -13,7 +14,7 @@ def command() -> None:
 
 
 @command.command(name="sharing")
-@click.argument("use", metavar="[USE]", type=click.Path(path_type=Path), required=False)
+@click.argument("use", metavar="[USE]", type=InputFile("a table of use"), required=False)
 @prometheus_options
 @click.option(
     "-n", "--namespace", "namespaces", multiple=True, help="Judge pods of this one; may be repeated."
@@ -31,16 +32,14 @@ def command() -> None:
     multiple=True,
     help="A workload of tenants that must not disturb one another; may be repeated.",
 )
-@click.option(
-    "--nodes", type=click.Path(path_type=Path), help="The fleet: a node list as the replay reads it."
-)
+@click.option("--nodes", type=InputFile("a node list"), help="The fleet: a node list as the replay reads it.")
 @click.option(
     "--step", "step_s", type=SECONDS, default="60s", show_default=True, help="The length of an instant."
 )
 @click.option(
     "--risk",
     "risk_max_pct",
-    type=click.IntRange(0, 100),
+    type=Whole(0, 100),
     default=5,
     help="In how many percent of the instants a GPU may be wanted beyond 100 %.  [default: 5]",
 )
@@ -51,7 +50,7 @@ def command() -> None:
     multiple=True,
     help="Of one GPU for an hour; may be repeated.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
+@click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 def sharing(
     use: Path | None,
     prometheus_url: str | None,

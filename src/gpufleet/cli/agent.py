@@ -1,10 +1,13 @@
 """``gpufleet agent``: run the agent of one node."""
 
-from pathlib import Path
-
 import click
 
-PATH = click.Path(path_type=Path)
+from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, OwnPath, Real
+
+PATH = OwnPath("a path")
+PEM = InputFile("a file in PEM")
+MACHINE = InputFile("the description of a machine")
+COUNTERS = InputFile("counters as dcgm-exporter's CSV")
 METRICS = (
     "counters",
     "hostname_label",
@@ -23,7 +26,7 @@ METRICS = (
     "--node-name", "node", envvar="NODE_NAME", required=True, help="The Node it is on.  [env: NODE_NAME]"
 )
 @click.option(
-    "--kubeconfig", type=PATH, help="Instead of KUBECONFIG, ~/.kube/config, or the pod's own account."
+    "--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG, ~/.kube/config, or the pod's own account."
 )
 @click.option("--context", default="", help="The kubeconfig's context to use.")
 @click.option(
@@ -62,7 +65,11 @@ METRICS = (
     is_flag=True,
     help="Set the compute mode of cards that are shared by MPS, a setting of the card.",
 )
-@click.option("--simulated", type=PATH, help="A machine described in this file, in place of the real GPUs.")
+@click.option(
+    "--simulated",
+    type=MACHINE,
+    help="A machine described in this file, in place of the real GPUs.",
+)
 @click.option(
     "--metrics-address",
     default=":9400",
@@ -71,11 +78,11 @@ METRICS = (
 )
 @click.option(
     "--metrics-certificate",
-    type=PATH,
+    type=PEM,
     metavar="FILE",
     help="Serve HTTPS with this PEM certificate; read again when it changes.",
 )
-@click.option("--metrics-key", type=PATH, metavar="FILE", help="The certificate's key as PEM.")
+@click.option("--metrics-key", type=PEM, metavar="FILE", help="The certificate's key as PEM.")
 @click.option("--kubelet-root", type=PATH, default="/var/lib/kubelet", show_default=True)
 @click.option("--cdi-folder", type=PATH, default="/var/run/cdi", show_default=True)
 @click.option(
@@ -93,7 +100,7 @@ METRICS = (
 )
 @click.option(
     "--sample-every-s",
-    type=click.FloatRange(1),
+    type=Real(1, 86_400),
     default=10.0,
     show_default=True,
     help="How often each GPU is asked for its readings.",
@@ -112,16 +119,21 @@ METRICS = (
 )
 @click.option(
     "--device-list-strategy",
-    type=click.Choice(["cdi-cri", "cdi-annotations", "volume-mounts", "envvar", "as-configured"]),
+    type=OneOf(["cdi-cri", "cdi-annotations", "volume-mounts", "envvar", "as-configured"]),
     multiple=True,
     default=("cdi-cri",),
     show_default=True,
     help="How containers get devices; as-configured: as a sharing config of NVIDIA's says.",
 )
-@click.option("--counters", type=PATH, metavar="FILE", help="The counters to serve, in dcgm-exporter's CSV.")
+@click.option(
+    "--counters",
+    type=COUNTERS,
+    metavar="FILE",
+    help="The counters to serve, in dcgm-exporter's CSV.",
+)
 @click.option(
     "--hostname-label",
-    type=click.Choice(["Hostname", "hostname", "none"]),
+    type=OneOf(["Hostname", "hostname", "none"]),
     default="Hostname",
     show_default=True,
     help="The label for the node's name.",
@@ -140,10 +152,10 @@ METRICS = (
     help="Where a batch system tells which job is on which GPU.",
 )
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+    "--log-level", type=OneOf(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 @click.option(
-    "--log-format", type=click.Choice(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
+    "--log-format", type=OneOf(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
 )
 def command(**options: object) -> int:
     """Serve the GPUs of one node: to its kubelet, to the scheduler, to monitoring.

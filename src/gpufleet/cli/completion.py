@@ -2,11 +2,13 @@
 
 import click
 
+from gpufleet.cli.parameters import OneOf
+
 SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command(name="completion")
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=OneOf(SHELLS))
 def command(shell: str) -> None:
     """Print the lines that make SHELL complete `gpufleet`; have your shell read them when it starts.
 

@@ -2,6 +2,8 @@
 
 import click
 
+from gpufleet.cli.parameters import OneOf
+
 
 @click.command(name="cuda")
 @click.option(
@@ -16,12 +18,12 @@ import click
 @click.option("--brand", metavar="BRAND", help="The card's Product Brand in nvidia-smi -q, if it matters.")
 @click.option(
     "--runtime",
-    type=click.Choice(["legacy", "cdi"]),
+    type=OneOf(["legacy", "cdi"]),
     help="The mode of the node's container runtime.  [default: what is true in both]",
 )
 @click.option("--tag", metavar="NAME", help="Which image, where a file has several.")
 @click.option("--platform", default="linux/amd64", show_default=True, help="Of an image for several.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
+@click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 def command(
     image: str,
     driver: str,

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, POLICY, SNAPSHOT, OneOf, Real, Whole
+
 
 @click.command(name="defragment")
 @click.option("--for", "pod", metavar="POD", default="", help="A waiting pod that is to start by the moves.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of that pod.")
 @click.option(
-    "--moves-max", type=click.IntRange(1), default=10, show_default=True, help="Pods to move at most."
+    "--moves-max", type=Whole(1, 10_000), default=10, show_default=True, help="Pods to move at most."
 )
 @click.option("--apply", is_flag=True, help="Make the moves, one after the other; asks first.")
 @click.option("--yes", is_flag=True, help="With --apply: do not ask.")
@@ -18,21 +20,17 @@ import click
     "--settle",
     "settle_s",
     metavar="SECONDS",
-    type=click.FloatRange(1),
+    type=Real(1, 86_400),
     default=120.0,
     show_default=True,
     help="With --apply: how long a move may take until its pod runs again.",
 )
-@click.option(
-    "--snapshot", type=click.Path(path_type=Path), help="A file of `gpufleet snapshot`, instead of a cluster."
-)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
+@click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
 @click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
-@click.option("--policy", default="gpufleet", show_default=True, help="The scheduler's policy.")
+@click.option("--policy", type=POLICY, default="gpufleet", show_default=True, help="The scheduler's policy.")
 def command(
     pod: str,
     namespace: str,

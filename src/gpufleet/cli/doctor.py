@@ -4,24 +4,22 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, OneOf
+
 
 @click.command(name="doctor")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
+@click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 @click.option("-v", "--verbose", is_flag=True, help="Also what is right, and what could not be judged.")
 @click.option(
     "--fail-on",
-    type=click.Choice(["risk", "broken", "never"]),
+    type=OneOf(["risk", "broken", "never"]),
     default="risk",
     help="End with code 1 for what is a risk or broken, or only for what is broken.  [default: risk]",
 )
 @click.option("--checks", "lists_checks", is_flag=True, help="List all checks.")
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="[default: auto]"
-)
+@click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", help="[default: auto]")
 def command(
     output: str,
     verbose: bool,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, OneOf
+
 
 def names(context: click.Context, _argument: click.Argument, incomplete: str) -> list[str]:
     """Names of pods for the shell to suggest; none where the cluster cannot be asked."""
@@ -22,20 +24,14 @@ def names(context: click.Context, _argument: click.Argument, incomplete: str) ->
 @click.command(name="explain")
 @click.argument("name", metavar="POD|GROUP", shell_complete=names)
 @click.option("-n", "--namespace", default="", help="Its namespace.  [default: that of the context]")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="[default: text]"
-)
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("-o", "--output", type=OneOf(["text", "json", "yaml"]), default="text", help="[default: text]")
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
 @click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
 @click.option(
     "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
 )
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="[default: auto]"
-)
+@click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", help="[default: auto]")
 def command(
     name: str,
     namespace: str,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, OneOf, Real, Whole
 from gpufleet.cli.token_count import TokenCount
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ LIVE = "the cluster itself"
     "--gpu", "gpus", metavar="CARD", multiple=True, help="A card, such as h100-80; may be repeated."
 )
 @click.option("--context", type=TokenCount(), help="Tokens of a sequence: 32768, 32k.  [default: 8192]")
-@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Sequences at a time.")
+@click.option("--batch", type=Whole(1, 1_000_000), default=1, show_default=True, help="Sequences at a time.")
 @click.option("--weights", metavar="FORMAT", default="", help="bf16, fp8, awq ...  [default: as published]")
 @click.option("--kv", metavar="TYPE", default="auto", show_default=True, help="Of keys and values: fp8 ...")
-@click.option("--tp", type=click.IntRange(1), help="Tensor parallel.  [default: what fits]")
-@click.option("--pp", type=click.IntRange(1), help="Pipeline stages.  [default: what fits]")
+@click.option("--tp", type=Whole(1, 1024), help="Tensor parallel.  [default: what fits]")
+@click.option("--pp", type=Whole(1, 1024), help="Pipeline stages.  [default: what fits]")
 @click.option(
     "--engine",
     default="",
@@ -37,16 +38,14 @@ LIVE = "the cluster itself"
 )
 @click.option(
     "--utilization",
-    type=click.FloatRange(0.1, 1.0),
+    type=Real(0.1, 1.0),
     help="The part of the memory that the engine may use.  [default: the engine's own]",
 )
-@click.option("--max-num-seqs", type=click.IntRange(1), help="As given to vLLM.")
-@click.option("--max-num-batched-tokens", type=click.IntRange(1), help="As given to vLLM.")
-@click.option(
-    "--train", "method", type=click.Choice(["full", "lora", "qlora"]), help="Train instead of serve."
-)
-@click.option("--zero", type=click.IntRange(0, 3), default=3, help="ZeRO's stage; 3 is FSDP.  [default: 3]")
-@click.option("--rank", type=click.IntRange(1), default=16, show_default=True, help="Of adapters (LoRA).")
+@click.option("--max-num-seqs", type=Whole(1, 1_000_000), help="As given to vLLM.")
+@click.option("--max-num-batched-tokens", type=Whole(1, 1_000_000_000), help="As given to vLLM.")
+@click.option("--train", "method", type=OneOf(["full", "lora", "qlora"]), help="Train instead of serve.")
+@click.option("--zero", type=Whole(0, 3), default=3, help="ZeRO's stage; 3 is FSDP.  [default: 3]")
+@click.option("--rank", type=Whole(1, 65_536), default=16, show_default=True, help="Of adapters (LoRA).")
 @click.option(
     "--hub", "from_hub", is_flag=True, help="MODEL is OWNER/NAME: fetch its configuration from the hub."
 )
@@ -58,15 +57,13 @@ LIVE = "the cluster itself"
     help="Say where in a cluster it fits: in that of kubectl, which is only read, or in that of a file: of"
     " gpufleet snapshot, or of kubectl get nodes,pods,nodedevices -A -o yaml.",
 )
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--kube-context", default="", help="The kubeconfig's context to use.")
 @click.option(
     "--manifest", "writes", is_flag=True, help="Print what runs it on that card, for kubectl apply."
 )
 @click.option("--list", "lists", is_flag=True, help="Show the models and cards of the catalogue.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
+@click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 def command(
     model: str,
     gpus: tuple[str, ...],

@@ -4,24 +4,31 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf
+
 SYSTEMS = ["kueue", "kai", "volcano", "elasticquota"]
+
+OBJECTS = InputFile("a file of Kubernetes objects, or - for standard input", stream=True)
 
 
 @click.command(name="import")
-@click.argument("system", type=click.Choice(SYSTEMS))
-@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.argument("system", type=OneOf(SYSTEMS))
+@click.argument(
+    "files",
+    metavar="[FILE]...",
+    nargs=-1,
+    type=OBJECTS,
+)
 @click.option(
     "--report",
-    type=click.Choice(["text", "json", "none"]),
+    type=OneOf(["text", "json", "none"]),
     default="text",
     show_default=True,
     help="What became of each field, on standard error.",
 )
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
-def command(system: str, files: tuple[str, ...], report: str, kubeconfig: Path | None, context: str) -> None:
+def command(system: str, files: tuple[Path, ...], report: str, kubeconfig: Path | None, context: str) -> None:
     """Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into FleetQueues.
 
     Reads FILEs (- is standard input), or a cluster where none is given. The manifests go to standard
@@ -32,7 +39,9 @@ def command(system: str, files: tuple[str, ...], report: str, kubeconfig: Path |
 
     if files and (kubeconfig is not None or context):
         raise click.UsageError("either files or a cluster, not both")
-    outcome = from_files(system, files) if files else from_cluster(system, kubeconfig, context)
+    outcome = (
+        from_files(system, tuple(map(str, files))) if files else from_cluster(system, kubeconfig, context)
+    )
     if report == "text":
         click.echo(as_text(outcome.report), err=True)
     elif report == "json":

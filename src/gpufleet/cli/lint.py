@@ -4,26 +4,37 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, InputFile, InputPath, OneOf, OutputFile
 from gpufleet.cli.prometheus_options import Question, prometheus_options
 
-FILE = click.Path(dir_okay=False, path_type=Path)
+MANIFESTS = InputPath("a file, a folder, or - for standard input", stream=True)
+CLUSTER = InputFile("objects that kubectl get -o yaml printed, or a file of `gpufleet snapshot`")
+USE = InputFile("a table of use")
+SETTINGS = InputFile("settings of gpufleet lint")
+BASELINE = InputFile("a file that --write-baseline wrote")
+NEW_BASELINE = OutputFile("a file to write")
 SEVERITIES = ["info", "warning", "error", "never"]
 
 
 @click.command(name="lint")
-@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.argument(
+    "paths",
+    metavar="[PATH]...",
+    nargs=-1,
+    type=MANIFESTS,
+)
 @click.option(
     "-o",
     "--output",
     "form",
-    type=click.Choice(["text", "json", "sarif", "junit", "github"]),
+    type=OneOf(["text", "json", "sarif", "junit", "github"]),
     default="text",
     show_default=True,
     help="The form of the report.",
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(SEVERITIES),
+    type=OneOf(SEVERITIES),
     help="End with code 1 if a finding is at least this severe; a warning unless the settings say otherwise.",
 )
 @click.option(
@@ -32,17 +43,17 @@ SEVERITIES = ["info", "warning", "error", "never"]
 @click.option("--diff", "shows_difference", is_flag=True, help="Show what --fix would change; write nothing.")
 @click.option(
     "--cluster",
-    type=FILE,
+    type=CLUSTER,
     help="What is known of the cluster: kubectl get nodes,runtimeclasses,pods -A -o yaml, or a file of"
     " gpufleet snapshot.",
 )
 @click.option("--live", is_flag=True, help="Ask the cluster itself, as kubectl would.")
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
 @click.option(
-    "--metrics", type=FILE, help="What pods used of their GPUs: a table as gpufleet advise sharing reads it."
+    "--metrics",
+    type=USE,
+    help="What pods used of their GPUs: a table as gpufleet advise sharing reads it.",
 )
 @prometheus_options
 @click.option(
@@ -52,14 +63,22 @@ SEVERITIES = ["info", "warning", "error", "never"]
     multiple=True,
     help="Of one GPU for an hour, to say what idles.",
 )
-@click.option("--config", type=FILE, help="Settings instead of .gpufleet-lint.yaml in the current folder.")
-@click.option("--baseline", type=FILE, help="Findings in this file are known and do not count.")
-@click.option("--write-baseline", type=FILE, help="Write all present findings to this file.")
+@click.option(
+    "--config",
+    type=SETTINGS,
+    help="Settings instead of .gpufleet-lint.yaml in the current folder.",
+)
+@click.option(
+    "--baseline",
+    type=BASELINE,
+    help="Findings in this file are known and do not count.",
+)
+@click.option("--write-baseline", type=NEW_BASELINE, help="Write all present findings to this file.")
 @click.option("--explain", "rule", metavar="RULE", help="Print the page of a rule, such as GPU021.")
 @click.option("--exempt", "linter", metavar="LINTER", help="Print what of another linter is wrong for GPUs.")
 @click.option("--rules", "lists_rules", is_flag=True, help="List all rules.")
 def command(
-    paths: tuple[str, ...],
+    paths: tuple[Path, ...],
     form: str,
     fail_on: str | None,
     fixes: bool,
@@ -114,10 +133,12 @@ def command(
     use = measured_use(metrics, Question(prometheus_url, token_file, authority_file, until, window_s), prices)
     today = dt.datetime.now(dt.UTC).date()
     files = (config, baseline, write_baseline)
-    outcome = run(paths, LintOptions(today, form, fail_on, fixes, shows_difference, facts, use, *files))
+    outcome = run(
+        tuple(map(str, paths)), LintOptions(today, form, fail_on, fixes, shows_difference, facts, use, *files)
+    )
     for message in outcome.messages:
         echo_line(message, err=True)
     echo_data(outcome.output)
     # A mended text on standard output must stay fit for a pipe.
-    click.echo(outcome.report, nl=False, err=fixes and not shows_difference and "-" in paths)
+    click.echo(outcome.report, nl=False, err=fixes and not shows_difference and Path("-") in paths)
     return outcome.code

@@ -6,6 +6,7 @@ line here and its module beside this one. Every way out of the program is in ``m
 command may raise the errors of ``model.errors`` and know what the user will see.
 """
 
+import errno
 import importlib
 import io
 import os
@@ -48,6 +49,9 @@ COMMANDS = {
 
 SENTENCE_CHARACTERS_MAX = 40_000
 """The longest message of an error: a server or a path may put text of any length into one."""
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What a system says of a disk, a quota or a file system that is full."""
 
 MODULES = {"import": "import_queues"}
 """The modules of commands with names that no module may have: ``import`` is a keyword of Python."""
@@ -108,9 +112,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "gpufleet") -
 
 def _run(arguments: Sequence[str] | None, program: str) -> int:
     try:
-        result = gpufleet.main(
-            arguments, prog_name=program, complete_var="_GPUFLEET_COMPLETE", standalone_mode=False
-        )
+        return _result(arguments, program)
     except click.ClickException as error:
         error.show()
         return ExitCode.BAD_INPUT
@@ -125,12 +127,41 @@ def _run(arguments: Sequence[str] | None, program: str) -> int:
         leave_closed_pipe()
         return ExitCode.READER_LEFT
     except (WorldError, OSError) as error:
-        say(str(error))
+        say(world_sentence(error))
         return ExitCode.WORLD_FAILED
     except Exception:  # noqa: BLE001  the last one to see it, whatever it is
         tell_bug()
         return ExitCode.BUG
+
+
+def _result(arguments: Sequence[str] | None, program: str) -> int:
+    """The exit code of the command; of errors of tasks side by side the first counts, unless one is a bug."""
+    try:
+        result = gpufleet.main(
+            arguments, prog_name=program, complete_var="_GPUFLEET_COMPLETE", standalone_mode=False
+        )
+    except ExceptionGroup as group:
+        _, bugs = group.split((InputError, WorldError, OSError))
+        if bugs is not None:
+            raise
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+def world_sentence(error: Exception) -> str:
+    """What failed outside, with the way out where one is known."""
+    if isinstance(error, OSError) and not isinstance(error, WorldError):
+        reason = error.strerror or str(error)
+        place = error.filename if isinstance(error.filename, str) else "what it writes or reads"
+        words = f"{place}: {reason}"
+        if error.errno in NO_ROOM:
+            words += "; free some space or write elsewhere"
+    else:
+        words = str(error)
+    return "; ".join([words, *getattr(error, "__notes__", ())])
 
 
 def say(sentence: str) -> None:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
+from gpufleet.cli.parameters import InputFile
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.model.errors import InputError
 
 if TYPE_CHECKING:
     from gpufleet.usage.prometheus.pod_samples import GpuUse
 
-FILE = click.Path(dir_okay=False, path_type=Path)
+TOKEN = InputFile("a file with a bearer token")
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 # Prometheus is asked in whole seconds.
 MICROSECONDS = 10**6
@@ -39,16 +40,16 @@ class Seconds(click.ParamType[int]):
 
     name = "duration"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002
         """The seconds."""
         text = f"{value}s" if str(value).isdecimal() else str(value)
         field = param.opts[0] if param is not None else ""
         try:
             length_us = read_duration(text, field)
         except InputError as error:
-            self.fail(f"{error.problem}, expected {error.expected}", param, ctx)
+            raise InputError(error.problem, field=field, value=value, expected=error.expected) from None
         if length_us < MICROSECONDS or length_us % MICROSECONDS:
-            self.fail("not whole seconds, at least one", param, ctx)
+            raise InputError("not whole seconds", field=field, value=value, expected="at least one second")
         return length_us // MICROSECONDS
 
 
@@ -61,11 +62,14 @@ def prometheus_options(command: Decorated) -> Decorated:
         click.option(
             "--prometheus-ca-file",
             "authority_file",
-            type=FILE,
+            type=InputFile("a file of PEM certificates"),
             help="Certificate authority of that server, if not one that the system trusts.",
         ),
         click.option(
-            "--prometheus-token-file", "token_file", type=FILE, help="File with the bearer token for it."
+            "--prometheus-token-file",
+            "token_file",
+            type=TOKEN,
+            help="File with the bearer token for it.",
         ),
         click.option(
             "--until",

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, OneOf
+
 
 def names(context: click.Context, _argument: click.Parameter, incomplete: str) -> list[str]:
     """Names of queues for the shell to suggest; none where the cluster cannot be asked."""
@@ -26,28 +28,24 @@ def names(context: click.Context, _argument: click.Parameter, incomplete: str) -
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "wide", "json", "yaml"]),
+    type=OneOf(["text", "wide", "json", "yaml"]),
     default="text",
     help="wide: every resource, limits and policies.  [default: text]",
 )
 @click.option(
     "--from",
     "source",
-    type=click.Choice(["auto", "engine", "status"]),
+    type=OneOf(["auto", "engine", "status"]),
     default="auto",
     help="The engine over the cluster as it is, or what the scheduler wrote last.  [default: auto]",
 )
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", "context_name", default="", help="The kubeconfig's context to use.")
 @click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
 @click.option(
     "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
 )
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="[default: auto]"
-)
+@click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", help="[default: auto]")
 def command(
     queue: str,
     resource: str,

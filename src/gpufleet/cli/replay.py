@@ -10,21 +10,26 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import InputFile, OneOf, OutputFile, OutputFolder, Real, Whole
+
+NODE_LIST = InputFile("a node list (CSV or Parquet, also .gz)")
+TASK_LIST = InputFile("a task list (CSV or Parquet, also .gz)")
+
 
 @click.command(name="replay")
 @click.option(
     "--nodes",
-    type=click.Path(),
+    type=NODE_LIST,
     help="Node list (CSV or Parquet, also .gz).  [default: the openb trace's 1,213 GPU nodes]",
 )
 @click.option(
     "--pods",
-    type=click.Path(),
+    type=TASK_LIST,
     help="Task list (CSV or Parquet, also .gz).  [default: the openb trace's 8,152 tasks]",
 )
 @click.option(
     "--arrivals",
-    type=click.Path(),
+    type=TASK_LIST,
     help="Replay this list in its order, on nodes ranked as listed; --pods then only tells fgd its target.",
 )
 @click.option(
@@ -36,14 +41,14 @@ import click
 )
 @click.option(
     "--mode",
-    type=click.Choice(["saturate", "timeline"]),
+    type=OneOf(["saturate", "timeline"]),
     default="saturate",
     show_default=True,
     help="saturate: arrivals only, until the fleet is full; timeline: the trace's own times.",
 )
 @click.option(
     "--load",
-    type=float,
+    type=Real(0, 100, above=True),
     default=1.3,
     show_default=True,
     help="In saturate mode, how much is asked for, in times the GPUs of the cluster.",
@@ -57,36 +62,36 @@ import click
 )
 @click.option(
     "--order",
-    type=click.Choice(["shuffled", "submitted"]),
+    type=OneOf(["shuffled", "submitted"]),
     default="shuffled",
     show_default=True,
     help="Order of arrivals in saturate mode.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Runs at a time.  [default: one a core]")
+@click.option("--jobs", type=Whole(1, 1024), help="Runs at a time.  [default: one a core]")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OutputFolder("a folder, or a path where one can be made"),
     metavar="DIR",
     help="Write the report (HTML and PNG), results.json and placements into this folder.",
 )
 @click.option(
     "--json",
     "json_path",
-    type=click.Path(),
+    type=OutputFile("a file to write, or - for standard output", stream=True),
     metavar="FILE",
     help="Write the results as JSON; - for standard output.",
 )
 @click.option(
     "--log",
     "log_path",
-    type=click.Path(),
+    type=OutputFile("a file to write"),
     metavar="FILE",
     help="Write the engine's event log (one run only); `gpufleet rerun` runs it again.",
 )
 @click.option(
     "--skip-bad-rows",
     "skip_bad_rows_pct",
-    type=click.FloatRange(0, 100),
+    type=Real(0, 100),
     default=0.0,
     metavar="PERCENT",
     help="Leave out up to this share of bad rows, and say which.  [default: 0]",
@@ -99,9 +104,9 @@ import click
 )
 @click.option("--quiet", is_flag=True, help="No progress, no table.")
 def command(
-    nodes: str | None,
-    pods: str | None,
-    arrivals: str | None,
+    nodes: Path | None,
+    pods: Path | None,
+    arrivals: Path | None,
     policy: str,
     mode: str,
     load: float,
@@ -109,8 +114,8 @@ def command(
     order: str,
     jobs: int | None,
     out: Path | None,
-    json_path: str | None,
-    log_path: str | None,
+    json_path: Path | None,
+    log_path: Path | None,
     skip_bad_rows_pct: float,
     ray_address: str | None,
     quiet: bool,
@@ -126,7 +131,7 @@ def command(
     from gpufleet.replay.plan import plan, whole_result
     from gpufleet.replay.run_request import RunRequest
 
-    output = Output(quiet=quiet, out=out, json_path=json_path)
+    output = Output(quiet=quiet, out=out, json_path=None if json_path is None else str(json_path))
     template = RunRequest(
         nodes_path=str(nodes or shipped_node_list()),
         pods_path=str(pods or default_pods(nodes, arrivals)),
@@ -134,10 +139,10 @@ def command(
         seed=0,
         mode=mode,
         load=load,
-        arrivals_path=arrivals,
+        arrivals_path=None if arrivals is None else str(arrivals),
         skip_bad_rows_pct=skip_bad_rows_pct,
         submitted_order=order == "submitted",
-        log_path=log_path,
+        log_path=None if log_path is None else str(log_path),
     )
     planned = plan(template, policy, seed, out, shown_command())
     output.check_targets(log_path)
@@ -154,7 +159,7 @@ def command(
     return ExitCode.INTERRUPTED if outcome.interrupted else ExitCode.DONE
 
 
-def default_pods(nodes: str | None, arrivals: str | None) -> str | Path:
+def default_pods(nodes: Path | None, arrivals: Path | None) -> Path:
     """The task list when none is named: on a fleet of one's own the arrivals tell what is typical."""
     from gpufleet.replay.data_files import shipped_task_list
 

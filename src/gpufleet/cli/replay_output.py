@@ -79,7 +79,7 @@ class Output:
         self._answers = Console(highlight=False, file=terminal_of(answers))
         self._messages = Console(highlight=False, file=terminal_of(sys.stderr))
 
-    def check_targets(self, log_path: str | None) -> None:
+    def check_targets(self, log_path: Path | None) -> None:
         """Make the folder for the results, and find out now whether they can be written."""
         if self._out is not None:
             try:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpufleet.cli.parameters import InputFile
+
 if TYPE_CHECKING:
     from gpufleet.files.lines import BoundedLines
 
@@ -18,7 +20,7 @@ SHOWN_CHARACTERS = 2000
 
 
 @click.command(name="rerun")
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=InputFile("a file of `gpufleet replay --log` or `gpufleet snapshot`"))
 def command(log: Path) -> int:
     """Run the event log or snapshot LOG again; every line must come out with the same bytes.
 
@@ -61,6 +63,7 @@ def rerun_of(first: bytes, rest: Iterable[bytes], where: str) -> Iterator[tuple[
 @contextmanager
 def log_lines(log: Path) -> Iterator["BoundedLines"]:
     """The lines of a log, unpacked where it is packed; InputError where it cannot be read."""
+    from gpufleet.engine.engine_errors import LogError
     from gpufleet.files.lines import BoundedLines
     from gpufleet.files.unpacking import GzipError
     from gpufleet.model.errors import InputError
@@ -74,6 +77,15 @@ def log_lines(log: Path) -> Iterator["BoundedLines"]:
             field=str(log),
             value=error.problem if isinstance(error, GzipError) else str(error),
             expected=EXPECTED,
+        ) from error
+    except LogError as error:
+        place = f"{log}, {error.where}" if error.where else str(log)
+        raise InputError(
+            error.problem,
+            where=place,
+            field=error.field,
+            value=error.value,
+            expected=error.expected or EXPECTED,
         ) from error
 
 

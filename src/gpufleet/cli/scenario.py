@@ -5,6 +5,10 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import InputPath, OneOf
+
+SCENARIOS = InputPath("a scenario, or a folder of them")
+
 
 @click.group(name="scenario")
 def command() -> None:
@@ -12,11 +16,11 @@ def command() -> None:
 
 
 @command.command(name="run")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=SCENARIOS)
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json"]),
+    type=OneOf(["text", "json"]),
     help="json: every decision, one document a file and line.  [default: text on a terminal, else json]",
 )
 def run(files: tuple[Path, ...], output: str | None) -> int:

@@ -1,44 +1,40 @@
 """``gpufleet scheduler``: run the live scheduler against a cluster."""
 
-from pathlib import Path
-
 import click
+
+from gpufleet.cli.parameters import KUBECONFIG, POLICY, InputFile, OneOf, OutputFile, Real, Whole
 
 
 @click.command(name="scheduler")
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
 @click.option("--scheduler-name", default="gpufleet", show_default=True, help="Pods with this schedulerName.")
 @click.option("--identity", default="", help="This process in the Lease.  [default: host name and a number]")
 @click.option("--lease-namespace", default="gpufleet-system", show_default=True)
-@click.option(
-    "--lease-seconds", type=click.IntRange(1, 600), default=15, show_default=True, help="Lease duration."
-)
-@click.option("--policy", default="gpufleet", show_default=True, help="How places are chosen.")
+@click.option("--lease-seconds", type=Whole(1, 600), default=15, show_default=True, help="Lease duration.")
+@click.option("--policy", type=POLICY, default="gpufleet", show_default=True, help="How places are chosen.")
 @click.option(
     "--gang-deadline",
-    type=click.FloatRange(0, min_open=True),
+    type=Real(0, 10_000_000, above=True),
     default=600.0,
     show_default=True,
     help="Seconds until a gang that is bound in part is taken back.",
 )
 @click.option(
     "--stale-gang-grace",
-    type=float,
+    type=Real(-1, 10_000_000),
     default=60.0,
     show_default=True,
     help="Seconds in which a gang that ran may replace members before it is taken back; -1 for ever.",
 )
 @click.option(
     "--silent-watch",
-    type=click.FloatRange(0, min_open=True),
+    type=Real(0, 86_400, above=True),
     default=90.0,
     show_default=True,
     help="Seconds after which a watch that says nothing is opened anew; servers speak once a minute.",
 )
-@click.option("--binds-at-once", type=click.IntRange(1), default=32, show_default=True)
+@click.option("--binds-at-once", type=Whole(1, 10_000), default=32, show_default=True)
 @click.option(
     "--fence/--no-fence",
     default=True,
@@ -65,21 +61,21 @@ import click
 )
 @click.option(
     "--defragment-moves-a-run",
-    type=click.IntRange(1),
+    type=Whole(1, 10_000),
     default=10,
     show_default=True,
     help="Pods to move at once at most.",
 )
 @click.option(
     "--defragment-moves-a-day",
-    type=click.IntRange(1),
+    type=Whole(1, 1_000_000),
     default=100,
     show_default=True,
     help="Pods to move within any 24 hours at most.",
 )
 @click.option(
     "--defragment-gpu-minutes-a-day",
-    type=click.IntRange(0),
+    type=Whole(0, 1_000_000_000),
     help="Work that may end with pods that are moved within any 24 hours.  [default: any]",
 )
 @click.option(
@@ -102,19 +98,19 @@ import click
 )
 @click.option(
     "--metrics-certificate",
-    type=click.Path(path_type=Path),
+    type=InputFile("a certificate as PEM"),
     metavar="FILE",
     help="Serve HTTPS with this PEM certificate; read again when it changes.",
 )
 @click.option(
-    "--metrics-key", type=click.Path(path_type=Path), metavar="FILE", help="The certificate's key as PEM."
+    "--metrics-key", type=InputFile("a key as PEM"), metavar="FILE", help="The certificate's key as PEM."
 )
-@click.option("--event-log", type=click.Path(path_type=Path), help="Save every step for `gpufleet rerun`.")
+@click.option("--event-log", type=OutputFile("a file to write"), help="Save every step for `gpufleet rerun`.")
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+    "--log-level", type=OneOf(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 @click.option(
-    "--log-format", type=click.Choice(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
+    "--log-format", type=OneOf(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
 )
 def command(**options: object) -> int:
     """Schedule the pods that name this scheduler, while this process leads.

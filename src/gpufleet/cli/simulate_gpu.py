@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpufleet.cli.output import echo_line
+from gpufleet.cli.parameters import InputFolder, Whole
 
 if TYPE_CHECKING:
     from gpufleet.devices.simulated.orders import AnyOrder, MachineState
@@ -21,18 +22,18 @@ FLAP_HALF_S = 3.0
 @click.option("--name", default="local", show_default=True, help="Name of the local cluster.")
 @click.option(
     "--state-folder",
-    type=click.Path(path_type=Path),
+    type=InputFolder("the --state-folder of an agent"),
     help="The agent's --state-folder, for an agent outside a local cluster.",
 )
 @click.option("--gpu", default="0", show_default=True, help="Index or UUID of the GPU.")
-@click.option("--xid", type=click.IntRange(1), help="The driver reports this error of it.")
+@click.option("--xid", type=Whole(1, 10_000), help="The driver reports this error of it.")
 @click.option("--instance", help="With --xid: the error is one of this MIG instance alone.")
 @click.option("--lose", is_flag=True, help="It falls off the bus.")
 @click.option("--hang", is_flag=True, help="Every call about it hangs.")
 @click.option("--release", is_flag=True, help="It hangs no more.")
 @click.option("--fail-remap", is_flag=True, help="A broken row of its memory cannot be remapped.")
 @click.option(
-    "--flap", type=click.IntRange(1), metavar="TIMES", help="It fails and is reset, ten times a minute."
+    "--flap", type=Whole(1, 1000), metavar="TIMES", help="It fails and is reset, ten times a minute."
 )
 @click.option("--reset", is_flag=True, help="It is reset: nothing is against it any more.")
 @click.option("--break-driver", metavar="WHY", help="The driver's library cannot be used, and says why.")

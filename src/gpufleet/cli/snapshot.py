@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, POLICY, OutputFile
+
 STANDARD_OUTPUT = "-"
 
 
@@ -13,16 +15,14 @@ STANDARD_OUTPUT = "-"
     "-o",
     "--output",
     metavar="FILE",
-    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    type=OutputFile("a file to write, or - for standard output", stream=True),
     help="Where to write it, packed if it ends with .gz; - is standard output, unpacked."
     "  [default: gpufleet-snapshot-TIME.gz here]",
 )
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
 @click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
-@click.option("--policy", default="gpufleet", show_default=True, help="The scheduler's policy.")
+@click.option("--policy", type=POLICY, default="gpufleet", show_default=True, help="The scheduler's policy.")
 def command(
     output: Path | None, kubeconfig: Path | None, context: str, scheduler_name: str, policy: str
 ) -> None:

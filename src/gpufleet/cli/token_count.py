@@ -4,6 +4,9 @@ import re
 
 import click
 
+from gpufleet.cli.parameters import name_of
+from gpufleet.model.errors import InputError
+
 SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20}
 _WRITTEN = re.compile(r"([1-9][0-9]{0,8})([km]?)")
 
@@ -13,9 +16,11 @@ class TokenCount(click.ParamType[int]):
 
     name = "tokens"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002
         """The number; ends the command where it is none."""
         found = _WRITTEN.fullmatch(str(value).replace(",", "").lower())
         if found is None:
-            self.fail(f"{value!r} is no number of tokens; write 32768, 32k or 1m", param, ctx)
+            raise InputError(
+                "not a number of tokens", field=name_of(param), value=value, expected="32768, 32k or 1m"
+            )
         return int(found[1]) * SIZES[found[2]]

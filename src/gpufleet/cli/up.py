@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpufleet.cli.parameters import InputFolder, Whole
+
 if TYPE_CHECKING:
     from gpufleet.localkube.control_plane import Component
 
@@ -19,12 +21,8 @@ DEFAULT_NAME = "local"
 
 @click.command(name="up")
 @click.option("--name", default=DEFAULT_NAME, show_default=True, help="Name of the cluster; several may run.")
-@click.option(
-    "--nodes", type=click.IntRange(0, 10_000), default=20, show_default=True, help="Simulated nodes."
-)
-@click.option(
-    "--gpus-per-node", type=click.IntRange(0, 64), default=8, show_default=True, help="GPUs of each node."
-)
+@click.option("--nodes", type=Whole(0, 10_000), default=20, show_default=True, help="Simulated nodes.")
+@click.option("--gpus-per-node", type=Whole(0, 64), default=8, show_default=True, help="GPUs of each node.")
 @click.option("--gpu-model", default="H100-80GB", show_default=True, help="Model of the GPUs.")
 @click.option(
     "--mig",
@@ -46,7 +44,7 @@ DEFAULT_NAME = "local"
 )
 @click.option(
     "--binaries",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=InputFolder("a folder with the programs of Kubernetes"),
     metavar="DIR",
     help="Folder with kube-apiserver and the others, instead of finding, fetching or building them.",
 )
@@ -79,8 +77,9 @@ def command(
     """
     from gpufleet.localkube import up
     from gpufleet.localkube.pools import cut, read_pools
+    from gpufleet.localkube.processes.folders import cluster_folder
     from gpufleet.localkube.programs.progress import ToPerson
-    from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES
+    from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, minor_version
     from gpufleet.localkube.simulated_nodes import SimulatedNodes
     from gpufleet.localkube.simulated_nodes import gpu_model as find_model
 
@@ -91,9 +90,13 @@ def command(
         model = find_model(gpu_model)
         layout = () if mig is None else cut(model, mig, "--mig")
         wanted = (SimulatedNodes(nodes, gpus_per_node, model, mig=layout),)
+    # Bad words are told before anything is looked for or built.
+    cluster_folder(name)
+    version = DEFAULT_KUBERNETES if kubernetes is None else kubernetes
+    minor_version(version)
     request = up.Request(
         name=name,
-        kubernetes=kubernetes or DEFAULT_KUBERNETES,
+        kubernetes=version,
         pools=wanted,
         binaries=binaries,
         components=(local_volumes(), *(() if no_scheduler else components())),

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpufleet.cli.parameters import KUBECONFIG, POLICY, SNAPSHOT, InputFile, OneOf
+
 if TYPE_CHECKING:
     from gpufleet.whatif.request import Submitted
 
@@ -27,20 +29,16 @@ if TYPE_CHECKING:
     "--submit",
     metavar="FILE",
     multiple=True,
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=InputFile("a file of YAML, or - for standard input", stream=True),
     help="Work more: Pods, Jobs, Deployments, ReplicaSets, StatefulSets, and what they name.",
 )
 @click.option("-n", "--namespace", default="default", show_default=True, help="Of work that names none.")
-@click.option(
-    "--snapshot", type=click.Path(path_type=Path), help="A file of `gpufleet snapshot`, instead of a cluster."
-)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Instead of KUBECONFIG and ~/.kube/config."
-)
+@click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
+@click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
 @click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
-@click.option("--policy", default="gpufleet", show_default=True, help="The scheduler's policy.")
+@click.option("--policy", type=POLICY, default="gpufleet", show_default=True, help="The scheduler's policy.")
 def command(
     add_nodes: tuple[str, ...],
     remove_node: tuple[str, ...],
@@ -98,9 +96,21 @@ def submitted(path: Path) -> "Submitted":
     from gpufleet.whatif.request import Submitted
 
     if str(path) == "-":
-        return Submitted("standard input", read_standard_input(DOCUMENTS_MAX_BYTES, field="--submit"))
+        return checked(
+            Submitted("standard input", read_standard_input(DOCUMENTS_MAX_BYTES, field="--submit"))
+        )
     try:
-        return Submitted(path.name, read_regular(path, DOCUMENTS_MAX_BYTES, field="--submit"))
+        return checked(Submitted(str(path), read_regular(path, DOCUMENTS_MAX_BYTES, field="--submit")))
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise InputError(problem, field="--submit", value=str(path), expected="a file of YAML") from error
+
+
+def checked(file: "Submitted") -> "Submitted":
+    """The file, if it holds objects: a bad one is told before the cluster is read. Raises InputError."""
+    from gpufleet.kube.yaml_documents import EXPECTED, objects_of
+    from gpufleet.model.errors import InputError
+
+    if not objects_of(file.content, file.name):
+        raise InputError("holds no object", field="--submit", where=file.name, expected=EXPECTED)
+    return file

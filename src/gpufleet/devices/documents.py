@@ -1,6 +1,6 @@
 """Typed values out of documents that people write, with the field that was probably meant."""
 
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import msgspec
 
@@ -38,7 +38,14 @@ def converted(plain: object, kind: type[T], where: str, refusal: type[InputError
         field = ".".join(part for part in (under, path, unknown) if part).replace(".[", "[")
         meant = nearest(unknown, _field_names(kind)) if unknown else None
         expected = f"a known field; did you mean {meant}?" if meant else ""
+        if not field:
+            names = (one.encode_name for one in msgspec.structs.fields(kind)) if _is_struct(kind) else ()
+            expected = f"an object with fields such as {', '.join(names)}"
         raise refusal(problem, field=field, expected=expected, where=where) from error
+
+
+def _is_struct(kind: object) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def _field_names(kind: object) -> set[str]:

@@ -38,6 +38,9 @@ _CORE = (
 _ONE_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,30})|0x[0-9a-fA-F]{1,16}")
 
 
+EXPECTED = "YAML in UTF-8"
+
+
 def read_yaml(text: str | bytes, where: str, refusal: type[InputError]) -> object:
     """The values of one YAML document; None if it is empty. Raises ``refusal`` with place and reason."""
     try:
@@ -52,9 +55,9 @@ def read_yaml(text: str | bytes, where: str, refusal: type[InputError]) -> objec
         return _Document(yaml.parse(data, Loader=_LOADER), where, refusal).read()
     except yaml.MarkedYAMLError as error:
         place = _line(error.problem_mark or error.context_mark)
-        raise refusal(f"not YAML: {error.problem}{place}", where=where) from error
+        raise refusal(f"not YAML: {error.problem}{place}", where=where, expected=EXPECTED) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise refusal(f"not YAML: {' '.join(str(error).split())}", where=where) from error
+        raise refusal(f"not YAML: {' '.join(str(error).split())}", where=where, expected=EXPECTED) from error
 
 
 class _Document:

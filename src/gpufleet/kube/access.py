@@ -97,7 +97,7 @@ def read_endpoint(url: str, *, server_name: str = "", field: str = "server", whe
     except ValueError as error:
         raise SettingsError(str(error), field=field, value=url, expected=way_out, where=where) from error
     plain = parts.query == parts.fragment == "" and parts.username is None
-    if parts.scheme not in {"http", "https"} or not host or not plain or not url.isascii():
+    if parts.scheme not in {"http", "https"} or not host or not plain or not url.isascii() or " " in url:
         raise SettingsError("no address of a server", field=field, value=url, expected=way_out, where=where)
     tls = parts.scheme == "https"
     return Endpoint(host, port or (443 if tls else 80), tls, parts.path.rstrip("/"), server_name)

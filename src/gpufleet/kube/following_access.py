@@ -21,6 +21,7 @@ from gpufleet.kube.configured_access import ConfiguredAccess, in_cluster_access
 from gpufleet.kube.errors import SettingsError
 from gpufleet.kube.expiry import Expiry
 from gpufleet.kube.kubeconfig import NO_OVERRIDES, Overrides, choose, default_files
+from gpufleet.model.errors import printable
 
 LOG = logging.getLogger(__name__)
 
@@ -41,6 +42,12 @@ class FollowingAccess:
     def endpoint(self) -> Endpoint:
         """Where the server is."""
         return self._access.endpoint
+
+    @property
+    def origin(self) -> str:
+        """Which context of which files it is, for messages."""
+        files = ", ".join(map(str, self._files))
+        return f"context {printable(self._chosen.context)} of {files}"
 
     @property
     def namespace(self) -> str:

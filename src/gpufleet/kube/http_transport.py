@@ -230,7 +230,10 @@ class HttpTransport:
         except ssl.SSLCertVerificationError as error:
             raise _unsent(f"the certificate of {place} is not trusted: {error.verify_message}") from error
         except (OSError, ssl.SSLError) as error:
-            raise _unsent(f"cannot connect to {place}: {error.strerror or error}") from error
+            reason = (
+                "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or error
+            )
+            raise _unsent(f"cannot connect to {place}: {reason}") from error
         self._note_certificate(wire)
         self._open.add(connection)
         try:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from gpufleet.model.errors import InputError
 from gpufleet.replay.errors import FileWriteError, shown_path
 
 NEW_FILE_MODE = 0o666
@@ -23,12 +24,15 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISK_ERRORS = NO_ROOM | {errno.EIO, errno.EROFS, errno.ESTALE}
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
-    """Find out whether a file could be written there, before the long work for its content."""
+def check_target(path: str | os.PathLike[str], field: str = "") -> None:
+    """Find out whether a file could be written there, before the long work for its content.
+
+    Raises InputError where no file can be, and FileWriteError where this user may write none.
+    """
     target = Path(os.path.realpath(path))
     try:
-        _check_target(target)
-        if not os.access(target.parent, os.W_OK | os.X_OK):
+        _check_target(target, field)
+        if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise _explained(target, error) from error
@@ -61,16 +65,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     _sync_folder(target.parent)
 
 
-def _check_target(target: Path) -> None:
-    shown = shown_path(target)
+def _check_target(target: Path, field: str = "") -> None:
     if not target.parent.is_dir():
-        raise FileWriteError(
-            f"{shown}: there is no folder {shown_path(target.parent)}; create it or write elsewhere"
-        )
-    if target.is_dir():
-        raise FileWriteError(f"{shown}: is a folder; name a file inside it")
-    if target.exists() and not target.is_file():
-        raise FileWriteError(f"{shown}: is no regular file and cannot be replaced; write elsewhere")
+        problem = f"there is no folder {shown_path(target.parent)}"
+        expected = "a file in a folder that is there: create it or write elsewhere"
+    elif target.is_dir():
+        problem, expected = "is a folder", "a file: name one inside it"
+    elif target.exists() and not target.is_file():
+        problem, expected = "is no regular file and cannot be replaced", "a file: write elsewhere"
+    else:
+        return
+    raise InputError(problem, where=shown_path(target), field=field, expected=expected)
 
 
 def _create(beside: Path, target: Path) -> TextIO:

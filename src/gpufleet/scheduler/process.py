@@ -30,7 +30,7 @@ from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.by_name import BY_PRIORITY, BY_QUEUES
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.connection import ClusterChoice, connect
+from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.expiry import Expiry
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.kube.http_transport import HttpTransport
@@ -86,6 +86,9 @@ def run_process(options: ProcessOptions) -> int:
     chosen = options.log_format or ("text" if sys.stderr.isatty() else "json")
     set_up_logging(options.log_level, json=chosen == "json")
     host, port = address_of(options.listen, "--listen")
+    # What was asked for wrongly is told before anything is served or compiled.
+    settings_of(options)
+    check_choice(ClusterChoice(options.kubeconfig, options.context))
     certificate = certificate_of(options.metrics_certificate, options.metrics_key)
     metrics, status = Metrics(), Status()
     endpoint = Endpoint(

@@ -191,7 +191,7 @@ def test_what_is_no_address(url: str, capsys: pytest.CaptureFixture[str]) -> Non
     ("arguments", "said"),
     [
         ([], "either a table of use or --prometheus"),
-        (["use.csv", "--prometheus", "http://x"], "either a table of use or --prometheus"),
+        ([__file__, "--prometheus", "http://x"], "either a table of use or --prometheus"),
         (["--prometheus", "http://x", "--window", "x"], "not a length of time"),
         (["--prometheus", "http://x", "--step", "0.5s"], "not a length of time"),
         (["--prometheus", "http://x", "--step", "0"], "at least one"),
@@ -199,7 +199,7 @@ def test_what_is_no_address(url: str, capsys: pytest.CaptureFixture[str]) -> Non
         (["--prometheus", "http://x", "--window", "9d", "--step", "2d"], "--step: not a step"),
         (["--prometheus", "http://x", "--window", "36500d"], "begins before 1970|too many points"),
         (["--prometheus", "http://x", "--until", "yesterday"], "--until: not a time"),
-        (["--prometheus", "http://x", "--prometheus-ca-file", "ca"], "plain http has no certificate"),
+        (["--prometheus", "http://x", "--prometheus-ca-file", __file__], "plain http has no certificate"),
         (["--prometheus", "https://x", "--prometheus-ca-file", __file__], "holds no certificate"),
     ],
 )
@@ -212,5 +212,5 @@ def test_options_that_make_no_sense(
 
 
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["advise", "sharing", "--prometheus", "http://x", "--prometheus-token-file", "none"]) == 3
-    assert "none cannot be read: No such file" in capsys.readouterr().err
+    assert main(["advise", "sharing", "--prometheus", "http://x", "--prometheus-token-file", "none"]) == 2
+    assert "--prometheus-token-file: is not there, found 'none'" in capsys.readouterr().err

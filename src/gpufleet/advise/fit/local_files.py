@@ -11,7 +11,8 @@ import msgspec
 from gpufleet.advise.fit.gguf import read_gguf
 from gpufleet.advise.fit.parts import all_parts
 from gpufleet.advise.fit.safetensors import header_bytes
-from gpufleet.files.regular import open_regular, read_regular
+from gpufleet.files.given import check_readable
+from gpufleet.files.regular import read_regular
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.question import Model
@@ -56,9 +57,9 @@ def model_of_path(text: str) -> Model:
     path = Path(text).expanduser()
     if path.is_dir():
         path = _in_folder(path)
-    if not path.exists():
-        raise InputError("there is no such file", where=printable(text))
-    open_regular(path).close()
+    check_readable(
+        path, field="MODEL", expected="a config.json or its folder, a safetensors index, or a GGUF file"
+    )
     if path.suffix == ".gguf":
         return read_gguf(path)
     if path.name.endswith(".index.json") or path.suffix == ".safetensors":

@@ -38,6 +38,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "github": as_annotations,
 }
 _THRESHOLDS = {"info": Severity.INFO, "warning": Severity.WARNING, "error": Severity.ERROR, "never": None}
+CLUSTER_EXPECTED = "objects of a cluster, as kubectl get prints them with -o yaml"
 # As other linters: continuous integration tells findings from input that cannot be read.
 CODE_CLEAN, CODE_FINDINGS, CODE_BAD_INPUT = 0, 1, 2
 
@@ -129,8 +130,9 @@ def read_cluster(path: Path) -> Cluster:
     readings = [read(source) for source in inputs.sources]
     problems = [*inputs.problems, *(problem for one in readings for problem in one.problems)]
     if problems:
-        expected = "objects of a cluster, as kubectl get prints them with -o yaml"
-        raise InputError(str(problems[0]), expected=expected)
+        raise InputError(str(problems[0]), expected=CLUSTER_EXPECTED)
+    if not any(one.manifests for one in readings):
+        raise InputError("holds no object", where=str(path), expected=CLUSTER_EXPECTED)
     return Cluster(tuple(manifest for one in readings for manifest in one.manifests))
 
 

@@ -53,7 +53,7 @@ class Inputs:
             text = data.decode("utf-8")
         except UnicodeDecodeError as found:
             good = SourceText(name, data[: found.start].decode("utf-8"))
-            problem = f"not UTF-8: byte {data[found.start]:#04x}"
+            problem = f"not UTF-8: byte {data[found.start]:#04x}; write the file as UTF-8"
             self.problems.append(Problem(name, good.position(len(good.text)), problem))
             return
         # Kept out of the text, so that offsets are the parser's; writing the file puts it back.

@@ -93,7 +93,9 @@ def _rows(text: bytes, where: str) -> list[tuple[int, tuple[str, str, str]]]:
     try:
         lines = text.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise CountersError("not text in UTF-8", value=f"byte {error.start}", where=where) from error
+        expected = "a table of name, type and help in UTF-8"
+        value = f"byte {error.start}"
+        raise CountersError("not text in UTF-8", value=value, expected=expected, where=where) from error
     return [
         (number, _fields(line, _place(where, number)))
         for number, line in enumerate(lines, start=1)

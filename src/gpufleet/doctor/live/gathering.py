@@ -15,6 +15,7 @@ from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
 from gpufleet.doctor.live.kinds import WANTED, Wanted
 from gpufleet.doctor.live.references import CONFIG_MAPS_OF_GUIDES, config_maps_of_stack
 from gpufleet.doctor.live.trimming import manifest_of
+from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.errors import KubeError
@@ -86,9 +87,9 @@ async def gather(
     client: Client, wanted: tuple[Wanted, ...] = WANTED, progress: Progress = silent
 ) -> Gathered:
     """All that a client finds."""
-    version = msgspec.json.decode(await client.read("/version"), type=_Version).git_version
+    version = decode(await client.read("/version"), msgspec.json.Decoder(_Version)).git_version
     found = Gathered(version)
-    groups = msgspec.json.decode(await client.read("/apis"), type=_Groups).groups or ()
+    groups = decode(await client.read("/apis"), msgspec.json.Decoder(_Groups)).groups or ()
     served = {"", *(one.name for one in groups)}
     kinds = await _kinds(client, {one.group for one in wanted} & served)
     for number, one in enumerate(wanted, start=1):
@@ -150,7 +151,7 @@ async def _metrics(client: Client, group: str) -> frozenset[str] | None:
 
 async def _all_names(client: Client, group: str, version: str) -> tuple[Kind, ...]:
     # Metrics are listed as "pods/NAME" or "jobs.batch/NAME", which to other readers are subresources.
-    body = msgspec.json.decode(await client.read(f"/apis/{group}/{version}"), type=_Resources)
+    body = decode(await client.read(f"/apis/{group}/{version}"), msgspec.json.Decoder(_Resources))
     return tuple(Kind(group, version, one.name, "") for one in body.resources or ())
 
 

@@ -41,9 +41,10 @@ class Access(msgspec.Struct, frozen=True):
         """How the server proves its identity; raises InputError for a file without certificates."""
         if self.authority_file is None:
             return ssl.create_default_context()
-        text = _bytes_of(self.authority_file).decode("latin-1")
         try:
-            return ssl.create_default_context(cadata=text)
+            text = _bytes_of(self.authority_file).decode("ascii")
+            # An empty text would mean the authorities that the system trusts.
+            return ssl.create_default_context(cadata=text or "\n")
         except (ssl.SSLError, ValueError) as error:
             expected = "certificates in PEM"
             where = str(self.authority_file)
