@@ -21,6 +21,9 @@ from gpufleet.simulation.pod_facts import (
 )
 from gpufleet.simulation.refusal import JsonObject
 
+NEWS_WITHIN_S = 0.1
+"""A watch that nothing hinders tells within less that a pod has left, so an eviction may rest on that pod."""
+
 
 class Teams:
     """How much each queue has of the GPUs, as the writes go by."""
@@ -31,10 +34,14 @@ class Teams:
             for quota in queue["spec"].get("quotas") or []:
                 self.nominal[name] = 1000 * int(quota["nominal"])
         self.pods: dict[str, JsonObject] = {}
+        self._left: list[tuple[float, JsonObject]] = []
 
     def follow(self, written: Written) -> None:
         """A write of a pod."""
         uid = written.latest["metadata"]["uid"]
+        before = self.pods.get(uid)
+        if before is not None and waits(before) and (written.value is None or is_leaving(written.value)):
+            self._left.append((written.at_s, before))
         if written.value is None or is_over(written.value):
             self.pods.pop(uid, None)
         else:
@@ -50,14 +57,16 @@ class Teams:
 
     def waiting(self) -> list[JsonObject]:
         """Pods that have no node yet."""
-        return [pod for pod in self.pods.values() if not node_of(pod) and not is_leaving(pod)]
+        return [pod for pod in self.pods.values() if waits(pod)]
 
-    def permit(self, victim: JsonObject) -> bool:
-        """Whether a waiting pod may have this pod evicted."""
+    def permit(self, victim: JsonObject, at_s: float) -> bool:
+        """Whether a pod that waits, or did until just now, may have this pod evicted."""
         queue, used = queue_of(victim), self.used()
         if queue not in self.nominal:
             return False
-        waiting = [pod for pod in self.waiting() if queue_of(pod) in self.nominal]
+        self._left = [(left_s, pod) for left_s, pod in self._left if at_s - left_s <= NEWS_WITHIN_S]
+        known = (*self.waiting(), *(pod for _, pod in self._left))
+        waiting = [pod for pod in known if queue_of(pod) in self.nominal]
         if any(queue_of(pod) == queue and priority_of(pod) > priority_of(victim) for pod in waiting):
             return True
         if used[queue] <= self.nominal[queue]:
@@ -67,6 +76,11 @@ class Teams:
             and used[queue_of(pod)] + needs_of(pod).gpu_milli <= self.nominal[queue_of(pod)]
             for pod in waiting
         )
+
+
+def waits(pod: JsonObject) -> bool:
+    """Whether a pod has no node yet and is to have one."""
+    return not node_of(pod) and not is_leaving(pod)
 
 
 def was_told_to_end(history: History, written: Written) -> bool:

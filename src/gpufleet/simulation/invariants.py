@@ -343,7 +343,7 @@ def running_pods_are_left_alone(history: History) -> Iterator[Broken]:
     placed: dict[str, dict[str, None]] = {}
     taken = _taken(history)
     for written in history.of(PODS):
-        permitted = was_told_to_end(history, written) and teams.permit(written.latest)
+        permitted = was_told_to_end(history, written) and teams.permit(written.latest, written.at_s)
         teams.follow(written)
         pod = written.value
         gang = gang_of(written.latest)

@@ -58,7 +58,7 @@ class MindsChanged(Fault):
             self.acted += 1
 
     async def undo(self, world: "World") -> None:
-        for _, node in sorted(world.server.store.all(NODES)):
+        for node in _nodes(world):
             self._patch_node(world, node, {"spec": {"taints": None, "unschedulable": None}})
         # What is left of late work and of words that make no sense is withdrawn: the judges of rest know the
         # work of the recipe alone.
@@ -95,7 +95,7 @@ class MindsChanged(Fault):
             world.actors.ask(USER, "DELETE", _path(self.random.choice(waiting)))
 
     def _some_node(self, world: "World") -> str | None:
-        names = [name for _, name in sorted(world.server.store.all(NODES))]
+        names = _nodes(world)
         return self.random.choice(names) if names else None
 
     def _node(self, world: "World") -> None:
@@ -169,6 +169,12 @@ class MindsChanged(Fault):
         except Refusal:
             # A name that is taken: nothing is asked for this time.
             self.acted -= 1
+
+
+def _nodes(world: "World") -> list[str]:
+    """The nodes of the recipe; what another fault has added stays as closed as that fault needs it."""
+    made = {f"node-{number}" for number in range(world.plan.recipe.nodes)}
+    return [name for _, name in sorted(world.server.store.all(NODES)) if name in made]
 
 
 def _path(one: JsonObject) -> str:
