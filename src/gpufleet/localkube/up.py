@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS
 from gpufleet.localkube import manifests, node_agent, persistent, simulated_nodes
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
@@ -100,7 +101,12 @@ def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: 
     if nodes is None:
         return
     machine, sharing = node_agent.machine_of(nodes), node_agent.sharing_of(nodes)
-    node_agent.start_agent(cluster, machine, ["--require-grant"], sharing=sharing)
+    flags = ["--require-grant"]
+    if not nodes.mig:
+        # Whole GPUs need no configuration: one counts once it is applied, under our name or a guide's.
+        places = ((node_agent.SYSTEM, node_agent.SHARING), *NVIDIA_CONFIG_MAPS)
+        flags += [f"--nvidia-config-map={namespace}/{name}" for namespace, name in places]
+    node_agent.start_agent(cluster, machine, flags, sharing=sharing)
     with progress.during(f"waiting for the agent on {cluster.node.name} to offer its GPUs", lambda: ""):
         node_agent.await_gpus(cluster, nodes)
     progress.say(f"an agent on {cluster.node.name} that serves {nodes.gpus_per_node} simulated GPUs")
