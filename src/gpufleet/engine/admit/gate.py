@@ -146,6 +146,7 @@ class Gate:
 
     def asked_together(self, rows: list[int], count: int) -> Int64Array:
         """By resource column, the least that any ``count`` of these pods will be charged together."""
+        # Sorted by column, so that it is a lower bound whichever ``count`` of the pods start.
         each = np.sort(self.store.tables.shape_charges[[self._shape_row(row) for row in rows]], axis=0)
         return np.asarray(each[:count].sum(axis=0), np.int64)
 

@@ -146,6 +146,7 @@ def use_told(told: PastUseOf, at_us: int) -> DecayedUse:
 def whole_number(text: str, field: str) -> int:
     """An integer that may be too long for a number of JSON."""
     digits = text.removeprefix("-")
+    # 2^120 has 37 digits, and Python refuses to read numbers of some thousands.
     if not (
         digits.isascii() and digits.isdigit() and int(digits[:40]) <= WHOLE_NUMBER_MAX and len(digits) <= 40
     ):

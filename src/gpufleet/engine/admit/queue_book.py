@@ -112,6 +112,7 @@ class QueueBook:
         """
         if not self.tree.is_stale and not (self.is_active and self.resources.kinds_changed()):
             return False
+        # Where the tree was stale this was not asked above, and the kinds have to be taken over all the same.
         self.resources.kinds_changed()
         self.tree.settle()
         had_doors = self._had_doors

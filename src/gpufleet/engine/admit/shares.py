@@ -76,6 +76,7 @@ def dominant(borrowed: Sequence[int], to_share: Sequence[int], weight_milli: int
         if whole == 0:
             if amount > unshared:
                 unshared, unshared_one = amount, column
+        # amount / whole > numerator / denominator, without fractions: this runs for every decision.
         elif amount * denominator > numerator * whole:
             numerator, denominator, dominant_one = amount, whole, column
     if unshared:
@@ -177,6 +178,7 @@ class QueueShares:
         is_off = (parent != layout.NOT_SET) & ~on_path
         meets = is_off & on_path[parent]
         found: Int64Array = np.where(meets & (parent != one), np.arange(len(parent)), layout.NOT_SET)
+        # From the path downwards, a level each time: a queue has the side of the one above it.
         for _ in range(tree.path_max):
             found = np.where(is_off & ~meets, found[parent], found)
         return found

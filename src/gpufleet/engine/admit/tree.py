@@ -55,6 +55,7 @@ STATES = {
     QueueState.HELD: WhyBarred.HELD,
     QueueState.DRAINING: WhyBarred.DRAINING,
 }
+# What is wrong with the tree goes before what was decided, and that from what ends work to what lets it end.
 STRICTEST_FIRST = (
     WhyBarred.CYCLE,
     WhyBarred.NO_PARENT,
@@ -173,6 +174,7 @@ class QueueTree:
     def _clear(self, row: int) -> None:
         """A row as of a name that is not described and under which nothing runs."""
         tables = self.store.tables
+        # A misspelt name would else be a way around every quota; ``default`` needs no description.
         closed = int(self._name_by_row[row] != DEFAULT_QUEUE)
         tables.queues[:, row] = (layout.NOT_SET, row, closed, 0)
         tables.queue_counted[row] = 0

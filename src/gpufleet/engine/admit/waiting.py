@@ -200,6 +200,7 @@ class WaitingLines:
         heads = self._heads.setdefault(line.key.queue, [])
         heapq.heappush(heads, (head, line.key))
         if len(heads) > SWEEP_FIRST + 2 * len(self.lines):
+            # A sorted list is a heap.
             heads[:] = sorted({entry for entry in heads if self._offered_at(*entry) is not None})
 
     def _offered_at(self, head: Head, key: LineKey) -> Line | None:
@@ -319,7 +320,9 @@ def run_time_class(pod: Pod) -> int:
     said = [length_us for length_us in (pod.run_time_us, pod.run_time_max_us) if length_us is not None]
     run_time_us = min(said, default=0)
     length = run_time_us.bit_length()
+    # The length of the number and its leading bits: 58 min 10 s to 60 min 23 s are one class, say.
     found = length << CLASS_BITS | run_time_us >> max(0, length - CLASS_BITS)
+    # 0 is a class too, and has no negative.
     return -1 - found if pod.interruptible else found
 
 

@@ -95,6 +95,7 @@ def charge_path(tables: Tables, queue: int, column: int, amount: int) -> None:
             guaranteed = tables.queue_limits[layout.LIMIT_GUARANTEED, row, column]
             before = tables.queue_counted[row, column]
             journal.write(tables, layout.TABLE_QUEUE_COUNTED, row, column, before + up)
+            # Above a queue only use beyond its guarantee counts: what goes up is the change of that.
             up = max(0, before + up - guaranteed) - max(0, before - guaranteed)
         row = tables.queues[layout.QUEUE_PARENT, row]
 
@@ -120,6 +121,7 @@ def charge(tables: Tables, pod: int, sign: int) -> None:
             charge_path(tables, queue, column, sign * amount)
             if tables.pods[layout.POD_PROTECTED, pod] == 1:
                 charge_owner(tables, queue, column, sign * amount)
+    # Lines that wait for quota are looked at only in trees where usage fell (``available.who_fits``).
     if sign < 0:
         tables.queues[layout.QUEUE_FELL, tables.queues[layout.QUEUE_ROOT, queue]] = 1
 

@@ -26,6 +26,7 @@ NOMINATION = 9  # the number of its nomination, or NO_NOMINATION
 PLACED_IN_STEP = 10
 COLUMNS = 11
 
+# Before every time, and after every number of a nomination: comparisons need no case of their own.
 UNKNOWN = -(1 << 62)
 NO_NOMINATION = 1 << 62
 PASSING = slice(STARTED_AT_US, COLUMNS)

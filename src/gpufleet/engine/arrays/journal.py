@@ -69,6 +69,7 @@ def touch(tables: Tables, node: int) -> None:
 @kernel
 def undo(tables: Tables, mark: int) -> None:
     """Take back every write since the journal had ``mark`` entries."""
+    # Backwards, so that a cell that was written twice ends with what it had first.
     for position in range(tables.counters[layout.COUNTER_JOURNAL_LENGTH] - 1, mark - 1, -1):
         table, row = tables.journal[position, 0], tables.journal[position, 1]
         column, old = tables.journal[position, 2], tables.journal[position, 3]

@@ -7,6 +7,7 @@ writes them, everything else reads.
 
 import enum
 
+# No row, count or code is negative.
 NOT_SET = -1
 
 # nodes[COLUMN, node row]
@@ -26,6 +27,7 @@ RESOURCE_EPHEMERAL_STORAGE_BYTES = 3
 RESOURCE_FIXED_COLUMNS = 4
 
 # kinds[node row, KIND]: how many running GPU pods of each kind: 0 = shares, k = k whole GPUs
+# Pods of 17 GPUs and more share the last column (``state.shapes.kind_of``).
 KIND_SHARE = 0
 KIND_COLUMNS = 18
 
@@ -97,6 +99,7 @@ CHARGE_GPU_OF_MODEL = 2
 CHARGE_GPU_MEMORY = 3
 CHARGE_COST = 4
 
+# Prices are in thousandths of that of a GPU without a price, so that costs are integers.
 ONE_PRICE_MILLI = 1000
 
 # tables a journal entry may point into
@@ -123,6 +126,7 @@ RANKING_SEEN_CHANGES = 1  # the counter up to which the scores are fresh
 RANKING_STALE = 2  # 1: every score must be made anew
 RANKING_COLUMNS = 3
 
+# The best of 10,000 nodes is found by comparing 157 blocks, and then the nodes of one.
 RANKING_BLOCK = 64
 INFEASIBLE = -(1 << 62)
 DEVICES_A_NODE_MAX = 256

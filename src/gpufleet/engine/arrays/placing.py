@@ -100,6 +100,7 @@ def release(tables: Tables, pod: int, state: int) -> None:
     """Take a pod off its node and devices and leave it in ``state``."""
     shape = tables.pods[layout.POD_SHAPE, pod]
     node = tables.pods[layout.POD_NODE, pod]
+    # Before the devices are taken away: the charge follows from them.
     if tables.counters[layout.COUNTER_QUEUES] != 0:
         charge(tables, pod, -1)
     book_host(tables, shape, node, 1)
@@ -125,6 +126,7 @@ def release_all(
         pod = pods[index]
         if tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
             continue
+        # ``release`` takes a charge back, and the caller has taken this one back already.
         if uncharged == 1 and eviction_columns[LEAVING, pod] == 1:
             charge(tables, pod, 1)
         release(tables, pod, state)
@@ -132,6 +134,8 @@ def release_all(
 
 def writes_for(resource_columns: int, devices: int) -> int:
     """The most journal entries that one ``place`` or ``release`` makes, but for its charge."""
+    # Host: its resources, and the kind (+ 1). Each device: the pod's cell, four amounts, and two that follow
+    # from these (* 7). At the end: two sums of the node, and the pod's node and state (+ 4).
     return resource_columns + 1 + devices * 7 + 4
 
 

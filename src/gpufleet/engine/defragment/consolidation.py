@@ -159,6 +159,7 @@ class Consolidation:
             self.moved[row] = None
             source_name, target_name = fleet.node_at(source).name, fleet.node_at(targets[row]).name
             self.moves.append(Move(pods.pod_at(row).uid, source_name, target_name, lost))
+        # On other nodes nothing changed, so what units there promise still holds.
         touched = {source, *targets.values()}
         kept = {unit.rows for unit in self.units if self._source(unit) not in touched}
         self.promises = {rows: gain for rows, gain in self.promises.items() if rows in kept}

@@ -61,6 +61,7 @@ def move_each(state: EngineState, trial: Trial, rows: Sequence[int]) -> dict[int
         trial.release(state.pods.pod_at(row).uid)
         may_stay = not state.pods.pod_at(row).shape.gpu.whole
         target = place_gently(state, trial, row, None if may_stay else source)
+        # Back on the very GPU that it left: that is no move.
         if target is not None and target == source and state.pods.device_ids(row) == held:
             trial.release(state.pods.pod_at(row).uid)
             target = place_gently(state, trial, row, source)
@@ -118,6 +119,7 @@ def gentlest(state: EngineState, row: int, nodes: Int64Array) -> list[Int64Array
     if not gpu.whole:
         taken[has_begun(state, nodes, gpu)] = 0
     harm = worth(free) - worth(np.maximum(free - taken, 0))
+    # By harm, then by row, as the kernels want nodes in ascending order.
     order = np.lexsort((nodes, harm))
     edges = np.flatnonzero(np.diff(harm[order])) + 1
     cuts = [0, *edges.tolist(), len(order)]

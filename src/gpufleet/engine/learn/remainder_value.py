@@ -100,6 +100,7 @@ def price_sizes(
     count = len(sizes)
     prices, amounts, pattern, direction = work[0], work[1], work[2], work[3]
     for item in range(count):
+        # A basis whose inverse is diagonal: for each size a GPU that is cut into nothing else.
         pieces = WHOLE_GPU_MILLI // sizes[item]
         inverse[item, item] = 1.0 / pieces
         amounts[item] = demand[item] / pieces
@@ -109,6 +110,7 @@ def price_sizes(
             for row in range(count):
                 prices[item] += inverse[row, item]
         fill_knapsack(sizes, prices, best, last)
+        # No pattern is worth more than the GPU that it takes: these prices are the optimum's.
         if best[WHOLE_GPU_MILLI] <= 1.0 + TOLERANCE:
             return turn
         read_pattern(sizes, last, pattern)

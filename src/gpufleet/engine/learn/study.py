@@ -79,6 +79,7 @@ def study(mix: Mix, fleet: Fleet) -> Lesson | None:
     idle = tables.devices[layout.DEVICE_IDLE_MILLI]
     free_by_device = values[idle]
     free_worth = float(free_by_device.sum())
+    # How many requests of the mean worth would use up what is free.
     arrivals_to_come = free_worth / (float((weights * worths).sum()) / everything)
     hosts = FreeHosts(
         whole_gpus=tables.nodes[layout.NODE_FREE_WHOLE_GPUS],
@@ -100,6 +101,7 @@ def study(mix: Mix, fleet: Fleet) -> Lesson | None:
             free_worth,
             hosts,
         ),
+        # -1 is below every count, so no fall calls for a lesson.
         free_low_milli=int(free_milli * (1 - FREE_FALL)) if falling else -1,
         free_high_milli=int(free_milli + max(FREE_RISE * free_milli, STEP_LEAST * capacity_milli)) + 1,
     )

@@ -74,6 +74,7 @@ def poisson_tail(expected: float, count: int) -> float:
     if expected <= 0:
         return 0.0
     if expected > POISSON_MAX:
+        # Half a task less, as tasks are whole and the distribution is not.
         return 0.5 * math.erfc((count - 0.5 - expected) / math.sqrt(2 * expected))
     term = math.exp(-expected)
     below = term
@@ -133,6 +134,7 @@ def slot_kind(gpus: int, needs: list[Need], hosts: FreeHosts, part: float) -> Sl
     chance = 0.0
     for need in needs:
         left = hosts.slots(gpus, need)
+        # A host that meets a higher level serves the lower ones too, so a bonus never falls with the level.
         chance = max(chance, poisson_tail(need.expected, left))
         bonus = int(round(chance * BONUS_STEPS) * (gpus * ONE_GPU // BONUS_STEPS) * part)
         low = -1

@@ -171,6 +171,7 @@ class Nominations:
         """Something changed on a node from outside the engine."""
         if not self.departures.by_row or node is None:
             return
+        # A copy: a nomination that is cancelled takes its pod off the node.
         for row in list(self.state.pods.on_node.get(node, ())):
             self.cancel_of(row)
 
@@ -331,11 +332,13 @@ class Nominations:
         This is the way out where a pod that was told to end never does.
         """
         moved: list[int] = []
+        # Copies: a nomination that moves leaves both.
         for alike in list(self.departures.by_needs):
             for number in list(self.departures.by_needs[alike]):
                 nomination = self.departures.nominations[number]
                 placed = self._place_anew(nomination)
                 moved += placed
+                # The others have the same needs, so where one finds no place the others find none.
                 if not placed and not self.state.neighbours.is_watchful:
                     break
         for nomination in list(self.departures.nominations.values()):

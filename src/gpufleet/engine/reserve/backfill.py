@@ -50,6 +50,7 @@ class Backfill:
                 if not placed:
                     return []
                 trial.keep()
+            # Kernels cannot allocate: room for what ``place`` notes has to be there before.
             state.pods.make_journal_room(len(kept), state.store.tables.pod_devices.shape[1])
             for at in kept:
                 place(state.store.tables, at.row, at.node, chosen_by(at), int(PodState.NOMINATED))

@@ -52,6 +52,7 @@ class Planner:
         rows = rows[: self._enough(unplaced, rows)]
         placements = self.place_without(unplaced, rows)
         nodes = {one.node for one in placements}
+        # What runs elsewhere need not be waited for, unless without its end the work would go elsewhere.
         near = [row for row in rows if self.state.pods.node_row(row) in nodes]
         again = self.place_without(unplaced, near) if len(near) < len(rows) else ()
         if again and {one.node for one in again} <= nodes:
@@ -62,6 +63,7 @@ class Planner:
         """How many of them must end, the first ones first."""
         enough = 1
         while enough < len(rows) and not self.place_without(unplaced, rows[:enough]):
+            # Doubled, then halved in between: a few ends mostly suffice, and each try places the work anew.
             enough *= 2
         few, enough = enough // 2, min(enough, len(rows))
         while enough - few > 1:
@@ -88,6 +90,7 @@ class Planner:
         for row in self._candidates(unplaced, own_queue_only=own_queue_only):
             uid = pods.pod_at(row).uid
             end_us = self.ends.end_us(row, at_us)
+            # It was told to end, which goes before whatever it says of its run time.
             if self.state.departures.is_departing(uid):
                 end_us = at_us
             if end_us is not None:
@@ -112,6 +115,7 @@ class Planner:
             slot = state.shapes.slot(shape)
             welcome |= state.shapes.rankings.refused[slot, : len(welcome)] == 0
         if own_queue_only:
+            # Quota falls free by the end of work wherever that runs.
             welcome[:] = True
         found: list[int] = rows[welcome[cells[layout.POD_NODE, rows]]].tolist()
         return found

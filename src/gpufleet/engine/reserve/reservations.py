@@ -73,6 +73,7 @@ class Reservations:
         if not self._held:
             return []
         known = self.state.departures.nominations
+        # A copy: what is dropped leaves the dict.
         for holder, one in list(self._held.items()):
             if one.nomination.number not in known:
                 self._drop(holder)

@@ -49,4 +49,5 @@ class RetryTimes:
         """Forget lines that are gone, and moments that were noted anew."""
         lines, due_us = self.waiting.lines, self._due_us_by_key
         self._due_us_by_key = {key: at_us for key, at_us in due_us.items() if key in lines}
+        # A sorted list is a heap.
         self._heap = sorted(entry for entry in self._heap if self._due_us_by_key.get(entry[2]) == entry[0])

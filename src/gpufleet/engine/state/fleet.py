@@ -140,6 +140,7 @@ class Fleet:
         old = self.nodes[row]
         self._describe(row, node)
         self._write_host(row, node)
+        # Only now, so that a column which both name is not free in between, for another resource to take.
         if old is not None:
             self.drop_amounts(old.allocatable)
         self._write_devices(row, node)
@@ -237,6 +238,7 @@ class Fleet:
         settle_node(tables, row)
 
     def _device_range(self, count: int) -> int:
+        # The devices of a node are rows side by side, so a gap suits only nodes with as many.
         spare = self._free_device_ranges.get(count)
         if spare:
             return heapq.heappop(spare)

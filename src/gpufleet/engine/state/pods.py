@@ -266,6 +266,7 @@ class PodBook:
     def lose_node(self, name: NodeName) -> None:
         """A node vanished: its pods stay booked to its name."""
         node = self.fleet.row_by_name[name]
+        # A copy: each of them leaves the node here.
         for row in list(self.on_node.get(node, ())):
             ids, state = self.device_ids(row), self.state(row)
             self.unbook(row, state)

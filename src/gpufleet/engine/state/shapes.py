@@ -167,6 +167,7 @@ class ShapeBook:
         """More slots while memory allows, as many columns as there are rows of nodes."""
         slots = self.rankings.state.shape[0]
         node_rows = len(self.store.tables.changed_at)
+        # A score and the reasons against the node, 8 bytes each.
         bytes_a_slot = 16 * node_rows
         most = max(64, RANKING_MEMORY_MIB * 1024 * 1024 // bytes_a_slot)
         if len(self._slot_by_row) >= slots and slots < most:
@@ -177,6 +178,7 @@ class ShapeBook:
     def _resize(self, slots: int, node_rows: int) -> None:
         old = self.rankings
         self.rankings = empty_rankings(slots, node_rows)
+        # The scores are not taken over: every slot is stale now.
         kept = min(slots, old.state.shape[0])
         columns = min(old.scores.shape[1], self.rankings.scores.shape[1])
         self.rankings.state[:kept, layout.RANKING_SHAPE] = old.state[:kept, layout.RANKING_SHAPE]

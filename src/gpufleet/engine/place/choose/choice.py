@@ -35,6 +35,7 @@ def draw(tables: Tables, policy: PolicyTables, bound: int) -> int:
 def mix_bits(number: int) -> int:
     """Steele, Lea and Flood's 64-bit finaliser on 63 bits, with wrapping multiplication."""
     mask = 0x7FFFFFFFFFFFFFFF
+    # The constants of splitmix64 without their highest bit, so that they are numbers of int64.
     mixed = (number * 0x1E3779B97F4A7C15) & mask
     mixed = ((mixed ^ (mixed >> 30)) * 0x3F58476D1CE4E5B9) & mask
     mixed = ((mixed ^ (mixed >> 27)) * 0x14D049BB133111EB) & mask
@@ -89,6 +90,7 @@ def choose_lowest(tables: Tables, shape: int, node: int, count: int, chosen: Int
 def choose_near(tables: Tables, shape: int, node: int, count: int, chosen: Int64Array) -> bool:
     """All from the smallest group that suffices, of the kind that the shape asks for."""
     column = locality.column_of(tables.shapes[layout.SHAPE_WITHIN, shape])
+    # Of different cards where a group has as many; else replicas of one card are near each other, too.
     leader = smallest_group(tables, shape, node, count, column, True, chosen)
     if leader == layout.NOT_SET:
         leader = smallest_group(tables, shape, node, count, column, False, chosen)
@@ -202,6 +204,7 @@ def next_link_group(
     best_group, best_free = layout.NOT_SET, 0
     for start in range(first, last):
         group = tables.devices[layout.DEVICE_LINK_GROUP, start]
+        # Devices of a group stand side by side; one that is met again changes nothing.
         if start > first and tables.devices[layout.DEVICE_LINK_GROUP, start - 1] == group:
             continue
         free = 0
@@ -228,6 +231,7 @@ def is_first_due(
     if not is_due(tables, device, taken, taken_count, turn):
         return False
     card = tables.devices[layout.DEVICE_HARDWARE, device]
+    # Replicas of a card begin at the row ``card`` (``layout.DEVICE_HARDWARE``).
     for other in range(card, device):
         if tables.devices[layout.DEVICE_HARDWARE, other] == card and fit.device_fits(tables, shape, other):
             if not among(taken, taken_count, other):

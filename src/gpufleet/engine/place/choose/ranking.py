@@ -37,6 +37,7 @@ def set_score(rankings: Rankings, slot: int, node: int, value: int) -> None:
     best = rankings.best[slot, block]
     if value >= best:
         rankings.best[slot, block] = value
+    # The best of the block may be any of its others now.
     elif old == best:
         rankings.best[slot, block] = best_of_block(rankings, slot, block)
 
@@ -66,12 +67,14 @@ def refresh(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int)
         worth.refresh(tables, policy.worth)
     head = tables.counters[layout.COUNTER_CHANGES]
     seen = rankings.state[slot, layout.RANKING_SEEN_CHANGES]
+    # The ring of changes has room for so many: older ones that were not seen are written over.
     if rankings.state[slot, layout.RANKING_STALE] == 1 or head - seen > len(tables.changes):
         rank_all(tables, rankings, policy, slot)
         rankings.state[slot, layout.RANKING_STALE] = 0
     else:
         for position in range(seen, head):
             node = tables.changes[position % len(tables.changes)]
+            # A node that changed again stands further on in the ring, and is scored there.
             if tables.changed_at[node] == position:
                 value = fresh_score(tables, rankings, policy, slot, node)
                 set_score(rankings, slot, node, value)

@@ -75,6 +75,7 @@ class Trial:
     def keep_within(self, outer: "Trial") -> None:
         """What was done stays for as long as the trial around this one does."""
         self.kept = True
+        # That trial's undo leads back to where a pod was before it, not before this one.
         outer.adopt(self._moved)
 
     def adopt(self, moved: dict[int, VolumeChoice | None]) -> None:
@@ -106,6 +107,7 @@ class Trial:
         """The same for the pods of these rows; ``uncharged``: those that leave are charged no more."""
         if not rows:
             return
+        # Twice: those that leave are charged once more before they are released where ``uncharged`` is set.
         self.pods.make_journal_room(2 * len(rows), self.store.tables.pod_devices.shape[1])
         release_all_by_handle(
             self.store.handle,

@@ -229,6 +229,7 @@ class Gangs:
         refused: dict[SeenLabels, None] = {}
         for row in rows:
             seen_labels = self.neighbours.seen_labels(row)
+            # Members of one shape differ by their labels alone: one refusal is that of all that look alike.
             if seen_labels not in refused:
                 if trial.place_related(row, nodes):
                     placed[row] = None

@@ -145,6 +145,7 @@ def survey(
         found = reasons_on(tables, rankings, slot, beyond_room, node)
         last = count_in_sets(sets, known, last, found)
         known = max(known, last + 1)
+        # A node with a reason that no pod's end takes away is not near, however much room it has.
         if found == 0 or found & ~PASSING != 0:
             continue
         far = distance(tables, shape, node) + bars(found)

@@ -19,7 +19,7 @@ Labels = tuple[tuple[str, str], ...]
 CountByNode = dict[int, int]
 
 IDLE_CLASSES_MAX = 4096
-"""Guises without a placed pod that are remembered, because the next pod often has one of them."""
+"""Classes without a placed pod that are remembered, because the next pod often has one of them."""
 
 
 @dataclass(slots=True, eq=False)

@@ -108,6 +108,7 @@ def evenness(asks: Asks, fleet: Fleet, nodes: Int64Array) -> Int64Array:
     scores = np.zeros(fleet.row_count, np.int64)
     if len(here):
         least, most = int(here.min()), int(here.max())
+        # As kube-scheduler normalises spread: the fuller a domain, the lower.
         scores[candidates] = FULL * (most + least - here) // most if most else FULL
     return scores[nodes]
 
@@ -120,6 +121,7 @@ def crowding(ask: SpreadAsk, domains: LabelDomains, counted: BoolArray, candidat
     pods_by_node = {} if ask.selection is None else ask.selection.pods_by_node
     choices = len(np.unique(domains.codes[candidates]))
     pods = domains.sums(pods_by_node, counted)[domains.codes]
+    # kube-scheduler's weight of a topology key is log(domains + 2).
     return pods * logarithm(choices + 2) + (ask.constraint.max_skew - 1) * LOGARITHM_UNIT
 
 

@@ -62,6 +62,7 @@ def beyond_skew(
     pods = domains.sums(pods_by_node, counted)
     eligible = np.unique(domains.codes[counted])
     fewest = 0
+    # As in Kubernetes: with fewer domains than minDomains the emptiest counts as empty.
     if len(eligible) and len(eligible) >= ask.constraint.min_domains:
         fewest = int(pods[eligible].min())
     beyond: BoolArray = pods + int(ask.selects_itself) - fewest > ask.constraint.max_skew

@@ -114,6 +114,7 @@ class UnboundClaims:
                 some |= reach
             served &= some
             certain &= provision
+        # Each claim alone has a choice there, but two may depend on one volume: only a matching tells.
         if len(claims) > 1:
             for node in np.flatnonzero(served & ~certain).tolist():
                 served[node] = assign_on(node, options) is not None

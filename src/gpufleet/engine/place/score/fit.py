@@ -98,6 +98,7 @@ def fits(tables: Tables, shape: int, node: int) -> bool:
     """True if the node has room for one pod of the shape now."""
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     whole = is_whole(tables, shape)
+    # First, as it rules out most nodes of a fleet in use by one comparison.
     if whole and tables.nodes[layout.NODE_FREE_WHOLE_GPUS, node] < count:
         return False
     if not host_fits(tables, shape, node):
@@ -209,6 +210,7 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
         return GPU_WITHHELD if serving + withheld >= count else GPU_SHARING
     if healthy < count:
         return GPU_SICK
+    # Whatever ends here, there would not be enough near each other: that is no lack of room.
     if locality.must_be_near(tables, shape) and near_in_all(tables, shape, node) < count:
         return GPU_APART
     if fitting >= count and locality.must_be_near(tables, shape) and near(tables, shape, node) < count:
@@ -217,6 +219,7 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
         return 0
     if fitting + lacking_memory >= count:
         return GPU_MEMORY
+    # Enough is free in sum, though not on single devices.
     if idle_milli >= count * tables.shapes[layout.SHAPE_GPU_MILLI, shape]:
         return GPU_FRAGMENTED
     return GPU_BUSY

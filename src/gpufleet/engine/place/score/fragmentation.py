@@ -32,6 +32,7 @@ def grade_thresholds(total_weight: int) -> Int64Array:
     sigmoid(x) >= k/100 where x >= ln(k / (100 - k)); the gradient is in milli times the count.
     """
     thresholds = np.zeros(GRADES, np.int64)
+    # The logarithm of a float may differ in its last bit between machines, and thresholds decide.
     with decimal.localcontext(decimal.Context(prec=40)):
         for grade in range(1, GRADES):
             odds = decimal.Decimal(grade) / decimal.Decimal(GRADES - grade)
@@ -126,6 +127,7 @@ def whole_gradient(tables: Tables, policy: PolicyTables, shape: int, node: int) 
     for entry in range(policy.target.shape[1]):
         weight = policy.target[policy_tables.TARGET_WEIGHT, entry]
         if policy.target[policy_tables.TARGET_GPU_COUNT, entry] == 0:
+            # Work without GPUs can use none of what is idle, so all that is taken was lost to it before.
             gradient += weight * taken * WHOLE_GPU_MILLI
             continue
         wanted = policy.target[policy_tables.TARGET_GPU_MILLI, entry]
@@ -167,6 +169,7 @@ def share_gradients(tables: Tables, policy: PolicyTables, shape: int, node: int)
             fitting, scraps = devices_for(tables, first, first + count, wanted)
             counted_for = wanted
         before = scraps if entry_fits(tables, policy, entry, node, cpu, fitting) else total
+        # Whichever device is taken, the CPU that is left is too little: the whole node is of no use then.
         if not entry_fits(tables, policy, entry, node, cpu_after, fitting):
             for index in range(count):
                 gradients[index] += weight * (before - total + taken)
@@ -175,8 +178,10 @@ def share_gradients(tables: Tables, policy: PolicyTables, shape: int, node: int)
             had = tables.devices[layout.DEVICE_IDLE_MILLI, first + index]
             left = had - taken
             after = scraps
+            # The device is a scrap to this task already, becomes one, or still fits it: then nothing changes.
             if had < wanted:
                 after -= taken
             elif left < wanted:
+                # Without this device too few are left for the task, unless there was one to spare.
                 after = scraps + left if fitting > needed else total - taken
             gradients[index] += weight * (before - after)

@@ -56,6 +56,7 @@ def gpu_clustering(tables: Tables, shape: int, node: int) -> int:
     if kind == layout.NOT_SET:
         return 0
     used = LARGEST_GPU_MILLI - tables.nodes[layout.NODE_FREE_GPU_MILLI, node]
+    # Beside up to 25 for how full it is: 75 with its own kind alone, 50 with others too, 25 if it is idle.
     score = 25 * used // LARGEST_GPU_MILLI
     same = tables.kinds[node, kind]
     others = -same
@@ -77,6 +78,7 @@ def gpu_packing(tables: Tables, shape: int, node: int) -> int:
     free_gpus = 0
     for device in range(first, first + owned):
         free_gpus += tables.devices[layout.DEVICE_IDLE_MILLI, device] == WHOLE_GPU_MILLI
+    # Up to 33 for an idle node, up to 50 for free GPUs of one in use, from 50 on for GPUs in use.
     if free_gpus == owned:
         return int(max(33 - owned, owned))
     if is_whole(tables, shape):

@@ -26,6 +26,7 @@ SHARE_BITS = FULL_SHARE.bit_length() - 1
 PRICE_BITS = ONE_PRICE.bit_length() - 1
 GPU_BITS = ONE_GPU.bit_length() - 1
 STEP_BITS = CURVE_STEPS.bit_length() - 1
+# Between two of its steps a curve is a straight line, read in 256ths.
 FRACTION_BITS = 8
 FRACTION_MASK = (1 << FRACTION_BITS) - 1
 HOST_MOST = 1 << 26
@@ -96,6 +97,7 @@ def free_memory_mib(tables: Tables, node: int) -> int:
 @kernel
 def assess(tables: Tables, worth: WorthTables, node: int) -> None:
     """Work out the node's own worth anew, and count its slots."""
+    # Out with what was counted of the node so far, which the rows below still hold.
     count_slots(worth, node, -1)
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     remainder = 0
@@ -141,6 +143,7 @@ def refresh(tables: Tables, worth: WorthTables) -> None:
     else:
         for position in range(seen, head):
             node = tables.changes[position % len(tables.changes)]
+            # A node that changed again stands further on in the ring, and is assessed there.
             if tables.changed_at[node] == position:
                 assess(tables, worth, node)
     worth.state[worth_tables.WORTH_SEEN_CHANGES] = head
@@ -157,6 +160,7 @@ def assess_all(tables: Tables, worth: WorthTables) -> None:
         for level in range(SLOT_LEVELS):
             worth.slots_left[kind, level] = 0
     for node in range(worth.of_node.shape[1]):
+        # The sums begin at 0, so ``assess`` must find nothing to take out.
         worth.of_node[worth_tables.WORTH_FREE_MILLI, node] = 0
         worth.of_node[worth_tables.WORTH_FREE_GPUS, node] = 0
         if node < tables.nodes.shape[1]:
