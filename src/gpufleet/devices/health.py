@@ -16,7 +16,7 @@ import msgspec
 from gpufleet.devices.xid import XidAction, xid
 
 QUIET_FIRST_S = 30.0
-"""How long a card must be quiet after its first failure before it comes back."""
+"""How long a GPU must be quiet after its first failure before it comes back."""
 
 QUIET_MOST_S = 3600.0
 """The quiet time doubles with each flap up to this."""

@@ -66,6 +66,7 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
     recorded = graphs(engine)
     taken = together([weights, activations, runtime], "")
     kept_back = reserved(engine, recorded, card.usable_bytes - budget)
+    # What is left is least where the parts take most.
     pool = Amount(
         budget - taken.high_bytes - kept_back.high_bytes,
         budget - taken.bytes - kept_back.bytes,
@@ -73,6 +74,7 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
         "what the engine may use, less the parts above",
     )
     keeping = Keeping(
+        # ``auto`` is the type of the weights: of two bytes, but for fp32.
         element_bytes(serving.kv) * (2 if serving.kv == "auto" and serving.form.name == "fp32" else 1),
         engine.block_tokens,
         limits.batched_tokens,

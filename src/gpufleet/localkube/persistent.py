@@ -142,6 +142,7 @@ def _end_supervisor(name: str, folder: Path) -> None:
     pid = written.supervisor.pid
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
+        # A stopped process would not hear the other.
         os.kill(pid, signal.SIGCONT)
     if wait_for_exit(pid, ASKED_WAIT_S):
         return

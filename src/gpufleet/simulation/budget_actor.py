@@ -27,6 +27,7 @@ class BudgetActor:
     async def run(self) -> None:
         """Act for ever."""
         while True:
+            # Before the count, so that a write meanwhile is counted too.
             waiting = self.server.store.next_write()
             for name, budget in list(self.server.store.all(BUDGETS).items()):
                 self._count(name, budget)

@@ -116,6 +116,8 @@ class Course:
         uid, at_us = evict.uid, self.player.at_us
         pod = self.meanings[uid]
         self.running.pop(uid, None)
+        # "uid~2" came with the second eviction, for a pod of the picture with this UID or for one made after
+        # it.
         origin = PodUid(uid.partition("~")[0])
         entry = self.facts.pods.entries.get(origin)
         again = None

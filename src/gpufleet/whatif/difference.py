@@ -107,6 +107,7 @@ class Difference:
         """What still waits in the end, what was asked about first, and how many pods are not listed."""
         waiting = set(self.after.waiting())
         groups = self._grouped(lambda uid: uid in waiting)
+        # A stable sort: among both, the order by name stays.
         groups.sort(key=lambda group: not self.submitted.intersection(group[1]))
         told = [self._work(key, uids, why=self._why(uids)) for key, uids in groups[:EXPLAINED_MAX]]
         return tuple(told), sum(len(uids) for _, uids in groups[EXPLAINED_MAX:])

@@ -27,14 +27,14 @@ class Counters:
         self._spare: GpmBuffer | None = None
         self._supported: bool | None = None
 
-    def read(self, card: Handle, gpu_instance: int | None, answers: Answers) -> Activity:
+    def read(self, gpu: Handle, gpu_instance: int | None, answers: Answers) -> Activity:
         """Metrics since the last reading; all None where there was none, or the GPU has no counters."""
         nvml = self._nvml
         if self._supported is None:
-            self._supported = answers.ask(lambda: nvml.gpm_supported(card))
+            self._supported = answers.ask(lambda: nvml.gpm_supported(gpu))
         if not self._supported:
             return Activity()
-        return answers.ask(lambda: self._read(card, gpu_instance)) or Activity()
+        return answers.ask(lambda: self._read(gpu, gpu_instance)) or Activity()
 
     def free(self) -> None:
         """Give the buffers back; those of a GPU that is gone went with it."""
@@ -44,11 +44,11 @@ class Counters:
                     self._nvml.gpm_free(buffer)
         self._last = self._spare = None
 
-    def _read(self, card: Handle, gpu_instance: int | None) -> Activity:
+    def _read(self, gpu: Handle, gpu_instance: int | None) -> Activity:
         now = self._spare if self._spare is not None else self._nvml.gpm_buffer()
         self._spare = now
         try:
-            self._nvml.gpm_read(card, now, gpu_instance)
+            self._nvml.gpm_read(gpu, now, gpu_instance)
         except DriverError:
             # Readings before and after a gap belong to no sample: begin anew.
             self.free()

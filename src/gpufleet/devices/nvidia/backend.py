@@ -92,12 +92,12 @@ class NvidiaBackend:
     def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
         """Readings of a MIG instance now. Raises GpuLostError where the GPU has no such instance."""
         with self._about(uuid) as session:
-            card = session.handle(uuid)
-            those = {one.uuid: one for one in instances(session.nvml, card, Answers())}
+            gpu = session.handle(uuid)
+            those = {one.uuid: one for one in instances(session.nvml, gpu, Answers())}
             one = those.get(mig_uuid)
             if one is not None:
                 counters = session.counters(mig_uuid)
-                found = readings.sample_instance(session.nvml, card, one, counters, self._clock_s())
+                found = readings.sample_instance(session.nvml, gpu, one, counters, self._clock_s())
                 return msgspec.structs.replace(found, resets=self._resets.count(uuid))
         raise GpuLostError(f"{uuid} has no instance {mig_uuid}")
 

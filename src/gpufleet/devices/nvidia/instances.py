@@ -28,33 +28,33 @@ class Instance(msgspec.Struct, frozen=True):
     compute_instance: int
 
 
-def instances(nvml: Nvml, card: Handle, answers: Answers) -> Iterator[Instance]:
+def instances(nvml: Nvml, gpu: Handle, answers: Answers) -> Iterator[Instance]:
     """The MIG instances of a GPU; none where it is not cut, or cannot be."""
-    if not answers.ask(lambda: nvml.mig_mode(card)):
+    if not answers.ask(lambda: nvml.mig_mode(gpu)):
         return
-    for place in range(answers.ask(lambda: nvml.mig_places(card)) or 0):
-        found = answers.ask(lambda place=place: _at(nvml, card, place))  # type: ignore[misc]
+    for place in range(answers.ask(lambda: nvml.mig_places(gpu)) or 0):
+        found = answers.ask(lambda place=place: _at(nvml, gpu, place))  # type: ignore[misc]
         if found is not None:
             yield found
 
 
-def _at(nvml: Nvml, card: Handle, place: int) -> Instance:
-    handle = nvml.mig_at(card, place)
+def _at(nvml: Nvml, gpu: Handle, place: int) -> Instance:
+    handle = nvml.mig_at(gpu, place)
     return Instance(handle, nvml.uuid(handle), nvml.gpu_instance(handle), nvml.compute_instance(handle))
 
 
 def instance_facts(
-    nvml: Nvml, card: Handle, minor: int | None, answers: Answers, root: Path
+    nvml: Nvml, gpu: Handle, minor: int | None, answers: Answers, root: Path
 ) -> tuple[MigFacts, ...]:
     """What does not change about each instance while it exists."""
     minors = capability_minors(root)
-    return tuple(_facts(nvml, card, one, minor, answers, minors) for one in instances(nvml, card, answers))
+    return tuple(_facts(nvml, gpu, one, minor, answers, minors) for one in instances(nvml, gpu, answers))
 
 
 def _facts(
-    nvml: Nvml, card: Handle, one: Instance, minor: int | None, answers: Answers, minors: dict[str, int]
+    nvml: Nvml, gpu: Handle, one: Instance, minor: int | None, answers: Answers, minors: dict[str, int]
 ) -> MigFacts:
-    info = answers.ask(lambda: nvml.gpu_instance_info(card, one.gpu_instance))
+    info = answers.ask(lambda: nvml.gpu_instance_info(gpu, one.gpu_instance))
     attributes = answers.ask(lambda: nvml.attributes(one.handle))
     named = PROFILE.search(answers.ask(lambda: nvml.name(one.handle)) or "")
     paths = (

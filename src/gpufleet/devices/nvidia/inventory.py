@@ -82,19 +82,19 @@ def fleet(nvml: Nvml, root: Path) -> tuple[Fleet, dict[DeviceId, Handle]]:
 
     A GPU that does not tell its UUID is left out: there is no name to report it by.
     """
-    cards = []
+    gpus = []
     for index in range(nvml.count()):
         try:
             handle = nvml.by_index(index)
-            cards.append((_facts(nvml, handle, index, root), handle))
+            gpus.append((_facts(nvml, handle, index, root), handle))
         except (GpuLostError, ResetNeededError, CallFailedError, NotGivenError):
             continue
     try:
-        between = links(nvml, cards, Answers())
+        between = links(nvml, gpus, Answers())
     except GpuLostError:
         between = {}
-    found = Fleet(_driver(nvml), tuple(gpu for gpu, _ in cards), between)
-    return found, {gpu.uuid: handle for gpu, handle in cards}
+    found = Fleet(_driver(nvml), tuple(gpu for gpu, _ in gpus), between)
+    return found, {gpu.uuid: handle for gpu, handle in gpus}
 
 
 def _driver(nvml: Nvml) -> Driver:

@@ -22,14 +22,14 @@ LINKS_MOST = 36
 
 
 def links(
-    nvml: Nvml, cards: list[tuple[GpuFacts, Handle]], answers: Answers
+    nvml: Nvml, gpus: list[tuple[GpuFacts, Handle]], answers: Answers
 ) -> dict[tuple[DeviceId, DeviceId], Link]:
     """The link of each pair of GPUs, the smaller UUID first. Pairs that the driver does not know are left
     out.
     """
-    ends = {gpu.uuid: _far_ends(nvml, handle, answers) for gpu, handle in cards}
+    ends = {gpu.uuid: _far_ends(nvml, handle, answers) for gpu, handle in gpus}
     found = {}
-    for (one, one_handle), (other, other_handle) in combinations(cards, 2):
+    for (one, one_handle), (other, other_handle) in combinations(gpus, 2):
         reached = other.pci_bus_id in ends[one.uuid]
         best = Link.DIRECT if reached else _link(nvml, one_handle, other_handle, answers)
         if best is not None:

@@ -17,22 +17,22 @@ MOMENT_US = 2_000_000
 """Back to when; the driver keeps a sample at least once a second."""
 
 
-def processes(nvml: Nvml, card: Handle, wall_s: Callable[[], float]) -> tuple[ProcessUse, ...] | None:
+def processes(nvml: Nvml, gpu: Handle, wall_s: Callable[[], float]) -> tuple[ProcessUse, ...] | None:
     """All processes of a GPU; None where the driver does not tell. ``wall_s`` is the time of day."""
     answers = Answers()
-    if answers.ask(lambda: nvml.mig_mode(card)):
-        found = _of_instances(nvml, card, answers)
+    if answers.ask(lambda: nvml.mig_mode(gpu)):
+        found = _of_instances(nvml, gpu, answers)
     else:
-        listed = _listed(nvml, card, answers)
-        busy = answers.ask(lambda: _busy_pct(nvml, card, int(wall_s() * 1e6) - MOMENT_US))
+        listed = _listed(nvml, gpu, answers)
+        busy = answers.ask(lambda: _busy_pct(nvml, gpu, int(wall_s() * 1e6) - MOMENT_US))
         found = None if listed is None else _uses(listed, busy, None)
     answers.check(answered=found is not None)
     return found
 
 
-def _of_instances(nvml: Nvml, card: Handle, answers: Answers) -> tuple[ProcessUse, ...] | None:
+def _of_instances(nvml: Nvml, gpu: Handle, answers: Answers) -> tuple[ProcessUse, ...] | None:
     found: list[ProcessUse] = []
-    for one in instances(nvml, card, answers):
+    for one in instances(nvml, gpu, answers):
         listed = _listed(nvml, one.handle, answers)
         if listed is None:
             return None
@@ -66,7 +66,7 @@ def _uses(
     )
 
 
-def _busy_pct(nvml: Nvml, card: Handle, after_us: int) -> dict[int, int | None]:
+def _busy_pct(nvml: Nvml, gpu: Handle, after_us: int) -> dict[int, int | None]:
     """How busy each process keeps the GPU, by its newest sample. More than 100 % is no measurement."""
-    newest = sorted(nvml.process_busy(card, after_us), key=lambda one: one.at_us)
+    newest = sorted(nvml.process_busy(gpu, after_us), key=lambda one: one.at_us)
     return {one.pid: one.busy_pct if one.busy_pct <= 100 else None for one in newest}

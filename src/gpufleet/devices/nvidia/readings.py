@@ -56,48 +56,48 @@ RECOVERIES = {
 """NVML_GPU_RECOVERY_ACTION_*; 6 resets the bus, 7 restarts the system with its firmware."""
 
 
-def sample(nvml: Nvml, card: Handle, counters: Counters, at_s: float) -> tuple[Sample, bool]:
+def sample(nvml: Nvml, gpu: Handle, counters: Counters, at_s: float) -> tuple[Sample, bool]:
     """Readings of a GPU, and whether it refuses to answer before it is reset.
 
     Raises GpuLostError, or DriverError where it answers nothing at all.
     """
     answers = Answers()
     ask = answers.ask
-    fields = ask(lambda: nvml.fields(card, FIELDS)) or {}
-    busy = ask(lambda: nvml.utilization(card))
-    license_held = ask(lambda: nvml.licensed(card))
+    fields = ask(lambda: nvml.fields(gpu, FIELDS)) or {}
+    busy = ask(lambda: nvml.utilization(gpu))
+    license_held = ask(lambda: nvml.licensed(gpu))
     found = Sample(
         at_s,
         gpu_busy_pct=None if busy is None else busy.gpu_pct,
         memory_busy_pct=None if busy is None else busy.memory_pct,
-        encoder_busy_pct=ask(lambda: nvml.encoder_pct(card)),
-        decoder_busy_pct=ask(lambda: nvml.decoder_pct(card)),
-        memory=_memory(nvml, card, answers),
-        power_w=_power_w(ask(lambda: nvml.power_mw(card)), fields),
-        energy_mj=ask(lambda: nvml.energy_mj(card)),
-        gpu_celsius=ask(lambda: nvml.celsius(card)),
+        encoder_busy_pct=ask(lambda: nvml.encoder_pct(gpu)),
+        decoder_busy_pct=ask(lambda: nvml.decoder_pct(gpu)),
+        memory=_memory(nvml, gpu, answers),
+        power_w=_power_w(ask(lambda: nvml.power_mw(gpu)), fields),
+        energy_mj=ask(lambda: nvml.energy_mj(gpu)),
+        gpu_celsius=ask(lambda: nvml.celsius(gpu)),
         memory_celsius=_whole(fields.get(MEMORY_CELSIUS)),
-        sm_clock_mhz=ask(lambda: nvml.clock_mhz(card, SM_CLOCK)),
-        memory_clock_mhz=ask(lambda: nvml.clock_mhz(card, MEMORY_CLOCK)),
-        clock_events=ask(lambda: clock_events(nvml.clock_events(card))),
-        pcie_replays=ask(lambda: nvml.pcie_replays(card)),
-        nvlink_bytes=_nvlink_bytes(nvml, card, fields, answers),
-        remaps=_remaps(nvml, card, answers),
-        uncorrected_errors=_uncorrected_errors(nvml, card, fields, answers),
+        sm_clock_mhz=ask(lambda: nvml.clock_mhz(gpu, SM_CLOCK)),
+        memory_clock_mhz=ask(lambda: nvml.clock_mhz(gpu, MEMORY_CLOCK)),
+        clock_events=ask(lambda: clock_events(nvml.clock_events(gpu))),
+        pcie_replays=ask(lambda: nvml.pcie_replays(gpu)),
+        nvlink_bytes=_nvlink_bytes(nvml, gpu, fields, answers),
+        remaps=_remaps(nvml, gpu, answers),
+        uncorrected_errors=_uncorrected_errors(nvml, gpu, fields, answers),
         vgpu_license=None if license_held is None else int(license_held),
-        activity=counters.read(card, None, answers),
+        activity=counters.read(gpu, None, answers),
     )
     answers.check(answered=found != Sample(at_s))
     return msgspec.structs.replace(found, recovery=_recovery(fields, answers)), answers.reset_needed
 
 
-def sample_instance(nvml: Nvml, card: Handle, instance: Instance, counters: Counters, at_s: float) -> Sample:
+def sample_instance(nvml: Nvml, gpu: Handle, instance: Instance, counters: Counters, at_s: float) -> Sample:
     """Readings of an instance: the driver tells its memory, and its counters where it has some."""
     answers = Answers()
     found = Sample(
         at_s,
         memory=_memory(nvml, instance.handle, answers),
-        activity=counters.read(card, instance.gpu_instance, answers),
+        activity=counters.read(gpu, instance.gpu_instance, answers),
     )
     answers.check(answered=found != Sample(at_s))
     return found
@@ -117,7 +117,7 @@ def _power_w(power_mw: float | None, fields: dict[Field, float]) -> float | None
     return None
 
 
-def _nvlink_bytes(nvml: Nvml, card: Handle, fields: dict[Field, float], answers: Answers) -> int | None:
+def _nvlink_bytes(nvml: Nvml, gpu: Handle, fields: dict[Field, float], answers: Answers) -> int | None:
     sent, received = fields.get(LINK_SENT_KIB), fields.get(LINK_RECEIVED_KIB)
     if sent is not None and received is not None:
         return int(sent + received) * 1024
@@ -125,19 +125,19 @@ def _nvlink_bytes(nvml: Nvml, card: Handle, fields: dict[Field, float], answers:
     if not links:
         return None
     wanted = tuple(Field(number, link) for number in (LINK_SENT_BYTES, LINK_RECEIVED_BYTES) for link in links)
-    by_link = answers.ask(lambda: nvml.fields(card, wanted))
+    by_link = answers.ask(lambda: nvml.fields(gpu, wanted))
     return sum(int(value) for value in by_link.values()) if by_link else None
 
 
-def _remaps(nvml: Nvml, card: Handle, answers: Answers) -> Remaps:
-    rows = answers.ask(lambda: nvml.remapped(card))
+def _remaps(nvml: Nvml, gpu: Handle, answers: Answers) -> Remaps:
+    rows = answers.ask(lambda: nvml.remapped(gpu))
     return (
         Remaps() if rows is None else Remaps(rows.correctable, rows.uncorrectable, rows.pending, rows.failed)
     )
 
 
-def _uncorrected_errors(nvml: Nvml, card: Handle, fields: dict[Field, float], answers: Answers) -> int | None:
-    total = answers.ask(lambda: nvml.uncorrected_errors(card))
+def _uncorrected_errors(nvml: Nvml, gpu: Handle, fields: dict[Field, float], answers: Answers) -> int | None:
+    total = answers.ask(lambda: nvml.uncorrected_errors(gpu))
     return _whole(fields.get(DOUBLE_BIT_ERRORS)) if total is None else total
 
 

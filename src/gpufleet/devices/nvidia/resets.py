@@ -30,40 +30,40 @@ class Resets:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cards: dict[DeviceId, _Seen] = {}
+        self._gpus: dict[DeviceId, _Seen] = {}
 
     def missing(self, uuid: DeviceId) -> None:
         """The GPU is lost, or answers nothing before it is reset."""
         with self._lock:
-            self._card(uuid).missed = True
+            self._gpu(uuid).missed = True
 
     def listed(self, uuids: set[DeviceId]) -> None:
         """These are the GPUs that the driver lists; others that were seen before are missing."""
         with self._lock:
-            for uuid, card in self._cards.items():
-                card.missed |= uuid not in uuids
+            for uuid, gpu in self._gpus.items():
+                gpu.missed |= uuid not in uuids
             for uuid in uuids:
-                self._card(uuid)
+                self._gpu(uuid)
 
     def answered(self, uuid: DeviceId, energy_mj: int | None, uncorrected_errors: int | None) -> int:
         """The GPU answered with these counts; how often it was reset by now."""
         with self._lock:
-            card = self._card(uuid)
-            back = _went_back(card.energy_mj, energy_mj)
-            back |= _went_back(card.uncorrected_errors, uncorrected_errors)
-            if card.missed or back:
-                card.resets += 1
-            card.missed = False
-            card.energy_mj, card.uncorrected_errors = energy_mj, uncorrected_errors
-            return card.resets
+            gpu = self._gpu(uuid)
+            back = _went_back(gpu.energy_mj, energy_mj)
+            back |= _went_back(gpu.uncorrected_errors, uncorrected_errors)
+            if gpu.missed or back:
+                gpu.resets += 1
+            gpu.missed = False
+            gpu.energy_mj, gpu.uncorrected_errors = energy_mj, uncorrected_errors
+            return gpu.resets
 
     def count(self, uuid: DeviceId) -> int:
         """How often the GPU was reset by now."""
         with self._lock:
-            return self._card(uuid).resets
+            return self._gpu(uuid).resets
 
-    def _card(self, uuid: DeviceId) -> _Seen:
-        return self._cards.setdefault(uuid, _Seen())
+    def _gpu(self, uuid: DeviceId) -> _Seen:
+        return self._gpus.setdefault(uuid, _Seen())
 
 
 def _went_back(before: int | None, now: int | None) -> bool:

@@ -18,7 +18,7 @@ REPLICAS_MAX = 1000
 """Each replica of a GPU is a device of its own to the kubelet, so the number is bounded."""
 
 MPS_CLIENTS_MAX = 48
-"""What a server of MPS takes on cards from compute capability 7.5 on."""
+"""What a server of MPS takes on GPUs from compute capability 7.5 on."""
 
 MPS_CLIENTS_MAX_BEFORE_VOLTA = 16
 """What a server of MPS takes on older GPUs, as the device plugin counts them."""

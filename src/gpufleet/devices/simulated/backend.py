@@ -12,7 +12,7 @@ from gpufleet.model.mig_boards import BOARDS
 
 LINKS = {"direct": Link.DIRECT, "switch": Link.SINGLE_SWITCH, "system": Link.SYSTEM}
 COOL_CELSIUS = 30
-"""An idle card's temperature."""
+"""An idle GPU's temperature."""
 
 HOT_CELSIUS = 50
 """How much warmer than cool a GPU is at full load."""
@@ -129,7 +129,7 @@ def _process(user: User) -> ProcessUse:
 
 
 def _link(one: Gpu, other: Gpu) -> Link:
-    """Cards of one group reach each other as described, others over the processors."""
+    """GPUs of one group reach each other as described, others over the processors."""
     return LINKS[one.group.text.links] if one.group is other.group else Link.SYSTEM
 
 

@@ -16,6 +16,7 @@ class HeldPort:
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # kube-apiserver binds beside this with the same option: the port is at no moment free for another.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._socket.bind((LOOPBACK, 0))
 

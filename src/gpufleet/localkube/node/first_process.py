@@ -110,6 +110,7 @@ def _bury_orphans(ours: set[int]) -> None:
     """
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
+            # The name of a process stands in parentheses, and may have some itself.
             fields = read_kernel_file(stat).decode("utf-8", "replace").rpartition(")")[2].split()
             pid = int(stat.parent.name)
             if fields[0] == "Z" and int(fields[1]) == os.getpid() and pid not in ours:

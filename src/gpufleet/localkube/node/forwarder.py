@@ -45,6 +45,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(chunk)
             await writer.drain()
     finally:
+        # Only this direction has ended: the other may still carry an answer.
         if writer.can_write_eof():
             with contextlib.suppress(OSError):
                 writer.write_eof()

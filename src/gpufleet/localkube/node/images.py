@@ -67,6 +67,7 @@ def _segment_types(program: Path) -> list[int]:
     head = read_beginning(program, 4096)
     if head[:5] != b"\x7fELF\x02":
         return []
+    # e_phoff, e_phentsize and e_phnum of the ELF header.
     start = int.from_bytes(head[32:40], "little")
     size = int.from_bytes(head[54:56], "little")
     count = int.from_bytes(head[56:58], "little")

@@ -97,6 +97,7 @@ class HeldNetwork:
         """Take this network; None if another process holds it."""
         held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
+            # A name in the abstract namespace goes with the last process that holds it, however that ends.
             held.bind(f"\0gpufleet-node-{network.number}")
         except OSError:
             held.close()

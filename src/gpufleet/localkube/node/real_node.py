@@ -102,6 +102,7 @@ class RealNode:
         ended = self.pid(program)
         os.kill(ended, number)
         with contextlib.suppress(ProcessLookupError):
+            # A stopped process hears nothing but SIGKILL.
             os.kill(ended, signal.SIGCONT)
         limit_s = time.monotonic() + RESTART_WAIT_S
         while self.programs().get(program, ended) == ended:
@@ -171,6 +172,7 @@ def _children(parent: int) -> Iterator[tuple[str, int]]:
     """Name and id of each child of a process."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
+            # The name of a process stands in parentheses, and may have some itself.
             before, _, after = read_kernel_file(stat).decode("utf-8", "replace").rpartition(")")
             state, its_parent = after.split()[:2]
             if int(its_parent) == parent and state != "Z":

@@ -80,6 +80,7 @@ class LeaderPaused(Fault):
             self.acted += 1
             world.tell(f"{leader.identity} is stopped")
             process.pause()
+            # Twice as long as a Lease lasts: another leads by then.
             await asyncio.sleep(30.0)
             world.tell(f"{leader.identity} wakes")
             process.resume()
