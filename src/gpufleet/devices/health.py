@@ -154,6 +154,7 @@ def _xid_seen(health: Health, code: int, now_s: float) -> Health:
 
 
 def _with_fault(health: Health, fault: Fault, now_s: float) -> Health:
+    # Evidence once, when it begins: counted at every look, there would be no quiet after it.
     if fault.lasts and fault in health.faults:
         return health
     faults = health.faults if fault in health.faults else (*health.faults, fault)
@@ -203,6 +204,7 @@ def _is_over(fault: Fault, reading: Reading, health: Health, now_s: float) -> bo
         case XidAction.GONE:
             return was_reset
         case XidAction.RESET:
+            # A driver that knows no recovery actions says None, which clears nothing.
             return was_reset or reading.recovery is Recovery.NONE
         case _:
             return now_s - health.last_evidence_s >= health.quiet_s

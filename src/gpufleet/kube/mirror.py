@@ -207,6 +207,7 @@ class Mirror(Generic[Object]):
     def _check_position(self, position: str) -> bool:
         """Whether the server was restored from a backup. Raises WatchBroken where it only lags."""
         held = self._replica.position
+        # Versions that are no numbers have no order, so none is older.
         if not held or not is_newer(held, position) or not held.isdigit():
             self._went_back_at_s = None
             return False
@@ -220,6 +221,7 @@ class Mirror(Generic[Object]):
 
     async def _follow(self) -> None:
         """One watch, until it ends or fails."""
+        # As client-go does: watches that began together do not end together.
         lasts_s = int(self._pace.watch_s * self._client.jitter.uniform(1.0, 2.0))
         watch = await self._client.watch(
             self.kind,

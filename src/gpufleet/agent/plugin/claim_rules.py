@@ -121,6 +121,7 @@ def claimant(units: Collection[str], claims: Iterable[OpenClaim]) -> OpenClaim |
 
     Raises RefusedError where they are a part of a grant, or of several.
     """
+    # The surest first: exactly a grant, what containers of a pod lend each other, what one had before.
     asked = frozenset(units)
     claims = sorted(claims, key=lambda claim: claim.rank)
     for claim in claims:
