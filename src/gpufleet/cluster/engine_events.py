@@ -155,7 +155,7 @@ class EngineEvents:
         classes: set[str] = set()
         pod_events: list[Event] = []
         for kind, change in seen:
-            if kind == resources.PODS:
+            if kind == resources.PODS:  # Read below, when all that their reading depends on is taken in.
                 continue
             key = self._key(kind, change)
             if key is None:
@@ -191,7 +191,7 @@ class EngineEvents:
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
         refusals, self._refusals = self._refusals, []
         first += refusals
-        for result in self._take_results():
+        for result in self._take_results():  # Before what is seen of pods, which is newer.
             pod_events += result
         for kind, change in seen:
             if kind == resources.PODS:
@@ -199,7 +199,7 @@ class EngineEvents:
         pod_events += self.pods.read_again(touched)
         pod_events += self.pods.queue_again({*moved, *relabelled})
         pod_events += self.pods.protect_again(classes)
-        changed = self.pods.take_changed()
+        changed = self.pods.take_changed()  # What a node has to give depends on what its pods hold.
         nodes |= dict.fromkeys(name for name in changed if self.nodes.depends_on(name, changed[name]))
         nodes |= dict.fromkeys(
             other for name in list(nodes) for other in sorted(self.nodes.claims.group(name))

@@ -79,6 +79,7 @@ class Rounds:
             self._one_step([self.engine.study()])
 
     def _one_step(self, events: list[Event]) -> bool:
+        # A clock that was set back does not take engine time with it.
         at_us = max(self.engine.at_us, self.time.now_us())
         instructions = self.engine.step(at_us, events)
         if self.record is not None:

@@ -118,6 +118,7 @@ class ShareAllocator:
         if taken:
             raise RefusedError(slots_taken(taken))
         name, slots = self._world.new_name(), frozenset(units)
+        # Taken out first, so that the dict goes from the oldest call to the newest.
         self._calls.pop(slots, None)
         self._calls[slots] = name
         while len(self._calls) > OPEN_CALLS_MOST:
@@ -138,6 +139,8 @@ class ShareAllocator:
                 if not self._world.whole():
                     holders = await self._world.ask_holders()
             except (WorldError, TimeoutError) as problem:
+                # A container that starts again has its file: an API server that is away does not keep it from
+                # that.
                 if self._had_it_before(recorded):
                     return
                 words = "the container of these slots for shares cannot be found out now"
