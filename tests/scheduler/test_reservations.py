@@ -73,7 +73,7 @@ def test_small_work_that_ends_before_runs_and_other_work_waits_for_the_gang(rest
         world.finish("brief")
         await world.settle(200)
         assert world.node_of("endless") == ""
-        held = "waits for gang/default/train of queue team, which holds a reservation of 1 node, expected to"
+        held = "waits for gang default/train of queue team, which holds a reservation of 1 node, expected to"
         assert held in world.why("endless")
         world.finish("old")
         await world.settle(10)

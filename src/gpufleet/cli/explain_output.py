@@ -14,6 +14,7 @@ from gpufleet.cli.output import echo_json, echo_painted
 from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, with_color
 from gpufleet.explain.answer import Answer, DeviceRow, GangRow, MemberRow, ReasonRow, State
 from gpufleet.kube.yaml_documents import yaml_text
+from gpufleet.model.gang import short_gang_name
 from gpufleet.model.visible import visible_line
 
 # Room for the longest heading with its colon.
@@ -121,7 +122,8 @@ def _device(device: DeviceRow) -> str:
 
 def _gang(row: GangRow, width: int) -> Iterator[str]:
     yield ""
-    head = f"{row.name}: {row.arrived} of {row.min_members} members have come, {row.placed} are placed"
+    come = f"{row.arrived} of {row.min_members} members have come, {row.placed} are placed"
+    head = f"{short_gang_name(row.name)}: {come}"
     yield from block("Gang", head, width)
     for role in row.roles:
         yield from block("", f"role {role.role}: {role.arrived} of {role.needed}", width)

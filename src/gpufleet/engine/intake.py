@@ -25,7 +25,7 @@ from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.bounds import check_range, check_shape
 from gpufleet.engine.state.gang_members import Members
-from gpufleet.model.gang import Gang
+from gpufleet.model.gang import Gang, gang_title
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
@@ -367,13 +367,13 @@ class Intake:
         state, gang = self.state, happened.gang
         if gang.min_members < 1:
             raise EventError(
-                "a gang of nobody",
-                field=f"gang {gang.name}: min_members",
+                "a gang without members",
+                field=f"{gang_title(gang.name)}: min_members",
                 value=gang.min_members,
                 expected="1 or more",
             )
         for role, minimum in gang.role_minimums:
-            check_range(minimum, 0, ENTRY_COUNT_MAX, f"gang {gang.name}: role_minimums: {role}")
+            check_range(minimum, 0, ENTRY_COUNT_MAX, f"{gang_title(gang.name)}: role_minimums: {role}")
         check_slices(gang)
         members = state.gangs.members(gang.name)
         self._end_nomination(members)
@@ -483,7 +483,7 @@ class Intake:
 
 def check_slices(gang: Gang) -> None:
     """Refuse slices that cannot be, or that tear apart those which they divide."""
-    field = f"gang {gang.name}: slices"
+    field = f"{gang_title(gang.name)}: slices"
     for wider, narrower in itertools.pairwise((None, *gang.slices)):
         if narrower is None:
             continue

@@ -8,7 +8,7 @@ from gpufleet.explain.answer import Finding, GangRow, MemberRow, RoleRow, State
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import FAILED, Pod
 from gpufleet.model.errors import printable
-from gpufleet.model.gang import Gang
+from gpufleet.model.gang import Gang, short_gang_name
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.phrases import counted, listed
 
@@ -101,7 +101,7 @@ def short_of_members(row: GangRow, counted_members: int) -> Finding:
     else:
         missing = row.min_members - row.arrived
         words = counted(missing, "member")
-    needed = f"gang {short_name(row.name)} needs {counted(row.min_members, 'member')} at once"
+    needed = f"{_title(row)} needs {counted(row.min_members, 'member')} at once"
     if missing < 1:
         return _not_all_count(row, needed, row.arrived - counted_members)
     why = f"{needed} and {row.arrived} have come: {words} {'is' if missing == 1 else 'are'} missing"
@@ -139,7 +139,7 @@ def _aside(row: MemberRow) -> str:
 def does_not_fit(row: GangRow, placeable: int, role: str, found: Finding) -> Finding:
     """The gang has come, but not all that it needs fit at once."""
     of_role = f" of role {harmless(role)}" if role else ""
-    needed = f"gang {short_name(row.name)} needs {counted(row.min_members, 'member')} at once"
+    needed = f"{_title(row)} needs {counted(row.min_members, 'member')} at once"
     why = f"{needed}, and room is for {placeable}; for the next one{of_role} {found.why}"
     smaller = () if placeable < 1 or role else (f"ask for at most {placeable} members at once",)
     return Finding(found.cause, why, (*found.way_out, *smaller))
@@ -148,12 +148,11 @@ def does_not_fit(row: GangRow, placeable: int, role: str, found: Finding) -> Fin
 def half_bound(row: GangRow) -> str:
     """What happens to a gang of which some members have a node, but too few."""
     return (
-        f"gang {short_name(row.name)} is bound in part: {row.placed} of {row.min_members} members have a "
+        f"{_title(row)} is bound in part: {row.placed} of {row.min_members} members have a "
         f"node; if the others do not follow until {row.deadline}, those with a controller are evicted to "
         "start again"
     )
 
 
-def short_name(gang: str) -> str:
-    """A gang's name without its kind: "team-a/train"."""
-    return harmless(gang.split("/", 1)[1] if "/" in gang else gang)
+def _title(row: GangRow) -> str:
+    return f"gang {harmless(short_gang_name(row.name))}"

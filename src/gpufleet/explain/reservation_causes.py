@@ -4,9 +4,9 @@ from gpufleet.engine.instruction import ReservationHint, Verdict
 from gpufleet.engine.tell.causes import RESERVATION, RESERVED
 from gpufleet.engine.tell.reservation_words import guest_words, moment_words, nodes_words
 from gpufleet.explain.answer import Finding
-from gpufleet.explain.gang_words import short_name
 from gpufleet.kube import keys
 from gpufleet.kube.codec.field_path import harmless
+from gpufleet.model.gang import short_gang_name
 
 
 def kept_off(verdict: Verdict) -> Finding | None:
@@ -47,5 +47,5 @@ def until_words(hint: ReservationHint) -> str:
 def holder_words(hint: ReservationHint) -> str:
     """The holder of a reservation, in words."""
     if hint.holder == hint.name:
-        return f"gang {harmless(short_name(hint.name))}"
+        return f"gang {harmless(short_gang_name(hint.name))}"
     return f"pod {harmless(hint.name)}"

@@ -5,6 +5,16 @@ import msgspec
 from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, GpuModelName, QueueName, TopologyLevelName
 
 
+def short_gang_name(name: str) -> str:
+    """A gang's name without the kind of group: "team-a/train" for "podgroups.x.io/team-a/train"."""
+    return name.partition("/")[2] or name
+
+
+def gang_title(name: str) -> str:
+    """A gang in a sentence: "gang team-a/train"."""
+    return f"gang {short_gang_name(name)}"
+
+
 class Slices(msgspec.Struct, frozen=True):
     """Members that belong together by ``size``: each such slice is within one domain of a topology level."""
 

@@ -36,6 +36,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lasting_conditions import BindPause, Distrust, RefusedVolume
 from gpufleet.kube.codec.moved import Moved, write_moved
 from gpufleet.model.errors import InternalError
+from gpufleet.model.gang import gang_title
 from gpufleet.model.identifiers import GangName, NodeName
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.binder import Binder, BindTask
@@ -85,7 +86,7 @@ class Dispatch:
             case GangUnschedulable():
                 self._tell_gang(instruction.gang, lambda entry: _gang_words(instruction, entry))
             case GangUnknown(gang):
-                unknown = f"gang {gang} is not described: nothing says how many members it needs"
+                unknown = f"{gang_title(gang)} is not described: nothing says how many members it needs"
                 problem = self.engine_events.gangs.problem(gang)
                 self._tell_gang(gang, lambda _: problem or unknown)
             case Rejected(subject, problem):

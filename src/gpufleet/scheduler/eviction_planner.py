@@ -20,6 +20,7 @@ from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit,
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
 from gpufleet.kube.codec.durations import written_duration
+from gpufleet.model.gang import gang_title
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.scheduler.condition_writer import ConditionWriter
@@ -190,7 +191,7 @@ class EvictionPlanner:
             return f"pod {entry.name}", entry.meaning.queue
         record = self.gangs.records.get(GangName(beneficiary))
         told = None if record is None else record.told
-        return f"gang {beneficiary}", "" if told is None else told.queue
+        return gang_title(beneficiary), "" if told is None else told.queue
 
     def _name(self, uid: PodUid) -> str:
         entry = self.pods.entries.get(uid)

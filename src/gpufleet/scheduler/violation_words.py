@@ -2,6 +2,7 @@
 
 from gpufleet.engine.instruction import Consequence
 from gpufleet.engine.lifecycle.violations import WARNED_FOR_US
+from gpufleet.model.gang import gang_title
 from gpufleet.model.violation import AnyViolation, DeviceConflict, GangIncomplete, MemoryExceeded
 
 STAYS = "it stays, because no controller would replace it; delete it to free its room"
@@ -17,7 +18,7 @@ def event_of(violation: AnyViolation, consequence: Consequence) -> tuple[str, st
             used = f"it uses {used_mib} MiB of {device} and has a share of {share_mib} MiB"
             return "GPUMemoryExceeded", f"{used}; {_OF_MEMORY[consequence]}"
         case GangIncomplete(gang, min_members, bound):
-            short = f"gang {gang} has {bound} of {min_members} members placed past its deadline"
+            short = f"{gang_title(gang)} has {bound} of {min_members} members placed past its deadline"
             what = "it is taken back to start again" if consequence is Consequence.ENDS else STAYS
             return "GangIncomplete", f"{short}; {what}"
 

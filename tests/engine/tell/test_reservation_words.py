@@ -38,7 +38,7 @@ def test_who_waits_hears_whose_reservation_it_is_and_until_when() -> None:
     assert kept_off is not None
     assert kept_off.kept_off_by is not None
     assert explain(kept_off, shape(1)).split("; ")[1:3] == [
-        "waits for g of queue team, which holds a reservation of 2 nodes, expected to start after 60 s",
+        "waits for gang g of queue team, which holds a reservation of 2 nodes, expected to start after 60 s",
         "work with a run time that ends before, or that may be interrupted, may run there",
     ]
     holder = story.engine.explain(PodUid("g-0"))

@@ -15,6 +15,7 @@ from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model import pod as model
 from gpufleet.model.bound_terms import BoundGang, BoundTerms
+from gpufleet.model.gang import short_gang_name
 
 LATE_START_US = 600_000_000
 """No later than this after its binding a pod counts as started, whatever its status says."""
@@ -112,11 +113,11 @@ def _gang(words: Membership | None, bound: BoundGang | None) -> str:
     if bound is None:
         if words is None:
             return ""
-        return f"it was bound alone; it names gang {harmless(words.gang)} now"
+        return f"it was bound alone; it names gang {harmless(short_gang_name(words.gang))} now"
     name, least = bound.gang.name, bound.gang.min_members
     if words is None or words.gang != name:
-        now = "none" if words is None else harmless(words.gang)
-        return f"it was bound in gang {harmless(name)}; it names {now} now"
+        now = "none" if words is None else harmless(short_gang_name(words.gang))
+        return f"it was bound in gang {harmless(short_gang_name(name))}; it names {now} now"
     if words.terms.min_members > least:
         return f"its gang was bound with {least} members or more; it asks for {words.terms.min_members} now"
     return ""

@@ -28,6 +28,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, Placement
 from gpufleet.engine.preempt.victims import UnplacedWorkload
 from gpufleet.model.defragmentation import DefragmentationRules
+from gpufleet.model.gang import gang_title
 from gpufleet.model.identifiers import GangName, PodUid
 
 LOOK_EVERY_US = 10_000_000
@@ -132,7 +133,7 @@ class Automatic:
         state, pods = self.state, self.state.pods
         first = pods.pod_at(unplaced.row)
         beneficiary = first.uid if first.gang is None else first.gang
-        name = f"pod {first.name or first.uid}" if first.gang is None else f"gang {first.gang}"
+        name = f"pod {first.name or first.uid}" if first.gang is None else gang_title(first.gang)
         told = self._move(found.relocations, beneficiary, name, at_us)
         if not told:
             return []

@@ -1,6 +1,7 @@
 """What reservations have to do with a wait, in plain words: their holders, and until when."""
 
 from gpufleet.engine.instruction import ReservationHint, Verdict
+from gpufleet.model.gang import gang_title
 
 SECOND_US = 1_000_000
 DAY_S = 86_400
@@ -27,8 +28,9 @@ def reservation_words(verdict: Verdict) -> list[str]:
         until = "its start is not known"
         if other.start_us is not None:
             until = f"expected to start {moment_words(other.start_us)}"
+        holder = gang_title(other.name) if other.holder == other.name else f"pod {other.name}"
         said.append(
-            f"waits for {other.name} of queue {other.queue}, which holds a reservation of "
+            f"waits for {holder} of queue {other.queue}, which holds a reservation of "
             f"{nodes_words(other)}, {until}; work with a run time that ends before, or that may be "
             "interrupted, may run there"
         )

@@ -12,6 +12,7 @@ from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.tell.queue_words import bar_words, shortage_words
 from gpufleet.engine.tell.reservation_words import reservation_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.gang import gang_title
 from gpufleet.model.phrases import counted
 from gpufleet.model.shape import GpuRequest, Shape
 
@@ -142,13 +143,13 @@ def change(verdict: Verdict) -> str:
 def explain_unknown_gang(said: GangUnknown) -> str:
     """Why members of a gang that is not described wait."""
     pods = "pod waits" if said.arrived == 1 else "pods wait"
-    return f"gang {said.gang} is not described; {said.arrived} {pods} for it to be created"
+    return f"{gang_title(said.gang)} is not described; {said.arrived} {pods} for it to be created"
 
 
 def explain_gang(said: GangUnschedulable, shape: Shape | None) -> str:
     """Why a gang cannot start; ``shape`` is that of the first member that does not fit."""
     role = f", and it is short of members with the role {said.role}" if said.role else ""
-    head = f"gang {said.gang} needs {said.min_members} members at once{role}: "
+    head = f"{gang_title(said.gang)} needs {said.min_members} members at once{role}: "
     if said.verdict is None or shape is None:
         return head + f"{said.arrived} have arrived"
     return head + f"{said.placeable} would fit; the next one {explain(said.verdict, shape)}"
