@@ -64,6 +64,7 @@ class Agent:
             sharing_setup(settings, edges),
             self.pods,
             self.holders,
+            # Asked late: the kubelet's side is made below, of what is made here.
             lambda: self.kubelet.whole,
         )
         self.monitor = self._monitor(jitter)

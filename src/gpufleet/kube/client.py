@@ -128,6 +128,7 @@ class Client:
         Raises Gone where the server forgot that version between two pages: throw away what came
         and begin again.
         """
+        # Without resourceVersion=0: what a server has in its cache may be older than what is known here.
         query = {"limit": str(page_size), **selection.query()}
         while True:
             page = read_page(
@@ -166,6 +167,7 @@ class Client:
         try:
             async with asyncio.timeout(self.timeout_s):
                 body = await _refusal(stream)
+        # A refusal counts by its status, though its words were lost.
         except (TransportError, TimeoutError):
             body = b""
         finally:

@@ -135,6 +135,7 @@ class ConfiguredAccess:
             raise SettingsError(
                 "proxies are not supported",
                 field="cluster.proxy-url",
+                # Without the name and password that may stand in front.
                 value=cluster.proxy_url.rpartition("@")[2],
                 expected="an address that is reached directly, or a port forwarded to it",
                 where=where,

@@ -227,6 +227,7 @@ class HttpTransport:
                 )
         except TimeoutError as error:
             raise _unsent(f"no connection to {place} in time") from error
+        # An OSError as well, but one with words that say more.
         except ssl.SSLCertVerificationError as error:
             raise _unsent(f"the certificate of {place} is not trusted: {error.verify_message}") from error
         except (OSError, ssl.SSLError) as error:
@@ -235,6 +236,7 @@ class HttpTransport:
             )
             raise _unsent(f"cannot connect to {place}: {reason}") from error
         self._note_certificate(wire)
+        # First of all, so that a close from now on finds it; one that came meanwhile is seen below.
         self._open.add(connection)
         try:
             self._check_not_closed()

@@ -228,6 +228,7 @@ class Reporter:
             same_words = told is not None and (told.reason, told.message) == (reason, message)
             if same_words and same_node and not said.by_us:
                 return
+            # The time of a transition moves with the status alone, and that is False already.
             since = None if told is not None else self.client.clock.now()
             condition = Condition(POD_SCHEDULED, "False", reason, message, since)
             said.by_us = True

@@ -228,6 +228,7 @@ class ApiServer:
             raise not_found(kind.group, kind.plural, target.name)
         if request.content_type == MERGE_PATCH:
             value = object_patch.merge(old, patch)
+        # Custom resources know no strategic merge.
         elif request.content_type in {STRATEGIC_PATCH, *APPLY_PATCHES} and not (
             kind.custom and request.content_type == STRATEGIC_PATCH
         ):

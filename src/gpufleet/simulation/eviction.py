@@ -26,6 +26,7 @@ def evict(server: "ApiServer", target: Target, eviction: JsonObject, user: str) 
     if pod is None:
         raise not_found("", "pods", target.name)
     kind = server.kinds["", "v1", "pods"]
+    # As the API server: what is over, has not started, or is being deleted costs no budget anything.
     unguarded = pod["status"].get("phase", "Pending") in {*pod_rules.TERMINAL, "Pending"}
     if not unguarded and "deletionTimestamp" not in pod["metadata"]:
         _take_from_budget(server, pod, user, dry_run=options.dry_run)

@@ -98,8 +98,10 @@ def list_objects(store: ObjectStore, kind: ObjectKind, target: Target, seen: int
     rest = list(found)
     metadata: JsonObject = {"resourceVersion": str(revision)}
     if rest:
+        # The first key after the page's last one.
         token = ContinueToken("meta.k8s.io/v1", revision, _token_key(page[-1][0], target) + "\0")
         metadata["continue"] = _encode_token(token)
+        # As the API server, which does not count the rest where a selector chooses.
         if predicate is None:
             metadata["remainingItemCount"] = len(rest)
     group_version = f"{target.group}/{target.version}" if target.group else target.version

@@ -144,6 +144,7 @@ class SimulatedStream:
         async def receive() -> None:
             arrival_s = 0.0
             async for text in self._lines:
+                # One connection: no line overtakes another.
                 arrival_s = max(arrival_s, clock.monotonic_s() + self._way.delay_s())
                 queue.put_nowait((arrival_s, text))
             queue.put_nowait((arrival_s, None))

@@ -161,6 +161,7 @@ class Submission:
                 spec[field] = [_with_amounts(one) for one in spec[field]]
         if isinstance(spec.get("resources"), dict):
             spec["resources"] = _with_amounts(spec)["resources"]
+        # What is asked is where it would go.
         spec.pop("nodeName", None)
         self._prioritise(spec, where)
         if spec.get("schedulerName") != self.scheduler_name:

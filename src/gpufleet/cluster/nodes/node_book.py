@@ -287,6 +287,7 @@ class NodeBook:
 
     def _reported(self, name: NodeName, node: Node, written: wire.Node, held: HeldOnNode) -> Node:
         self._last[name] = node.devices
+        # Told with each change, but not when the last of them is gone.
         if self._unknown.get(name, UnknownHeld()) != held.unknown != UnknownHeld():
             LOG.warning(
                 "devices are given to none while pods that the API server does not know hold them",

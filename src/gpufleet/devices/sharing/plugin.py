@@ -102,6 +102,7 @@ def _settings(config: PluginConfigText, where: str) -> PluginConfig:
         spot = Spot(where, "flags.plugin.deviceListStrategy")
         strategies = _strategies(plugin.device_list_strategy, spot)
     channels = imex.channel_ids or ()
+    # NVIDIA's plugin refuses other channels, too.
     if channels not in {(), (0,)}:
         raise Spot(where, "imex.channelIDs").refuse("not these channels", list(channels), "[] or [0]")
     driver_root = _given(flags.nvidia_driver_root, default.driver_root)

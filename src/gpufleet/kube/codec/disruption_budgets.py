@@ -34,6 +34,7 @@ def read_disruption_budget(
                     value=allowed,
                     expected="0 or more",
                 )
+        # The API server lets no pod go either before the budget's controller has seen the newest spec.
         if status.observed_generation < metadata.generation:
             allowed = 0
         uids = (uid_of(name) for name in status.disrupted_pods)

@@ -237,6 +237,7 @@ class SimulatedKubelet:
                     await self._admit(uid)
                 devices = await self._prepared(uid)
             except (RefusedError, PluginGoneError) as problem:
+                # What is refused at admission fails for good; later only the container is started again.
                 first = uid not in self._admitted
                 self.failed[uid] = f"{problem} ({story})"
                 if first:
