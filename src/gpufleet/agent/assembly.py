@@ -10,6 +10,7 @@ import random
 from gpufleet.agent.events.credential_events import CredentialEvents
 from gpufleet.agent.events.lost_holder_events import LostHolderEvents
 from gpufleet.agent.events.pod_events import PodEvents
+from gpufleet.agent.events.variable_events import VariableEvents
 from gpufleet.agent.events.xid_events import XidPodEvents
 from gpufleet.agent.exporter.exporter import Topics
 from gpufleet.agent.gpus.gpu_monitor import GpuMonitor
@@ -126,6 +127,7 @@ class Agent:
         since = self.kubelet.registration.offered_since
         report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders, since)
         lost = LostHolderEvents(PodEvents(self.client, self.settings.node), self.holders)
+        variables = VariableEvents(PodEvents(self.client, self.settings.node), self.pods, self.holders)
         notes = XidPodEvents(self.client, self.settings.node, gpus, self.pods, self.holders)
         credentials = CredentialEvents(self.client, self.settings.node, self.expiries)
         self.monitor.on_xid = notes.heard
@@ -143,6 +145,7 @@ class Agent:
             Part("labels", labels.run, lambda: said(labels.problem)),
             Part("Xid events", notes.run),
             Part("lost holder events", lost.run),
+            Part("variable events", variables.run),
             Part("credential events", credentials.run),
             Part("node condition", condition.run, lambda: said(condition.problem)),
         ]

@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 
 
 class PodEvents:
-    """Writes warnings about pods, one after another."""
+    """Writes Events about pods, one after another."""
 
     def __init__(self, client: Client, node: str) -> None:
         self._client = client
@@ -25,7 +25,11 @@ class PodEvents:
         self._written = 0
 
     async def warn(self, pod: PodName, reason: str, action: str, note: str) -> None:
-        """Write one; ``action`` is what was tried or happened."""
+        """Write a warning; ``action`` is what was tried or happened."""
+        await self.write("Warning", pod, reason, action, note)
+
+    async def write(self, kind: str, pod: PodName, reason: str, action: str, note: str) -> None:
+        """Write one, Normal or Warning."""
         self._written += 1
         moment = self._client.clock.now()
         # A name has at most 253 characters: the rest is for the time and the number.
@@ -37,7 +41,7 @@ class PodEvents:
             "eventTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": "gpufleet-agent",
             "reportingInstance": self._node,
-            "type": "Warning",
+            "type": kind,
             "reason": reason,
             "action": action,
             "note": visible_text(note),
