@@ -142,7 +142,7 @@ def test_an_agent_that_is_killed_knows_what_was_against_a_gpu_when_it_is_back(tm
     ("option", "problem"),
     [
         ("--counters=counters.csv", "line 1, name: no such counter"),
-        ("--counters=gone.csv", "--counters: cannot be read"),
+        ("--counters=gone.csv", "--counters: is not there"),
         ("--pod-label=pod", "pod labels: hides another label"),
         ("--metrics-address=nowhere", "--metrics-address: not an address"),
         ("--metrics-certificate=tls.crt", "--metrics-key: a certificate and a key come together"),
@@ -159,6 +159,7 @@ def test_options_of_metrics_that_cannot_be_are_refused(
     (tmp_path / "kubeconfig").write_text(NOWHERE, encoding="utf-8")
     (tmp_path / "gpus.yaml").write_text(EIGHT, encoding="utf-8")
     (tmp_path / "counters.csv").write_text("NONSENSE, gauge, x\n", encoding="utf-8")
+    (tmp_path / "tls.crt").write_text("", encoding="utf-8")
     arguments = ["agent", "--node-name=n", "--kubeconfig=kubeconfig", "--simulated=gpus.yaml"]
     assert main([*arguments, "--log-format=json", option]) == ExitCode.BAD_INPUT
     assert problem in capsys.readouterr().err
@@ -201,7 +202,7 @@ def test_it_waits_for_its_cluster_and_ends_when_it_is_told_to(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("machine", "problem"),
-    [("gpus: [{modell: L4}]", "did you mean model"), (None, "cannot be read (No such file or directory)")],
+    [("gpus: [{modell: L4}]", "did you mean model"), (None, "--simulated: is not there")],
 )
 def test_a_machine_that_cannot_be_is_refused_with_its_field(
     tmp_path: Path, machine: str | None, problem: str, capsys: pytest.CaptureFixture[str]
