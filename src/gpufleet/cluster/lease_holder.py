@@ -4,7 +4,8 @@ import datetime as dt
 
 import msgspec
 
-from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.settings import BY_PRIORITY, BY_QUEUES, Settings
+from gpufleet.kube import keys
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.field_path import harmless
@@ -22,11 +23,20 @@ START = "start one: `gpufleet scheduler`, or see why its pods do not run: kubect
 
 
 class Leading(msgspec.Struct, frozen=True):
-    """``problem`` says why no scheduler leads, "" if one does or it cannot be told."""
+    """``problem`` says why no scheduler leads, "" if one does or it cannot be told.
+
+    ``victims`` is the search for victims of the one that leads, or led last; "" where it is not known.
+    """
 
     problem: str = ""
     way_out: str = ""
     note: str = ""
+    victims: str = ""
+
+    def settings(self, assumed: Settings) -> Settings:
+        """These settings, but as the scheduler that leads says."""
+        known = self.victims in {BY_QUEUES, BY_PRIORITY}
+        return msgspec.structs.replace(assumed, victims=self.victims) if known else assumed
 
 
 async def who_leads(client: Client, settings: Settings) -> Leading:
@@ -45,16 +55,21 @@ def leading_by(lease: bytes | None, settings: Settings, now: dt.datetime) -> Lea
     way_out = f"{START} {settings.lease_namespace}"
     if lease is None:
         return Leading("no gpufleet scheduler has ever led in this cluster", way_out)
-    spec = decode(lease, _DECODER).spec
+    read = decode(lease, _DECODER)
+    spec, victims = read.spec, read.metadata.annotations.get(keys.VICTIMS, "")
     if not spec.holder_identity:
-        return Leading("no gpufleet scheduler leads: the last one gave its Lease back", way_out)
+        return Leading(
+            "no gpufleet scheduler leads: the last one gave its Lease back", way_out, victims=victims
+        )
     age_s = _age_s(spec.renew_time, now)
     if age_s is not None and age_s > (spec.lease_duration_seconds or 0) + GRACE_S:
         holder = harmless(spec.holder_identity)
         return Leading(
-            f"no gpufleet scheduler leads: {holder} renewed its Lease last {age_s:.0f} s ago", way_out
+            f"no gpufleet scheduler leads: {holder} renewed its Lease last {age_s:.0f} s ago",
+            way_out,
+            victims=victims,
         )
-    return Leading()
+    return Leading(victims=victims)
 
 
 def _age_s(renewed: str | None, now: dt.datetime) -> float | None:

@@ -10,6 +10,11 @@ LEASE_NAMESPACE = "gpufleet-system"
 LEASE_NAME = "gpufleet-scheduler"
 
 
+BY_QUEUES = "by-queues"
+BY_PRIORITY = "by-queues-and-priority"
+"""The engine's searches for victims that a cluster may have (``engine.preempt.by_name``)."""
+
+
 class LeaseTimes(msgspec.Struct, frozen=True):
     """How long leadership lasts unrenewed, until when it is renewed, and how often that is tried.
 
@@ -38,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True):
     identity: str
     scheduler_name: str = SCHEDULER_NAME
     policy: str = "gpufleet"
-    victims: str = "by-queues-and-priority"
+    victims: str = BY_PRIORITY
     lease_namespace: str = LEASE_NAMESPACE
     lease_name: str = LEASE_NAME
     lease: LeaseTimes = LeaseTimes()

@@ -168,7 +168,7 @@ class Answering:
         by_nodes = said.cause != causes.RESERVATION
         notes = self._ahead(entry, meaning) if verdict.nearest is not None and not queues else []
         notes += queues.notes() if queues else []
-        notes += self._kept_by_budgets(answer)
+        notes += self._kept_by_budgets(answer) or self._no_eviction(said, meaning, gang)
         notes += self._left_out() if verdict.nodes else []
         whole = self._answer(asked, State.WAITS, needs, found, row, notes)
         return msgspec.structs.replace(
@@ -259,6 +259,15 @@ class Answering:
         if not said.protected:
             return []
         return [f"disruption budgets keep {self._named(said.protected)}, or it would end for its sake"]
+
+    def _no_eviction(self, said: Explanation, meaning: model.Pod, gang: Gang | None) -> list[str]:
+        """Which rule has no pod evicted for its sake, if it waits for room."""
+        from gpufleet.explain.no_eviction import why_no_eviction
+
+        verdict = said.verdict
+        if verdict is None or verdict.nearest is None or has_room(verdict) or verdict.bar or verdict.quota:
+            return []
+        return why_no_eviction(self.engine_run.engine, meaning, gang, self.facts.settings)
 
     def _named(self, uids: tuple[PodUid, ...]) -> str:
         return _names([self.facts.pods.entries[uid] for uid in uids])

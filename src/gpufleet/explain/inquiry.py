@@ -69,7 +69,8 @@ async def ask(client: Client, settings: Settings, text: str, namespace: str, say
     forbidden = [kind for kind in picture.forbidden if kind in INDISPENSABLE]
     if forbidden:
         return await _told_before(client, wanted, namespace, forbidden[0].plural)
-    inquiry = Inquiry(client, picture, Answering(Facts(picture, settings, client.clock), leading), say)
+    facts = Facts(picture, leading.settings(settings), client.clock)
+    inquiry = Inquiry(client, picture, Answering(facts, leading), say)
     answer = _with_gaps(await inquiry.answer(wanted, namespace), picture)
     if answer.state not in NEEDS_PODS:
         return answer

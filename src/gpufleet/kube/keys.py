@@ -88,6 +88,8 @@ KUEUE_RUN_TIME_MAX = "kueue.x-k8s.io/max-exec-time-seconds"
 # Evictions. On a PriorityClass, as a label: "false" where its pods are never evicted for others' sake.
 PREEMPTIBLE = "gpufleet.io/preemptible"
 # "true": the pod may be ended at any time without loss, so it may run where others will start.
+VICTIMS = "gpufleet.io/victims"
+"""On the Lease of the scheduler: by which search its leader finds pods to evict."""
 INTERRUPTIBLE = "gpufleet.io/interruptible"
 # When the pod saved its work last, as a time of the API.
 CHECKPOINTED_AT = "gpufleet.io/checkpointed-at"

@@ -13,7 +13,9 @@ and given back.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import msgspec
 
@@ -42,10 +44,11 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class LeaseMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Which version of which Lease."""
+    """Which version of which Lease, and what its holder says of itself."""
 
     name: str = ""
     resource_version: str = ""
+    annotations: dict[str, str] = {}
 
 
 class LeaseObject(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,6 +81,7 @@ LONGEST_DURATION_S = 600
 IN_FLIGHT_S = 75.0
 """No request of an earlier holder is under way after so long: an API server ends each within a minute."""
 
+NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 _DECODER = msgspec.json.Decoder(LeaseObject)
 
 
@@ -89,11 +93,19 @@ def micro_time(moment: datetime) -> str:
 class Lease:
     """One candidate's view of a Lease, and its hold if it has one.
 
-    ``identity`` must be unique to this process: a restarted one is another candidate.
+    ``identity`` must be unique to this process: a restarted one is another candidate. ``annotations`` stand
+    on the Lease while it is ours, for whoever asks how its holder decides.
     """
 
     def __init__(
-        self, client: Client, name: str, *, namespace: str, identity: str, terms: Terms = TERMS
+        self,
+        client: Client,
+        name: str,
+        *,
+        namespace: str,
+        identity: str,
+        terms: Terms = TERMS,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> None:
         self._client = client
         self._clock = client.clock
@@ -101,6 +113,7 @@ class Lease:
         self._namespace = namespace
         self._identity = identity
         self._terms = terms
+        self._annotations = dict(annotations)
         self._seen: LeaseObject | None = None
         self._seen_since_s = 0.0
         self._epoch: int | None = None
@@ -220,7 +233,8 @@ class Lease:
             raise LeadershipLost(f"the Lease is held by {seen.spec.holder_identity!r} now")
 
     async def _create(self, asked_at_s: float, epoch: int) -> int | None:
-        body = LeaseObject(LeaseMeta(name=self._name), self._hold_spec(epoch))
+        metadata = LeaseMeta(name=self._name, annotations=self._annotations)
+        body = LeaseObject(metadata, self._hold_spec(epoch))
         try:
             answer = await self._client.create(
                 LEASES, body, name=self._name, namespace=self._namespace, patience=ONE_TRY
@@ -246,7 +260,7 @@ class Lease:
 
     async def _patch(self, spec: LeaseSpec, seen: LeaseObject) -> LeaseObject:
         """Conflict unless the Lease is still as we saw it."""
-        version = LeaseMeta(resource_version=seen.metadata.resource_version)
+        version = LeaseMeta(resource_version=seen.metadata.resource_version, annotations=self._annotations)
         answer = await self._client.patch(
             LEASES, self._name, LeaseObject(version, spec), namespace=self._namespace, patience=ONE_TRY
         )

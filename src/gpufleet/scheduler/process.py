@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet import __version__
-from gpufleet.cluster.settings import LeaseTimes, Settings
+from gpufleet.cluster.settings import BY_PRIORITY, BY_QUEUES, LeaseTimes, Settings
 from gpufleet.daemon.json_log import set_up_logging
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.server_certificate import certificate_of
@@ -28,7 +28,6 @@ from gpufleet.engine.event import Event
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preempt.by_name import BY_PRIORITY, BY_QUEUES
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.expiry import Expiry

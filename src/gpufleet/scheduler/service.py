@@ -30,7 +30,7 @@ from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.kube import resources
+from gpufleet.kube import keys, resources
 from gpufleet.kube.backoff import Patience
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import Clock
@@ -113,6 +113,7 @@ class Service:
             namespace=settings.lease_namespace,
             identity=settings.identity,
             terms=Terms(times.duration_s, times.renew_deadline_s, times.retry_s),
+            annotations={keys.VICTIMS: settings.victims},
         )
 
     async def run(self) -> None:
