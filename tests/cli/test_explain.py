@@ -30,7 +30,7 @@ ANSWER = Answer(
     way_out=("it fits on gpu-1 when team-a/eval (1 GPU) ends", "ask for at most 3 GPUs in one pod"),
     nodes=23,
     reasons=(
-        ReasonRow("gpu-busy", "with their GPUs in use", 1, 2, ("gpu-1", "gpu-2")),
+        ReasonRow("gpu-busy", "with too few free GPUs", 1, 2, ("gpu-1", "gpu-2")),
         ReasonRow("taint", "tainted, and the pod does not tolerate it", 22, 22, (), "gpu:NoSchedule on 22"),
         ReasonRow("cpu", "short of CPU", 0, 1, ("gpu-2",)),
     ),
@@ -46,7 +46,7 @@ Way out:   it fits on gpu-1 when team-a/eval (1 GPU) ends
   or:      ask for at most 3 GPUs in one pod
 
 Nodes:     23, each counted once under its first reason
-        1  with their GPUs in use; and 1 that fail for something else first
+        1  with too few free GPUs; and 1 that fail for something else first
        22  tainted, and the pod does not tolerate it (gpu:NoSchedule on 22)
            also 1 short of CPU
 

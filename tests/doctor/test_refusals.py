@@ -42,11 +42,23 @@ involvedObject: {{kind: ReplicaSet, namespace: team, name: serve-6b7}}
 message: >-
   Error creating: {message}
 """
+QUOTA = """\
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {{name: team, namespace: team}}
+status:
+  hard: {{requests.nvidia.com/gpu: {hard}}}
+  used: {{requests.nvidia.com/gpu: 12}}
+"""
 
 
-def found(message: str, wanted: int = 1, made: int = 0, resource: str = "nvidia.com/gpu") -> set[str]:
-    """The checks that fail where a ReplicaSet was told this."""
+def found(
+    message: str, wanted: int = 1, made: int = 0, resource: str = "nvidia.com/gpu", beside: str | None = None
+) -> set[str]:
+    """The checks that fail where a ReplicaSet was told this; ``beside`` are objects instead of a quota."""
     text = TEXT.format(message=message, wanted=wanted, made=made, resource=resource)
+    text += QUOTA.format(hard=16) if beside is None else beside
     return {one.check.id for one in diagnose(facts_of(text), all_checks()).causes}
 
 
@@ -93,9 +105,19 @@ def test_work_without_gpus_is_not_the_doctors() -> None:
 
 
 def test_the_mend_raises_the_quota_to_what_would_be_needed() -> None:
-    text = TEXT.format(message=EXCEEDED, wanted=1, made=0, resource="nvidia.com/gpu")
+    text = TEXT.format(message=EXCEEDED, wanted=1, made=0, resource="nvidia.com/gpu") + QUOTA.format(hard=16)
     causes = diagnose(facts_of(text), all_checks()).causes
     failure = next(one.failure for one in causes if one.check.id == "quota-full")
     # 12 are used and 8 are asked for.
     assert '"requests.nvidia.com/gpu": "20"' in failure.mends[0].command
     assert failure.affects >= {"ReplicaSet team/serve-6b7"}
+
+
+def test_a_quota_that_was_raised_since_refuses_nothing_any_more() -> None:
+    assert "quota-full" in found(EXCEEDED)
+    assert "quota-full" not in found(EXCEEDED, beside=QUOTA.format(hard=32))
+
+
+def test_a_quota_that_is_gone_refuses_nothing_any_more() -> None:
+    demands = 'pods "serve-x" is forbidden: failed quota: team: must specify limits.cpu for: main'
+    assert not {"quota-full", "quota-demands"} & (found(EXCEEDED, beside="") | found(demands, beside=""))

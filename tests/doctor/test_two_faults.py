@@ -256,6 +256,13 @@ spec:
 status:
   replicas: 1
   conditions: [{{type: ReplicaFailure, status: "True", reason: FailedCreate, message: "{refusal}"}}]
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {{name: gpus, namespace: ml}}
+status:
+  hard: {{requests.nvidia.com/gpu: "1"}}
+  used: {{requests.nvidia.com/gpu: "1"}}
 ---"""
     told = found(
         a_node("n1"), a_deployment(), replica_set, a_pod("server-1", node="n1"), an_autoscaler_at_its_end()

@@ -62,3 +62,33 @@ def test_nearest_is_the_same_whatever_the_order() -> None:
     names = [f"node-{number}" for number in range(3000)]
     assert nearest("node-12x", names) == nearest("node-12x", reversed(names))
     assert nearest("node-12x", []) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("nvidia.com/gpus", "nvidia.com/gpu"),
+        ("NVIDIA-H100-80GB-HMB3", "NVIDIA-H100-80GB-HBM3"),
+        ("gpu-fleet", "gpufleet"),
+        ("visoin", "vision"),
+        ("H1000", "H100"),
+    ],
+)
+def test_a_slip_is_told(written: str, meant: str) -> None:
+    assert nearest(written, ["other", meant]) == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "other"),
+    [
+        ("A100", "H100"),
+        ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"),
+        ("H100-40GB", "H100-80GB"),
+        ("nvidia.com/mig-3g.40gb", "nvidia.com/gpu"),
+        ("nvidia.com/mig-3g.40gb", "nvidia.com/mig-1g.10gb"),
+        ("nowhere", "elsewhere"),
+        ("gpufleet-scheduler", "gpufleet"),
+    ],
+)
+def test_another_name_is_no_slip(written: str, other: str) -> None:
+    assert nearest(written, [other]) is None

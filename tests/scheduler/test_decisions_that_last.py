@@ -391,7 +391,7 @@ def test_a_pod_in_a_conflict_ends_under_the_next_leader_too_and_explain_agrees()
         assert world.evicted() == ["granted"]
         answer = await explained(world, "next")
         assert answer.cause == "gpu-busy"
-        assert "1 with their GPUs in use" in world.why("next")
+        assert "1 with too few free GPUs" in world.why("next")
 
     in_world(story)
 

@@ -54,7 +54,7 @@ class Noted(Reporter):
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def still_waits(self, pod: PodName, _reason: str, _message: str) -> bool:
+    def still_waits(self, pod: PodName, _reason: str, _message: str, _cause: str) -> bool:
         """News."""
         self.told.append(pod.name)
         return True

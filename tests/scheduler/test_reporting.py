@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from gpufleet.cluster.watching.mirrors import WaitingPod
+from gpufleet.engine.tell.causes import NOMINATED
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
 from gpufleet.kube.transport import Request, Response
@@ -22,7 +23,7 @@ from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler import reporting
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.reporting import EVENT_PAUSE_S, UNSCHEDULABLE, Reporter
+from gpufleet.scheduler.reporting import CAUSE_PAUSE_S, EVENT_PAUSE_S, UNSCHEDULABLE, Reporter
 from gpufleet.simulation.admission import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
@@ -32,7 +33,8 @@ from tests.simulation.spoilt_way import Lost, Spoilt, SpoiltWay, refused, too_ma
 
 ADMIN = "system:masters"
 PODS = ("p0", "p1", "p2")
-WORDS = ("no node has room", "its quota is used up", "it waits for others to end")
+WORDS = ("no node has room", "its quota is used up", "no node has room for it by now")
+CAUSES = {WORDS[0]: "room", WORDS[1]: "quota", WORDS[2]: "room"}
 KEPT, NOT_KEPT = "a node is kept for it", "no place is kept for it any more"
 NODE = NodeName("n")
 
@@ -52,6 +54,7 @@ class Play:
         self.nominated: dict[str, str] = {}
         self.bound: set[str] = set()
         self.event_at_s: dict[str, float] = {}
+        self.event_cause: dict[str, str] = {}
         self.events: Counter[tuple[str, str, str]] = Counter()
         self.news = 0
         self.seen: dict[str, WaitingPod | None] = {}
@@ -91,40 +94,57 @@ class Play:
         encoded = msgspec.json.encode(body)
         return self.server.answer(Request(method, target, encoded, content_type=content), ADMIN).status
 
-    def hear(self, name: str, words: str, reason: str = "") -> str:
-        """News of a pod make an Event of a reason, unless one came in the last while."""
+    def hear(self, name: str, words: str, reason: str, cause: str) -> str:
+        """News of a pod make an Event of a reason, unless one came lately; sooner where the cause changed."""
         if self.said.get(name) != words:
             self.news += 1
-            before_s, now_s = self.event_at_s.get(name), self.clock.monotonic_s()
-            is_due = before_s is None or now_s - before_s >= EVENT_PAUSE_S
-            if reason and is_due:
-                self.events[name, reason, words] += 1
-            if before_s is None or (reason and is_due):
-                self.event_at_s[name] = now_s
+            pause_s = EVENT_PAUSE_S if self.event_cause.get(name) == cause else CAUSE_PAUSE_S
+            if name not in self.event_at_s or self.since_event_s(name) >= pause_s:
+                self.note_event(name, words, reason, cause)
         self.said[name] = words
         return words
+
+    def hear_again(self, name: str, words: str) -> None:
+        """The answer is looked at again: an Event comes only where the last one told another cause."""
+        cause = CAUSES.get(words, "")
+        if name not in self.event_at_s:
+            self.event_at_s[name], self.event_cause[name] = self.clock.monotonic_s(), cause
+        if self.event_cause[name] != cause and self.since_event_s(name) >= CAUSE_PAUSE_S:
+            self.note_event(name, words, "FailedScheduling", cause)
+        self.news += self.said.get(name) != words
+        self.said[name] = words
+        self.reporter.still_waits(self.names[name], UNSCHEDULABLE, words, cause)
+
+    def since_event_s(self, name: str) -> float:
+        """How long the last Event of a pod is ago."""
+        return self.clock.monotonic_s() - self.event_at_s[name]
+
+    def note_event(self, name: str, words: str, reason: str, cause: str) -> None:
+        """An Event is due."""
+        self.events[name, reason, words] += 1
+        self.event_at_s[name], self.event_cause[name] = self.clock.monotonic_s(), cause
 
     # What may happen.
 
     def waits(self, name: str) -> None:
         """The engine says why a pod waits."""
-        words = self.hear(name, self.chance.choice(WORDS), "FailedScheduling")
-        self.reporter.waits(self.names[name], UNSCHEDULABLE, words)
+        words = self.chance.choice(WORDS)
+        self.hear(name, words, "FailedScheduling", CAUSES[words])
+        self.reporter.waits(self.names[name], UNSCHEDULABLE, words, CAUSES[words])
 
     def still_waits(self, name: str) -> None:
-        """The answer is looked at again, which makes no Event."""
-        words = self.hear(name, self.chance.choice((self.said.get(name, WORDS[0]), *WORDS)))
-        self.reporter.still_waits(self.names[name], UNSCHEDULABLE, words)
+        """The answer is looked at again."""
+        self.hear_again(name, self.chance.choice((self.said.get(name, WORDS[0]), *WORDS)))
 
     def nominate(self, name: str) -> None:
         """A node is kept for a pod."""
         self.nominated[name] = NODE
-        self.reporter.nominated(self.names[name], NODE, self.hear(name, KEPT, "Nominated"))
+        self.reporter.nominated(self.names[name], NODE, self.hear(name, KEPT, "Nominated", NOMINATED))
 
     def withdraw_nomination(self, name: str) -> None:
         """No node is kept any more."""
         if self.nominated.pop(name, None) is not None:
-            self.reporter.not_nominated(self.names[name], self.hear(name, NOT_KEPT, "NominationEnded"))
+            self.reporter.not_nominated(self.names[name], self.hear(name, NOT_KEPT, "NominationEnded", ""))
 
     def bind(self, name: str) -> None:
         """The engine decides on a pod, and the server binds it."""
@@ -196,7 +216,7 @@ class Play:
         )
         if self.spoils:
             # Words that did not arrive are news again when they are said again, at the same pace.
-            most = self.clock.monotonic_s() / EVENT_PAUSE_S + 1
+            most = self.clock.monotonic_s() / CAUSE_PAUSE_S + 1
             told = Counter(name for name, reason, _ in found.elements() if reason != "Scheduled")
             assert all(count <= most for count in told.values())
             return
@@ -223,7 +243,7 @@ def test_the_newest_word_arrives_and_none_reaches_a_bound_pod(seed: int, spoils:
             # The round of `refreshing`: all pods that wait are told again what holds.
             play.catch_up()
             for name in play.said.keys() - play.bound:
-                play.reporter.still_waits(play.names[name], UNSCHEDULABLE, play.said[name])
+                play.hear_again(name, play.said[name])
             await play.clock.sleep(10.0)
         play.check_bound()
         play.check_newest()
@@ -254,8 +274,8 @@ def test_what_waits_to_be_written_is_bounded_and_what_is_dropped_is_counted_and_
         told = {name: play.pod(name).condition(POD_SCHEDULED) for name in PODS}
         assert [name for name, one in told.items() if one is not None] == ["p1", "p2"]
         play.catch_up()
-        assert play.reporter.still_waits(play.names["p0"], UNSCHEDULABLE, play.said["p0"])
-        assert not play.reporter.still_waits(play.names["p1"], UNSCHEDULABLE, play.said["p1"])
+        assert play.reporter.still_waits(play.names["p0"], UNSCHEDULABLE, play.said["p0"], "room")
+        assert not play.reporter.still_waits(play.names["p1"], UNSCHEDULABLE, play.said["p1"], "room")
         await play.clock.sleep(1.0)
         play.check_newest()
         life.cancel()
@@ -312,11 +332,11 @@ def test_what_is_not_written_when_a_pod_gets_its_place_stays_unsaid_and_is_news_
 ):
     async def story(play: Play) -> None:
         pod = play.names["p0"]
-        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0])
+        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0], "room")
         play.reporter.withdraw(pod.uid)
         await play.clock.sleep(1.0)
         assert play.pod("p0").condition(POD_SCHEDULED) is None
-        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0])
+        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0], "room")
         await play.clock.sleep(1.0)
         told = play.pod("p0").condition(POD_SCHEDULED)
         assert told is not None
@@ -330,7 +350,7 @@ def test_a_node_that_was_kept_is_kept_no_more_for_a_pod_that_has_its_place() -> 
         pod = play.names["p0"]
         play.nominate("p0")
         play.reporter.withdraw(pod.uid)
-        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0])
+        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0], "room")
         await play.clock.sleep(1.0)
         assert play.pod("p0").status.nominated_node_name == ""
 
@@ -340,13 +360,13 @@ def test_a_node_that_was_kept_is_kept_no_more_for_a_pod_that_has_its_place() -> 
 def test_what_was_said_of_pods_that_wait_no_more_is_forgotten() -> None:
     async def story(play: Play) -> None:
         for name in PODS:
-            play.reporter.waits(play.names[name], UNSCHEDULABLE, WORDS[0])
+            play.reporter.waits(play.names[name], UNSCHEDULABLE, WORDS[0], "room")
         await play.clock.sleep(EVENT_PAUSE_S + 1)
         play.catch_up()
         play.reporter.forget_others(lambda uid: uid != play.names["p0"].uid)
         asked = len(play.way.asked)
         for name in PODS:
-            play.reporter.waits(play.names[name], UNSCHEDULABLE, WORDS[0])
+            play.reporter.waits(play.names[name], UNSCHEDULABLE, WORDS[0], "room")
         await play.clock.sleep(1.0)
         # Of p0 it is news, and an Event; its condition says so already.
         assert len(play.way.asked) == asked + 1
@@ -357,16 +377,18 @@ def test_what_was_said_of_pods_that_wait_no_more_is_forgotten() -> None:
 def test_words_of_another_writer_are_replaced_once_the_pod_can_be_read() -> None:
     async def story(play: Play) -> None:
         pod = play.names["p0"]
-        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0])
-        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0]), "it is about to be written"
+        play.reporter.waits(pod, UNSCHEDULABLE, WORDS[0], "room")
+        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0], "room"), (
+            "it is about to be written"
+        )
         await play.clock.sleep(1.0)
         play.another_writes("p0")
         play.seen["p0"] = WaitingPod("7", readable=False)
-        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0])
+        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0], "room")
         play.seen["p0"] = None
-        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0])
+        assert not play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0], "room")
         play.catch_up()
-        assert play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0])
+        assert play.reporter.still_waits(pod, UNSCHEDULABLE, WORDS[0], "room")
         await play.clock.sleep(1.0)
         told = play.pod("p0").condition(POD_SCHEDULED)
         assert told is not None

@@ -9,7 +9,6 @@ from gpufleet.engine.reasons.background import Names, NeededToolkit, UsedVolume
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.cuda import known_driver, toolkits
 from gpufleet.kube.codec.lasting_conditions import START_OF_1970
-from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.kube.codec.static_volumes import volume_reach, zone_reach
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.errors import ObjectError
@@ -47,11 +46,6 @@ class ClusterBackground:
         found = self.facts.nodes.distrusted_before.get(node)
         moment = None if found is None else START_OF_1970 + dt.timedelta(microseconds=found.until_us)
         return "" if moment is None else whole_time(moment)
-
-    def is_only_counted(self, node: NodeName) -> bool:
-        """Whether GPUs of the node are known by their number alone."""
-        known = self.facts.nodes.known.get(node)
-        return known is not None and any(is_anonymous(device.id) for device in known.devices)
 
     def sickness(self, node: NodeName, device: DeviceId) -> str:
         """What the report says of a device that is not healthy."""

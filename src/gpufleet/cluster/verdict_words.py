@@ -8,6 +8,9 @@ from gpufleet.engine.reasons import cuda_driver, feature
 from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.shape import Shape
 
+GANG_MALFORMED = "gang-malformed"
+"""The cause by which members wait that contradict each other, which the engine is not asked about."""
+
 OF_FEATURES = frozenset({feature.REASON.name, cuda_driver.REASON.name})
 """The reasons of nodes that lack a feature."""
 

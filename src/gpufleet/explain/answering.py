@@ -14,6 +14,7 @@ from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.lease_holder import Leading
 from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.verdict_words import GANG_MALFORMED
 from gpufleet.engine.explanation import Explanation
 from gpufleet.engine.instruction import Verdict
 from gpufleet.engine.tell import causes
@@ -139,7 +140,7 @@ class Answering:
         problem = "" if entry.meaning.gang is None else self.facts.gangs.problem(entry.meaning.gang)
         if problem:
             way = ("make the words of all members the same",)
-            return self._answer(asked, state, needs, Finding("gang-malformed", problem, way), row)
+            return self._answer(asked, state, needs, Finding(GANG_MALFORMED, problem, way), row)
         return self._judged(entry, entry.meaning, asked, needs, row)
 
     def _judged(

@@ -8,6 +8,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.grant import read_grant
 from gpufleet.kube.codec.moved import Moved, read_moved
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.errors import printable
@@ -112,9 +113,14 @@ def foreign(facts: Facts, pod: Pod) -> Finding:
     name = pod.spec.scheduler_name or "default-scheduler"
     why = f"it is not ours: its schedulerName is {harmless(name)}"
     ways = [f"make it anew with schedulerName: {own}"]
-    if own == keys.SCHEDULER_NAME:
-        namespace = harmless(pod.metadata.namespace)
+    place = harmless(pod.metadata.namespace)
+    namespace: Namespace | None = facts.picture.find(resources.NAMESPACES, pod.metadata.namespace)
+    is_managed = namespace is not None and namespace.metadata.labels.get(keys.MANAGED) == "true"
+    # Where the label is set, pods that name no scheduler are completed; this one names another.
+    if is_managed:
+        ways.append(f"or leave schedulerName out: it is written for new pods of the namespace {place}")
+    elif own == keys.SCHEDULER_NAME:
         ways.append(
-            f"or let it be written for all new pods: kubectl label namespace {namespace} {keys.MANAGED}=true"
+            f"or let it be written for all new pods: kubectl label namespace {place} {keys.MANAGED}=true"
         )
     return Finding("foreign", why, tuple(ways))

@@ -8,6 +8,7 @@ import datetime as dt
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.queues.queue_conditions import BARS
+from gpufleet.cluster.verdict_words import GANG_MALFORMED
 from gpufleet.engine.tell.causes import ABOUT_TO_RUN
 from gpufleet.engine.tell.line_up import Queued
 from gpufleet.engine.tell.queue_report import QueueUse, ResourceUse
@@ -26,7 +27,6 @@ from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.quota_amounts import written_amount
 from gpufleet.kube.codec.times import whole_time
-from gpufleet.model.identifiers import PodUid
 from gpufleet.model.quantity import NANO_PER_MILLI, Quantity
 
 NOT_DESCRIBED = "NotDescribed"
@@ -42,7 +42,7 @@ def rows_by_engine(facts: Facts, counts: QueueCounts) -> list[QueueRow]:
     for name, use in counts.uses.items():
         share = counts.shares.get(name)
         owed = {} if share is None else {one.resource: one.owed for one in share.amounts}
-        waiting = _all_waiting(counts, counts.waiting.get(name, []), entries)
+        waiting = _all_waiting(facts, counts, counts.waiting.get(name, []))
         waiting += [_starting(entries[uid]) for uid in counts.starting.get(name, []) if uid in entries]
         problems = _problems(facts, use)
         found.append(
@@ -110,15 +110,22 @@ def _resource(use: ResourceUse, owed: int | None) -> ResourceRow:
     )
 
 
-def _all_waiting(counts: QueueCounts, line: list[Queued], entries: dict[PodUid, Entry]) -> list[WaitingRow]:
+def _all_waiting(facts: Facts, counts: QueueCounts, line: list[Queued]) -> list[WaitingRow]:
     """All that waits in a queue; for the first ``WORDS_MAX``, also which reservation keeps them off."""
     engine = counts.engine
     spoken = line[:WORDS_MAX] if engine.reservations() else []
     why = [why_kept_off(engine, one) for one in spoken] + [""] * (len(line) - len(spoken))
     return [
-        _waiting(one, entries.get(one.uid), words, engine.cause(one.uid))
+        _waiting(one, facts.pods.entries.get(one.uid), words, _cause(facts, counts, one))
         for one, words in zip(line, why, strict=True)
     ]
+
+
+def _cause(facts: Facts, counts: QueueCounts, queued: Queued) -> str:
+    """The cause by which a workload waits; the engine is not told of a gang whose members contradict."""
+    if queued.gang is not None and facts.gangs.problem(queued.gang):
+        return GANG_MALFORMED
+    return counts.engine.cause(queued.uid)
 
 
 def _waiting(queued: Queued, entry: Entry | None, why: str, cause: str) -> WaitingRow:

@@ -42,7 +42,8 @@ def unknown(name: str, memory_mib: int | None = None) -> GpuModel:
 
 def nearest_name(text: str) -> str | None:
     """The known model's name that was probably meant by a misspelt one, None if none is near."""
-    spellings = {
+    families = {_plain(model.family): model.family for model in CATALOGUE}
+    spellings = families | {
         _plain(spelling): str(model.name) for model in CATALOGUE for spelling in (model.name, *model.labels)
     }
     closest = nearest(_plain(text[:_MAXIMUM_LENGTH]), spellings)

@@ -6,6 +6,7 @@ score of its own; the explanation of a waiting pod uses it.
 """
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
@@ -14,8 +15,17 @@ from gpufleet.model.labels import Operator, Requirement
 
 # Labels such as the host name have as many values as nodes; comparing with all would take long.
 MAXIMUM_COMPARED = 2000
+CANDIDATES_MAX = 5
+"""So many of the texts that are most alike are looked at more closely."""
+
 _CUTOFF = 0.6
 """The usual ratio of ``difflib``: less alike texts are no misspelling of each other."""
+
+LETTERS_A_SLIP = 4
+SLIPS_MAX = 3
+"""A slip for every so many letters, three at most: what differs in more is another name."""
+
+_WORDS = re.compile(r"[a-z0-9]+")
 
 
 class Advice(msgspec.Struct, frozen=True):
@@ -61,11 +71,40 @@ def _advice(requirement: Requirement, known: Mapping[str, Collection[str | None]
 
 
 def nearest(text: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like the text, ignoring case; None if none is like it."""
+    """The candidate that was probably meant by a misspelt text, ignoring case; None if there is none."""
     folded = {candidate.casefold(): candidate for candidate in sorted(candidates, reverse=True)}
     same = folded.get(text.casefold())
     if same is not None:
         return same
     compared = sorted(folded, key=lambda key: (abs(len(key) - len(text)), key))[:MAXIMUM_COMPARED]
-    matches = difflib.get_close_matches(text.casefold(), compared, n=1, cutoff=_CUTOFF)
-    return folded[matches[0]] if matches else None
+    matches = difflib.get_close_matches(text.casefold(), compared, n=CANDIDATES_MAX, cutoff=_CUTOFF)
+    return next((folded[one] for one in matches if is_slip(text.casefold(), one)), None)
+
+
+def is_slip(written: str, meant: str) -> bool:
+    """True if a text is a misspelling of another: few letters are missing, too many, swapped, or others.
+
+    In a word with digits none is another one: "hmb3" is a slip for "hbm3", "a100" none for "h100".
+    """
+    words = _WORDS.findall(written), _WORDS.findall(meant)
+    if len(words[0]) == len(words[1]):
+        for one, other in zip(*words, strict=True):
+            has_digits = any(map(str.isdigit, one + other))
+            if one != other and has_digits and len(one) == len(other) and sorted(one) != sorted(other):
+                return False
+    slips = min(SLIPS_MAX, max(1, min(len(written), len(meant)) // LETTERS_A_SLIP))
+    return edits_between(written, meant) <= slips
+
+
+def edits_between(one: str, other: str) -> int:
+    """How many letters are put in, left out, replaced, or swapped with their neighbour."""
+    before, last = list[int](), list(range(len(other) + 1))
+    for row, letter in enumerate(one, start=1):
+        now = [row]
+        for column, second in enumerate(other, start=1):
+            edits = min(last[column] + 1, now[column - 1] + 1, last[column - 1] + (letter != second))
+            if before and column > 1 and one[row - 2] == second and letter == other[column - 2]:
+                edits = min(edits, before[column - 2] + 1)
+            now.append(edits)
+        before, last = last, now
+    return last[-1]

@@ -19,7 +19,8 @@ class Node(msgspec.Struct, frozen=True):
     ``gpu_resources`` are the names under which its kubelet counts GPUs; () where that is not known.
     ``attached`` are volumes that take such a place already, whether or not a pod uses them.
     ``unreported`` says that its GPUs are given out by a report that cannot be had now: what runs there stays
-    and is counted, and no pod that asks for GPUs is placed there.
+    and is counted, and no pod that asks for GPUs is placed there. ``counted_only`` says that its kubelet's
+    count is all that is known of its GPUs: no agent gives out parts of them.
     """
 
     name: NodeName
@@ -33,6 +34,7 @@ class Node(msgspec.Struct, frozen=True):
     attached: tuple[Attachment, ...] = ()
     gpu_resources: tuple[str, ...] = ()
     unreported: bool = False
+    counted_only: bool = False
 
     @property
     def taints_beside_cordon(self) -> tuple[Taint, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.pods.holding_terms import ignored_note, terms_of
 from gpufleet.cluster.pods.pod_entry import Entry, Intent
-from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
+from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -31,6 +31,7 @@ from gpufleet.engine.instruction import (
     ViolationTold,
     VolumeNodesLeftOut,
 )
+from gpufleet.engine.tell.causes import GANG_UNKNOWN, cause_of, cause_of_gang
 from gpufleet.kube import keys
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lasting_conditions import BindPause, Distrust, RefusedVolume
@@ -82,13 +83,15 @@ class Dispatch:
                 entry = self.engine_events.pods.waiting(uid)
                 if entry is not None and entry.meaning is not None:
                     message = words_for_pod(verdict, entry.meaning.shape)
-                    self.reporter.waits(entry.name, UNSCHEDULABLE, message)
+                    self.reporter.waits(entry.name, UNSCHEDULABLE, message, cause_of(verdict))
             case GangUnschedulable():
-                self._tell_gang(instruction.gang, lambda entry: _gang_words(instruction, entry))
+                cause = cause_of_gang(instruction)
+                self._tell_gang(instruction.gang, cause, lambda entry: _gang_words(instruction, entry))
             case GangUnknown(gang):
                 unknown = f"{gang_title(gang)} is not described: nothing says how many members it needs"
                 problem = self.engine_events.gangs.problem(gang)
-                self._tell_gang(gang, lambda _: problem or unknown)
+                cause = GANG_MALFORMED if problem else GANG_UNKNOWN
+                self._tell_gang(gang, cause, lambda _: problem or unknown)
             case Rejected(subject, problem):
                 LOG.warning("the engine refused an event", extra={"subject": subject, "problem": problem})
             case Evict():
@@ -129,7 +132,7 @@ class Dispatch:
         """Look after what depends on the state as a whole, and tell the pods that the engine never saw."""
         for entry in self.engine_events.pods.take_newly_held():
             if entry.held is not None:
-                self.reporter.waits(entry.name, entry.held.reason, entry.held.message)
+                self.reporter.waits(entry.name, entry.held.reason, entry.held.message, entry.held.reason)
         for entry in self.engine_events.pods.take_newly_ignored():
             self.reporter.warns(entry.name, "EditIgnored", ignored_note(entry.ignored))
         self.eviction_planner.regard()
@@ -154,9 +157,9 @@ class Dispatch:
         self.reporter.withdraw(bind.uid)
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
 
-    def _tell_gang(self, gang: GangName, words: Callable[[Entry], str]) -> None:
+    def _tell_gang(self, gang: GangName, cause: str, words: Callable[[Entry], str]) -> None:
         for entry in self.engine_events.waiting_members(gang):
-            self.reporter.waits(entry.name, UNSCHEDULABLE, words(entry))
+            self.reporter.waits(entry.name, UNSCHEDULABLE, words(entry), cause)
 
 
 def scheduled_note(pod: PodName, node: NodeName) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 
 from gpufleet.cluster.pods.pod_book import PodBook
 from gpufleet.cluster.pods.pod_entry import Entry, Place
-from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
+from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.tell.causes import cause_of, cause_of_gang
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
@@ -28,6 +29,9 @@ ANSWERS_A_TURN = 16
 WRITES_A_TURN = 50
 MEMBERS_AN_ANSWER = 64
 """How many members of a gang cost about as much to try as one answer for a pod."""
+
+NOTHING = ("", "")
+"""The words and the cause where nothing stands in the way."""
 
 
 class Refreshing:
@@ -74,20 +78,23 @@ class Refreshing:
 
     def _tell(self, entry: Entry, answers: "_Answers") -> bool:
         if entry.held is not None:
-            return self.reporter.still_waits(entry.name, entry.held.reason, entry.held.message)
+            held = entry.held
+            return self.reporter.still_waits(entry.name, held.reason, held.message, held.reason)
         if entry.place is not Place.WAITING or entry.intent is not None or entry.meaning is None:
             return False
         gang = entry.meaning.gang
         if gang is None:
-            message = answers.of_pod(entry.meaning)
+            message, cause = answers.of_pod(entry.meaning)
         else:
-            size = self.pods.gangs.size(gang)
-            message = self.pods.gangs.problem(gang) or answers.of_gang(gang, size, entry.meaning.shape)
-        return bool(message) and self.reporter.still_waits(entry.name, UNSCHEDULABLE, message)
+            problem, size = self.pods.gangs.problem(gang), self.pods.gangs.size(gang)
+            message, cause = problem, GANG_MALFORMED
+            if not problem:
+                message, cause = answers.of_gang(gang, size, entry.meaning.shape)
+        return bool(message) and self.reporter.still_waits(entry.name, UNSCHEDULABLE, message, cause)
 
 
 class _Answers:
-    """Why pods and gangs wait as of now, each asked once; "" where nothing stands in the way."""
+    """Why pods and gangs wait as of now, in words and by cause, each asked once."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -95,7 +102,7 @@ class _Answers:
         self._asked: set[tuple[Shape, object]] = set()
         self._gangs: dict[GangName, GangUnschedulable | None] = {}
 
-    def of_pod(self, pod: Pod) -> str:
+    def of_pod(self, pod: Pod) -> tuple[str, str]:
         """The words for a pod that stands alone."""
         # What neighbours make of a pod depends on its labels too.
         looks = pod.labels if pod.shape.relations != Relations() else None
@@ -104,16 +111,16 @@ class _Answers:
             self.made += 1
         verdict = self.engine.explain(pod.uid)
         if verdict is None:
-            return ""
+            return NOTHING
         by_queue = verdict.bar is not None or verdict.quota is not None
         if not by_queue and sum(verdict.first_reasons.values()) < verdict.nodes:
-            return ""
-        return words_for_pod(verdict, pod.shape)
+            return NOTHING
+        return words_for_pod(verdict, pod.shape), cause_of(verdict)
 
-    def of_gang(self, gang: GangName, size: int, shape: Shape) -> str:
+    def of_gang(self, gang: GangName, size: int, shape: Shape) -> tuple[str, str]:
         """The words for a member of a gang of this many waiting members."""
         if gang not in self._gangs:
             self._gangs[gang] = self.engine.explain_gang(gang)
             self.made += 1 + size // MEMBERS_AN_ANSWER
         said = self._gangs[gang]
-        return "" if said is None else words_for_gang(said, shape)
+        return NOTHING if said is None else (words_for_gang(said, shape), cause_of_gang(said))

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from gpufleet.cluster.watching.mirrors import NO_NODE, WaitingPod
+from gpufleet.engine.tell.causes import NOMINATED
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.errors import KubeError
 from gpufleet.kube.objects.pod import POD_SCHEDULED
@@ -37,16 +38,23 @@ CONDITIONS_KEPT_MAX = 200_000
 EVENT_PAUSE_S = 30.0
 """The least time between two Events about why one pod waits."""
 
+CAUSE_PAUSE_S = 5.0
+"""The least time between two of which the second has another cause: what no longer holds is read as true."""
+
 CATCH_UP_S = (0.1, 0.2, 0.4, 0.8, 1.6)
 """Where the pod is newer than we know: how long we wait for the news before each further try."""
 
 
 class _Said(msgspec.Struct):
-    """What was last said about a pod, nothing where that did not arrive; ``by_us`` once we wrote it."""
+    """What was last said about a pod, nothing where that did not arrive; ``by_us`` once we wrote it.
+
+    ``event_cause`` is the cause that its last Event told.
+    """
 
     message: str
     event_at_s: float
     by_us: bool = False
+    event_cause: str = ""
 
 
 class Reporter:
@@ -89,38 +97,44 @@ class Reporter:
         self.forget(pod.uid)
         self._event(pod, EventText("Normal", "Scheduled", "Binding", note))
 
-    def waits(self, pod: PodName, reason: str, message: str) -> None:
+    def waits(self, pod: PodName, reason: str, message: str, cause: str) -> None:
         """A pod waits, and why, in the condition that people and autoscalers look at."""
-        self._waits(pod, reason, EventText("Warning", "FailedScheduling", "Scheduling", message))
+        self._waits(pod, reason, _failed(message), cause)
 
     def nominated(self, pod: PodName, node: NodeName, message: str) -> None:
         """A node is kept for a pod until others have left."""
         self._nominated[pod.uid] = node
         self.metrics.nominations.inc()
-        self._waits(pod, UNSCHEDULABLE, EventText("Normal", "Nominated", "Preempting", message))
+        self._waits(pod, UNSCHEDULABLE, EventText("Normal", "Nominated", "Preempting", message), NOMINATED)
 
     def not_nominated(self, pod: PodName, message: str) -> None:
         """No node is kept for a pod any more."""
         self._nominated.pop(pod.uid, None)
-        self._waits(pod, UNSCHEDULABLE, EventText("Normal", "NominationEnded", "Preempting", message))
+        self._waits(pod, UNSCHEDULABLE, EventText("Normal", "NominationEnded", "Preempting", message), "")
 
-    def _waits(self, pod: PodName, reason: str, text: EventText) -> None:
+    def _waits(self, pod: PodName, reason: str, text: EventText, cause: str) -> None:
         message = text.note
         said = self._said.get(pod.uid)
         if said is not None and said.message == message:
             return
         self._condition(pod, reason, message)
         now_s = self.client.clock.monotonic_s()
-        event_at_s = now_s
-        if said is None or now_s - said.event_at_s >= EVENT_PAUSE_S:
+        if said is None or now_s - said.event_at_s >= _pause_s(said, cause):
             self._event(pod, text)
+            self._said[pod.uid] = _Said(message, now_s, said is not None and said.by_us, cause)
         else:
-            event_at_s = said.event_at_s
-        self._said[pod.uid] = _Said(message, event_at_s, said is not None and said.by_us)
+            said.message = message
 
-    def still_waits(self, pod: PodName, reason: str, message: str) -> bool:
-        """A pod waits as before: True if the words in its condition have changed. Makes no Event."""
-        said = self._said.setdefault(pod.uid, _Said("", self.client.clock.monotonic_s()))
+    def still_waits(self, pod: PodName, reason: str, message: str, cause: str) -> bool:
+        """A pod waits as before: True if the words in its condition have changed.
+
+        Makes an Event only where the last one told another cause.
+        """
+        now_s = self.client.clock.monotonic_s()
+        said = self._said.setdefault(pod.uid, _Said("", now_s, event_cause=cause))
+        if said.event_cause != cause and now_s - said.event_at_s >= CAUSE_PAUSE_S:
+            self._event(pod, _failed(message))
+            said.event_at_s, said.event_cause = now_s, cause
         if said.message == message and not self._was_overwritten(pod, message):
             return False
         said.message = message
@@ -256,3 +270,12 @@ class Reporter:
         await self.client.create(
             EVENTS, event(pod, said, self.instance, name, moment), name=name, namespace=pod.namespace
         )
+
+
+def _failed(message: str) -> EventText:
+    return EventText("Warning", "FailedScheduling", "Scheduling", message)
+
+
+def _pause_s(said: _Said, cause: str) -> float:
+    """How long after the last Event the next one may come."""
+    return EVENT_PAUSE_S if said.event_cause == cause else CAUSE_PAUSE_S

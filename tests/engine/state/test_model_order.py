@@ -114,7 +114,7 @@ def test_the_reason_names_each_model_that_was_tried() -> None:
     assert verdict is not None
     words = explain(verdict, needs)
     assert "1 whole GPU (H100, else T4)" in words
-    assert "tried in order: H100 (1 node with their GPUs in use), T4 (no node has any)" in words
+    assert "tried in order: H100 (1 node with too few free GPUs), T4 (no node has any)" in words
 
 
 def one_model_gang(told: Story, least: int, count: int, *models: str) -> None:

@@ -78,10 +78,10 @@ def a_node_is_cordoned(world: World) -> None:
     world.pod("p")
 
 
-@cause("selector", why="no node has gpu-type In [nvidia-a10]", way="did you mean gpu-type: nvidia-a100?")
+@cause("selector", why="no node has gpu-type In [nvdia-a100]", way="did you mean gpu-type: nvidia-a100?")
 def a_misspelt_value_in_a_selector(world: World) -> None:
     world.node("a", labels={"gpu-type": "nvidia-a100"})
-    world.pod("p", nodeSelector={"gpu-type": "nvidia-a10"})
+    world.pod("p", nodeSelector={"gpu-type": "nvdia-a100"})
 
 
 @cause("selector", why="no node has acelerator In [nvidia-a100]", way="did you mean the label accelerator")
@@ -111,9 +111,26 @@ def an_affinity_to_a_zone_that_is_not_there(world: World) -> None:
     world.pod("p", affinity=affinity)
 
 
-@cause("gpu-sharing", why="parts of GPUs need a NodeDevices report, and a has none", way="ask for whole GPUs")
+@cause(
+    "no-agent",
+    why="it asks for parts of GPUs, which gpufleet's agent gives out, and a has no agent",
+    way="run gpufleet's agent there",
+)
 def a_fraction_where_no_agent_reports_devices(world: World) -> None:
     world.node("a", devices=False, shares=True)
+    world.pod("p", gpus=0, annotations={"gpufleet.io/gpu-fraction": "0.5"}, resources=SLOT)
+
+
+@cause("selector", why="no node has gpu-type In [nvidia-a10]", way="nodes have gpu-type as nvidia-a100")
+def a_selector_of_another_model(world: World) -> None:
+    world.node("a", labels={"gpu-type": "nvidia-a100"})
+    world.pod("p", nodeSelector={"gpu-type": "nvidia-a10"})
+
+
+@cause("gpu-sharing", why="the GPUs of a are given out whole only", way="no node gives out parts of GPUs")
+def a_fraction_where_gpus_are_given_out_whole(world: World) -> None:
+    world.node("a", devices=False, shares=True)
+    report(world, "a", [{"id": "GPU-a-0", "model": "H100-80GB", "sharing": "whole"}])
     world.pod("p", gpus=0, annotations={"gpufleet.io/gpu-fraction": "0.5"}, resources=SLOT)
 
 

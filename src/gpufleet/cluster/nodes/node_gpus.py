@@ -61,7 +61,7 @@ def unreported(node: Node, written: wire.Node, held: HeldOnNode, last: Sequence[
     """
     ghosts = [labelled_device(one, written) for one in missing(held.ids, last)]
     rest = node.devices[len(ghosts) :] if not last else ()
-    return msgspec.structs.replace(node, devices=(*last, *ghosts, *rest), unreported=True)
+    return msgspec.structs.replace(node, devices=(*last, *ghosts, *rest), unreported=True, counted_only=False)
 
 
 def with_missing(node: Node, written: wire.Node, held: HeldOnNode, taken: frozenset[DeviceId]) -> Node:

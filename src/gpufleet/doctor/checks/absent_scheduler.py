@@ -18,7 +18,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     waiting = [one for one in mine if one.waits]
     leases = leases_of(facts)
     found = leases.named(SCHEDULER_LEASE)
-    stale = [one for one in found if (leases.silent_s(one) or 0.0) > STALE_S]
+    stale = [one for one in found if not holder_of(one) or (leases.silent_s(one) or 0.0) > STALE_S]
     # One Lease that is renewed is enough: others may be left from another installation.
     if mine and found and len(stale) < len(found):
         yield Good("gpufleet's scheduler renews its Lease")

@@ -52,8 +52,13 @@ def _closed(queue: Manifest) -> tuple[str, bool]:
     stop = queue.root.at("spec", "stopPolicy").text
     if stop in _STOPS:
         return f"stopPolicy: {stop}", True
-    active = conditions(queue.root.at("status")).get("Active")
+    status = queue.root.at("status")
+    active = conditions(status).get("Active")
     if active is None or active.status != "False":
+        return "", False
+    seen, now = status.at("observedGeneration").integer, queue.root.at("metadata", "generation").integer
+    if seen is not None and now is not None and seen < now:
+        # The queue was changed since, and the scheduler has not said yet what follows.
         return "", False
     if queue.kind == "LocalQueue" and active.reason in {"ClusterQueueIsInactive", "ClusterQueueDoesNotExist"}:
         # The other queue is told of.

@@ -33,6 +33,10 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
     first = nodes[0]
+    managers = [one for node in nodes for one in stack_of(facts).pods_on(node, Part.MIG_MANAGER)]
+    where = "kubectl get pods -A -o wide -l app=nvidia-mig-manager"
+    if managers:
+        where = f"kubectl logs -n {managers[0].namespace} {managers[0].manifest.name} --tail=100"
     return Failure(
         f"{listed(one.name for one in nodes)}: {says}",
         tuple(one.title for one in nodes),
@@ -40,7 +44,7 @@ def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
         (
             Mend(
                 "read why: pods that hold a GPU, or a profile that the card does not have",
-                "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --tail=100",
+                where,
             ),
             Mend(
                 "drain the node and ask again: the label is read when it changes",

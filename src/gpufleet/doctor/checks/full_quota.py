@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.refusals import Ground, Refusal, refusals
-from gpufleet.lint.objects.amounts import amount
+from gpufleet.doctor.views.refusals import Ground, Refusal, quota_amounts, refusals
 from gpufleet.model.quantity import Quantity
 
 
@@ -22,7 +21,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 def _failure(quota: str, group: list[Refusal]) -> Failure:
     first = group[0]
-    requested, used, limited = (_amounts(first.words[name]) for name in ("requested", "used", "limited"))
+    requested, used, limited = (quota_amounts(first.words[name]) for name in ("requested", "used", "limited"))
     hopeless = [name for name in requested if name in limited and requested[name].nano > limited[name].nano]
     who = listed(one.workload.title for one in group)
     says = (
@@ -47,12 +46,6 @@ def _failure(quota: str, group: list[Refusal]) -> Failure:
         (raise_it,) if hopeless else (raise_it, look),
         frozenset[str]().union(*(one.affects for one in group)),
     )
-
-
-def _amounts(text: str) -> dict[str, Quantity]:
-    """What the server writes as NAME=AMOUNT,NAME=AMOUNT."""
-    pairs = (one.partition("=") for one in text.split(","))
-    return {name: found for name, _, value in pairs if (found := amount(value)) is not None}
 
 
 CHECK = Check(

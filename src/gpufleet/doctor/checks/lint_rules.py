@@ -52,7 +52,9 @@ def _has_operator(facts: Facts) -> bool:
 
 def _taints(facts: Facts, manifest: Manifest) -> tuple[str, ...]:
     """The taints of the nodes that have what the workload asks for, and how many have each."""
-    nodes = {node.name: node for one in manifest.templates for node in facts.cluster.nodes_for(one)}
+    cluster = facts.cluster
+    found = (cluster.candidates(one) or cluster.nodes_for(one) for one in manifest.templates)
+    nodes = {node.name: node for of_template in found for node in of_template}
     counts = Counter(str(taint) for node in nodes.values() for taint in node.taints)
     return tuple(f"{taint}: on {count} of {len(nodes)} nodes" for taint, count in counts.most_common())
 

@@ -75,7 +75,7 @@ def _failure(facts: Facts, title: str, group: list[Waiting]) -> Failure:
         "LocalQueue": _LOCAL_QUEUE.format(
             name=first.name,
             namespace=first.namespace,
-            cluster_queue=cluster_queues[0] if len(cluster_queues) == 1 else "NAME",
+            cluster_queue=min(cluster_queues, default=first.name),
         ),
     }.get(kind, "")
     there = f"there are {listed(names, 6)}" if names else f"there is no {kind} at all"

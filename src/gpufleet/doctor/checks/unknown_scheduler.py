@@ -7,10 +7,12 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.leases import Leases, leases_of
+from gpufleet.kube.installation import SCHEDULER_LEASE
 from gpufleet.kube.keys import SCHEDULER_NAME
+from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.model.label_advice import nearest
 
-UNHEARD_S = 120.0
+UNHEARD_S = 30.0
 """A scheduler that runs has said of a pod by then whether it finds a node."""
 
 STALE_S = 60.0
@@ -30,7 +32,9 @@ def judge(facts: Facts) -> Iterator[Failure]:
     at_work = {one.scheduler for one in facts.pods if one.node or one.verdict}
     for name, pods in unheard.items():
         # What gpufleet's own scheduler leaves is another check's.
-        if name == SCHEDULER_NAME or name in at_work or _lives(name, leases):
+        if name == SCHEDULER_NAME or _lives(name, leases):
+            continue
+        if name in at_work and not _has_stopped(name, leases):
             # It has placed others; then it is slow, or stopped since, which nothing here tells apart.
             continue
         titles = tuple(one.title for one in pods)
@@ -43,7 +47,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             titles,
             (
                 f"spec.schedulerName: {name}",
-                "no condition PodScheduled for two minutes",
+                "no condition PodScheduled since it was made",
                 "no live Lease of that name",
             ),
             (
@@ -61,8 +65,17 @@ def _is_unheard(pod: PodView, facts: Facts) -> bool:
 
 
 def _lives(scheduler: str, leases: Leases) -> bool:
+    return any((leases.silent_s(one) or 0.0) < STALE_S for one in _of_scheduler(scheduler, leases))
+
+
+def _has_stopped(scheduler: str, leases: Leases) -> bool:
+    return bool(_of_scheduler(scheduler, leases))
+
+
+def _of_scheduler(scheduler: str, leases: Leases) -> list[Manifest]:
+    """The Leases that may be its own; gpufleet's is gpufleet's alone, whatever a pod calls its scheduler."""
     wanted = _LEASE_NAMES.get(scheduler, scheduler)
-    return any(wanted in one.name and (leases.silent_s(one) or 0.0) < STALE_S for one in leases.all)
+    return [one for one in leases.all if wanted in one.name and one.name != SCHEDULER_LEASE]
 
 
 CHECK = Check(

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.status import conditions
 from gpufleet.doctor.objects.workloads import Workload
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.model.quantity import Quantity
 
 _REASON = "FailedCreate"
 
@@ -74,7 +76,45 @@ def _refusals(facts: Facts) -> tuple[Refusal, ...]:
             continue
         if _lacks_pods(maker):
             found[maker.title] = _read(workload, maker, message)
-    return tuple(found.values())
+    return tuple(one for one in found.values() if not _is_mended(facts, one))
+
+
+def _is_mended(facts: Facts, refusal: Refusal) -> bool:
+    """Whether what refused the pods does so no more; its controller makes them with its next try."""
+    name = refusal.words.get("name", "")
+    match refusal.ground:
+        case Ground.QUOTA_FULL:
+            return _is_listed(facts, "ResourceQuota") and _allows(facts, refusal)
+        case Ground.QUOTA_DEMANDS:
+            known = _is_listed(facts, "ResourceQuota")
+            return known and facts.find("ResourceQuota", refusal.namespace, name) is None
+        case Ground.LIMIT_RANGE:
+            ranges = (one.namespace for one in facts.of_kind("LimitRange"))
+            return _is_listed(facts, "LimitRange") and refusal.namespace not in ranges
+    return False
+
+
+def _is_listed(facts: Facts, kind: str) -> bool:
+    return kind in facts.listed and kind not in facts.refused
+
+
+def _allows(facts: Facts, refusal: Refusal) -> bool:
+    """Whether the quota as it is now has room for the pod that it refused."""
+    quota = facts.find("ResourceQuota", refusal.namespace, refusal.words["name"])
+    if quota is None:
+        return True
+    status = quota.root.at("status")
+    for name, asked in quota_amounts(refusal.words["requested"]).items():
+        hard, used = amount(status.at("hard", name).text), amount(status.at("used", name).text)
+        if hard is not None and asked.nano + (0 if used is None else used.nano) > hard.nano:
+            return False
+    return True
+
+
+def quota_amounts(text: str) -> dict[str, Quantity]:
+    """What the server writes as NAME=AMOUNT,NAME=AMOUNT."""
+    pairs = (one.partition("=") for one in text.split(","))
+    return {name: found for name, _, value in pairs if (found := amount(value)) is not None}
 
 
 def _ends(facts: Facts, maker: Manifest) -> bool:

@@ -60,10 +60,6 @@ class Background(Protocol):
         """Until when nothing new is placed on a node whose kubelet turned pods away; "" where not known."""
         ...
 
-    def is_only_counted(self, node: NodeName) -> bool:
-        """Whether GPUs of the node are known by their number alone."""
-        ...
-
     def sickness(self, node: NodeName, device: DeviceId) -> str:
         """What is said of a device that is not healthy; "" for nothing."""
         ...
@@ -105,10 +101,6 @@ class NoBackground:
     def left_alone_until(self, _node: NodeName) -> str:
         """No moment is known."""
         return ""
-
-    def is_only_counted(self, _node: NodeName) -> bool:
-        """Devices are what the engine was told."""
-        return False
 
     def sickness(self, _node: NodeName, _device: DeviceId) -> str:
         """Nothing is said."""

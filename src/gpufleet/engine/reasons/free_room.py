@@ -15,11 +15,16 @@ from gpufleet.model.pod import Pod
 
 
 class PlacedPod(msgspec.Struct, frozen=True):
-    """A pod that has a node; a device without a known id is None."""
+    """A pod that has a node; a device without a known id is None.
+
+    Room is kept for one that does not run: by a reservation, until pods that end have left, or as for a
+    member of the gang that is asked about.
+    """
 
     pod: Pod
     node: NodeName
     devices: tuple[DeviceId | None, ...] = ()
+    runs: bool = True
 
     @property
     def name(self) -> str:
@@ -33,8 +38,8 @@ class PlacedPod(msgspec.Struct, frozen=True):
 
 
 class FreeRoom(msgspec.Struct):
-    """What is left of one node. ``holders`` are the pods there; ``unnamed`` counts GPUs in use without a
-    known id.
+    """What is left of one node. ``holders`` are the pods that run there, ``kept_for`` those for which room is
+    kept; ``unnamed`` counts GPUs in use without a known id.
     """
 
     node: Node
@@ -47,6 +52,7 @@ class FreeRoom(msgspec.Struct):
     free_mib: dict[DeviceId, int]
     unnamed: int = 0
     holders: list[PlacedPod] = []
+    kept_for: list[PlacedPod] = []
 
     @property
     def free_gpus(self) -> int:
@@ -101,7 +107,7 @@ def _empty(node: Node) -> FreeRoom:
 
 def _take(room: FreeRoom, one: PlacedPod) -> None:
     asked, gpu = one.pod.shape.resources, one.pod.shape.gpu
-    room.holders.append(one)
+    (room.holders if one.runs else room.kept_for).append(one)
     room.cpu_milli -= asked.cpu_milli
     room.memory_bytes -= asked.memory_bytes
     room.pods -= 1

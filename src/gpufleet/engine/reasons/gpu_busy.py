@@ -3,7 +3,7 @@
 from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.room_words import shares_in_use, when_gpus_are_free
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import counted, listed
 
 BIT = 1 << 11
 
@@ -21,15 +21,24 @@ def finding(case: Case) -> Finding:
         [f"ask for at most {counted(most, 'GPU')} in one pod (several pods can be a gang)"] if most else []
     )
     ways = (when_gpus_are_free(best, count - most), *smaller)
+    kept = kept_words(case)
     if total >= count:
         why = (
             f"{total} GPUs are free on the {nodes} that would do, but at most {most} on one; it needs {count}"
         )
-        return Finding(why, ways)
+        return Finding(why + kept, ways)
     of = sum(len(room.node.devices) for room in case.near_rooms)
-    return Finding(
-        f"of the {of} GPUs of the {nodes} that would do {total} are free; it needs {count} on one node", ways
-    )
+    why = f"of the {of} GPUs of the {nodes} that would do {total} are free; it needs {count} on one node"
+    return Finding(why + kept, ways)
+
+
+def kept_words(case: Case) -> str:
+    """How many GPUs nobody uses are kept, and for which pods; "" if there are none."""
+    kept = [one for room in case.near_rooms for one in room.kept_for if one.gpus]
+    if not kept:
+        return ""
+    gpus = counted(sum(one.gpus for one in kept), "GPU")
+    return f"; {gpus} there {'is' if gpus == '1 GPU' else 'are'} kept for {listed(one.name for one in kept)}"
 
 
 REASON = NodeReason(
@@ -37,6 +46,6 @@ REASON = NodeReason(
     BIT,
     height=1,
     kind=Kind.ROOM,
-    words="with their GPUs in use",
+    words="with too few free GPUs",
     finding=finding,
 )

@@ -10,11 +10,6 @@ BIT = 1 << 8
 
 def finding(case: Case) -> Finding:
     """In which way the GPUs are given out there, and which nodes give them out as the pod asks."""
-    counted_only = [node.name for node in case.near if case.background.is_only_counted(node.name)]
-    if not case.shape.gpu.whole and counted_only:
-        have = "has" if len(counted_only) == 1 else "have"
-        why = f"parts of GPUs need a NodeDevices report, and {listed(counted_only)} {have} none"
-        return Finding(why, ("ask for whole GPUs", "see whether gpufleet's agent runs there"))
     kind, wanted = ("whole GPUs", Serves.WHOLE) if case.shape.gpu.whole else ("parts of GPUs", Serves.SHARE)
     other = "parts only" if case.shape.gpu.whole else "whole only, or not at all"
     serving = [node.name for node in case.nodes if any(device.serves & wanted for device in node.devices)]

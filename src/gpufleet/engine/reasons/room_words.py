@@ -28,7 +28,8 @@ def when_gpus_are_free(room: FreeRoom, missing: int) -> str:
     """The pods after whose end a node has so many more free GPUs."""
     enough = fewest(room.gpu_holders(), lambda one: one.gpus, missing)
     if not enough:
-        return f"wait until {counted(missing, 'more GPU')} of {room.node.name} come free"
+        come = "comes" if missing == 1 else "come"
+        return f"wait until {counted(missing, 'more GPU')} of {room.node.name} {come} free"
     names = listed(f"{one.name} ({counted(one.gpus, 'GPU')})" for one in enough)
     note = ", of another scheduler," if any(one.pod.foreign for one in enough) else ""
     return f"it fits on {room.node.name} when {names}{note} {end(len(enough))}"

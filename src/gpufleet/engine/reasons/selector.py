@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.model import gpu_model
 from gpufleet.model.label_advice import Advice, advise
 from gpufleet.model.labels import NodeTerm, Operator, Requirement, equals
 from gpufleet.model.node import Node
@@ -36,13 +37,22 @@ def _meant(advice: Advice, known: dict[str, set[str | None]]) -> Iterator[str]:
     asked = advice.requirement
     if advice.nearest_key is not None:
         yield f"did you mean the label {harmless(advice.nearest_key)} instead of {harmless(asked.key)}?"
-    elif advice.nearest_value is not None:
+    elif advice.nearest_value is not None and not names_a_model(asked):
         yield f"did you mean {asked.key}: {harmless(advice.nearest_value)}?"
     values = sorted(value for value in known.get(asked.key, ()) if value is not None)
-    if values and values != [advice.nearest_value] and asked.operator in {Operator.IN, Operator.EXISTS}:
+    if (
+        values
+        and (values != [advice.nearest_value] or names_a_model(asked))
+        and asked.operator in {Operator.IN, Operator.EXISTS}
+    ):
         yield f"nodes have {asked.key} as {listed(values, VALUES_MAX)}"
     elif not values and advice.nearest_key is None:
         yield f"no node has the label {harmless(asked.key)}; label the nodes that are meant, or leave it out"
+
+
+def names_a_model(asked: Requirement) -> bool:
+    """True if a value that no node has is the name of a model of GPU, and so no slip for another one."""
+    return any(gpu_model.matching(value) for value in asked.values)
 
 
 def _selected_elsewhere(case: Case, own: tuple[Requirement, ...], terms: tuple[NodeTerm, ...]) -> Finding:

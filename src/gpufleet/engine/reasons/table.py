@@ -23,6 +23,7 @@ from gpufleet.engine.reasons import (
     gpu_unreported,
     gpu_withheld,
     memory,
+    no_agent,
     no_gpu,
     node_not_ready,
     other_resource,
@@ -75,6 +76,10 @@ class ReasonTable:
         """The bits of all reasons of these kinds."""
         return sum(one.bit for one in self.reasons if one.kind in kinds)
 
+    def first_told(self, names: Iterable[str]) -> str:
+        """Of these reasons the one that is told first, under which a node is counted that has them all."""
+        return next(one.name for one in self.reasons if one.name in set(names))
+
     def names_of(self, found: int) -> tuple[str, ...]:
         """The names of these reasons, the first to be told first."""
         return tuple(one.name for one in self.of(found))
@@ -107,6 +112,7 @@ TABLE = ReasonTable(
         feature,
         cuda_driver,
         gpu_unreported,
+        no_agent,
         no_gpu,
         gpu_model,
         gpu_sharing,

@@ -30,6 +30,9 @@ def unknown(shape: Shape, nodes: Iterable[Node | None]) -> str:
 def finding(case: Case) -> Finding:
     """Which name no node offers, and which was perhaps meant."""
     name = unknown(case.shape, case.nodes)
+    if case.shape.gpu.count and not case.shape.gpu.whole:
+        why = f"it asks for parts of GPUs by {harmless(name)}, and no node has an agent that offers them"
+        return Finding(why, ("run gpufleet's agent on the nodes with GPUs", "ask for whole GPUs"))
     offered = dict.fromkeys(other for node in case.nodes for other, _ in node.allocatable.other)
     meant = nearest(name, [*offered, *WHOLE_GPUS])
     ways = [f"did you mean {harmless(meant)}?"] if meant else []

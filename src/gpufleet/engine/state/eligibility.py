@@ -16,6 +16,7 @@ from gpufleet.engine.reasons.cuda_driver import BIT as CUDA_DRIVER
 from gpufleet.engine.reasons.feature import BIT as FEATURE
 from gpufleet.engine.reasons.gpu_model import BIT as GPU_MODEL
 from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.reasons.no_agent import BIT as NO_AGENT
 from gpufleet.engine.reasons.node_not_ready import BIT as NODE_NOT_READY
 from gpufleet.engine.reasons.node_not_ready import is_of_readiness
 from gpufleet.engine.reasons.rejects_pods import BIT as REJECTS_PODS
@@ -48,6 +49,8 @@ def node_reasons(shape: Shape, node: Node) -> int:
         found |= GPU_MODEL
     if node.unreported and asks_for_gpus(shape):
         found |= GPU_UNREPORTED
+    if node.counted_only and asks_for_shares(shape):
+        found |= NO_AGENT
     return found
 
 
@@ -71,11 +74,14 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
     cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else CORDONED
     unreported = GPU_UNREPORTED if asks_for_gpus(shape) else 0
+    without_agent = NO_AGENT if asks_for_shares(shape) else 0
     for row, node in enumerate(fleet.nodes):
-        if node is None or not (node.taints or node.unschedulable or node.unreported):
+        if node is None or not is_particular(node):
             continue
         if node.unreported:
             reasons[row] |= unreported
+        if node.counted_only:
+            reasons[row] |= without_agent
         taints = node.taints_beside_cordon
         if taints not in verdict_by_taints:
             verdict_by_taints[taints] = taint_reasons(taints, shape)
@@ -83,6 +89,16 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         if node.unschedulable:
             reasons[row] |= cordon
     return reasons
+
+
+def is_particular(node: Node) -> bool:
+    """True if a node says more than labels and features, which are compared for all nodes at once."""
+    return bool(node.taints) or node.unschedulable or node.unreported or node.counted_only
+
+
+def asks_for_shares(shape: Shape) -> bool:
+    """True if the shape asks for parts of GPUs."""
+    return shape.gpu.count > 0 and not shape.gpu.whole
 
 
 def asks_for_gpus(shape: Shape) -> bool:

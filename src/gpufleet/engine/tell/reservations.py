@@ -2,6 +2,7 @@
 
 import msgspec
 
+from gpufleet.engine.admit.waiting import SeenLabels
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.instruction import (
     Reservation,
@@ -24,7 +25,7 @@ class ReservationTelling:
         self.state = state
         self.reservations = reservations
         self._told: dict[Holder, Reservation] = {}
-        self._kept_off: dict[tuple[int, int], ReservationHint | None] = {}
+        self._kept_off: dict[tuple[int, int, SeenLabels], ReservationHint | None] = {}
         self._kept_off_as_of = (-1, -1)
 
     def news(self, at_us: int) -> list[Reserved | ReservationEnded]:
@@ -60,8 +61,9 @@ class ReservationTelling:
         if as_of != self._kept_off_as_of:
             self._kept_off.clear()
             self._kept_off_as_of = as_of
-        pods = self.state.store.tables.pods
-        key = (int(pods[layout.POD_SHAPE, row]), int(pods[layout.POD_QUEUE, row]))
+        pods, neighbours = self.state.store.tables.pods, self.state.neighbours
+        seen_labels: SeenLabels = neighbours.seen_labels(row) if neighbours.is_watchful else ()
+        key = (int(pods[layout.POD_SHAPE, row]), int(pods[layout.POD_QUEUE, row]), seen_labels)
         if key not in self._kept_off:
             found = next((one for one in held if self._fits_without(one, row)), None)
             self._kept_off[key] = None if found is None else self.reservations.hint(found, at_us)
@@ -75,7 +77,11 @@ class ReservationTelling:
                 return False
             slot = state.shapes.slot(int(state.store.tables.pods[layout.POD_SHAPE, row]))
             handles = (state.store.handle, state.shapes.rankings_handle, state.policy.handle)
-            return best_node_by_handle(*handles, slot) != layout.NOT_SET
+            if best_node_by_handle(*handles, slot) == layout.NOT_SET:
+                return False
+            # What other pods and volumes decide stands in no ranking.
+            neighbours = state.neighbours
+            return not (neighbours.is_watchful and neighbours.concerns(row)) or trial.place_related(row)
 
     def complete_gang(self, verdict: Verdict | None, members: Members, at_us: int) -> Verdict | None:
         """The same about a gang, which is tried as a whole; None of one whose members have not come."""

@@ -91,7 +91,7 @@ def by_nodes(verdict: Verdict) -> str:
     """What the nodes have against it."""
     if verdict.nodes == 0:
         return "there are no nodes"
-    groups = ", ".join(f"{count} {TABLE.by_name[name].words}" for name, count in ranked(verdict))
+    groups = ", ".join(f"{count} {words}" for words, count in ranked(verdict))
     with_room = verdict.nodes - sum(verdict.first_reasons.values())
     if with_room and by_queue(verdict):
         rest = f", {groups}" if groups else ""
@@ -100,13 +100,21 @@ def by_nodes(verdict: Verdict) -> str:
 
 
 def ranked(verdict: Verdict) -> list[tuple[str, int]]:
-    """The first reasons and their counts, those that need the least change before the others."""
+    """Groups of nodes in words, and how many: those that need the least change, then the larger first.
+
+    The former are told with all their reasons, the hardest first, which is the cause; the others are counted
+    under their first reason.
+    """
+    counts = dict(verdict.first_reasons)
+    found = []
+    if verdict.hurdle is not None and len(verdict.hurdle.reasons) > 1:
+        counts[TABLE.first_told(verdict.hurdle.reasons)] -= verdict.hurdle.nodes
+        words = " and ".join(TABLE.by_name[name].words for name in verdict.hurdle.reasons)
+        found.append((words, verdict.hurdle.nodes))
     hurdle = () if verdict.hurdle is None else verdict.hurdle.reasons
-
-    def rank(item: tuple[str, int]) -> tuple[bool, int]:
-        return (item[0] not in hurdle, -item[1])
-
-    return sorted(verdict.first_reasons.items(), key=rank)
+    rest = [(name, count) for name, count in counts.items() if count]
+    rest.sort(key=lambda item: (item[0] not in hurdle, -item[1]))
+    return [*found, *((TABLE.by_name[name].words, count) for name, count in rest)]
 
 
 def way_out(verdict: Verdict) -> str:

@@ -42,13 +42,25 @@ HOST = ("cpu_milli", "memory_bytes", "ephemeral_storage_bytes")
 
 
 class _Refused(msgspec.Struct):
-    """A pod that is refused. ``by_node`` works out every node's reasons, as of the refusal."""
+    """A pod that is refused. ``by_node`` works out every node's reasons, as of the refusal.
+
+    ``members`` are those of its gang that had a place by then.
+    """
 
     row: int
     cause: str
     verdict: Verdict | None
     by_node: Callable[[], ReasonsByNode]
     gang: GangUnschedulable | None = None
+    members: tuple[PlacedPod, ...] = ()
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """A refusal in an attempt to place a gang, with every node's reasons and the members placed by then."""
+
+    refusal: Refusal | None
+    by_node: ReasonsByNode
+    members: tuple[PlacedPod, ...]
 
 
 class Why:
@@ -155,10 +167,11 @@ class Why:
 
     def _attempted(self, members: Members, first: int, at_us: int) -> _Refused | None:
         """What an attempt says of the next member when as many others as fit have their places."""
-        gangs, seen = self.state.gangs, list[tuple[Refusal, dict[NodeName, tuple[str, ...]]]]()
+        gangs, seen = self.state.gangs, list[_Seen]()
 
         def note(one: Refusal) -> None:
-            seen.append((one, gangs.judging.reasons_by_node(one.row, one.models)))
+            by_node = gangs.judging.reasons_by_node(one.row, one.models)
+            seen.append(_Seen(one, by_node, self._placed_members(members)))
 
         trial = self.state.trial()
         gangs.witness = note
@@ -170,21 +183,23 @@ class Why:
         if attempt.placed or members.gang is None:
             return None
         bare = None if attempt.verdict is None else msgspec.structs.replace(attempt.verdict, models_tried=())
-        row, by_node = first, dict[NodeName, tuple[str, ...]]()
-        for one, reasons in seen:
-            if msgspec.structs.replace(one.verdict, models_tried=()) == bare:
-                row, by_node = one.row, reasons
+        found = _Seen(None, {}, ())
+        for one in seen:
+            if one.refusal and msgspec.structs.replace(one.refusal.verdict, models_tried=()) == bare:
+                found = one
                 break
+        row = first if found.refusal is None else found.refusal.row
         why = self.verdicts.telling.complete_gang(attempt.verdict, members, at_us)
         said = gang_refusal(members, members.gang, attempt.placeable, why, attempt.role)
-        return _Refused(row, cause_of_gang(said), why, lambda: by_node, said)
+        return _Refused(row, cause_of_gang(said), why, lambda: found.by_node, said, found.members)
 
     def _case(self, found: _Refused, background: Background | None) -> Case:
         state, pod = self.state, self.state.pods.pod_at(found.row)
         nodes = sorted((node for node in state.fleet.nodes if node is not None), key=lambda one: one.name)
         hurdle = () if found.verdict is None or found.verdict.hurdle is None else found.verdict.hurdle.reasons
         namespaces = state.neighbours.equivalence_classes.namespaces
-        return Case(pod, found.by_node(), hurdle, nodes, self._placed(found.row), namespaces, background)
+        placed = [*self._placed(found.row), *found.members]
+        return Case(pod, found.by_node(), hurdle, nodes, placed, namespaces, background)
 
     def _placed(self, row: int) -> list[PlacedPod]:
         """All pods that have a node, without those of a reservation of the pod itself."""
@@ -192,11 +207,21 @@ class Why:
         own = self.verdicts.reservations.of_row(row)
         left_out = frozenset(() if own is None else own.nomination.rows)
         return [
-            PlacedPod(state.pods.pod_at(one), state.fleet.node_at(node).name, state.pods.device_ids(one))
+            self._placed_pod(one, node, runs=state.pods.state(one) is not PodState.NOMINATED)
             for node, rows in state.pods.on_node.items()
             for one in rows
             if one not in left_out
         ]
+
+    def _placed_members(self, members: Members) -> tuple[PlacedPod, ...]:
+        """The members that wait and have a place in a trial."""
+        nodes = ((one, self.state.pods.node_row(one)) for one in members.waiting)
+        return tuple(self._placed_pod(one, node, runs=False) for one, node in nodes if node is not None)
+
+    def _placed_pod(self, row: int, node: int, *, runs: bool) -> PlacedPod:
+        state = self.state
+        name, ids = state.fleet.node_at(node).name, state.pods.device_ids(row)
+        return PlacedPod(state.pods.pod_at(row), name, ids, runs)
 
     def _ahead(self, row: int) -> tuple[PodUid, ...]:
         """The pods on their way to a node without which this one, or its gang, would have a place."""

@@ -14,6 +14,7 @@ from gpufleet.kube.codec.attachments import driver_feature
 from gpufleet.kube.codec.cuda import offered_features
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.kube.meanings.node_labels import MEMORY_LABELS, PRODUCT_LABELS
 from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects import node_devices as report
@@ -65,10 +66,11 @@ def read_node(
         amounts = _amounts(node.status.allocatable)
         limits = () if csi is None else _volume_limits(csi)
         limited = dict(limits)
+        counted = _counted_devices(node, amounts) if devices is None else ()
         return Node(
             name=NodeName(node.metadata.name),
             allocatable=_allocatable(amounts),
-            devices=_counted_devices(node, amounts) if devices is None else _reported(devices, amounts),
+            devices=counted if devices is None else _reported(devices, amounts),
             labels=node.metadata.labels,
             taints=_taints(node.spec.taints),
             unschedulable=node.spec.unschedulable,
@@ -76,18 +78,21 @@ def read_node(
             volume_limits=limits,
             gpu_resources=tuple(name for name in GPU_RESOURCES if amounts.get(name, ZERO) != ZERO),
             attached=tuple(sorted(one for one in set(attached) if one.driver in limited)),
+            counted_only=bool(counted),
         )
 
 
 def _reported(devices: report.NodeDevices, amounts: dict[str, Quantity]) -> tuple[Device, ...]:
     """The GPUs of a report, as far as the kubelet can give them.
 
-    While its plugin is away a kubelet counts no whole GPU, and would refuse the pods that were sent there.
+    While its plugin is away a kubelet counts no GPU, or no share of one, and would refuse the pods that were
+    sent there.
     """
     found = read_devices(devices)
     if any(amounts.get(name, ZERO) != ZERO for name in GPU_RESOURCES):
         return found
-    return tuple(msgspec.structs.replace(one, serves=one.serves & ~Serves.WHOLE) for one in found)
+    left = Serves.NOTHING if amounts.get(GPU_SHARE) == ZERO else Serves.SHARE
+    return tuple(msgspec.structs.replace(one, serves=one.serves & left) for one in found)
 
 
 def read_devices(devices: report.NodeDevices) -> tuple[Device, ...]:

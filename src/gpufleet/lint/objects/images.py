@@ -57,7 +57,7 @@ _GPU_TAG = re.compile(r"(^|[-_.])(cuda|cu1[0-9]{2}|gpu|rocm)")
 _INFRASTRUCTURE = re.compile(
     r"device-plugin|dcgm|gpu-operator|gpu-feature-discovery|container-toolkit|mig-manager|k8s-mig|"
     r"nvidia/driver|gpu-admin-tools|node-labeller|gpu-operator-validator|/hami|k8s-dra-driver|dra-driver|"
-    r"nvidia-driver|gdrdrv|nvidia-fs|vgpu|fabricmanager|gpufleet|amdgpu|xpumanager|gpu-partition"
+    r"nvidia-driver|gdrdrv|nvidia-fs|vgpu|fabricmanager|(^|/)gpufleet$|amdgpu|xpumanager|gpu-partition"
 )
 
 

@@ -13,6 +13,9 @@ _UTILIZATION = re.compile(
     r"DCGM_FI_DEV_GPU_UTIL|(dcgm_)?gpu_utilization|nvidia_gpu_duty_cycle|duty_cycle", re.IGNORECASE
 )
 
+_BUSY = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"
+"""How much a GPU computes, as gpufleet's exporter and NVIDIA's tell it by default."""
+
 
 def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
     """Each metric or query of that name."""
@@ -31,7 +34,7 @@ def _judged(field: Field) -> Iterator[Remark]:
     found = _UTILIZATION.search(field.text or "")
     if found:
         says = f"scales on {found[0]}, which is 100% as soon as one kernel runs all the time"
-        advice = "scale on waiting requests or KV cache in use; of the GPU, on DCGM_FI_PROF_SM_ACTIVE"
+        advice = f"scale on waiting requests or KV cache in use; of the GPU, on {_BUSY}"
         yield Remark(field, says, advice)
 
 

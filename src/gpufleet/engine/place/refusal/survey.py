@@ -11,7 +11,9 @@ from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
 from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.place.score import fit, locality
+from gpufleet.engine.reasons.gpu_count import BIT as GPU_COUNT
 from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.reasons.no_agent import BIT as NO_AGENT
 from gpufleet.engine.reasons.node_reason import Kind
 from gpufleet.engine.reasons.table import TABLE
 
@@ -20,6 +22,9 @@ ONLY_ROOM = TABLE.mask(Kind.ROOM)
 """Reasons that go away when enough of what runs there ends."""
 
 BY_NEIGHBOURS = TABLE.mask(Kind.OTHER_PODS)
+NOT_SEEN = GPU_UNREPORTED | NO_AGENT
+"""Reasons of nodes whose GPUs are known by their number at most."""
+
 PASSING = ONLY_ROOM | BY_NEIGHBOURS
 """Reasons that go away when the right pods end."""
 
@@ -98,12 +103,16 @@ def count_in_sets(sets: Int64Array, known: int, last: int, found: int) -> int:
 @leaf
 def reasons_on(tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64Array, node: int) -> int:
     """Everything against one node, as bits (``reasons``); ``beyond_room`` has further reasons by node
-    row, or is empty. Of a node that does not report its GPUs, nothing else is said about them.
+    row, or is empty. Of a node that does not report its GPUs, nothing else is said about them but that they
+    are too few in any case.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
     found = rankings.refused[slot, node] | fit.host_reasons(tables, shape, node)
-    if found & GPU_UNREPORTED == 0:
+    owned = tables.nodes[layout.NODE_DEVICE_COUNT, node]
+    if found & NOT_SEEN == 0:
         found |= fit.gpu_reasons(tables, shape, node)
+    elif 0 < owned < tables.shapes[layout.SHAPE_GPU_COUNT, shape]:
+        found |= GPU_COUNT
     if node < len(beyond_room):
         found |= beyond_room[node]
     return int(found)
