@@ -489,12 +489,8 @@ def check_slices(gang: Gang) -> None:
             continue
         check_range(narrower.size, 1, ENTRY_COUNT_MAX, field)
         if wider is not None and wider.size % narrower.size:
-            raise EventError(
-                "slices that do not divide the wider ones",
-                field=field,
-                value=narrower.size,
-                expected=f"a divisor of {wider.size}",
-            )
+            problem, expected = "slices that do not divide the wider ones", f"a divisor of {wider.size}"
+            raise EventError(problem, field=field, value=narrower.size, expected=expected)
 
 
 def same_amounts(known: Node, node: Node) -> bool:

@@ -230,6 +230,7 @@ class GangBook:
         if not record.pods:
             self._half.pop(name, None)
             told, record.told = record.told, None
+            # Members that succeeded count as long as their pods are in the API: that many fewer are needed.
             if not record.succeeded:
                 del self.records[name]
             return [] if told is None else [GangRemoved(name)]
@@ -259,6 +260,7 @@ class GangBook:
         if not bound:
             return None
         record.problem = ""
+        # The minimum may have been lowered between two Bindings; every process must choose the same terms.
         gang = min(bound, key=lambda one: (one.min_members, one.queue, -one.priority, one.created_at_us))
         said = [self._memberships[uid].terms.min_members for uid in record.pods if uid in self._memberships]
         least = max(1, min(said, default=gang.min_members))

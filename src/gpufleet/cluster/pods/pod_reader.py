@@ -107,6 +107,7 @@ class PodReader:
             return self._read(pod, recorder)
         except ObjectError as problem:
             return Held(MALFORMED, str(problem))
+        # What it names is noted also where it cannot be read: a change of that may mend it.
         finally:
             self.dependencies.replace(PodUid(pod.metadata.uid), frozenset(recorder.keys))
 

@@ -107,6 +107,7 @@ class LearnedRunTimes:
         if told and (bound_us is None or ran_us <= bound_us):
             return
         key = alike(queue, pod)
+        # Taken out and put back, so that the templates stand in the order in which their runs ended.
         runs = self._runs.pop(key, None) or deque(maxlen=RUNS_KEPT)
         runs.append(ran_us)
         self._keep(key, runs)

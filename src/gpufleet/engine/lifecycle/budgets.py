@@ -72,6 +72,7 @@ class Budgets:
         if not self._accounts:
             return False
         accounts = self._of(pod)
+        # The API server evicts no pod that several budgets select.
         return len(accounts) > 1 or any(account.left == 0 for account in accounts)
 
     def allow(self, pods: Iterable[Pod]) -> bool:

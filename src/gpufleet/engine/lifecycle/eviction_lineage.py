@@ -56,6 +56,7 @@ class EvictionLineage:
         self._evicted.pop(uid, None)
         if evicted or not ran:
             return
+        # A copy: each of them leaves it.
         for held in list(self.pods_immune_to(queue)):
             self._set(held, self._immune_to[held] - {queue})
 

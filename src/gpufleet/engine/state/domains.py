@@ -43,6 +43,7 @@ class Domains:
             path = self.topology.domain_path(labels, depth)
             code = NO_DOMAIN
             if path is not None:
+                # Before the old one is dropped, so that a node alone in its domain does not renumber it.
                 code = self._paths[depth].hold(path)
             self._set(depth, row, code)
 

@@ -121,6 +121,7 @@ class Members:
     @property
     def missing(self) -> int:
         """How many members must be placed together."""
+        # The last pods of a job would wait for ever for others that are done.
         return min(self.lacking, len(self.waiting)) if self.started else self.lacking
 
     @property

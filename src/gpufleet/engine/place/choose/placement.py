@@ -46,6 +46,7 @@ def place_pod(
         return layout.NOT_SET
     mark = tables.counters[layout.COUNTER_JOURNAL_LENGTH]
     place(tables, pod, node, chosen, ASSUMED)
+    # What the devices are charged is only known now that they are chosen.
     if has_queues and not keeps_quota(tables, pod):
         undo(tables, mark)
         return layout.NOT_SET

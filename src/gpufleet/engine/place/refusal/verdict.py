@@ -101,6 +101,7 @@ def judge(store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Arr
     """
     fleet = shapes.fleet
     rows = fleet.row_count
+    # There are no more sets of reasons than nodes.
     found_sets = np.zeros((SET_COLUMNS, rows), np.int64)
     near = np.zeros(NEAREST_COLUMNS, np.int64)
     handles = (store.handle, shapes.rankings_handle)
