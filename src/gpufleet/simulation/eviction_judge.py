@@ -1,8 +1,8 @@
 """What the judge thinks of evictions for the queues' sake: allowed by policy, and of use to a waiting pod.
 
 It knows the queues that ``team_recipe`` makes: a flat tree under one root, nominal amounts of GPUs, the
-policies as they are by default (own work of lower priority; whatever others borrow). All amounts are
-thousandths of a GPU.
+policies as they are by default (own work of lower priority; whatever others borrow). Outside of every queue
+work of lower priority makes room. All amounts are thousandths of a GPU.
 """
 
 from collections import Counter
@@ -62,10 +62,12 @@ class Teams:
     def permit(self, victim: JsonObject, at_s: float) -> bool:
         """Whether a pod that waits, or did until just now, may have this pod evicted."""
         queue, used = queue_of(victim), self.used()
-        if queue not in self.nominal:
-            return False
         self._left = [(left_s, pod) for left_s, pod in self._left if at_s - left_s <= NEWS_WITHIN_S]
         known = (*self.waiting(), *(pod for _, pod in self._left))
+        if queue not in self.nominal:
+            # Outside of every queue priority alone counts, of work that is outside as well.
+            outside = (pod for pod in known if queue_of(pod) not in self.nominal)
+            return any(priority_of(pod) > priority_of(victim) for pod in outside)
         waiting = [pod for pod in known if queue_of(pod) in self.nominal]
         if any(queue_of(pod) == queue and priority_of(pod) > priority_of(victim) for pod in waiting):
             return True

@@ -55,7 +55,7 @@ PROMISES = {
     "I9": "once the world is calm, nothing waits that would fit, or for what others borrowed",
     "I10": "requests grow with the work, not with the trouble",
     "I11": "who made a broken object is told, and nobody else suffers",
-    "I12": "no running pod is taken away, but for members of a gang that lacks others, and as queues allow",
+    "I12": "no running pod is taken away, but members of a gang in part, and as queues and priorities allow",
     "I13": "conditions say what is so",
     "I14": "no one gains a device, a quota or a place that was not granted",
     "benefit": "nobody is evicted in vain",
@@ -337,7 +337,7 @@ def poison_is_told_to_its_owner(history: History) -> Iterator[Broken]:
 
 def running_pods_are_left_alone(history: History) -> Iterator[Broken]:
     """I12: our scheduler takes no running pod away, but for members of a gang that lacks others, and pods
-    that the policies of their queues let others have evicted.
+    that the policies of their queues, or outside of these their priority, let others have evicted.
     """
     teams = Teams(history)
     placed: dict[str, dict[str, None]] = {}
