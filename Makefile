@@ -11,6 +11,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 KERNELS := $(VENV)/.kernels
+# What `make demo` needs of these: no tools of developers, and the kernels that a replay calls.
+COMPILER := $(VENV)/.compiler
+RUNTIME := $(VENV)/.runtime
+DEMO_KERNELS := $(VENV)/.demo-kernels
+# Runs a program and tells how long it will probably take: NAME SECONDS WORDS PROGRAM...
+STEP = PYTHONPATH=src $(BIN)/python -m gpufleet.progress.command
+PIP = $(BIN)/python -m pip install --quiet --no-compile --require-hashes
 ENGINE := $(shell find src/gpufleet/engine -name '*.py')
 DEMO := build/demo
 PYTEST_ARGS ?= --numprocesses=2
@@ -29,21 +36,51 @@ setup: ## Fill .venv with the locked dependencies and compile the kernels
 # The byte code is written here and not left to the first import: where PYTHONDONTWRITEBYTECODE is set, as in
 # many containers, every start of every command would compile all that it imports again, a second each time.
 # ray is large and rarely used, and so are the tests that packages bring.
-$(INSTALLED): requirements-dev.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("gpufleet needs Python 3.11 or later; name one with `make PYTHON=...`" if sys.version_info < (3, 11) else 0)'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo 'setup: installing the locked dependencies into $(VENV)'
-	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes --requirement requirements-dev.txt
+$(INSTALLED): requirements-dev.txt pyproject.toml | $(BIN)/python
+	@$(STEP) 'install everything' 100 'installing the locked dependencies into $(VENV)' \
+		$(PIP) --requirement requirements-dev.txt
 	@$(BIN)/python -m pip install --quiet --no-compile --no-build-isolation --no-deps --editable .
-	@$(BIN)/python -m compileall -q -j 0 -x '/(ray|tests?)/' $(VENV)/lib src
-	@touch $@
+	@$(STEP) 'byte code' 20 'writing byte code' \
+		$(BIN)/python -m compileall -q -j 0 -x '/(ray|tests?)/' $(VENV)/lib src
+	@touch $(COMPILER) $(RUNTIME) $@
 
 $(KERNELS): $(INSTALLED) $(ENGINE)
-	@$(BIN)/python -m gpufleet.engine.compile
+	@$(BIN)/python -m gpufleet.replay.kernels --all
+	@touch $(DEMO_KERNELS) $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("gpufleet needs Python 3.11 or later; name one with `make PYTHON=...`" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+
+# The command `gpufleet` before an editable install, which needs tools of developers, replaces it.
+define PLACE
+import sysconfig, sys
+from pathlib import Path
+Path(sysconfig.get_path('purelib'), 'gpufleet-source.pth').write_text('$(CURDIR)/src')
+script = Path(sysconfig.get_path('scripts'), 'gpufleet')
+script.write_text('#!' + sys.executable + '\nimport sys\nfrom gpufleet.cli.main import main\nsys.exit(main())\n')
+script.chmod(0o755)
+endef
+export PLACE
+
+# The compiler of the kernels first, so that they are compiled while the other packages are installed.
+$(COMPILER): requirements.txt | $(BIN)/python
+	@awk '/^[a-z]/ { wanted = /^(llvmlite|msgspec|numba|numpy)==/ } wanted' requirements.txt >$(VENV)/compiler.txt
+	@$(STEP) 'install the compiler' 15 'installing the compiler' $(PIP) --requirement $(VENV)/compiler.txt
+	@touch $@
+
+$(RUNTIME): requirements.txt $(COMPILER)
+	@$(STEP) 'install the dependencies' 25 'installing the other dependencies' $(PIP) --requirement requirements.txt
+	@test -x $(BIN)/gpufleet || $(BIN)/python -c "$$PLACE"
+	@touch $@
+
+$(DEMO_KERNELS): $(COMPILER) $(ENGINE)
+	@PYTHONPATH=src $(BIN)/python -m gpufleet.replay.kernels
 	@touch $@
 
 .PHONY: demo
-demo: setup ## Replay a production trace of 1,213 GPU nodes and write a report
+demo: ## Replay a production trace of 1,213 GPU nodes and write a report
+	@flock . $(MAKE) --no-print-directory --silent --jobs=2 $(RUNTIME) $(DEMO_KERNELS)
 	@$(BIN)/gpufleet replay --seed 42..44 --out $(DEMO)
 	@echo 'demo: the report and the results are in $(DEMO)'
 
@@ -177,7 +214,7 @@ LOCK_OPTIONS := --quiet --python-version 3.11 --python-platform x86_64-manylinux
 
 .PHONY: clean
 clean: ## Remove what was built, but not .venv
-	rm -rf build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis $(KERNELS)
+	rm -rf build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis $(KERNELS) $(DEMO_KERNELS)
 	find src tests bench image manual -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: distclean

@@ -2,12 +2,12 @@
 
 import fcntl
 import os
-import sys
 from pathlib import Path
 
 import click
 
 from gpufleet.model.errors import GpufleetError
+from gpufleet.progress.telling import ToPerson
 from image.build import build, problem
 
 ARCHIVE = "gpufleet.tar"
@@ -25,25 +25,21 @@ def cache_folder() -> Path:
 @click.option("--if-possible", is_flag=True, help="Say why and end well where no image can be built.")
 def command(out: Path, *, if_possible: bool) -> None:
     """Build the container image of scheduler and agent into one archive."""
+    progress = ToPerson("image: ")
     found = problem()
     if found is not None and if_possible:
-        say(f"without an image: {found}")
+        progress.say(f"without an image: {found}")
         return
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("a", encoding="utf-8") as lock:
         # Two builds at once would make the same base.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        built = build(out / ARCHIVE, cache, say)
+        built = build(out / ARCHIVE, cache, progress)
     (out / "digest").write_text(f"{built.digest}\n", encoding="utf-8")
     size_mib = built.path.stat().st_size / (1 << 20)
-    say(f"{built.path} ({size_mib:.0f} MiB) holds {built.name}, {built.digest}")
-    say(f"on a node: ctr --namespace=k8s.io images import {built.path}")
-
-
-def say(sentence: str) -> None:
-    """Progress, on standard error."""
-    sys.stderr.write(f"image: {sentence}\n")
+    progress.say(f"{built.path} ({size_mib:.0f} MiB) holds {built.name}, {built.digest}")
+    progress.say(f"on a node: ctr --namespace=k8s.io images import {built.path}")
 
 
 if __name__ == "__main__":

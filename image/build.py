@@ -8,12 +8,13 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from gpufleet import __version__
+from gpufleet.progress.durations import Step
+from gpufleet.progress.telling import Progress
 from image import archive, debian, dependencies, layers, ours
 from image.archive import ImageConfig
 from image.errors import ImageError
@@ -25,8 +26,6 @@ FORMAT = "1"
 
 OWNED = {ours.CACHE: Owned(ours.NONROOT, 0o755), "tmp": Owned(0, 0o1777)}
 BASES_KEPT = 2
-
-Say = Callable[[str], None]
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -49,28 +48,30 @@ def problem() -> str | None:
     return None
 
 
-def build(target: Path, cache: Path, say: Say) -> Built:
+def build(target: Path, cache: Path, progress: Progress) -> Built:
     """Write the image's archive to ``target``. Raises ImageError where it cannot be."""
     found = problem()
     if found is not None:
         raise ImageError(found)
     cache.mkdir(parents=True, exist_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    say("finding Debian's packages")
-    packages = debian.fetch(cache / "debian")
-    base = _base(cache, packages, say)
+    with progress.during("finding Debian's packages", str, Step("image packages", 15.0)):
+        packages = debian.fetch(cache / "debian")
+    base = _base(cache, packages, progress)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".building-") as name:
         scratch = Path(name)
         root = scratch / "root"
         # Hard links: the base is not copied, and nobody writes into its files.
         shutil.copytree(base / "root", root, symlinks=True, copy_function=os.link)
         before = layers.all_names(root)
-        say("adding the wheel of this checkout")
+        progress.say("adding the wheel of this checkout")
         ours.add_wheel(root, scratch)
-        say("adding the engine's kernels for a generic CPU (a minute, if the engine has changed)")
-        ours.add_kernels(root, _folder(cache / "kernels"))
+        with progress.during(
+            "adding the engine's kernels for a generic CPU", str, Step("image kernels", 60.0)
+        ):
+            ours.add_kernels(root, _folder(cache / "kernels"))
         ours.compile_modules(root, f"/{dependencies.SITE}/gpufleet")
-        say("packing")
+        progress.say("packing")
         added = layers.all_names(root) - before
         own = layers.pack(root, added, scratch / "own.tar.gz", OWNED)
         config = ImageConfig(
@@ -83,7 +84,7 @@ def build(target: Path, cache: Path, say: Say) -> Built:
     return Built(target, f"{REPOSITORY}:{__version__}", digest)
 
 
-def _base(cache: Path, packages: tuple[Path, ...], say: Say) -> Path:
+def _base(cache: Path, packages: tuple[Path, ...], progress: Progress) -> Path:
     """The folder with the base and its layer, made if it is not there."""
     lock = dependencies.wanted(dependencies.LOCK.read_text(encoding="utf-8"))
     made_of = "\n".join([FORMAT, *(package.name for package in packages), lock])
@@ -95,14 +96,14 @@ def _base(cache: Path, packages: tuple[Path, ...], say: Say) -> Path:
     shutil.rmtree(unfinished, ignore_errors=True)
     root = unfinished / "root"
     root.mkdir(parents=True)
-    say(f"unpacking {len(packages)} of Debian's packages")
+    progress.say(f"unpacking {len(packages)} of Debian's packages")
     debian.unpack(packages, root)
-    say("installing the locked Python packages")
-    dependencies.install(root, unfinished)
+    with progress.during("installing the locked Python packages", str, Step("image dependencies", 40.0)):
+        dependencies.install(root, unfinished)
     (root / "tmp").mkdir(exist_ok=True)
     ours.compile_modules(root, f"/usr/lib/{debian.PYTHON}", f"/{dependencies.SITE}")
-    say("packing the base")
-    layer = layers.pack(root, layers.all_names(root), unfinished / "layer.tar.gz", OWNED)
+    with progress.during("packing the base", str, Step("image base", 40.0)):
+        layer = layers.pack(root, layers.all_names(root), unfinished / "layer.tar.gz", OWNED)
     told = msgspec.structs.replace(layer, path="layer.tar.gz")
     (unfinished / "layer.json").write_bytes(msgspec.json.encode(told))
     unfinished.rename(folder)

@@ -26,10 +26,10 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options, needed_programs
 from gpufleet.localkube.processes import child
 from gpufleet.localkube.programs import binaries
-from gpufleet.localkube.programs.progress import ToPerson
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.localkube.simulated_nodes import NODES, SimulatedNodes, gpu_model, node
 from gpufleet.model.errors import WorldError
+from gpufleet.progress.telling import ToPerson
 from tests.agent.small_kubelet import SmallKubelet
 
 NODE = "bench-1"

@@ -29,10 +29,10 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import CLIENTS, Options, needed_programs
 from gpufleet.localkube.processes.errors import ClusterError
 from gpufleet.localkube.programs import binaries
-from gpufleet.localkube.programs.progress import ToPerson
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.model.errors import WorldError
+from gpufleet.progress.telling import ToPerson
 
 AT_ONCE = 24
 KWOK_USER = CLIENTS["kwok"][0]

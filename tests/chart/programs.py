@@ -11,9 +11,9 @@ from pathlib import Path
 from gpufleet.localkube.processes.errors import ProgramsMissingError
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.pin_modules import pin
-from gpufleet.localkube.programs.progress import Silent, ToPerson
 from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.errors import GpufleetError
+from gpufleet.progress.telling import Silent, ToPerson
 from tests.lacking import lacking
 from tests.localkube.cluster import refuse_build, refuse_download
 

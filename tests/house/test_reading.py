@@ -30,6 +30,7 @@ READS_BY_ITSELF = {
     "localkube/node/node_supervisor.py": "a namespace, which is no file",
     "localkube/programs/pin_modules.py": "what Go has just written for a maintainer",
     "localkube/programs/toolchain.py": "the package's own data",
+    "progress/durations.py": "what it wrote itself, read before anything is installed",
     "replay/report/page.py": "the package's own data",
     "replay/table_bytes.py": "over a file that gpufleet.files opened, with a meter of its own",
 }

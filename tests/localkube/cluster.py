@@ -24,8 +24,8 @@ from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.processes.errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.programs import binaries
-from gpufleet.localkube.programs.progress import Silent
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
+from gpufleet.progress.telling import Silent
 from tests.lacking import lacking
 
 KUBERNETES = os.environ.get("GPUFLEET_TEST_KUBERNETES") or DEFAULT_KUBERNETES

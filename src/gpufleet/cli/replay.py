@@ -127,7 +127,9 @@ def command(
     """
     from gpufleet.cli.main import ExitCode
     from gpufleet.cli.replay_output import Output
+    from gpufleet.progress.telling import Silent, ToPerson
     from gpufleet.replay.data_files import shipped_node_list
+    from gpufleet.replay.kernels import prepare
     from gpufleet.replay.plan import plan, whole_result
     from gpufleet.replay.run_request import RunRequest
 
@@ -147,6 +149,7 @@ def command(
     planned = plan(template, policy, seed, out, shown_command())
     output.check_targets(log_path)
     output.tell_notes(planned)
+    prepare(Silent() if quiet else ToPerson("gpufleet: "))
     outcome = output.sweep(planned, jobs, ray_address)
     result = whole_result(planned, outcome)
     output.tell_skipped(result)

@@ -78,10 +78,10 @@ def command(
     from gpufleet.localkube import up
     from gpufleet.localkube.pools import cut, read_pools
     from gpufleet.localkube.processes.folders import cluster_folder
-    from gpufleet.localkube.programs.progress import ToPerson
     from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, minor_version
     from gpufleet.localkube.simulated_nodes import SimulatedNodes
     from gpufleet.localkube.simulated_nodes import gpu_model as find_model
+    from gpufleet.progress.telling import ToPerson
 
     if pools:
         refuse_beside_pools("nodes", "gpus_per_node", "gpu_model", "mig")

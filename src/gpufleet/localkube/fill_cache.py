@@ -9,8 +9,8 @@ import sys
 from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.processes.errors import ProgramsMissingError
 from gpufleet.localkube.programs import binaries, releases
-from gpufleet.localkube.programs.progress import ToPerson
 from gpufleet.model.errors import GpufleetError
+from gpufleet.progress.telling import ToPerson
 
 
 def main(version: str = releases.DEFAULT_KUBERNETES) -> None:

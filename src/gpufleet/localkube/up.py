@@ -15,10 +15,11 @@ from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.node import images, machine
 from gpufleet.localkube.processes.folders import cluster_folder, is_locked, lock_of
 from gpufleet.localkube.programs import binaries
-from gpufleet.localkube.programs.progress import Progress
 from gpufleet.localkube.programs.releases import release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
 from gpufleet.model.errors import InputError
+from gpufleet.progress.durations import Step
+from gpufleet.progress.telling import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,11 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         for component in request.components:
             if component.lease is None:
                 continue
-            with progress.during(f"waiting for {component.name} to be at work", lambda: ""):
+            with progress.during(
+                f"waiting for {component.name} to be at work",
+                lambda: "",
+                Step(f"start {component.name}", 5.0),
+            ):
                 cluster.await_component(component)
         if request.real_node:
             _await_real_node(cluster, progress)
@@ -92,7 +97,8 @@ def up(request: Request, progress: Progress) -> LocalCluster:
 
 def _await_real_node(cluster: LocalCluster, progress: Progress) -> None:
     node = cluster.node
-    with cluster.api() as api, progress.during(f"waiting for the node {node.name} to be ready", lambda: ""):
+    words, step = f"waiting for the node {node.name} to be ready", Step("start a real node", 10.0)
+    with cluster.api() as api, progress.during(words, lambda: "", step):
         node.await_ready(api)
     progress.say(f"a real node {node.name} at {node.address}, with the image {images.BUSYBOX}")
 
@@ -107,7 +113,8 @@ def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: 
         places = ((node_agent.SYSTEM, node_agent.SHARING), *NVIDIA_CONFIG_MAPS)
         flags += [f"--nvidia-config-map={namespace}/{name}" for namespace, name in places]
     node_agent.start_agent(cluster, machine, flags, sharing=sharing)
-    with progress.during(f"waiting for the agent on {cluster.node.name} to offer its GPUs", lambda: ""):
+    words = f"waiting for the agent on {cluster.node.name} to offer its GPUs"
+    with progress.during(words, lambda: "", Step("start the agent", 5.0)):
         node_agent.await_gpus(cluster, nodes)
     progress.say(f"an agent on {cluster.node.name} that serves {nodes.gpus_per_node} simulated GPUs")
 
@@ -124,7 +131,7 @@ def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> Non
     nodes = sum(pool.count for pool in pools)
     if not nodes:
         return
-    with progress.during(f"creating {nodes} nodes", lambda: ""):
+    with progress.during(f"creating {nodes} nodes", lambda: "", Step(f"create {nodes} nodes", nodes / 100)):
         for pool in pools:
             simulated_nodes.create(cluster, pool)
     progress.say(f"simulated nodes: {'; '.join(str(pool) for pool in pools)}")

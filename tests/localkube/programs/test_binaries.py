@@ -18,9 +18,9 @@ from gpufleet.localkube.programs import binaries, downloading, pin_digests, rele
 from gpufleet.localkube.programs.binaries import Makers, Source
 from gpufleet.localkube.programs.digests import FILE, pinned_digests
 from gpufleet.localkube.programs.downloading import ARCHITECTURES, Sites, asset_of
-from gpufleet.localkube.programs.progress import Progress, Silent
 from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.errors import InputError
+from gpufleet.progress.telling import Progress, Silent
 
 KUBERNETES = releases.kubernetes("1.37.0")
 WANTED = {"kube-apiserver": KUBERNETES}

@@ -23,9 +23,9 @@ from pathlib import Path
 from gpufleet.localkube.processes.errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.processes.folders import binaries_cache, locked
 from gpufleet.localkube.programs import building, downloading
-from gpufleet.localkube.programs.progress import Progress
 from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.errors import InputError, printable
+from gpufleet.progress.telling import Progress
 
 CLIENT = "kubectl"
 """The one program that only people call, so that its version matters little."""

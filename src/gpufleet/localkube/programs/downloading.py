@@ -19,8 +19,8 @@ from pathlib import Path
 from gpufleet.files.fetching import fetched
 from gpufleet.localkube.processes.errors import DownloadError
 from gpufleet.localkube.programs.digests import Digests, pinned_digests
-from gpufleet.localkube.programs.progress import Progress
 from gpufleet.localkube.programs.releases import Release
+from gpufleet.progress.telling import Progress
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 TIMEOUT_S = 8.0
@@ -135,6 +135,12 @@ def _fetch_program(asset: Asset, digest: str, target: Path, progress: Progress) 
     _take_out(archive, asset.member, target)
 
 
+def how_far(done_bytes: int, whole: str) -> str:
+    """How much is there, of how much where the server says so."""
+    of = f" of {int(whole) >> 20}" if whole.isascii() and whole.isdecimal() and len(whole) < 16 else ""
+    return f"{done_bytes >> 20}{of} MiB"
+
+
 def _fetch(url: str, target: Path, checksum: str, progress: Progress) -> None:
     """A large file, refused unless its digest is the pinned one."""
     digest = hashlib.sha256()
@@ -143,7 +149,9 @@ def _fetch(url: str, target: Path, checksum: str, progress: Progress) -> None:
         with (
             fetched(urllib.request.Request(url), step_s=TIMEOUT_S, total_s=TOTAL_S) as answer,  # noqa: S310
             target.open("wb") as file,
-            progress.during(f"downloading {url}", lambda: f"{done_bytes >> 20} MiB"),
+            progress.during(
+                f"downloading {url}", lambda: how_far(done_bytes, answer.headers.get("Content-Length") or "")
+            ),
         ):
             while chunk := answer.read(CHUNK_BYTES):
                 if done_bytes + len(chunk) > FILE_BYTES_MAX:

