@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = needs_chromium
-WIDTHS_PX = (1280, 390)
+WIDTHS_PX = (1280, 400)
 TIMEOUT_MS = 60_000
 # What moves while the file is still being read, such as a table whose next row is wider, is nobody's doing;
 # charts are drawn after that.
@@ -120,6 +120,17 @@ def test_pointing_at_a_curve_tells_the_figures_of_every_policy(
     for policy in SWEEPS["hostile"].policies[:3]:
         assert policy.policy in tooltip.inner_text()
     assert report.page.evaluate("window.hacked === undefined")
+    report.page.close()
+
+
+def test_a_sentence_stands_on_the_page_once(browser: "Browser", report_of: Written) -> None:
+    report = OpenReport(browser, report_of, "usual", 400, "light")
+    said = report.page.evaluate(
+        "[...document.querySelectorAll('main p:not(.block)')].map((one) => one.innerText.trim())"
+    )
+    # A block of the map is named under each policy, and how lines are drawn above each group of charts.
+    sentences = [one for text in said for one in text.split(". ") if one and "seeds, bands" not in one]
+    assert sorted(sentences) == sorted(set(sentences))
     report.page.close()
 
 

@@ -91,7 +91,7 @@ def _theme(*, legend: bool) -> Spec:
 
 def page_spec(chart: Chart, panel: Panel) -> Spec:
     """The panel as the page draws it: as wide as its box, its key in the page's own text."""
-    about = f"{chart.title}. {panel.title}".rstrip(". ") + f". {chart.note}"
+    about = f"{chart.title}. {panel.title}".rstrip(". ") + f". {chart.note}".rstrip()
     return {
         **panel.spec,
         "width": "container",
@@ -113,7 +113,7 @@ def _without_hover(spec: Spec) -> Spec:
 def file_spec(chart: Chart) -> Spec:
     """The whole chart as the PNG file shows it: fixed width, with title and legend."""
     head: Spec = {
-        "title": {"text": chart.title, "subtitle": f"{chart.note} {chart.reading}".rstrip()},
+        "title": {"text": chart.title, "subtitle": f"{chart.note} {chart.reading}".strip()},
         "config": _theme(legend=True),
         "padding": 20,
     }

@@ -137,7 +137,8 @@ def _chart(result: SweepResult, quantity: _Quantity, spreads: Spreads, *, satura
     return Chart(
         name=quantity.name + ("-at-saturation" if saturation else ""),
         title=quantity.title + suffix,
-        note=quantity.meaning,
+        # The chart of the whole range beside it says what the quantity means.
+        note="" if saturation else quantity.meaning,
         panels=(Panel("", spec, LINE_CHART_HEIGHT_PX),),
         table=_table(spreads, quantity),
         key=policy_key(names),

@@ -10,6 +10,7 @@ from gpufleet.replay.report.selection import by_alloc
 from gpufleet.replay.results import PolicySummary, SweepResult
 
 HEADLINE_LOADS = ("100", "130")
+LOAD_MEANING = "Load 100 is the moment when the tasks that had come asked for 100% of the GPUs."
 
 
 def busy_gpus(result: SweepResult, summary: PolicySummary, load: str) -> float | None:
@@ -36,37 +37,18 @@ def _within_deviation(best: PolicySummary, other: PolicySummary, load: str) -> b
     return bool(deviations) and found[0].mean - found[1].mean <= max(deviations)
 
 
-def _lead_sentence(result: SweepResult, load: str) -> str:
+def _caution(result: SweepResult, load: str) -> str:
+    """Which leads prove nothing; nothing where all do. The leads themselves stand in the table below."""
     best, *others = by_alloc(result, load)
-    alloc = best.alloc_pct[load]
-    start = (
-        f"At load {load}, {best.policy} kept {count(busy_gpus(result, best, load))} of "
-        f"{count(result.gpus)} GPUs busy ({percent(alloc.mean)})"
-    )
-    if not others:
-        return start + "."
-    leads = [f"{count(_lead_gpus(result, best, other, load))} more than {other.policy}" for other in others]
     close = [other.policy for other in others if _within_deviation(best, other, load)]
-    remark = f" Its lead over {listed(close)} is no larger than the deviation between seeds." if close else ""
-    return f"{start}: {listed(leads)}.{remark}"
+    if not close:
+        return ""
+    return f"At load {load} the lead over {listed(close)} is no larger than the deviation between seeds."
 
 
-def _refusal_sentence(result: SweepResult) -> str:
-    first = [
-        f"{one.policy} at load {amount(one.first_refusal_load.mean)}"
-        for one in sorted(
-            result.policies,
-            key=lambda one: -one.first_refusal_load.mean if one.first_refusal_load else 0.0,
-        )
-        if one.first_refusal_load is not None
-    ]
+def _refused_none(result: SweepResult) -> str:
     never = [one.policy for one in result.policies if one.first_refusal_load is None]
-    parts = []
-    if first:
-        parts.append("The first task was refused by " + listed(first) + ".")
-    if never:
-        parts.append(f"{listed(never)} refused none.")
-    return " ".join(parts)
+    return f"{listed(never)} refused none." if never else ""
 
 
 def _title(result: SweepResult, load: str) -> str:
@@ -88,9 +70,6 @@ def _tiles(result: SweepResult, load: str) -> list[Tile]:
             f"{best.policy}: {count(busy_gpus(result, best, load))} of {count(result.gpus)}",
         )
     ]
-    if others:
-        lead = count(_lead_gpus(result, best, others[0], load))
-        tiles.append(Tile("Ahead of the next", f"{lead} GPUs", f"next: {others[0].policy}"))
     if len(others) > 1:
         lead = count(_lead_gpus(result, best, others[-1], load))
         tiles.append(Tile("Ahead of the last", f"{lead} GPUs", f"last: {others[-1].policy}"))
@@ -104,7 +83,6 @@ def saturate_headline(result: SweepResult) -> Headline | None:
     loads = headline_loads(result)
     if not loads:
         return None
-    sentences = [_lead_sentence(result, load) for load in loads]
-    sentences.append(_refusal_sentence(result))
-    title = _title(result, loads[0])
-    return Headline(title, replayed(result), tuple(sentences), tuple(_tiles(result, loads[0])))
+    sentences = [LOAD_MEANING, *(_caution(result, load) for load in loads), _refused_none(result)]
+    said = tuple(sentence for sentence in sentences if sentence)
+    return Headline(_title(result, loads[0]), replayed(result), said, tuple(_tiles(result, loads[0])))
