@@ -1,7 +1,8 @@
 """Pages that are walked: a shell as a newcomer has it, and every command of a page typed into it.
 
 A line that begins with "$ " is typed; the lines below it have to be in what it prints, sooner or later.
-Dots in such a line stand for anything: names of GPUs and of pods are others each time.
+Dots in such a line stand for anything: names of GPUs and of pods are others each time. Commands that
+``tests.house.untyped`` names, each with its reason, are left out.
 """
 
 import os
@@ -13,26 +14,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.house.project import ROOT
+from tests.house.pages import steps
+from tests.house.project import ROOT, name
+from tests.house.untyped import UNTYPED
 from tests.localkube.cluster import program
 
 WAIT_S = 90.0
 SHELL = "/bin/bash"
-CHANGES = re.compile(r"gpufleet (up|down)\b|kubectl (apply|create|delete|label|scale)\b")
+CHANGES = re.compile(r"gpufleet (up|down)\b|kubectl (apply|cordon|create|delete|label|scale|taint)\b")
 """Commands that change something: they are typed once, and what they print has to be right at once."""
-
-
-def steps(page: Path) -> list[tuple[str, list[str]]]:
-    """Each command of a page, and what it has to print."""
-    found: list[tuple[str, list[str]]] = []
-    text = page.read_text(encoding="utf-8")
-    for block in re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            else:
-                found[-1][1].append(line)
-    return found
 
 
 def pattern(line: str) -> str:
@@ -45,6 +35,11 @@ def newcomers_shell(folder: Path) -> Iterator[Mapping[str, str]]:
     """A newcomer's shell: our command and kubectl on its path, no cluster yet, and none at the end."""
     commands = folder / "bin"
     commands.mkdir()
+    # What commands write stays out of the real checkout.
+    checkout = folder / "checkout"
+    checkout.mkdir()
+    for entry in ROOT.iterdir():
+        (checkout / entry.name).symlink_to(entry)
     (commands / "kubectl").symlink_to(program("kubectl"))
     (commands / "gpufleet").write_text(
         f'#!/bin/sh\nexec {sys.executable} -m gpufleet "$@"\n', encoding="utf-8"
@@ -71,7 +66,7 @@ def typed(command: str, environment: Mapping[str, str], memory: Path) -> tuple[i
         encoding="utf-8",
         check=False,
         env=dict(environment),
-        cwd=ROOT,
+        cwd=memory.parent / "checkout",
         timeout=300,
     )
     return done.returncode, done.stdout + done.stderr
@@ -79,7 +74,7 @@ def typed(command: str, environment: Mapping[str, str], memory: Path) -> tuple[i
 
 def walk(page: Path, environment: Mapping[str, str], memory: Path) -> int:
     """Type every command of a page, each until it prints what the page says; how many there were."""
-    commands = steps(page)
+    commands = [step for step in steps(page) if step[0] not in UNTYPED.get(name(page), {})]
     for command, wanted in commands:
         limit_s = time.monotonic() + WAIT_S
         while True:

@@ -42,7 +42,7 @@ def command(log: Path) -> int:
                 if version != __version__:
                     click.echo(f"  saved by gpufleet {version}, this is {__version__}", err=True)
                 return 1
-    click.echo(f"{steps} steps, every decision the same")
+    click.echo(f"{steps} step{'' if steps == 1 else 's'}, every decision the same")
     return 0
 
 

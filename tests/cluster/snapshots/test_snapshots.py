@@ -301,7 +301,7 @@ def test_rerun_decides_the_same_and_finds_another_decision(
     whole, other = tmp_path / "s.gz", tmp_path / "other"
     whole.write_bytes(gzip.compress(b"".join(lines)))
     assert main(["rerun", str(whole)]) == 0
-    assert capsys.readouterr().out == "1 steps, every decision the same\n"
+    assert capsys.readouterr().out == "1 step, every decision the same\n"
     place = next(number for number, line in enumerate(lines) if b'"instruction":"bind"' in line)
     changed = lines[place].replace(b'"node":"a"', b'"node":"b"')
     other.write_bytes(b"".join([*lines[:place], changed, *lines[place + 1 :]]))

@@ -1,0 +1,35 @@
+"""Pages whose commands need no cluster: every command, typed as it stands, does what the page says."""
+
+import os
+import re
+from pathlib import Path
+
+from tests.house.project import ROOT
+from tests.localkube.walk import newcomers_shell, walk
+
+DOCS = ROOT / "docs"
+
+
+def test_every_command_of_a_page_does_what_it_says(tmp_path: Path) -> None:
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(DOCS / "moving-to-queues.md", shell, tmp_path / "memory") == 1
+
+
+def test_the_story_on_the_page_of_scenarios_comes_out_as_it_expects(tmp_path: Path) -> None:
+    page = DOCS / "scenarios.md"
+    story = re.search(r"^```yaml\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert story is not None
+    with newcomers_shell(tmp_path) as shell:
+        (tmp_path / "checkout" / "my-story.yaml").write_text(story[1], encoding="utf-8")
+        assert walk(page, shell, tmp_path / "memory") == 1
+
+
+def test_completions_are_where_the_page_of_commands_puts_them(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    with newcomers_shell(tmp_path) as shell:
+        own = {**shell, "HOME": str(home), "XDG_CACHE_HOME": cache}
+        walk(DOCS / "commands.md", own, tmp_path / "memory")
+    assert "gpufleet" in (home / ".config" / "fish" / "completions" / "gpufleet.fish").read_text("utf-8")
+    assert (home / ".bashrc").read_text("utf-8") == 'eval "$(gpufleet completion bash)"\n'

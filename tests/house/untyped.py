@@ -1,0 +1,193 @@
+"""Which test types the commands of a page, and the few commands that none types, each with its reason."""
+
+TYPED = {
+    "docs/advise-sharing.md": "tests/advise/sharing/test_command.py",
+    "docs/commands.md": "tests/cli/test_page_commands.py",
+    "docs/cuda.md": "tests/advise/cuda/test_command.py",
+    "docs/defragmentation.md": "tests/defragment/test_defragment_on_a_real_server.py",
+    "docs/doctor.md": "tests/localkube/test_doctor_walk.py",
+    "docs/explain.md": "tests/localkube/test_page_walks.py",
+    "docs/fit.md": "tests/fit/test_cluster.py",
+    "docs/getting-started.md": "tests/localkube/test_page_walks.py",
+    "docs/gpu-walk.md": "tests/localkube/test_gpu_walk.py",
+    "docs/install.md": "tests/chart/test_installed.py",
+    "docs/lint.md": "tests/lint/test_walk.py",
+    "docs/moving-from-kai.md": "tests/migration/test_guides.py",
+    "docs/moving-from-kueue.md": "tests/migration/test_guides.py",
+    "docs/moving-from-scheduler-plugins.md": "tests/migration/test_guides.py",
+    "docs/moving-from-volcano.md": "tests/migration/test_guides.py",
+    "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
+    "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
+    "docs/scenarios.md": "tests/cli/test_page_commands.py",
+    "docs/standards.md": "tests/chart/test_standards.py",
+    "examples/README.md": "tests/localkube/test_page_walks.py",
+}
+
+_CI = "takes minutes; CI runs what it checks as tests of its own"
+_OWN_NODE = "names a node of the reader's own cluster"
+_OWN_CLUSTER = "is for a cluster of the reader's own"
+_DAEMON = "runs until it is ended"
+_REAL_NODE = "needs root; tests/localkube/test_real_node.py runs pods on such a node"
+_OTHER_PROGRAM = "needs a program or server that gpufleet does not ship"
+_OWN_IMAGE = "needs the image on the nodes; tests/chart/test_installed.py installs it with values of its own"
+_REPLAYS = "replays a recorded trace for a minute; tests/cli/test_replay.py gives small ones to the options"
+_AS_STARTED = "is typed from docs/getting-started.md, which has the same commands"
+_CLUSTER_TESTS = "tests/localkube/test_cluster.py starts, reaches and ends such clusters"
+_IN_MEMORY = "tests/whatif and tests/cluster/snapshots ask the same of fleets in memory"
+_LINT = "tests/lint gives clusters, metrics and rules to the command"
+_LARGER = "shows an answer about a larger fleet than a page can build"
+
+UNTYPED: dict[str, dict[str, str]] = {
+    "CONTRIBUTING.md": {
+        "make setup     # fills .venv, compiles the kernels": _CI,
+        "make test      # style, types, layers, documents, tests: the same that CI runs": _CI,
+    },
+    "README.md": {
+        ". .venv/bin/activate": _AS_STARTED,
+        'eval "$(gpufleet up)"': _AS_STARTED,
+        "kubectl apply -f examples/": _AS_STARTED,
+        "gpufleet explain typo -n playground": _AS_STARTED,
+        "gpufleet down": _AS_STARTED,
+        "make demo    # replays a production trace of 1,213 GPU nodes,"
+        " and writes a report to build/demo": _CI,
+        "make test    # everything that CI checks": _CI,
+    },
+    "docs/advise-sharing.md": {
+        "gpufleet advise sharing --prometheus https://prometheus.example.com --window 7d"
+        " --prometheus-token-file token": _OTHER_PROGRAM,
+    },
+    "docs/agent.md": {
+        "gpufleet agent --node-name gpu-17": _DAEMON,
+        "kubectl describe node gpu-17": _OWN_NODE,
+        "kubectl get nodedevices": _OWN_CLUSTER,
+        "kubectl get nodedevices gpu-17 -o"
+        ' jsonpath=\'{range .spec.devices[*]}{.id}{" "}{.taints}{"\\n"}{end}\'': _OWN_NODE,
+        "gpufleet simulate-gpu --gpu 0 --xid 79": _REAL_NODE,
+        "gpufleet simulate-gpu --gpu 0 --reset": _REAL_NODE,
+        "gpufleet simulate-gpu --gpu 3 --hang": _REAL_NODE,
+        "gpufleet simulate-gpu --gpu 3 --release": _REAL_NODE,
+        "gpufleet simulate-gpu --gpu 1 --flap 20": _REAL_NODE,
+        'gpufleet simulate-gpu --break-driver "Driver/library version mismatch"': _REAL_NODE,
+        "gpufleet simulate-gpu --update-driver 590.44.01": _REAL_NODE,
+        "gpufleet simulate-gpu": _REAL_NODE,
+    },
+    "docs/cuda-compatibility.md": {
+        "gpufleet explain trainer-0": "needs a node with an old driver; tests/explain/causes has such a pod",
+    },
+    "docs/device-access.md": {
+        "kubectl label namespace gpu-operator gpufleet.io/device-access=all": _OWN_CLUSTER,
+    },
+    "docs/doctor.md": {
+        "kubectl create clusterrolebinding doctor --clusterrole=gpufleet-doctor"
+        " --group=platform": _OWN_CLUSTER,
+    },
+    "docs/explain.md": {
+        "gpufleet explain tts-2": _LARGER,
+    },
+    "docs/faults-live.md": {
+        "make chaos                                  # all faults, then leaders that die in a burst": _CI,
+        "make chaos FAULT=watch-cut,two-leaders      # some faults, in this order": _CI,
+        "make chaos SEED=7 STRETCH=4                 # other chances;"
+        " each fault acts four times as long": _CI,
+        'make soak-live SEEDS="11 12 13"             # ten times as long, seed after seed': _CI,
+    },
+    "docs/getting-started.md": {
+        "make demo": _CI,
+    },
+    "docs/gpu-shares.md": {
+        "kubectl get nodedevices gpu-17 -o yaml": _OWN_NODE,
+        "make soak-agent": _CI,
+    },
+    "docs/install.md": {
+        "make image": _CI,
+        "helm install gpufleet charts/gpufleet --namespace gpufleet-system --create-namespace": _OWN_IMAGE,
+        "helm test gpufleet --namespace gpufleet-system --logs": _OWN_IMAGE,
+        "gpufleet check": _OWN_IMAGE,
+        "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system"
+        " --set scheduler.replicas=0": _OWN_IMAGE,
+        "kubectl --namespace gpufleet-system rollout status daemonset"
+        " --selector=app.kubernetes.io/name=gpufleet": _OWN_IMAGE,
+        "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system": _OWN_IMAGE,
+        "ctr --namespace=k8s.io images import build/image/gpufleet.tar": _OWN_NODE,
+        "kubectl label namespace gpufleet-system pod-security.kubernetes.io/enforce=privileged": _OWN_CLUSTER,
+    },
+    "docs/lint.md": {
+        "gpufleet lint --explain GPU021": _LINT,
+        "kubectl get nodes,runtimeclasses,pods -A -o yaml > cluster.yaml": _LINT,
+        "gpufleet lint examples/broken --cluster cluster.yaml --fail-on never": _LINT,
+        "gpufleet lint examples/broken --metrics examples/advise/use.csv --price A100-80GB=2.50 --fail-on never": _LINT,  # noqa: E501 - as on the page
+        "gpufleet lint manifests --prometheus https://prometheus.example.com --window 7d": _OTHER_PROGRAM,
+        "gpufleet lint --exempt kube-score > kube-score.txt": _OTHER_PROGRAM,
+        "kube-score score $(grep -v '^#' kube-score.txt) manifests/*.yaml": _OTHER_PROGRAM,
+        "gpufleet lint manifests": _OTHER_PROGRAM,
+        "GPUFLEET_PUBLIC_MANIFESTS=FOLDER pytest tests/lint/test_public_manifests.py": _OTHER_PROGRAM,
+    },
+    "docs/local-cluster.md": {
+        'eval "$(gpufleet up)"       # prints the export line for kubectl; all else goes to standard error': _CLUSTER_TESTS,  # noqa: E501 - as on the page
+        "kubectl get nodes": _CLUSTER_TESTS,
+        "kubectl get nodedevices     # what GPUs each node has": _CLUSTER_TESTS,
+        "gpufleet down": _CLUSTER_TESTS,
+        "gpufleet up --pool 10:H100-80GB:8 --pool 4:A100-80GB:8:3g.40gb,2g.20gb,2x1g.10gb --pool 2:MI300X:8 --pool 3:none": _CLUSTER_TESTS,  # noqa: E501 - as on the page
+        'export KUBECONFIG="$(gpufleet kubeconfig --name local)"': _CLUSTER_TESTS,
+        "gpufleet status": _CLUSTER_TESTS,
+        "gpufleet up --real-node": _REAL_NODE,
+        "kubectl run hello --image=gpufleet.local/busybox:1 --overrides='"
+        '{"spec": {"schedulerName": "gpufleet", "nodeSelector": {"type": "real"}}}'
+        "' -- sh -c 'echo I run on $(hostname); sleep 60'": _REAL_NODE,
+        "kubectl logs hello": _REAL_NODE,
+    },
+    "docs/moving-to-queues.md": {
+        "gpufleet import kai                 # from the cluster of the kubeconfig": _OTHER_PROGRAM,
+        "kubectl get queues.scheduling.volcano.sh,nodes -o yaml | gpufleet import volcano -": _OTHER_PROGRAM,
+    },
+    "docs/queue-figures.md": {
+        "python -m bench.queues --add kai thousand": "measures for an hour",
+    },
+    "docs/queues.md": {
+        "gpufleet queues": _LARGER,
+        "gpufleet queues --queue speech": _LARGER,
+    },
+    "docs/scenarios.md": {
+        "gpufleet scenario run scenarios": "takes a minute; tests/scenario/test_shipped.py plays these files",
+    },
+    "docs/replay.md": {
+        "gpufleet replay --out report": _REPLAYS,
+        "head -n 21 data/openb/openb_node_list_gpu_node.csv > few.csv": _REPLAYS,
+        "gpufleet replay --nodes few.csv --pods data/openb/openb_pod_list_gpushare40.csv"
+        " --policy gpufleet,best-fit --seed 42..43": _REPLAYS,
+        "gpufleet replay --mode timeline --nodes few.csv": _REPLAYS,
+        "head -n 501 data/openb/openb_pod_list_default.csv > order.csv": _REPLAYS,
+        "gpufleet replay --nodes few.csv --arrivals order.csv"
+        " --pods data/openb/openb_pod_list_default.csv --policy fgd --out fixed": _REPLAYS,
+        "gpufleet replay --nodes few.csv --policy gpufleet --log run.log.gz": _REPLAYS,
+        "gpufleet rerun run.log.gz": _REPLAYS,
+        "gpufleet replay --seed 42..141 --policy fgd,gpufleet,best-fit --ray auto --json sweep.json": (
+            "needs a cluster of Ray, and an hour"
+        ),
+    },
+    "docs/security.md": {
+        "kubectl get namespaces,nodes,fleetqueues,nodedevices,priorityclasses,pods -A -o json"
+        " | python -m gpufleet.auditor": "needs nodes with agents that report who holds what",
+    },
+    "docs/sharing.md": {
+        "kubectl get events --field-selector involvedObject.kind=Node": _OWN_CLUSTER,
+        "gpufleet scheduler --evict-memory-offenders": _DAEMON,
+    },
+    "docs/snapshots.md": {
+        "gpufleet snapshot -o fleet.gz": _IN_MEMORY,
+        "gpufleet rerun fleet.gz": _IN_MEMORY,
+        "zcat fleet.gz | cut -c 1-100": _IN_MEMORY,
+    },
+    "docs/whatif.md": {
+        'eval "$(gpufleet up --pool 2:A100-40GB:4)"': _IN_MEMORY,
+        "kubectl apply -f examples/whatif/fleet.yaml": _IN_MEMORY,
+        "kubectl wait pod -n product -l job-name=evaluate --for=jsonpath='{.status.phase}'=Running": _IN_MEMORY,  # noqa: E501 - as on the page
+        "kubectl apply -f examples/whatif/notebook.yaml": _IN_MEMORY,
+        "gpufleet snapshot -o fleet.gz": _IN_MEMORY,
+        "gpufleet whatif --snapshot fleet.gz --submit examples/whatif/train.yaml": _IN_MEMORY,
+        "gpufleet whatif --snapshot fleet.gz --add-nodes 1 --set-quota product.gpu=9": _IN_MEMORY,
+        "gpufleet whatif --snapshot fleet.gz --remove-node gpu-002": _IN_MEMORY,
+        "gpufleet whatif --snapshot fleet.gz --set-quota produkt.gpu=9": _IN_MEMORY,
+        "gpufleet whatif --snapshot fleet.gz --add-nodes 1 --set-quota product.gpu=9 -o json": _IN_MEMORY,
+    },
+}

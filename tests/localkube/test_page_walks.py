@@ -1,0 +1,17 @@
+"""Pages that build a local cluster: every command, typed as it stands, does what the page says."""
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.localkube.control_plane import Options
+from tests.house.project import ROOT
+from tests.localkube.cluster import all_programs
+from tests.localkube.walk import newcomers_shell, walk
+
+
+@pytest.mark.parametrize("page", ["docs/getting-started.md", "examples/README.md", "docs/explain.md"])
+def test_every_command_of_the_page_does_what_it_says(page: str, tmp_path: Path) -> None:
+    all_programs(Options())
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(ROOT / page, shell, tmp_path / "memory") > 1
