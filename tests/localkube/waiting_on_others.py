@@ -344,7 +344,7 @@ RESERVATIONS = (
     Kind(
         queued("reservation", "patient", 1, "kept"),
         "reservation",
-        told="waits for default/reserved of queue patient, which holds a reservation of 1 node",
+        told="waits for pod default/reserved of queue patient, which holds a reservation of 1 node",
         why="it could run now, but pod default/reserved of queue patient holds a reservation of 1 node",
         way_out="let it be ended at any time",
     ),
