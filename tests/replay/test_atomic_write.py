@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.model.errors import InputError
 from gpufleet.replay.atomic_write import atomic_write
 from gpufleet.replay.errors import FileWriteError
 
@@ -108,11 +107,11 @@ def test_file_that_cannot_be_created(
 
 
 def test_places_that_are_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no folder .*nowhere; expected .*: create it"):
+    with pytest.raises(FileWriteError, match=r"there is no folder .*nowhere; expected .*: create it"):
         write(tmp_path / "nowhere" / "out.csv")
-    with pytest.raises(InputError, match="is a folder; expected a file: name one inside it"):
+    with pytest.raises(FileWriteError, match="is a folder; expected a file: name one inside it"):
         write(tmp_path)
-    with pytest.raises(InputError, match="is no regular file"):
+    with pytest.raises(FileWriteError, match="is no regular file"):
         write("/dev/null")
     with pytest.raises(FileWriteError, match="File name too long"):
         write(tmp_path / ("x" * 300))

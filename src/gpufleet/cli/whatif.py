@@ -100,7 +100,7 @@ def submitted(path: Path) -> "Submitted":
             Submitted("standard input", read_standard_input(DOCUMENTS_MAX_BYTES, field="--submit"))
         )
     try:
-        return checked(Submitted(str(path), read_regular(path, DOCUMENTS_MAX_BYTES, field="--submit")))
+        return checked(Submitted(path.name, read_regular(path, DOCUMENTS_MAX_BYTES, field="--submit")))
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise InputError(problem, field="--submit", value=str(path), expected="a file of YAML") from error

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from gpufleet.model.gpu_catalogue import CATALOGUE, GpuModel, Vendor
 from gpufleet.model.identifiers import GpuModelName
-from gpufleet.model.label_advice import nearest
+from gpufleet.model.label_advice import edits_between, nearest
 
 _MAXIMUM_LENGTH = 128
 """Twice the length of a label's value: longer texts name no model."""
@@ -46,7 +46,11 @@ def nearest_name(text: str) -> str | None:
     spellings = families | {
         _plain(spelling): str(model.name) for model in CATALOGUE for spelling in (model.name, *model.labels)
     }
-    closest = nearest(_plain(text[:_MAXIMUM_LENGTH]), spellings)
+    plain = _plain(text[:_MAXIMUM_LENGTH])
+    closest = nearest(plain, spellings)
+    if closest is None:
+        # "H100-81GB" is no name of a model, so another digit is a slip here, and not another model's name.
+        closest = next((one for one in sorted(spellings) if edits_between(plain, one) == 1), None)
     return None if closest is None else spellings[closest]
 
 

@@ -84,9 +84,12 @@ def nearest(text: str, candidates: Iterable[str]) -> str | None:
 def is_slip(written: str, meant: str) -> bool:
     """True if a text is a misspelling of another: few letters are missing, too many, swapped, or others.
 
-    In a word with digits none is another one: "hmb3" is a slip for "hbm3", "a100" none for "h100".
+    In a word with digits none is another one: "hmb3" is a slip for "hbm3", "a100" none for "h100". What lacks
+    whole words is one, too: "h100-80gb" for "nvidia-h100-80gb-hbm3".
     """
     words = _WORDS.findall(written), _WORDS.findall(meant)
+    if _is_cut_short(*words):
+        return True
     if len(words[0]) == len(words[1]):
         for one, other in zip(*words, strict=True):
             has_digits = any(map(str.isdigit, one + other))
@@ -94,6 +97,13 @@ def is_slip(written: str, meant: str) -> bool:
                 return False
     slips = min(SLIPS_MAX, max(1, min(len(written), len(meant)) // LETTERS_A_SLIP))
     return edits_between(written, meant) <= slips
+
+
+def _is_cut_short(written: list[str], meant: list[str]) -> bool:
+    """True if all words are there in their order, some with digits, and others are left out."""
+    rest = iter(meant)
+    has_digits = any(map(str.isdigit, "".join(written)))
+    return has_digits and len(written) > 1 and all(word in rest for word in written)
 
 
 def edits_between(one: str, other: str) -> int:

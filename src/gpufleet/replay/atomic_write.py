@@ -44,6 +44,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     target = Path(os.path.realpath(path))
     try:
         _check_target(target)
+    except InputError as error:
+        # The command has checked its options before: by now it is the disk that has changed.
+        raise FileWriteError(str(error)) from error
     except OSError as error:
         raise _explained(target, error) from error
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")

@@ -1,6 +1,7 @@
 """Places that others still leave: kept for who needs them, given out when they are really free."""
 
 import msgspec
+import pytest
 
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.event import DeviceSet, EvictionRefusalRecalled, PodAdded, PodBound
@@ -314,13 +315,16 @@ def test_shares_of_a_device_wait_for_the_shares_that_they_need() -> None:
     assert sorted(placed(told.depart("a", "b"))) == ["large", "small"]
 
 
-def test_nothing_is_kept_for_work_of_a_queue_that_nobody_described() -> None:
+@pytest.mark.parametrize(("priority", "kept"), [(9, {"next": ("n0", ("a",))}), (0, {})])
+def test_outside_of_queues_a_place_is_kept_by_priority_alone(
+    priority: int, kept: dict[str, tuple[str, tuple[str, ...]]]
+) -> None:
     told = Story()
     told.nodes(node("n0", 2))
     told.arrive(pod("a", shape(2)))
     told.told_to_end("a")
-    said = told.arrive(pod("next", shape(2), priority=9))
-    assert (nominated(said), evicted(said)) == ({}, {})
+    said = told.arrive(pod("next", shape(2), priority=priority))
+    assert (nominated(said), evicted(said)) == (kept, {})
     assert placed(told.depart("a")) == ["next"]
 
 
