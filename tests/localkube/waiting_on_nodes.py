@@ -64,8 +64,8 @@ GPUS = (
         pod("amd", {"amd.com/gpu": "1"}),
         "gpu-model",
         told="of 20 nodes 1 without the GPU model asked for",
-        why="no node has GPUs of the vendor that it asks for",
-        way_out="ask for H100-80GB",
+        why="no node has GPUs that are asked for as amd.com/gpu",
+        way_out="ask for nvidia.com/gpu",
         doctor=("fits-nowhere",),
     ),
     Kind(

@@ -16,7 +16,8 @@ class Node(msgspec.Struct, frozen=True):
     ``unschedulable`` is what ``kubectl cordon`` sets: what runs stays, nothing new comes.
     ``features`` are those that the node declares, sorted. ``volume_limits`` says how many volumes
     of a driver can be attached, as (driver, count); a driver that is not there has no limit.
-    ``gpu_resources`` are the names under which its kubelet counts GPUs; () where that is not known.
+    ``gpu_resources`` are the names under which its kubelet counts GPUs, or would; () where that is not known.
+    ``uncounted`` says that its kubelet counts none of them, nor parts of them: no device plugin offers them.
     ``attached`` are volumes that take such a place already, whether or not a pod uses them.
     ``unreported`` says that its GPUs are given out by a report that cannot be had now: what runs there stays
     and is counted, and no pod that asks for GPUs is placed there. ``counted_only`` says that its kubelet's
@@ -35,6 +36,7 @@ class Node(msgspec.Struct, frozen=True):
     gpu_resources: tuple[str, ...] = ()
     unreported: bool = False
     counted_only: bool = False
+    uncounted: bool = False
 
     @property
     def taints_beside_cordon(self) -> tuple[Taint, ...]:

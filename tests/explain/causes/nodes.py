@@ -244,6 +244,62 @@ def a_kubelet_that_counts_no_gpu(world: World) -> None:
     world.pod("p")
 
 
+def cut_node(world: World, name: str) -> None:
+    """A node with one GPU, all of it given out as MIG instances."""
+    device = {
+        "id": f"GPU-{name}-0",
+        "vendor": "NVIDIA",
+        "model": "NVIDIA-H100-80GB-HBM3",
+        "memoryMiB": 81559,
+        "sharing": "mig",
+        "migInstances": [{"profile": "1g.10gb", "start": start} for start in range(7)],
+    }
+    world.add(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {
+                "allocatable": {
+                    "cpu": "64",
+                    "memory": "512Gi",
+                    "pods": "110",
+                    "nvidia.com/mig-1g.10gb": "7",
+                }
+            },
+        }
+    )
+    world.add(
+        {
+            "apiVersion": "gpufleet.io/v1alpha1",
+            "kind": "NodeDevices",
+            "metadata": {"name": name},
+            "spec": {"devices": [device]},
+        }
+    )
+
+
+@cause(
+    "gpu-withheld",
+    why="the GPUs of a are given out as nvidia.com/mig-1g.10gb, and none whole",
+    way="ask for nvidia.com/mig-1g.10gb",
+)
+def a_whole_gpu_where_all_are_cut(world: World) -> None:
+    cut_node(world, "a")
+    world.pod("p")
+
+
+@cause(
+    "gpu-model",
+    why="no node has GPUs that are asked for as gpu.intel.com/xe; the cluster has H100-80GB (9)",
+    way="ask for nvidia.com/gpu",
+)
+def another_makers_gpu_where_all_are_cut(world: World) -> None:
+    cut_node(world, "a")
+    world.node("b")
+    world.pod("p", gpus=0, resources={"gpu.intel.com/xe": "1"})
+
+
 @cause("gpu-withheld", why="GPU-a-0 on a ('a program of the machine')", way="end what holds it")
 def a_gpu_that_a_program_of_the_machine_holds(world: World) -> None:
     world.node("a", gpus=1, devices=False)

@@ -11,13 +11,20 @@ BIT = 1 << 31
 
 def finding(case: Case) -> Finding:
     """What withholds the GPUs: a kubelet that counts none, or a process of no pod that holds them."""
-    uncounted = [node.name for node in case.near if node.devices and not node.gpu_resources]
+    uncounted = [node.name for node in case.near if node.uncounted]
     look = "see whether gpufleet's agent runs there, and what its log says"
     if case.shape.gpu.whole and uncounted:
         kubelets = "the kubelet" if len(uncounted) == 1 else "the kubelets"
         counts = "counts" if len(uncounted) == 1 else "count"
         why = f"{kubelets} of {listed(uncounted)} {counts} no GPU, so the device plugin there is away"
         return Finding(why, (look, "gpufleet doctor looks further"))
+    domain = case.shape.gpu_resource.partition("/")[0] + "/"
+    parts = sorted(
+        {name for node in case.near for name, _ in node.allocatable.other if name.startswith(domain)}
+    )
+    if case.shape.gpu.whole and parts:
+        why = f"the GPUs of {case.near_names} are given out as {listed(parts)}, and none whole"
+        return Finding(why, (f"ask for {parts[0]}", "or have a GPU given out whole there"))
     foreign = [
         # The words are free text from a report and may hold anything.
         f"{harmless(device)} on {node.name}" + (f" ({printable(words)})" if words else "")

@@ -22,11 +22,21 @@ from gpufleet.kube.objects.storage import CsiNode
 from gpufleet.model import gpu_model
 from gpufleet.model.device import UNKNOWN_MODEL, Device, Serves
 from gpufleet.model.errors import InputError
+from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.node import Node
 from gpufleet.model.quantity import MAXIMUM_INT64, ZERO, Quantity, parse_quantity
-from gpufleet.model.resource_names import CPU, EPHEMERAL_STORAGE, GPU_RESOURCES, MEMORY
+from gpufleet.model.resource_names import (
+    AMD_GPU,
+    CPU,
+    EPHEMERAL_STORAGE,
+    GPU_RESOURCES,
+    INTEL_GPU_I915,
+    INTEL_GPU_XE,
+    MEMORY,
+    NVIDIA_GPU,
+)
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Taint
 from gpufleet.model.volumes import Attachment
@@ -39,6 +49,13 @@ MAXIMUM_DEVICES = 1024
 MAXIMUM_MEMORY_MIB = 2**31 - 1
 # A device that is only counted: no GPU is called so, and a grant never names it.
 ANONYMOUS = "anonymous-"
+
+RESOURCES_BY_VENDOR = {
+    Vendor.NVIDIA.value.casefold(): (NVIDIA_GPU,),
+    Vendor.AMD.value.casefold(): (AMD_GPU,),
+    Vendor.INTEL.value.casefold(): (INTEL_GPU_I915, INTEL_GPU_XE),
+}
+"""Under which names a vendor's device plugin has GPUs counted; those of Intel's two drivers differ."""
 
 # What a device in each sharing mode can be given out for.
 _SERVES = {
@@ -76,10 +93,33 @@ def read_node(
             unschedulable=node.spec.unschedulable,
             features=_features(node, devices, csi),
             volume_limits=limits,
-            gpu_resources=tuple(name for name in GPU_RESOURCES if amounts.get(name, ZERO) != ZERO),
+            gpu_resources=_gpu_resources(devices, amounts),
+            uncounted=devices is not None and _counts_none_of(devices, amounts),
             attached=tuple(sorted(one for one in set(attached) if one.driver in limited)),
             counted_only=bool(counted),
         )
+
+
+def _gpu_resources(devices: report.NodeDevices | None, amounts: dict[str, Quantity]) -> tuple[str, ...]:
+    """The names under which the kubelet counts GPUs; where it counts none, those of the reported vendors.
+
+    A node whose GPUs are all cut into MIG instances counts no whole GPU, and is no node for Intel's pods.
+    """
+    counted = tuple(name for name in GPU_RESOURCES if amounts.get(name, ZERO) != ZERO)
+    if counted or devices is None:
+        return counted
+    vendors = {device.vendor.casefold() for device in devices.spec.devices}
+    if not vendors <= RESOURCES_BY_VENDOR.keys():
+        return ()
+    return tuple(name for vendor in sorted(vendors) for name in RESOURCES_BY_VENDOR[vendor])
+
+
+def _counts_none_of(devices: report.NodeDevices, amounts: dict[str, Quantity]) -> bool:
+    """True if the kubelet counts neither the reported GPUs nor parts of them."""
+    names = _gpu_resources(devices, {}) or GPU_RESOURCES
+    domains = tuple(name.partition("/")[0] + "/" for name in names)
+    counted = (name for name, amount in amounts.items() if amount != ZERO)
+    return bool(devices.spec.devices) and not any(name.startswith(domains) for name in counted)
 
 
 def _reported(devices: report.NodeDevices, amounts: dict[str, Quantity]) -> tuple[Device, ...]:
