@@ -10,6 +10,7 @@ TYPED = {
     "docs/fit.md": "tests/fit/test_cluster.py",
     "docs/getting-started.md": "tests/localkube/test_page_walks.py",
     "docs/gpu-walk.md": "tests/localkube/test_gpu_walk.py",
+    "docs/guides-walk.md": "tests/localkube/test_page_walks.py",
     "docs/install.md": "tests/chart/test_installed.py",
     "docs/lint.md": "tests/lint/test_walk.py",
     "docs/moving-from-kai.md": "tests/migration/test_guides.py",

@@ -10,7 +10,9 @@ from tests.localkube.cluster import all_programs
 from tests.localkube.walk import newcomers_shell, walk
 
 
-@pytest.mark.parametrize("page", ["docs/getting-started.md", "examples/README.md", "docs/explain.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/getting-started.md", "examples/README.md", "docs/explain.md", "docs/guides-walk.md"]
+)
 def test_every_command_of_the_page_does_what_it_says(page: str, tmp_path: Path) -> None:
     all_programs(Options())
     with newcomers_shell(tmp_path) as shell:
