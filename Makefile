@@ -52,13 +52,14 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("gpufleet needs Python 3.11 or later; name one with `make PYTHON=...`" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV)
 
-# The command `gpufleet` before an editable install, which needs tools of developers, replaces it.
+# The command `gpufleet` before an editable install, which needs tools of developers, replaces it. Worker processes of a
+# replay import the script, so it starts nothing unless it is the main module.
 define PLACE
 import sysconfig, sys
 from pathlib import Path
 Path(sysconfig.get_path('purelib'), 'gpufleet-source.pth').write_text('$(CURDIR)/src')
 script = Path(sysconfig.get_path('scripts'), 'gpufleet')
-script.write_text('#!' + sys.executable + '\nimport sys\nfrom gpufleet.cli.main import main\nsys.exit(main())\n')
+script.write_text('#!' + sys.executable + '\nimport sys\nfrom gpufleet.cli.main import main\nif __name__ == "__main__":\n    sys.exit(main())\n')
 script.chmod(0o755)
 endef
 export PLACE
