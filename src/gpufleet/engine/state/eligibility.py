@@ -75,9 +75,8 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
     cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else CORDONED
     unreported = GPU_UNREPORTED if asks_for_gpus(shape) else 0
     without_agent = NO_AGENT if asks_for_shares(shape) else 0
-    for row, node in enumerate(fleet.nodes):
-        if node is None or not is_particular(node):
-            continue
+    for row in fleet.particular_rows:
+        node = fleet.node_at(row)
         if node.unreported:
             reasons[row] |= unreported
         if node.counted_only:
@@ -89,11 +88,6 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         if node.unschedulable:
             reasons[row] |= cordon
     return reasons
-
-
-def is_particular(node: Node) -> bool:
-    """True if a node says more than labels and features, which are compared for all nodes at once."""
-    return bool(node.taints) or node.unschedulable or node.unreported or node.counted_only
 
 
 def asks_for_shares(shape: Shape) -> bool:

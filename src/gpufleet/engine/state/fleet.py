@@ -33,6 +33,7 @@ class Fleet:
         self.store = store
         self.labels = LabelsByColumn()
         self.nodes: list[Node | None] = []
+        self.particular_rows: set[int] = set()
         self.row_by_name: dict[NodeName, int] = {}
         self.device_ids: list[DeviceId | None] = []
         self.device_row_by_id: dict[DeviceId, int] = {}
@@ -163,11 +164,13 @@ class Fleet:
 
         ``description_changes`` counts these, for caches of what follows from descriptions;
         ``soft_taint_sets`` are the taints of nodes that ask to be avoided, with their nodes counted;
+        ``particular_rows`` are the nodes that are looked at one by one for a shape;
         ``spot`` says of each row whether its provider may take the node back, ``spot_nodes`` of how many.
         """
         old = self.nodes[row]
         self.labels.replace(row, {} if old is None else old.labels, {} if node is None else node.labels)
         self.nodes[row] = node
+        (self.particular_rows.add if is_particular(node) else self.particular_rows.discard)(row)
         self.description_changes += 1
         self._note_spot(row, node)
         for known, nodes in ((old, -1), (node, 1)):
@@ -290,3 +293,10 @@ class Fleet:
         self.device_kinds[kind] -= 1
         if not self.device_kinds[kind]:
             del self.device_kinds[kind]
+
+
+def is_particular(node: Node | None) -> bool:
+    """True if a node says more than labels and features, which are compared for all nodes at once."""
+    if node is None:
+        return False
+    return bool(node.taints) or node.unschedulable or node.unreported or node.counted_only
