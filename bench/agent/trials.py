@@ -118,6 +118,7 @@ def _churn(cluster: LocalCluster, pods: int) -> None:
         for number in range(pods + CHURN_AT_ONCE):
             if number < pods:
                 api.call("POST", PODS, _pod(f"churn-{number}"))
+                api.call("POST", f"{PODS}/churn-{number}/binding", _binding(f"churn-{number}"))
             if 0 <= number - CHURN_AT_ONCE < pods:
                 gone = f"{PODS}/churn-{number - CHURN_AT_ONCE}"
                 api.call("DELETE", gone, {"gracePeriodSeconds": 0})
@@ -126,5 +127,11 @@ def _churn(cluster: LocalCluster, pods: int) -> None:
 def _pod(name: str) -> Object:
     limits = {"nvidia.com/gpu": "1"}
     container = {"name": "main", "image": "registry.example/train:1", "resources": {"limits": limits}}
-    spec = {"nodeName": NODE, "containers": [container]}
+    # A pod that asks for GPUs may not name its node, so it is bound as another scheduler would bind it.
+    spec = {"schedulerName": "another", "containers": [container]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def _binding(name: str) -> Object:
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
