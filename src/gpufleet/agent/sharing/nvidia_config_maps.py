@@ -18,7 +18,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror
 
-# A device plugin that starts or ends tells nobody; a look is a list of one small folder.
+# No event says that a device plugin starts or ends; a look is a list of one small folder.
 LOOK_EVERY_S = 10.0
 # An API server that restarts answers within this; later it is told that a ConfigMap cannot be read.
 UNREAD_AFTER_S = 30.0

@@ -257,7 +257,7 @@ def within_queue(state: EngineState, rank: Rank, queue: Queue, at_us: int) -> Ca
 def outside_of_queues(state: EngineState, rank: Rank, at_us: int) -> Candidates:
     """What a workload may evict outside of every queue: work of lower priority.
 
-    While no queue is described, the queues that pods name set nobody apart.
+    While no queue is described, the queues that pods name tell no pods apart.
     """
     names = [DEFAULT_QUEUE] if state.waiting.queues else state.pods.eviction_columns.queues
     reached = reach_within(VictimScope.LOWER_PRIORITY, rank)

@@ -33,7 +33,7 @@ def finding(case: Case) -> Finding:
 
 
 def kept_words(case: Case) -> str:
-    """How many GPUs nobody uses are kept, and for which pods; "" if there are none."""
+    """How many free GPUs are kept, and for which pods; "" if there are none."""
     kept = [one for room in case.near_rooms for one in room.kept_for if one.gpus]
     if not kept:
         return ""

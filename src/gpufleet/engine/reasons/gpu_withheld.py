@@ -24,7 +24,7 @@ def finding(case: Case) -> Finding:
     )
     if case.shape.gpu.whole and parts:
         why = f"the GPUs of {case.near_names} are given out as {listed(parts)}, and none whole"
-        return Finding(why, (f"ask for {parts[0]}", "or have a GPU given out whole there"))
+        return Finding(why, (f"ask for {parts[0]}", "have a GPU given out whole there"))
     foreign = [
         # The words are free text from a report and may hold anything.
         f"{harmless(device)} on {node.name}" + (f" ({printable(words)})" if words else "")
