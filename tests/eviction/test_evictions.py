@@ -1,7 +1,5 @@
 """Evictions on the simulated API server, in virtual time: what is asked, asked again, and told."""
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
@@ -19,6 +17,7 @@ from gpufleet.model.pod_name import PodName
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
+from tests.at_work import at_work
 from tests.simulation.spoilt_way import Lost, SpoiltWay, too_many
 
 ADMIN = "system:masters"
@@ -126,13 +125,8 @@ def in_case(story: Callable[[Case], Awaitable[None]]) -> None:
 
     async def work(loop: VirtualLoop) -> None:
         case = Case(loop)
-        life = asyncio.create_task(case.evictions.run())
-        try:
+        async with at_work(case.evictions.run()):
             await story(case)
-        finally:
-            life.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await life
 
     run(work)
 

@@ -1,7 +1,5 @@
 """Binds on the simulated API server, in virtual time: bound once, or told why not."""
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from random import Random
 
@@ -25,6 +23,7 @@ from gpufleet.simulation.admission import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
+from tests.at_work import at_work
 from tests.simulation.spoilt_way import Lost, Spoilt, SpoiltWay, refused, too_many
 
 POD = "/api/v1/namespaces/default/pods/p"
@@ -102,13 +101,8 @@ def in_case(story: Callable[[Case], Awaitable[None]]) -> None:
         case = Case(loop)
         # The policy that fences older leaders learns of the Lease a moment after it was written.
         await case.clock.sleep(5.0)
-        life = asyncio.create_task(case.binder.run())
-        try:
+        async with at_work(case.binder.run()):
             await story(case)
-        finally:
-            life.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await life
 
     run(work)
 

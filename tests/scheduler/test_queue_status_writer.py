@@ -2,8 +2,6 @@
 writes.
 """
 
-import asyncio
-import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,6 +28,7 @@ from gpufleet.simulation.admission import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
+from tests.at_work import at_work
 from tests.engine.effort import seeds
 from tests.scheduler.test_write_ahead import Seen
 from tests.simulation.spoilt_way import Lost, Spoilt, SpoiltWay, refused, too_many
@@ -123,16 +122,9 @@ def in_case(
 
     async def work(loop: VirtualLoop) -> None:
         case = Case(loop, seed, queues)
-        lives = [asyncio.create_task(case.writer.run())]
-        if watches:
-            lives.append(asyncio.create_task(watch(case)))
-        try:
+        watching = (watch(case),) if watches else ()
+        async with at_work(case.writer.run(), *watching):
             await story(case)
-        finally:
-            for life in lives:
-                life.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await life
 
     run(work)
 

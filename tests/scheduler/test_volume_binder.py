@@ -7,7 +7,6 @@ controller said that it is done (https://kubernetes.io/docs/concepts/storage/per
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
@@ -27,6 +26,7 @@ from gpufleet.simulation.history import CLAIMS, VOLUMES
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
 from gpufleet.simulation.volume_actors import VolumeActors, claim, local_volume, storage_class
+from tests.at_work import at_work
 from tests.engine.effort import seeds
 from tests.simulation.spoilt_way import Lost, refused, too_many
 
@@ -166,14 +166,8 @@ def in_case(story: Callable[[Case], Awaitable[None]], seed: int = 1) -> None:
 
     async def work(loop: VirtualLoop) -> None:
         case = Case(loop, seed)
-        lives = [asyncio.create_task(case.actors.run()), asyncio.create_task(case.watch())]
-        try:
+        async with at_work(case.actors.run(), case.watch()):
             await story(case)
-        finally:
-            for life in lives:
-                life.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await life
 
     run(work)
 

@@ -1,7 +1,5 @@
 """Evictions wait until the status of a queue says for which work they are, whatever becomes of its writes."""
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import Any
@@ -29,6 +27,7 @@ from gpufleet.simulation.admission import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
+from tests.at_work import at_work
 from tests.engine.effort import seeds
 from tests.simulation.spoilt_way import Lost, Spoilt, SpoiltWay, refused, too_many
 
@@ -158,13 +157,8 @@ def in_case(story: Callable[[Case], Awaitable[None]], seed: int = 1) -> None:
 
     async def work(loop: VirtualLoop) -> None:
         case = Case(loop, seed)
-        life = asyncio.create_task(case.write_ahead.run())
-        try:
+        async with at_work(case.write_ahead.run()):
             await story(case)
-        finally:
-            life.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await life
 
     run(work)
 
