@@ -33,8 +33,9 @@ BUSY = 12
 """So many containers ran at once on the eight GPUs, or it was no churn."""
 
 AWAY_S = 4.0
-LOST = ("no healthy devices present", "StartError: ", "ContainerStatusUnknown: ")
-"""Words for pods that a kubelet turned away while the agent was away, or was starting when it died."""
+LOST = ("no healthy devices present", "code = Unavailable", "StartError: ", "ContainerStatusUnknown: ")
+"""Words for pods that a kubelet turned away while the agent was away or went away in a call, or was starting when it
+died."""
 
 LEFT_WAIT_S = 90.0
 """Sweeps are a minute apart where nothing happens."""

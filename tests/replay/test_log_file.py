@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.model.errors import InputError
+from gpufleet.replay.errors import FileWriteError
 from gpufleet.replay.log_file import log_file
 
 
@@ -41,5 +41,5 @@ def test_what_breaks_off_leaves_the_old_log_and_nothing_beside(name: str, tmp_pa
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder"), log_file(tmp_path / "no" / "run.log"):
+    with pytest.raises(FileWriteError, match="there is no folder"), log_file(tmp_path / "no" / "run.log"):
         pass
