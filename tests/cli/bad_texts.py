@@ -51,9 +51,20 @@ TEXTS: dict[str, Bad] = {
     "snapshot --context": _CONTEXT,
     "snapshot --scheduler-name": ANY,
     "snapshot --policy": _POLICY,
-    "whatif --add-nodes": Bad(("", "x", "0", "2:gpus=x", "2:likes=node")),
+    "whatif --add-nodes": Bad(
+        (
+            "",
+            "x",
+            "0",
+            "2:gpus=x",
+            "2:likes=node",
+            "2:gpus=8,model=H10O-80GB",
+            "2:gpus=0,cpu=much",
+            "2:gpus=0,sharing=some",
+        )
+    ),
     "whatif --remove-node": ANY,
-    "whatif --set-quota": Bad(("", "x")),
+    "whatif --set-quota": Bad(("", "x", "q.gpu=much", "q.gpus=1", "q.gpu.hard=-1", "q.gpu=none", "a.b=1")),
     "whatif --namespace": ANY,
     "whatif --context": _CONTEXT,
     "whatif --scheduler-name": ANY,

@@ -43,6 +43,12 @@ def up(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def test_a_quiet_start_says_the_export_line_alone(clusters: Path) -> None:
+    done = up("--quiet", "--name=quiet", "--nodes=1", "--no-scheduler", "--no-kube-scheduler")
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, done.stderr) == (f"export KUBECONFIG={clusters / 'quiet' / 'kubeconfig'}\n", "")
+
+
 def test_a_cluster_lives_on_until_it_is_taken_down(
     clusters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,6 +51,7 @@ DEFAULT_NAME = "local"
 @click.option(
     "--real-node", is_flag=True, help="A real node beside the simulated ones, which runs pods. Needs root."
 )
+@click.option("--quiet", is_flag=True, help="No progress: the export line and errors only.")
 @click.option("--no-scheduler", is_flag=True, help="Leave gpufleet's scheduler out, to run one yourself.")
 @click.option(
     "--no-kube-scheduler",
@@ -67,6 +68,7 @@ def command(
     kubernetes: str | None,
     binaries: Path | None,
     real_node: bool,
+    quiet: bool,
     no_scheduler: bool,
     no_kube_scheduler: bool,
 ) -> None:
@@ -81,7 +83,7 @@ def command(
     from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, minor_version
     from gpufleet.localkube.simulated_nodes import SimulatedNodes
     from gpufleet.localkube.simulated_nodes import gpu_model as find_model
-    from gpufleet.progress.telling import ToPerson
+    from gpufleet.progress.telling import Silent, ToPerson
 
     if pools:
         refuse_beside_pools("nodes", "gpus_per_node", "gpu_model", "mig")
@@ -103,7 +105,7 @@ def command(
         real_node=real_node,
         kube_scheduler=not no_kube_scheduler,
     )
-    cluster = up.up(request, ToPerson("up: "))
+    cluster = up.up(request, Silent() if quiet else ToPerson("up: "))
     click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
 
 

@@ -76,8 +76,9 @@ def command(
     from gpufleet.cli.whatif_output import show
     from gpufleet.cluster.settings import Settings
     from gpufleet.kube.connection import ClusterChoice
-    from gpufleet.whatif.command import of_cluster, of_snapshot
+    from gpufleet.whatif.command import check, of_cluster, of_snapshot
 
+    check(request)
     if snapshot is not None:
         with log_lines(snapshot) as lines:
             answer = of_snapshot(request, lines, str(snapshot))

@@ -1,24 +1,33 @@
 """What a command says while it works on a cluster: one line on standard error for what takes over a second.
 
-The kernels of the engine are compiled once for each version of gpufleet, which takes a minute; the scheduler
-and ``make setup`` leave them in the cache. The first command without that cache says why it takes so long.
+The kernels of the engine are compiled once for each version of gpufleet; the scheduler and ``make setup``
+leave them in the cache. A command that finds none there tells how far it is: a bar on a terminal, one line
+elsewhere.
 """
 
+import contextlib
 import sys
 import threading
-import time
 from collections.abc import Callable
+from types import TracebackType
 from typing import Self
+
+from gpufleet.engine.arrays.compiled import CACHE_FOLDER
+from gpufleet.progress.durations import Step
+from gpufleet.progress.kernels import CompilingTold
+from gpufleet.progress.telling import ToPerson
 
 PATIENCE_S = 1.0
 """A command that takes no longer than this says nothing of what it does."""
 
-LONG_S = 8.0
-"""The engine with compiled kernels is asked in less time than this on any cluster that was measured."""
-
-COMPILING = "its kernels may have to be compiled, once for each version, which takes about a minute"
+PREFIX = "gpufleet: "
 ENGINE = "asking the engine"
 """What is said while the engine is asked, which takes long if its kernels were not compiled before."""
+
+# Counted and measured on two cores of a virtual machine.
+KERNELS, KERNELS_STEP = 100, Step("kernels of an answer", 60)
+# The scheduler and other questions leave most of them in the cache.
+FEW, FEW_STEP = 10, Step("few kernels of an answer", 5)
 
 Say = Callable[[str], None]
 """Is told what is being done."""
@@ -31,25 +40,40 @@ class Progress:
         self.doing = ""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._compiling = contextlib.ExitStack()
+        self._told: CompilingTold | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._compiling.__exit__(kind, error, trace)
         self._ended.set()
         self._thread.join()
 
     def say(self, doing: str) -> None:
         """Tell what the command does from now on."""
+        self._compiling.close()
         self.doing = doing
+        if doing == ENGINE:
+            self._told = CompilingTold(ToPerson(PREFIX, repeats=False), *_missing())
+            self._compiling.enter_context(self._told)
 
     def _watch(self) -> None:
-        said, since_s, warned = "", time.monotonic(), False
+        said = ""
         while not self._ended.wait(PATIENCE_S):
-            if self.doing != said:
-                said, since_s = self.doing, time.monotonic()
-                sys.stderr.write(f"gpufleet: {said} ...\n")
-            elif said == ENGINE and not warned and time.monotonic() - since_s > LONG_S:
-                warned = True
-                sys.stderr.write(f"gpufleet: {COMPILING}\n")
+            if self.doing == said:
+                continue
+            said = self.doing
+            # What is told of kernels stands in the place of this line.
+            if said != ENGINE or self._told is None or not self._told.begun:
+                sys.stderr.write(f"{PREFIX}{said} ...\n")
+
+
+def _missing() -> tuple[Step, int]:
+    """The step that compiles what the cache lacks, and about how many kernels that are."""
+    there = sum(1 for _ in CACHE_FOLDER.rglob("*.nbi"))
+    return (FEW_STEP, FEW) if there > KERNELS // 2 else (KERNELS_STEP, KERNELS)

@@ -211,12 +211,15 @@ class LocalCluster:
         """All is in the cluster that shall be there: its components may start."""
         self._tell(FURNISHED)
 
-    def await_component(self, component: Component) -> None:
-        """Return when a component holds its lease; ProgramFailedError if it ends or takes too long."""
+    def await_component(self, component: Component, unless: Callable[[str], bool] = lambda _: False) -> bool:
+        """Whether a component holds its lease; returns when it does, or when its log's end is ``unless``.
+
+        ProgramFailedError if it ends or takes too long.
+        """
         if component.lease is None:
-            return
+            return True
         path = LEASE.format(*component.lease)
-        log = self.folder / plan.LOGS / f"{component.name}.log"
+        log = self.log_of(component)
         limit_s = time.monotonic() + COMPONENT_WAIT_S
         with self.api() as api:
             while not _is_held(*api.request("GET", path)):
@@ -224,6 +227,8 @@ class LocalCluster:
                 its = None if written is None else written.programs.get(component.name)
                 if its is not None and its.restarts:
                     what = "ended while it was starting"
+                elif unless(child.log_tail(log)):
+                    return False
                 elif time.monotonic() > limit_s:
                     what = f"was not at work within {COMPONENT_WAIT_S:.0f} s"
                 else:
@@ -232,6 +237,11 @@ class LocalCluster:
                 raise ProgramFailedError(
                     f"{component.name} {what}; the end of its log, {log}:\n{child.log_tail(log)}"
                 )
+        return True
+
+    def log_of(self, component: Component) -> Path:
+        """The file that a component logs to."""
+        return self.folder / plan.LOGS / f"{component.name}.log"
 
     def keep(self) -> None:
         """From now on the cluster lives until `persistent.remove`, whatever becomes of this process."""

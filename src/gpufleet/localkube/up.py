@@ -3,6 +3,7 @@
 If anything fails or the person presses Ctrl-C, nothing is left. ``cli.up`` reads the options and prints.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +14,18 @@ from gpufleet.localkube import manifests, node_agent, persistent, simulated_node
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.node import images, machine
+from gpufleet.localkube.processes.child import log_tail
 from gpufleet.localkube.processes.folders import cluster_folder, is_locked, lock_of
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
 from gpufleet.model.errors import InputError
 from gpufleet.progress.durations import Step
+from gpufleet.progress.logged import UnderWay, under_way
 from gpufleet.progress.telling import Progress
+
+COMPONENT_STEP_S = 75.0
+"""How long a step of a component is taken to last whose log does not say: that of compiling kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +79,8 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         _furnish(cluster, request, progress)
         cluster.furnished()
         for component in request.components:
-            if component.lease is None:
-                continue
-            with progress.during(
-                f"waiting for {component.name} to be at work",
-                lambda: "",
-                Step(f"start {component.name}", 5.0),
-            ):
-                cluster.await_component(component)
+            if component.lease is not None:
+                _await_component(cluster, component, progress)
         if request.real_node:
             _await_real_node(cluster, progress)
             _start_agent(cluster, request.real_gpus, progress)
@@ -93,6 +93,25 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         f"ready after {time.monotonic() - begun_s:.1f} s: Kubernetes {cluster.kubernetes} at {cluster.url}"
     )
     return cluster
+
+
+def _await_component(cluster: LocalCluster, component: Component, progress: Progress) -> None:
+    """Return when it is at work. A long step that its log tells of is told here too."""
+    words, step = f"waiting for {component.name} to be at work", Step(f"start {component.name}", 5.0)
+    with progress.during(words, lambda: "", step):
+        if cluster.await_component(component, lambda log: under_way(log) is not None):
+            return
+    log = cluster.log_of(component)
+    its = under_way(log_tail(log)) or UnderWay("starting")
+
+    def so_far() -> str:
+        now = under_way(log_tail(log))
+        return "" if now is None else now.so_far
+
+    # The component itself keeps how long its step took.
+    step = Step(its.what, its.expected_s or COMPONENT_STEP_S, least_s=math.inf)
+    with progress.during(f"{component.name} is {its.what}", so_far, step):
+        cluster.await_component(component)
 
 
 def _await_real_node(cluster: LocalCluster, progress: Progress) -> None:

@@ -18,14 +18,19 @@ STEPS_MAX = 500
 """Steps are named after versions, which go; the oldest are forgotten."""
 
 LEAST_S = 0.5
-"""Shorter steps found their work done, and say nothing about the next time."""
+"""No step that is worth telling is over so soon."""
 
 
 class Step(NamedTuple):
-    """A long step by a name that stays, and how long it took on a machine of two cores."""
+    """A long step by a name that stays, and how long it took on a machine of two cores.
+
+    One that took less than ``least_s`` found its work done, or most of it, and says nothing about the next
+    time.
+    """
 
     name: str
     estimate_s: float
+    least_s: float = LEAST_S
 
 
 def expected_s(step: Step) -> float:
@@ -36,7 +41,7 @@ def expected_s(step: Step) -> float:
 
 def record(step: Step, took_s: float) -> None:
     """Keep how long the step took; says nothing if that cannot be kept."""
-    if took_s < LEAST_S:
+    if took_s < step.least_s:
         return
     known = _recorded()
     known.pop(step.name, None)

@@ -26,6 +26,11 @@ class CompilingTold:
         methods = {"on_start": lambda *_: self._begin(), "on_end": lambda *_: self._end()}
         self._listener: Any = type("Listener", (event.Listener,), methods)()
 
+    @property
+    def begun(self) -> bool:
+        """Whether a kernel had to be compiled so far."""
+        return self._context is not None
+
     def __enter__(self) -> Self:
         event.register(EVENT, self._listener)
         return self

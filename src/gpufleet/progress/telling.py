@@ -1,8 +1,8 @@
 """Tells a person what is going on while a download, a build or a compilation takes its time.
 
 On a terminal the last line is rewritten each second, with a bar where the end can be guessed; elsewhere a
-line is written every few seconds, so that a log shows that something still moves. Everything goes to standard
-error.
+line is written every few seconds, so that a log shows that something still moves, or one line a step.
+Everything goes to standard error.
 """
 
 import sys
@@ -61,8 +61,10 @@ class Silent:
 class ToPerson:
     """Progress on standard error, each line with the command's name in front."""
 
-    def __init__(self, prefix: str = "") -> None:
+    def __init__(self, prefix: str = "", *, repeats: bool = True) -> None:
+        """Without ``repeats`` a log gets one line a step: an answer of a command often goes to one."""
         self._prefix = prefix
+        self._repeats = repeats
         self._terminal = sys.stderr.isatty()
 
     def say(self, sentence: str) -> None:
@@ -84,14 +86,16 @@ class ToPerson:
                 self._tell(what, detail(), time.monotonic() - begun_s, whole_s)
 
         teller = threading.Thread(target=tell, daemon=True)
-        teller.start()
+        if self._terminal or self._repeats:
+            teller.start()
         try:
             yield
             if step is not None:
                 record(step, time.monotonic() - begun_s)
         finally:
             over.set()
-            teller.join()
+            if teller.ident is not None:
+                teller.join()
             if self._terminal:
                 _write("\r\x1b[K")
 

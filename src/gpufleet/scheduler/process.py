@@ -34,6 +34,9 @@ from gpufleet.kube.expiry import Expiry
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.lease import LeadershipLost
+from gpufleet.progress.durations import Step
+from gpufleet.progress.kernels import CompilingTold
+from gpufleet.progress.logged import ToLog
 from gpufleet.scheduler.defragmentation_flags import rules_of
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.garbage_collection import Garbage
@@ -44,6 +47,8 @@ from gpufleet.scheduler.status import Status
 
 LOG = logging.getLogger(__name__)
 SPARE_CONNECTIONS = 32
+# Counted and measured on two cores of a virtual machine.
+KERNELS, KERNELS_STEP = 165, Step("kernels of the scheduler", 75, least_s=10)
 """Beside those for binds: one for each watch would do no harm if it were missing, but binds would wait."""
 
 
@@ -113,7 +118,8 @@ def prepare_kernels(policy: str) -> None:
     It must be over before we lead: a Lease is not renewed while code is compiled.
     """
     began_s = time.monotonic()
-    story(find_policy(policy))
+    with CompilingTold(ToLog(LOG), KERNELS_STEP, KERNELS):
+        story(find_policy(policy))
     LOG.info("the engine is ready", extra={"after_s": round(time.monotonic() - began_s, 1)})
 
 

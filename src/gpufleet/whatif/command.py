@@ -20,10 +20,18 @@ from gpufleet.model.phrases import counted
 from gpufleet.whatif.answer import SCHEMA, Answer, Work
 from gpufleet.whatif.course import Course
 from gpufleet.whatif.difference import Difference, work_key
-from gpufleet.whatif.nodes import add_nodes, remove_node
-from gpufleet.whatif.quotas import set_quota
+from gpufleet.whatif.nodes import add_nodes, check_add_nodes, remove_node
+from gpufleet.whatif.quotas import check_set_quota, set_quota
 from gpufleet.whatif.request import Request
 from gpufleet.whatif.submission import Submission
+
+
+def check(request: Request) -> None:
+    """Find what is wrong with the changes before anything is read. Raises InputError."""
+    for nodes in request.add_nodes:
+        check_add_nodes(nodes)
+    for quota in request.set_quotas:
+        check_set_quota(quota)
 
 
 def of_snapshot(request: Request, lines: Iterable[bytes], where: str) -> Answer:

@@ -61,6 +61,12 @@ def add_nodes(picture: Picture, wanted: AddNodes) -> str:
     return f"{counted(wanted.count, 'node')} more ({span}), {template.words}"
 
 
+def check_add_nodes(wanted: AddNodes) -> None:
+    """Find what is wrong in nodes that are described, whatever the cluster has. Raises InputError."""
+    if wanted.gpus is not None:
+        _described(wanted)
+
+
 class _Template(msgspec.Struct, frozen=True):
     """What new nodes are made from."""
 

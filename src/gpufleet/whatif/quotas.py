@@ -9,6 +9,7 @@ from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.quota_amounts import read_amount, read_resource
 from gpufleet.kube.objects.fleet_queues import FleetQueue, QuotaSpec
 from gpufleet.model.errors import InputError
+from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.phrases import listed
 from gpufleet.whatif.request import QUOTA_EXPECTED, SET_QUOTA, SetQuota
@@ -34,16 +35,31 @@ NO_LIMIT = "none"
 """The word that takes a limit away."""
 
 
+def check_set_quota(wanted: SetQuota) -> None:
+    """Find what is wrong in a quota whatever queues there are. Raises InputError.
+
+    Names of queues and of resources may have dots: what stands behind any of them may be the resource.
+    """
+    path, field = _resource_and_field(wanted.path)
+    parts = path.split(".")
+    candidates = [".".join(parts[place:]) for place in range(1, len(parts))]
+    problems: list[InputError] = []
+    for resource in candidates or [wanted.path.rpartition(".")[2]]:
+        try:
+            _value(read_resource(resource, f"{SET_QUOTA} {wanted.path}"), field, wanted)
+        except InputError as error:
+            problems.append(error)
+        else:
+            return
+    raise problems[-1]
+
+
 def set_quota(picture: Picture, wanted: SetQuota) -> str:
     """Change the queue. Returns what was and what is. Raises InputError for what cannot be."""
     queue, rest = _queue(picture, wanted.path)
     text, field = _resource_and_field(rest)
     resource = read_resource(text, f"{SET_QUOTA} {wanted.path}")
-    value: str | None = wanted.value
-    if wanted.value.lower() == NO_LIMIT and field != "nominal":
-        value = None
-    else:
-        read_amount(resource, wanted.value, f"{SET_QUOTA} {wanted.path}")
+    value = _value(resource, field, wanted)
     quotas = list(queue.spec.quotas)
     place = next((place for place, one in enumerate(quotas) if _same(one, resource)), len(quotas))
     if place == len(quotas):
@@ -58,6 +74,14 @@ def set_quota(picture: Picture, wanted: SetQuota) -> str:
     none = "0" if field == "nominal" else "none"
     was, now = none if before is None else before, none if value is None else value
     return f"queue {name}: {WORDS[field]} of {resource} {now} instead of {was}"
+
+
+def _value(resource: QuotaResource, field: str, wanted: SetQuota) -> str | None:
+    """What the quota shall have; None for no limit. Raises InputError for what is no amount."""
+    if wanted.value.lower() == NO_LIMIT and field != "nominal":
+        return None
+    read_amount(resource, wanted.value, f"{SET_QUOTA} {wanted.path}")
+    return wanted.value
 
 
 def _same(one: QuotaSpec, resource: str) -> bool:

@@ -1,0 +1,80 @@
+"""Long steps of a daemon in its log, and which of them a log says is under way.
+
+A record has the name of the step as its message, and ``step`` among its fields: where it stands.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gpufleet.progress.durations import Step, expected_s, record
+from gpufleet.progress.telling import IN_LOG_S
+
+BEGINS, GOES_ON, ENDS = "begins", "goes on", "ends"
+
+
+class ToLog:
+    """Progress in a log: when a step begins, every few seconds how far it is, and when it ends."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+
+    def say(self, sentence: str) -> None:
+        """One record."""
+        self._log.info(sentence)
+
+    @contextmanager
+    def during(self, what: str, detail: Callable[[], str], step: Step | None = None) -> Iterator[None]:
+        """Log what goes on until the block ends."""
+        begun_s = time.monotonic()
+        over = threading.Event()
+        whole = {} if step is None else {"expected_s": round(expected_s(step), 1)}
+        self._log.info(what, extra={"step": BEGINS, **whole})
+
+        def tell() -> None:
+            while not over.wait(IN_LOG_S):
+                self._log.info(what, extra={"step": GOES_ON, "so_far": detail(), **whole})
+
+        teller = threading.Thread(target=tell, daemon=True)
+        teller.start()
+        try:
+            yield
+            if step is not None:
+                record(step, time.monotonic() - begun_s)
+        finally:
+            over.set()
+            teller.join()
+            self._log.info(what, extra={"step": ENDS, "after_s": round(time.monotonic() - begun_s, 1)})
+
+
+class UnderWay(NamedTuple):
+    """A step that has begun and not ended; ``expected_s`` is how long it will take, if that is known."""
+
+    what: str
+    so_far: str = ""
+    expected_s: float | None = None
+
+
+def under_way(log: str) -> UnderWay | None:
+    """The step that the end of a log, as JSON, says is under way; None if none is."""
+    for line in reversed(log.splitlines()):
+        if (said := _record(line)) is None or said.get("step") not in {BEGINS, GOES_ON, ENDS}:
+            continue
+        if said["step"] == ENDS:
+            return None
+        whole = said.get("expected_s")
+        expected = float(whole) if isinstance(whole, int | float) else None
+        return UnderWay(str(said.get("message", "")), str(said.get("so_far", "")), expected)
+    return None
+
+
+def _record(line: str) -> dict[str, object] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
