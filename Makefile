@@ -163,13 +163,13 @@ SOAK_FROM ?= 1
 
 .PHONY: soak
 soak: setup ## Run the live scheduler and the node agent through many seeds of faults (SOAK_SEEDS=200 SOAK_FROM=1)
-	@$(BIN)/python -m gpufleet.simulation.main --fault all \
+	@$(BIN)/python -m gpufleet.cli.sim --fault all \
 		--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
-	@$(BIN)/python -m gpufleet.simulation.node.main --seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
+	@$(BIN)/python -m gpufleet.cli.sim_node --seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
 
 .PHONY: soak-agree
 soak-agree: setup ## Compare explain with the live scheduler through many seeds of faults (SOAK_SEEDS=200 SOAK_FROM=1)
-	@$(BIN)/python -m gpufleet.simulation.main --agree --fault all \
+	@$(BIN)/python -m gpufleet.cli.sim --agree --fault all \
 		--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
 
 .PHONY: lint

@@ -17,8 +17,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
+import click
+
 from bench import constants
 from bench.figures import FOLDER, Figure, figure, publish
+from gpufleet.cli.main import ExitCode, run_program
+from gpufleet.cli.parameters import Whole
 from gpufleet.replay.data_files import TASK_LIST_NAMES, shipped_node_list, shipped_task_list
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run_request import RunRequest
@@ -255,22 +259,23 @@ def moved_constants(jobs: int) -> list[Figure]:
     return constants.figures(shipped, naming, jobs)
 
 
-def main() -> None:
+@click.command()
+@click.argument("seeds", type=Whole(1, 1_000), default=SEEDS)
+@click.argument("jobs", type=Whole(1, 1_024), default=JOBS)
+def main(seeds: int, jobs: int) -> int:
     """Run every list and publish."""
-    numbers = [int(argument) for argument in sys.argv[1:]]
-    seeds = range(FIRST_SEED, FIRST_SEED + (numbers[0] if numbers else SEEDS))
-    wanted = requests(seeds)
-    jobs = numbers[1] if len(numbers) > 1 else JOBS
+    wanted = requests(range(FIRST_SEED, FIRST_SEED + seeds))
     outcome = sweep([request for _, request in wanted], jobs, Quiet(len(wanted)))
     if outcome.interrupted:
-        sys.exit(130)
+        return ExitCode.INTERRUPTED
     by_list: dict[str, dict[str, list[RunResult]]] = {}
     for (name, request), run in zip(wanted, outcome.runs(), strict=True):
         by_list.setdefault(name, {}).setdefault(request.policy, []).append(run)
     figures = [one for name, runs in by_list.items() for one in judged(name, runs["fgd"], runs["gpufleet"])]
     publish("lists", figures, ["in brackets: fgd, gpufleet"])
     publish("constants", moved_constants(jobs))
+    return ExitCode.DONE
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_program(main, program="python -m bench.lists"))

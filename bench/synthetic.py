@@ -10,8 +10,11 @@ import resource
 import sys
 import time
 
+import click
 import msgspec
 
+from gpufleet.cli.main import run_program
+from gpufleet.cli.parameters import Whole
 from gpufleet.engine.compile import story
 from gpufleet.engine.event import Event, GangSet, NodeSet, PodAdded, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable, Learn, Unschedulable
@@ -168,6 +171,13 @@ class Stream:
         return took
 
 
-if __name__ == "__main__":
+@click.command()
+@click.argument("nodes", type=Whole(1, 1_000_000))
+def main(nodes: int) -> None:
+    """Measure a fleet of so many NODES."""
     story(find_policy("gpufleet"))  # loads the kernels, as a scheduler does when it starts
-    sys.stdout.write(msgspec.json.encode(Stream(int(sys.argv[1])).run()).decode() + "\n")
+    sys.stdout.write(msgspec.json.encode(Stream(nodes).run()).decode() + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(run_program(main, program="python -m bench.synthetic"))

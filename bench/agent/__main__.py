@@ -5,12 +5,15 @@ lets them.
 """
 
 import asyncio
+import sys
 
 import click
 
 from bench.agent.arena import Load, an_agent, api_server
 from bench.agent.trials import Cost, measure, percentile
 from bench.figures import Figure, figure, publish
+from gpufleet.cli.main import run_program
+from gpufleet.cli.parameters import Real, Whole
 
 INSTANCES = ", ".join(f"{{profile: 1g.10gb, start: {start}}}" for start in range(7))
 LOADS = (
@@ -44,8 +47,20 @@ def figures(load: Load, cost: Cost) -> list[Figure]:
 
 
 @click.command()
-@click.option("--pods", default=PODS_OF_AN_HOUR, show_default=True, help="How many pods come and go.")
-@click.option("--idle-s", default=60.0, show_default=True, help="How long idle CPU is measured.")
+@click.option(
+    "--pods",
+    type=Whole(1, 1_000_000),
+    default=PODS_OF_AN_HOUR,
+    show_default=True,
+    help="How many pods come and go.",
+)
+@click.option(
+    "--idle-s",
+    type=Real(1, 86_400),
+    default=60.0,
+    show_default=True,
+    help="How long idle CPU is measured.",
+)
 def main(pods: int, idle_s: float) -> None:
     """Measure what the agent costs its node."""
     found: list[Figure] = []
@@ -65,4 +80,4 @@ def main(pods: int, idle_s: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_program(main, program="python -m bench.agent"))

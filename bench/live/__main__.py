@@ -4,7 +4,9 @@ Every round is printed when it ends and kept in build/bench/live-raw.json, so th
 short has lost nothing.
 """
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 import msgspec
@@ -15,12 +17,26 @@ from bench.live.arena import Arena, arena
 from bench.live.contender import BOTH, GPUFLEET, Contender
 from bench.live.objects import Workload
 from bench.live.results import Raw
+from gpufleet.cli.main import run_program
+from gpufleet.cli.parameters import OneOf, Whole
+from gpufleet.model.errors import InputError
 
 GANG_SIZES = (1, 4, 100)
 SIZES = {1_000: 3_000, 5_000: 10_000}
 MEMORY_PODS = 20_000
 SMALL_NODES = 500
 GANG_MEMBERS = 512
+
+PARTS = (
+    "all",
+    "burst",
+    *(f"burst-{nodes}" for nodes in SIZES),
+    *(f"burst-{nodes}-{size}" for nodes in SIZES for size in GANG_SIZES),
+    "steady",
+    "memory",
+    "gang",
+    "cannot-run",
+)
 
 Round = Callable[[Raw, Contender], msgspec.Struct]
 
@@ -121,9 +137,9 @@ def _say(name: str, measured: msgspec.Struct) -> None:
 
 
 @click.command()
-@click.option("--rounds", type=click.IntRange(0), default=3, show_default=True)
+@click.option("--rounds", type=Whole(0, 1_000), default=3, show_default=True)
 @click.option("--add", is_flag=True, help="Add these rounds to those that live-raw.json has.")
-@click.argument("parts", nargs=-1)
+@click.argument("parts", nargs=-1, type=OneOf(PARTS))
 def main(rounds: int, add: bool, parts: tuple[str, ...]) -> None:
     """Measure PARTS: burst-1000, burst-5000, burst-1000-4 ..., steady, memory, gang, cannot-run; or all.
 
@@ -131,7 +147,7 @@ def main(rounds: int, add: bool, parts: tuple[str, ...]) -> None:
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     kept = FOLDER / "live-raw.json"
-    raw = msgspec.json.decode(kept.read_bytes(), type=Raw) if add else Raw()
+    raw = known_rounds(kept) if add else Raw()
     if rounds:
         raw.began.append(machine())
     for known in everything(raw, parts or ("all",), rounds):
@@ -139,5 +155,16 @@ def main(rounds: int, add: bool, parts: tuple[str, ...]) -> None:
     publish("live", results.figures(raw), [*(f"begun on {one}" for one in raw.began), *results.notes(raw)])
 
 
+def known_rounds(kept: Path) -> Raw:
+    """The rounds that were kept. Raises InputError where there are none."""
+    try:
+        return msgspec.json.decode(kept.read_bytes(), type=Raw)
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        problem = "no rounds to add to" if isinstance(error, FileNotFoundError) else f"no rounds: {error}"
+        raise InputError(
+            problem, field="--add", value=str(kept), expected="a run without --add first"
+        ) from error
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(run_program(main, program="python -m bench.live"))

@@ -4,6 +4,7 @@ Each part's figures are kept in build/bench/queues-parts.json when it ends, so t
 has lost nothing, and parts can be run one by one.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 
 import click
@@ -11,6 +12,9 @@ import msgspec
 
 from bench.figures import FOLDER, Figure, machine, publish
 from bench.queues import exhaustive, kai, kueue, openb, optimality, thousand_queues
+from gpufleet.cli.main import run_program
+from gpufleet.cli.parameters import OneOf
+from gpufleet.model.errors import InputError
 
 KEPT = "queues-parts.json"
 
@@ -54,13 +58,19 @@ def run(names: Iterable[str], known: dict[str, Measured]) -> dict[str, Measured]
 
 @click.command()
 @click.option("--add", is_flag=True, help="Keep the figures of the other parts that were measured before.")
-@click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
+@click.argument("parts", nargs=-1, type=OneOf(list(PARTS)))
 def main(add: bool, parts: tuple[str, ...]) -> None:
     """Measure PARTS, or all."""
     known: dict[str, Measured] = {}
     kept = FOLDER / KEPT
     if add and kept.exists():
-        known = msgspec.json.decode(kept.read_bytes(), type=dict[str, Measured])
+        try:
+            known = msgspec.json.decode(kept.read_bytes(), type=dict[str, Measured])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            expected = "a run without --add first"
+            raise InputError(
+                f"no figures: {error}", field="--add", value=str(kept), expected=expected
+            ) from error
     run(parts or PARTS, known)
     measured = [(name, known[name]) for name in PARTS if name in known]
     notes = [f"{name} began on {one.began}" for name, one in measured]
@@ -68,4 +78,4 @@ def main(add: bool, parts: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_program(main, program="python -m bench.queues"))

@@ -27,10 +27,15 @@ _DURATION = Bad(("", "soon", "-1", "1.5s"), PROMETHEUS, without="use.csv")
 _UNTIL = Bad(("", "yesterday"), PROMETHEUS)
 _URL = Bad(("no address", "ftp://here"))
 
+_SEEDS = Bad(("", "x", "5..1", "-1", "1..x", "0..9999999"))
+
 TEXTS: dict[str, Bad] = {
     "replay --policy": _POLICY,
     "replay --seed": Bad(("", "x", "5..3", "1..x", "-1")),
     "replay --ray": ANY,
+    "gpufleet-sim --fault": Bad(("no-such", "two-leader", "all,two-leaders")),
+    "gpufleet-sim --seed": _SEEDS,
+    "sim_node --seed": _SEEDS,
     "up --name": Bad(("", "Local", "a/b", "x" * 41)),
     "up --gpu-model": Bad(("", "H10O-80GB")),
     "up --mig": Bad(("", "9g.10gb")),

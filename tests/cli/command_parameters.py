@@ -1,4 +1,4 @@
-"""Every command with its parameters, found by asking the commands themselves, and a line on which each works.
+"""Every command and program with its parameters, found by asking itself, and a line on which each works.
 
 ``LINES`` has the words of each command without which it refuses to begin; the files that they name are those
 of ``write_good_files``. A new command has to be put there.
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import click
 
+from gpufleet.cli import sim, sim_node
 from gpufleet.cli.main import COMMANDS, MODULES
 from tests.replay.small_traces import small_files
 
@@ -28,6 +29,14 @@ a,a-1,0,50,1000,1,A100-80GB
 a,a-1,60,50,1000,1,A100-80GB
 """
 PROMETHEUS = "--prometheus http://127.0.0.1:1"
+
+
+def bench_of(module: str) -> click.Command:
+    """The command of a benchmark."""
+    command: click.Command = importlib.import_module(module).main
+    return command
+
+
 LINES = {
     "replay": "--nodes nodes.csv --pods tasks.csv --policy fgd --jobs 1 --quiet",
     "rerun": "log",
@@ -52,7 +61,24 @@ LINES = {
     "doctor": "--kubeconfig config",
     "lint": "manifest.yaml",
     "check": "--kubeconfig config",
+    "gpufleet-sim": "",
+    "sim_node": "",
+    "bench.agent": "",
+    "bench.live": "memory",
+    "bench.queues": "openb",
+    "bench.lists": "1 1",
+    "bench.synthetic": "10",
 }
+PROGRAMS = {
+    "gpufleet-sim": sim.command(),
+    "sim_node": sim_node.command,
+    "bench.agent": bench_of("bench.agent.__main__"),
+    "bench.live": bench_of("bench.live.__main__"),
+    "bench.queues": bench_of("bench.queues.__main__"),
+    "bench.lists": bench_of("bench.lists"),
+    "bench.synthetic": bench_of("bench.synthetic"),
+}
+"""Programs of their own, which end as the commands do."""
 
 
 class Parameter(NamedTuple):
@@ -87,7 +113,7 @@ def commands() -> dict[str, click.Command]:
             found |= {f"{name} {word}": inner for word, inner in command.commands.items()}
         else:
             found[name] = command
-    return found
+    return found | PROGRAMS
 
 
 def parameters() -> Iterator[Parameter]:

@@ -16,9 +16,17 @@ import click
 import pytest
 
 from gpufleet.cli import parameters as kinds
-from gpufleet.cli.main import ExitCode, main
+from gpufleet.cli.main import ExitCode, main, run_program
 from tests.cli.bad_texts import TEXTS
-from tests.cli.command_parameters import LINES, Parameter, commands, line_with, parameters, write_good_files
+from tests.cli.command_parameters import (
+    LINES,
+    PROGRAMS,
+    Parameter,
+    commands,
+    line_with,
+    parameters,
+    write_good_files,
+)
 
 PARAMETERS = list(parameters())
 NUMBERS = [one for one in PARAMETERS if isinstance(one.asked.type, click.IntRange | click.FloatRange)]
@@ -97,8 +105,9 @@ def limited_time() -> Iterator[None]:
 
 
 def run(line: list[str], capsys: pytest.CaptureFixture[str]) -> Ended:
+    program = PROGRAMS.get(line[0])
     with limited_time():
-        code = main(line)
+        code = main(line) if program is None else run_program(program, line[1:], program=line[0])
     return Ended(code, capsys.readouterr().err)
 
 

@@ -1,6 +1,6 @@
 """The node agent keeps every promise, whichever of its writes it dies at and whatever the kubelet forgets.
 
-A failing seed is seen again with ``python -m gpufleet.simulation.node.main --seed N``. GPUFLEET_EFFORT and
+A failing seed is seen again with ``python -m gpufleet.cli.sim_node --seed N``. GPUFLEET_EFFORT and
 ``make soak`` run many more.
 """
 
@@ -12,8 +12,8 @@ import pytest
 from gpufleet.agent.plugin.whole_device_allocator import WholeDeviceAllocator
 from gpufleet.agent.reports import node_report
 from gpufleet.agent.state.disk import replace_file
+from gpufleet.cli.sim_node import story
 from gpufleet.simulation.node.crashes import Crashes, CrashingDisk, ProcessKilledError
-from gpufleet.simulation.node.main import story
 from gpufleet.simulation.node.run import NodeOutcome, run_node
 from tests.engine.effort import EFFORT
 

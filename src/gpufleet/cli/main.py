@@ -102,17 +102,22 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "gpufleet") -
 
     ``program`` is what the user typed, for help texts.
     """
+    return run_program(gpufleet, arguments, program=program)
+
+
+def run_program(command: click.Command, arguments: Sequence[str] | None = None, *, program: str) -> int:
+    """Run a command as a program of its own; ends as ``main`` does."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # What a terminal without UTF-8 cannot show is shown escaped.
             stream.reconfigure(errors="backslashreplace")
     with visible_streams():
-        return _run(arguments, program)
+        return _run(command, arguments, program)
 
 
-def _run(arguments: Sequence[str] | None, program: str) -> int:
+def _run(command: click.Command, arguments: Sequence[str] | None, program: str) -> int:
     try:
-        return _result(arguments, program)
+        return _result(command, arguments, program)
     except click.ClickException as error:
         error.show()
         return ExitCode.BAD_INPUT
@@ -134,10 +139,10 @@ def _run(arguments: Sequence[str] | None, program: str) -> int:
         return ExitCode.BUG
 
 
-def _result(arguments: Sequence[str] | None, program: str) -> int:
+def _result(command: click.Command, arguments: Sequence[str] | None, program: str) -> int:
     """The exit code of the command; of errors of tasks side by side the first counts, unless one is a bug."""
     try:
-        result = gpufleet.main(
+        result = command.main(
             arguments, prog_name=program, complete_var="_GPUFLEET_COMPLETE", standalone_mode=False
         )
     except ExceptionGroup as group:

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from gpufleet.model.errors import InputError, InternalError
+from gpufleet.model.errors import InternalError
+from gpufleet.model.label_advice import nearest
 from gpufleet.simulation.errors import ScenarioError
 from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, make_faults
 from gpufleet.simulation.invariants import PROMISES
 from gpufleet.simulation.scenario import Onlooker, Outcome, Plan, Scheduler, run_scenario
 from gpufleet.simulation.timeline import timeline
 
-HELD, BROKEN, BAD_INPUT = 0, 1, 2
+HELD, BROKEN = 0, 1
 MOST_SEEDS = 1_000_000
 STORY_LINES = 30
 ALL = "all"
@@ -29,12 +30,11 @@ def read_seeds(text: str) -> range:
     """``7`` or ``1..100`` as seeds. Raises ScenarioError."""
     first, dots, last = text.partition("..")
     if not _is_number(first) or (dots and not _is_number(last)):
-        raise ScenarioError("no seeds", field="--seed", value=text, expected="a number, or N..M")
+        raise ScenarioError("no seeds", field="--seed", value=text, expected="a number such as 7, or N..M")
     seeds = range(int(first), int(last if dots else first) + 1)
     if not 0 < len(seeds) <= MOST_SEEDS:
-        raise ScenarioError(
-            "no seeds", field="--seed", value=text, expected=f"between 1 and {MOST_SEEDS} of them"
-        )
+        expected = f"from 1 to {MOST_SEEDS:,} seeds, such as 7 or 1..100"
+        raise ScenarioError("no such range", field="--seed", value=text, expected=expected)
     return seeds
 
 
@@ -47,8 +47,9 @@ def read_faults(text: str) -> tuple[str, ...]:
     names = tuple(filter(None, text.split(",")))
     for name in names:
         if name not in BY_NAME:
-            known = ", ".join(BY_NAME)
-            raise ScenarioError("no such fault", field="--fault", value=name, expected=f"one of {known}")
+            near = nearest(name, BY_NAME)
+            expected = f"all, or one that --list shows{f'; did you mean {near}?' if near else ''}"
+            raise ScenarioError("no such fault", field="--fault", value=name, expected=expected)
     return names
 
 
@@ -140,17 +141,13 @@ def command(
     @click.option("--seed", "seeds", default="1", show_default=True, help="A number, or N..M.")
     @click.option("--list", "listing", is_flag=True, help="List all faults and end.")
     @click.option("--agree", is_flag=True, help="Compare explain with the scheduler all along (slower).")
-    def run(faults: str, seeds: str, listing: bool, agree: bool) -> None:
+    def run(faults: str, seeds: str, listing: bool, agree: bool) -> int:
         if listing:
             click.echo(catalogue())
-            return
-        try:
-            alone: list[tuple[str, ...]] = [(), *((row.name,) for row in CATALOGUE)]
-            chosen = alone if faults == ALL else [read_faults(faults)]
-            wanted = read_seeds(seeds)
-        except InputError as error:
-            click.echo(f"gpufleet-sim: {error}", err=True)
-            sys.exit(BAD_INPUT)
+            return HELD
+        alone: list[tuple[str, ...]] = [(), *((row.name,) for row in CATALOGUE)]
+        chosen = alone if faults == ALL else [read_faults(faults)]
+        wanted = read_seeds(seeds)
         codes = [
             run_seeds(
                 scheduler,
@@ -163,7 +160,7 @@ def command(
             )
             for names in chosen
         ]
-        sys.exit(max(codes))
+        return max(codes)
 
     return run
 

@@ -1,4 +1,4 @@
-"""The program: ``python -m gpufleet.simulation.node.main --seed 1..200`` runs the node agent through seeds.
+"""The program: ``python -m gpufleet.cli.sim_node --seed 1..200`` runs the node agent through seeds.
 
 It ends with 0 where every promise held, and 1 where one broke.
 """
@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from gpufleet.model.errors import InputError
+from gpufleet.cli.main import run_program
 from gpufleet.simulation.command import read_seeds
 from gpufleet.simulation.node.run import NodeOutcome, run_node
 
@@ -21,20 +21,16 @@ def story(outcome: NodeOutcome) -> str:
     lines = [f"seed {outcome.seed}, {kind}: {len(outcome.broken)} broken promises"]
     lines += [f"  {one}" for one in outcome.broken]
     lines += [f"    {one}" for one in outcome.story[-STORY_LINES:]]
-    lines.append(f"  again: python -m gpufleet.simulation.node.main --seed {outcome.seed}")
+    lines.append(f"  again: python -m gpufleet.cli.sim_node --seed {outcome.seed}")
     return "\n".join(lines)
 
 
 @click.command(help="Run the node agent under a simulated kubelet; it dies at its writes.")
 @click.option("--seed", "seeds", default="1", show_default=True, help="A number, or N..M.")
-def main(seeds: str) -> None:
+def command(seeds: str) -> int:
     """Run each seed, and tell those that failed."""
+    wanted = read_seeds(seeds)
     logging.disable(logging.CRITICAL)
-    try:
-        wanted = read_seeds(seeds)
-    except InputError as error:
-        click.echo(str(error), err=True)
-        sys.exit(2)
     failed = died = 0
     for seed in wanted:
         outcome = run_node(seed)
@@ -43,8 +39,8 @@ def main(seeds: str) -> None:
             failed += 1
             click.echo(story(outcome))
     click.echo(f"{len(wanted)} runs of a node, {failed} failed; the agent died {died} times at its writes")
-    sys.exit(1 if failed else 0)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_program(command, program="python -m gpufleet.cli.sim_node"))
