@@ -144,10 +144,10 @@ def test_a_hop_of_a_walk_is_where_the_page_says(hop: re.Match[str]) -> None:
         definitions = found[0].body
 
 
-def test_the_page_of_rooms_names_each_package_once() -> None:
+def test_the_page_of_the_architecture_names_each_package_once() -> None:
     table = ARCHITECTURE.read_text(encoding="utf-8").partition("\n## ")[0]
     first_cells = re.findall(r"^\| (`[^|]+) \|", table, flags=re.MULTILINE)
-    named = [room for cell in first_cells for room in re.findall(r"`(\w+)`", cell)]
+    named = [package for cell in first_cells for package in re.findall(r"`(\w+)`", cell)]
     packages = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
     assert sorted(named) == sorted(packages)
 
@@ -155,3 +155,13 @@ def test_the_page_of_rooms_names_each_package_once() -> None:
 def test_every_path_on_the_page_exists() -> None:
     for path in re.findall(r"`((?:\w+/)+\w+(?:\.py)?)`", ARCHITECTURE.read_text(encoding="utf-8")):
         assert (SOURCE / path).exists(), path
+
+
+def test_a_shell_to_come_has_its_place_among_the_layers_and_is_not_there_yet() -> None:
+    table = ARCHITECTURE.read_text(encoding="utf-8").rpartition("\n## ")[2]
+    shells = re.findall(r"a shell `(\w+)`", table)
+    layers = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert shells
+    for shell in shells:
+        assert f"({shell})" in layers
+        assert not (SOURCE / shell).exists()

@@ -1,6 +1,7 @@
 """Which test types the commands of a page, and the few commands that none types, each with its reason."""
 
 TYPED = {
+    "README.md": "tests/localkube/test_page_walks.py",
     "docs/advise-sharing.md": "tests/advise/sharing/test_command.py",
     "docs/commands.md": "tests/cli/test_page_commands.py",
     "docs/cuda.md": "tests/advise/cuda/test_command.py",
@@ -20,7 +21,9 @@ TYPED = {
     "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
     "docs/scenarios.md": "tests/cli/test_page_commands.py",
+    "docs/snapshots.md": "tests/localkube/test_page_walks.py",
     "docs/standards.md": "tests/chart/test_standards.py",
+    "docs/whatif.md": "tests/localkube/test_page_walks.py",
     "examples/README.md": "tests/localkube/test_page_walks.py",
 }
 
@@ -32,9 +35,7 @@ _REAL_NODE = "needs root; tests/localkube/test_real_node.py runs pods on such a 
 _OTHER_PROGRAM = "needs a program or server that gpufleet does not ship"
 _OWN_IMAGE = "needs the image on the nodes; tests/chart/test_installed.py installs it with values of its own"
 _REPLAYS = "replays a recorded trace for a minute; tests/cli/test_replay.py gives small ones to the options"
-_AS_STARTED = "is typed from docs/getting-started.md, which has the same commands"
 _CLUSTER_TESTS = "tests/localkube/test_cluster.py starts, reaches and ends such clusters"
-_IN_MEMORY = "tests/whatif and tests/cluster/snapshots ask the same of fleets in memory"
 _LINT = "tests/lint gives clusters, metrics and rules to the command"
 _LARGER = "shows an answer about a larger fleet than a page can build"
 
@@ -44,11 +45,6 @@ UNTYPED: dict[str, dict[str, str]] = {
         "make test      # style, types, layers, documents, tests: the same that CI runs": _CI,
     },
     "README.md": {
-        ". .venv/bin/activate": _AS_STARTED,
-        'eval "$(gpufleet up)"': _AS_STARTED,
-        "kubectl apply -f examples/": _AS_STARTED,
-        "gpufleet explain typo -n playground": _AS_STARTED,
-        "gpufleet down": _AS_STARTED,
         "make demo    # replays a production trace of 1,213 GPU nodes,"
         " and writes a report to build/demo": _CI,
         "make test    # everything that CI checks": _CI,
@@ -173,22 +169,5 @@ UNTYPED: dict[str, dict[str, str]] = {
     "docs/sharing.md": {
         "kubectl get events --field-selector involvedObject.kind=Node": _OWN_CLUSTER,
         "gpufleet scheduler --evict-memory-offenders": _DAEMON,
-    },
-    "docs/snapshots.md": {
-        "gpufleet snapshot -o fleet.gz": _IN_MEMORY,
-        "gpufleet rerun fleet.gz": _IN_MEMORY,
-        "zcat fleet.gz | cut -c 1-100": _IN_MEMORY,
-    },
-    "docs/whatif.md": {
-        'eval "$(gpufleet up --pool 2:A100-40GB:4)"': _IN_MEMORY,
-        "kubectl apply -f examples/whatif/fleet.yaml": _IN_MEMORY,
-        "kubectl wait pod -n product -l job-name=evaluate --for=jsonpath='{.status.phase}'=Running": _IN_MEMORY,  # noqa: E501 - as on the page
-        "kubectl apply -f examples/whatif/notebook.yaml": _IN_MEMORY,
-        "gpufleet snapshot -o fleet.gz": _IN_MEMORY,
-        "gpufleet whatif --snapshot fleet.gz --submit examples/whatif/train.yaml": _IN_MEMORY,
-        "gpufleet whatif --snapshot fleet.gz --add-nodes 1 --set-quota product.gpu=9": _IN_MEMORY,
-        "gpufleet whatif --snapshot fleet.gz --remove-node gpu-002": _IN_MEMORY,
-        "gpufleet whatif --snapshot fleet.gz --set-quota produkt.gpu=9": _IN_MEMORY,
-        "gpufleet whatif --snapshot fleet.gz --add-nodes 1 --set-quota product.gpu=9 -o json": _IN_MEMORY,
     },
 }

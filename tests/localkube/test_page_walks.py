@@ -11,9 +11,24 @@ from tests.localkube.walk import newcomers_shell, walk
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/getting-started.md", "examples/README.md", "docs/explain.md", "docs/guides-walk.md"]
+    "page",
+    [
+        "README.md",
+        "docs/getting-started.md",
+        "examples/README.md",
+        "docs/explain.md",
+        "docs/guides-walk.md",
+    ],
 )
 def test_every_command_of_the_page_does_what_it_says(page: str, tmp_path: Path) -> None:
     all_programs(Options())
     with newcomers_shell(tmp_path) as shell:
         assert walk(ROOT / page, shell, tmp_path / "memory") > 1
+
+
+def test_a_snapshot_is_asked_and_rerun_as_both_pages_say(tmp_path: Path) -> None:
+    """The page of snapshots goes on with the cluster of the page of what-if."""
+    all_programs(Options())
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(ROOT / "docs" / "whatif.md", shell, tmp_path / "memory") > 1
+        assert walk(ROOT / "docs" / "snapshots.md", shell, tmp_path / "memory") > 1
