@@ -34,8 +34,8 @@ BUSY = 12
 
 AWAY_S = 4.0
 LOST = ("no healthy devices present", "code = Unavailable", "StartError: ", "ContainerStatusUnknown: ")
-"""Words for pods that a kubelet turned away while the agent was away or went away in a call, or was starting when it
-died."""
+"""Words for pods that a kubelet turned away while the agent was away or went away in a call, or was starting
+when it died."""
 
 LEFT_WAIT_S = 90.0
 """Sweeps are a minute apart where nothing happens."""
