@@ -145,7 +145,7 @@ NODES = (
     Kind(
         pod("taint-true", 1, nodeSelector={POOL: "true"}),
         "taint",
-        told="1 node would do if the pod tolerated their taint",
+        told="1 node would do if the pod tolerated their taint nvidia.com/gpu=true:NoSchedule",
         why="but for a taint that it does not tolerate: nvidia.com/gpu=true:NoSchedule",
         way_out="{key: nvidia.com/gpu, operator: Equal, value: true, effect: NoSchedule}",
         doctor=("taint-untolerated",),
@@ -153,7 +153,7 @@ NODES = (
     Kind(
         pod("taint-present", 1, nodeSelector={POOL: "present"}),
         "taint",
-        told="1 node would do if the pod tolerated their taint",
+        told="1 node would do if the pod tolerated their taint nvidia.com/gpu=present:NoSchedule",
         why="but for a taint that it does not tolerate: nvidia.com/gpu=present:NoSchedule",
         way_out="{key: nvidia.com/gpu, operator: Equal, value: present, effect: NoSchedule}",
         doctor=("taint-untolerated",),
@@ -167,7 +167,7 @@ NODES = (
             tolerations=[{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}],
         ),
         "taint",
-        told="1 node would do if the pod tolerated their taint",
+        told="1 node would do if the pod tolerated their taint gpu=true:NoSchedule",
         why="but for a taint that it does not tolerate: gpu=true:NoSchedule",
         way_out="{key: gpu, operator: Equal, value: true, effect: NoSchedule}",
         doctor=("taint-untolerated",),

@@ -136,14 +136,16 @@ class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
     barred_by: tuple[str, ...] = ()
 
 
-class Hurdle(msgspec.Struct, frozen=True):
+class Hurdle(msgspec.Struct, frozen=True, omit_defaults=True):
     """What stands between a shape and the ``nodes`` that would need the least change to take it.
 
-    ``reasons`` all hold for each of these nodes, the hardest to change first.
+    ``reasons`` all hold for each of these nodes, the hardest to change first. ``taints`` are those of these
+    nodes that the shape does not tolerate, as kubectl writes them.
     """
 
     reasons: tuple[str, ...]
     nodes: int
+    taints: tuple[str, ...] = ()
 
 
 class WhyBarred(enum.StrEnum):

@@ -54,6 +54,31 @@ def a_pool_is_tainted(world: World) -> None:
     world.pod("p")
 
 
+@cause(
+    "taint",
+    why="1 node would do, but for a taint that it does not tolerate: gpu=true:NoSchedule",
+    way="add to its tolerations: {key: gpu, operator: Equal, value: true, effect: NoSchedule}",
+)
+def the_node_that_the_selector_chose_is_tainted_and_full(world: World) -> None:
+    taints = [{"key": "gpu", "value": "true", "effect": "NoSchedule"}]
+    world.node("a", gpus=1, taints=taints, labels={"pool": "a"})
+    world.node("b", labels={"pool": "b"})
+    world.pod("holder", nodeName="a")
+    world.pod("p", nodeSelector={"pool": "a"})
+
+
+@cause(
+    "selector",
+    why="on a (pool In [a]), where it does not tolerate gpu=true:NoSchedule and does not fit (gpu-count)",
+    way="add to its tolerations: {key: gpu, operator: Equal, value: true, effect: NoSchedule}",
+)
+def the_node_that_the_selector_chose_is_tainted_and_too_small(world: World) -> None:
+    taints = [{"key": "gpu", "value": "true", "effect": "NoSchedule"}]
+    world.node("a", gpus=1, taints=taints, labels={"pool": "a"})
+    world.node("b", labels={"pool": "b"})
+    world.pod("p", gpus=2, nodeSelector={"pool": "a"})
+
+
 @cause("rejects-pods", why="the kubelet of a turned several pods away", way="the pods that it turned away")
 def a_node_is_left_alone(world: World) -> None:
     world.node("a")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
+from gpufleet.engine.reasons.taint import repelling, tolerations
 from gpufleet.model import gpu_model
 from gpufleet.model.label_advice import Advice, advise
 from gpufleet.model.labels import NodeTerm, Operator, Requirement, equals
@@ -56,16 +57,20 @@ def names_a_model(asked: Requirement) -> bool:
 
 
 def _selected_elsewhere(case: Case, own: tuple[Requirement, ...], terms: tuple[NodeTerm, ...]) -> Finding:
+    shape = case.shape
     selected = [node for node in case.nodes if "selector" not in case.by_node.get(node.name, ())]
     would = counted(len(case.near), "node")
     asked = " and ".join([*map(str, own), *(["its affinity"] if terms else [])])
     if not selected:
         why = f"no node has all of {asked} at once"
         return Finding(why, (f"{would} would do otherwise: {case.near_names}",))
-    first = {case.by_node[node.name][0] for node in selected if case.by_node.get(node.name)}
+    taints = dict.fromkeys(one for node in selected for one in repelling(shape, node))
+    against = {reason for node in selected for reason in case.by_node.get(node.name, ())} - {"taint"}
+    fails = [f"does not tolerate {listed(map(str, taints))}"] if taints else []
+    fails += [f"does not fit ({', '.join(sorted(against))})"] if against else []
     only = listed(node.name for node in selected)
-    why = f"it may only run on {only} ({asked}), where it does not fit ({', '.join(sorted(first))})"
-    return Finding(why, (f"let it also run on {case.near_names}, which would do",))
+    why = f"it may only run on {only} ({asked}), where it {' and '.join(fails) or 'does not fit'}"
+    return Finding(why, (*tolerations(taints), f"let it also run on {case.near_names}, which would do"))
 
 
 def known_labels(nodes: Iterable[Node]) -> dict[str, set[str | None]]:
@@ -86,7 +91,8 @@ def known_labels(nodes: Iterable[Node]) -> dict[str, set[str | None]]:
 REASON = NodeReason(
     "selector",
     BIT,
-    height=7,
+    # Above a taint together with all that lacks room: the nodes that the selector chose are meant.
+    height=11,
     kind=Kind.CHANGE,
     words="not selected by the pod's node selector or affinity",
     remedy="the pod's node selector or affinity selected them",

@@ -5,15 +5,16 @@
 first is the one that matters: that a hundred nodes have no GPU is not why a pod waits for one.
 """
 
-from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTried, Verdict
+from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, Hurdle, ModelsTried, Verdict
+from gpufleet.engine.reasons import taint
 from gpufleet.engine.reasons.amount_words import MISSING, NEAR, cores, gibibytes
-from gpufleet.engine.reasons.node_reason import Kind
+from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.tell.queue_words import bar_words, shortage_words
 from gpufleet.engine.tell.reservation_words import reservation_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.gang import gang_title
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import counted, listed
 from gpufleet.model.shape import GpuRequest, Shape
 
 MAKES_ROOM = frozenset({Kind.ROOM, Kind.OTHER_PODS})
@@ -140,12 +141,18 @@ def change(verdict: Verdict) -> str:
     reasons, nodes = verdict.hurdle.reasons, verdict.hurdle.nodes
     found = [TABLE.by_name[name] for name in reasons]
     unmet = next((one.remedy for one in found if one.kind is Kind.UNMET), "")
-    changes = " and ".join(one.remedy for one in found if one.kind is Kind.CHANGE)
+    changes = " and ".join(_remedy(one, verdict.hurdle) for one in found if one.kind is Kind.CHANGE)
     if not changes:
         return unmet
     room = " and had room" if any(one.kind in MAKES_ROOM for one in found) else ""
     would = f"{nodes} node{'s' if nodes > 1 else ''} would do if {changes}{room}"
     return f"{would}; {unmet}" if unmet else would
+
+
+def _remedy(reason: NodeReason, hurdle: Hurdle) -> str:
+    """What would have to be otherwise, with the taints by name."""
+    named = reason is taint.REASON and hurdle.taints
+    return f"{reason.remedy} {listed(hurdle.taints)}" if named else reason.remedy
 
 
 def explain_unknown_gang(said: GangUnknown) -> str:

@@ -29,10 +29,12 @@ def test_that_most_nodes_have_no_gpu_is_not_why_a_pod_waits_for_one() -> None:
     told = Story()
     told.nodes(*(node(f"cpu{number}") for number in range(5)), node("gpu", 4, taints=(POOL,)))
     verdict = verdict_on(told, 2)
-    assert verdict.hurdle == Hurdle(("taint",), 1)
+    assert verdict.hurdle == Hurdle(("taint",), 1, ("nvidia.com/gpu=present:NoSchedule",))
     words = explain(verdict, shape(2))
     assert words.index("tainted") < words.index("without GPUs")
-    assert words.endswith("1 node would do if the pod tolerated their taint")
+    assert words.endswith(
+        "1 node would do if the pod tolerated their taint nvidia.com/gpu=present:NoSchedule"
+    )
 
 
 def test_a_pod_that_asks_for_no_gpu_is_told_what_else_it_asked_for() -> None:
@@ -54,7 +56,7 @@ def test_of_several_reasons_the_hardest_to_change_comes_first() -> None:
     told = Story()
     told.nodes(node("a", 2, taints=(POOL,)))
     verdict = verdict_on(told, 4)
-    assert verdict.hurdle == Hurdle(("gpu-count", "taint"), 1)
+    assert verdict.hurdle == Hurdle(("gpu-count", "taint"), 1, (str(POOL),))
     assert "asked for fewer GPUs (several pods can be a gang) and the pod tolerated" in explain(
         verdict, shape(4)
     )

@@ -6,12 +6,13 @@ judged in ``hurdles``, the words for people are made by ``explanation``.
 
 from collections.abc import Collection
 
+import msgspec
 import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
-from gpufleet.engine.instruction import Nearest, Verdict
+from gpufleet.engine.instruction import Hurdle, Nearest, Verdict
 from gpufleet.engine.place.refusal.hurdles import lowest
 from gpufleet.engine.place.refusal.survey import (
     BY_NEIGHBOURS,
@@ -25,12 +26,17 @@ from gpufleet.engine.place.refusal.survey import (
 )
 from gpufleet.engine.reasons.other_resource import BIT as OTHER_RESOURCE
 from gpufleet.engine.reasons.table import TABLE
+from gpufleet.engine.reasons.taint import REASON, repelling
 from gpufleet.engine.reasons.unknown_resource import BIT as UNKNOWN_RESOURCE
 from gpufleet.engine.reasons.unknown_resource import unknown
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import NodeName
+
+TAINT = REASON.name
+# Nodes of a pool are tainted alike, and of more taints a person reads only the first.
+TAINTED_MAX = 100
 
 COLUMN_NAMES = {
     layout.RESOURCE_CPU_MILLI: "cpu_milli",
@@ -121,9 +127,23 @@ def judge(store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Arr
             equals=int(near[NEAREST_EQUALS]),
             barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
         )
-    return Verdict(
-        len(fleet.row_by_name), by_first_reason(sets), by_every_reason(sets), nearest, lowest(sets)
-    )
+    hurdle = lowest(sets)
+    if hurdle is not None and TAINT in hurdle.reasons:
+        found = np.zeros(rows, np.int64)
+        reasons_by_row(store.tables, shapes.rankings, slot, beyond_room, found)
+        hurdle = with_taints(hurdle, shapes, shape, found)
+    return Verdict(len(fleet.row_by_name), by_first_reason(sets), by_every_reason(sets), nearest, hurdle)
+
+
+def with_taints(hurdle: Hurdle, shapes: ShapeBook, shape: int, found: Int64Array) -> Hurdle:
+    """The hurdle with the taints that the shape does not tolerate; ``found`` has each row's reasons."""
+    # What no node offers is its own reason in the hurdle, and stands against every node.
+    bits = sum(TABLE.by_name[name].bit for name in hurdle.reasons) & ~UNKNOWN_RESOURCE
+    same = (found & ~OTHER_RESOURCE) == (bits & ~OTHER_RESOURCE)
+    nodes = (shapes.fleet.nodes[row] for row in np.flatnonzero(same)[:TAINTED_MAX].tolist())
+    asked = shapes.shape_at(shape)
+    taints = dict.fromkeys(str(one) for node in nodes if node is not None for one in repelling(asked, node))
+    return msgspec.structs.replace(hurdle, taints=tuple(taints))
 
 
 def judge_each(
