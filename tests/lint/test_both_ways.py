@@ -92,6 +92,10 @@ EDGES = [
     ("GPU051", QUOTA % "requests.nvidia.com/gpu: 8", "", False),
     ("GPU051", RANGE % "nvidia.com/gpu: 1", "", True),
     ("GPU051", RANGE % "cpu: 1", "", False),
+    ("GPU051", RANGE % "nvidia.com/gpu: '0'}, max: {nvidia.com/gpu: 2", "", False),
+    ("GPU051", RANGE % "cpu: 1}, max: {nvidia.com/gpu: 2", "", True),
+    ("GPU051", RANGE % "nvidia.com/gpu: 2}, max: {nvidia.com/gpu: 2", "", True),
+    ("GPU051", (RANGE % "cpu: 1}, max: {nvidia.com/gpu: 2").replace("Container", "Pod"), "", False),
     ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_secret}]"), "", True),
 ]
 

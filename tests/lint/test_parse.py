@@ -5,7 +5,7 @@ import yaml
 
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import data_of
-from gpufleet.lint.source.parse import DEPTH_MAX, parse
+from gpufleet.lint.source.parse import DEPTH_MAX, RENDER_FIRST, parse
 from gpufleet.lint.source.scalars import plain_value
 from gpufleet.lint.source.text import Position, SourceText
 
@@ -50,7 +50,7 @@ def test_aliases_and_merges_read_as_if_written_out() -> None:
         ("a: 1\nb: \x07\n", "a.yaml:2:4: not YAML: the control character 0x07 is not allowed"),
         (
             "{{ .Values.x }}: 1\n",
-            "a.yaml:1:2: a list or mapping stands where the name of a field was expected",
+            f"a.yaml:1:2: a list or mapping stands where the name of a field was expected{RENDER_FIRST}",
         ),
     ],
 )

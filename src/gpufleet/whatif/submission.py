@@ -198,7 +198,8 @@ class Submission:
         annotations = metadata.get("annotations") or {}
         described = any(key in annotations for key in SHARE_ANNOTATIONS)
         slotted = any(keys.GPU_SHARE in one for one in limits)
-        if not described and not slotted and not any(key in one for one in limits for key in GPU_RESOURCES):
+        asks = any(str(one.get(key, 0)) != "0" for one in limits for key in GPU_RESOURCES)
+        if not described and not slotted and not asks:
             return spec
         tolerations = list(spec.get("tolerations") or ())
         if not any(one.get("key") == keys.SHARED_POOL_TAINT for one in tolerations):

@@ -250,6 +250,8 @@ def test_every_kind_of_gpu_gets_our_scheduler(completing: Person, resource: str)
 @mutating
 def test_others_are_left_as_they_are(completing: Person) -> None:
     assert completed(completing, {"cpu": "1"})["schedulerName"] == "default-scheduler"
+    # As the default of a LimitRange writes it into every container.
+    assert completed(completing, {GPU: "0"})["schedulerName"] == "default-scheduler"
     assert completed(completing, {GPU: "1"}, schedulerName="mine")["schedulerName"] == "mine"
     unmanaged = "/api/v1/namespaces/unmanaged/pods"
     assert completed(completing, {GPU: "1"}, unmanaged)["schedulerName"] == "default-scheduler"

@@ -4,9 +4,13 @@ from collections.abc import Iterator
 
 from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.context import Context
-from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename, removal
+from gpufleet.lint.edits.edits import Edit, Fix, Insert, Remove, Rename, Replace, removal
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
+from gpufleet.lint.source.fields import Field
+
+NONE = "0"
+"""A default of no GPU, which keeps a maximum from being the default."""
 
 _LIMITS, _REQUESTS = "limits.", "requests."
 # A quota on these alone is meant for the namespace, and forgets its GPUs.
@@ -45,12 +49,29 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
 
 def _defaults(manifest: Manifest) -> Iterator[Remark]:
     for limit in manifest.root.at("spec", "limits").items():
+        maximum, default = limit.at("max"), limit.at("default")
+        for name, bound in maximum.entries():
+            if limit.at("type").text == "Container" and _gives(name, bound) and not default.at(name).exists:
+                why = "a max without a default is the default"
+                yield _gift(bound, name, Insert(default, name, NONE), f", as {why}")
         for part in ("default", "defaultRequest"):
             for name, field in limit.at(part).entries():
-                if is_gpu(name):
-                    says = f"gives {field.text} of {name} to every container that asks for none"
-                    fix = Fix(f"remove the default of {name}", (removal(field),))
-                    yield Remark(field, says, "remove it; a pod that needs a GPU asks for it", fix)
+                if _gives(name, field):
+                    bounded = maximum.at(name).exists
+                    yield _gift(field, name, Replace(field, NONE) if bounded else removal(field))
+
+
+def _gives(name: str, field: Field) -> bool:
+    return is_gpu(name) and field.text != NONE
+
+
+def _gift(field: Field, name: str, edit: Edit, why: str = "") -> Remark:
+    says = f"gives {field.text} of {name} to every container that asks for none{why}"
+    if isinstance(edit, Remove):
+        mend = "remove it; a pod that needs a GPU asks for it"
+        return Remark(field, says, mend, Fix(f"remove the default of {name}", (edit,)))
+    mend = f'let the default be {name}: "{NONE}"; a pod that needs a GPU asks for it'
+    return Remark(field, says, mend, Fix(f"give {name} the default {NONE}", (edit,)))
 
 
 RULE = Rule(

@@ -20,6 +20,9 @@ DEPTH_MAX = 150
 VALUES_MAX = 1_000_000
 """Values of a text, those that aliases repeat counted each time."""
 
+RENDER_FIRST = "; a template is read once it is rendered: helm template CHART | gpufleet lint -"
+"""What to do with a malformed text that has the braces of templates."""
+
 # The one in C is some ten times as fast, where PyYAML was built with it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STYLES = {None: Style.PLAIN, "": Style.PLAIN, "'": Style.QUOTED, '"': Style.QUOTED}
@@ -64,6 +67,8 @@ def parse(source: SourceText) -> Parsed:
         place, reason = _unprintable(source, found)
     else:
         return Parsed(tuple(documents), (), tuple(reader.repeated))
+    if "{{" in source.text:
+        reason += RENDER_FIRST
     return Parsed(tuple(documents), (Problem(source.name, place, reason),), tuple(reader.repeated))
 
 
