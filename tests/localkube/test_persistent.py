@@ -67,7 +67,7 @@ def test_a_cluster_lives_on_until_it_is_taken_down(
     shown_running = [line.split()[0] for line in shown.splitlines() if " runs as process " in line]
     assert shown_running == [
         *("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler"),
-        *("local-volumes", "scheduler"),
+        *("local-volumes", "simulated-sharing", "scheduler"),
     ]
     assert cli.main(["kubeconfig", "--name=one"]) == 0
     assert capsys.readouterr().out == f"{running.kubeconfig}\n"

@@ -101,7 +101,7 @@ def command(
         kubernetes=version,
         pools=wanted,
         binaries=binaries,
-        components=(local_volumes(), *(() if no_scheduler else components())),
+        components=(local_volumes(), simulated_sharing(), *(() if no_scheduler else components())),
         real_node=real_node,
         kube_scheduler=not no_kube_scheduler,
     )
@@ -130,6 +130,15 @@ def local_volumes() -> "Component":
 
     command = (sys.executable, "-m", "gpufleet.localkube.local_volumes", "local-volumes.kubeconfig")
     return Component(name="local-volumes", command=command, user="local-volumes")
+
+
+def simulated_sharing() -> "Component":
+    """What has simulated nodes follow NVIDIA's ConfigMaps of sharing."""
+    from gpufleet.localkube.control_plane import Component
+
+    name = "simulated-sharing"
+    command = (sys.executable, "-m", "gpufleet.simulation.simulated_sharing", f"{name}.kubeconfig")
+    return Component(name=name, command=command, user=name)
 
 
 def components() -> "tuple[Component, ...]":
