@@ -169,8 +169,10 @@ soak: setup ## Run the live scheduler and the node agent through many seeds of f
 
 .PHONY: soak-agree
 soak-agree: setup ## Compare explain with the live scheduler through many seeds of faults (SOAK_SEEDS=200 SOAK_FROM=1)
-	@$(BIN)/python -m gpufleet.cli.sim --agree --fault all \
-		--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
+	@for plan in "" "--plan priorities"; do \
+		$(BIN)/python -m gpufleet.cli.sim --agree --fault all $$plan \
+			--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1)) || exit 1; \
+	done
 
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers

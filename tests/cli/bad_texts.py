@@ -35,6 +35,7 @@ TEXTS: dict[str, Bad] = {
     "replay --ray": ANY,
     "gpufleet-sim --fault": Bad(("no-such", "two-leader", "all,two-leaders")),
     "gpufleet-sim --seed": _SEEDS,
+    "gpufleet-sim --plan": Bad(("no-such", "Priorities")),
     "sim_node --seed": _SEEDS,
     "up --name": Bad(("", "Local", "a/b", "x" * 41)),
     "up --gpu-model": Bad(("", "H10O-80GB")),

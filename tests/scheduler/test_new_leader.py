@@ -1,21 +1,32 @@
 """What a new leader takes over: places that wait for pods to leave them, and learned run times."""
 
-import msgspec
 import pytest
 
+from gpufleet.cluster.pods.nominated_pods import parts_of
+from gpufleet.engine.event import KeptPlaces
+from gpufleet.engine.instruction import ReservedPlace
+from gpufleet.kube.codec.nomination_parts import write_nomination
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid, QueueName
 from tests.explain.test_explain import answer_in
-from tests.scheduler.test_eviction_planner import CONTROLLED, add_queue, ended, is_leaving, kept_node, of
+from tests.scheduler.test_eviction_planner import (
+    CONTROLLED,
+    PODS,
+    add_queue,
+    ended,
+    is_leaving,
+    kept_node,
+    of,
+)
 from tests.scheduler.test_overtime import started
 from tests.scheduler.test_reservations import QUEUES, change_leaders, work
 from tests.scheduler.world import Object, World, in_world
 
 
 def queue_status(world: World, queue: str) -> Object:
-    """The status of a queue."""
-    answer = world.server.answer(Request("GET", f"{QUEUES}/{queue}"), "system:masters")
-    found: Object = msgspec.json.decode(answer.body).get("status", {})
-    return found
+    """The status of a queue; empty where there is none."""
+    found = [one.get("status", {}) for one in world.objects(QUEUES) if one["metadata"]["name"] == queue]
+    return found[0] if found else {}
 
 
 def nominations(world: World, queue: str) -> list[Object]:
@@ -80,8 +91,9 @@ def test_work_that_comes_while_no_scheduler_leads_does_not_take_the_place() -> N
 class Mortal:
     """The way of a scheduler that dies at one of its writes about nominations, before it arrives or after.
 
-    ``writes`` counts the statuses of queues that it writes and the evictions for which it asks, from when
-    ``counts`` is set on. ``unrecorded`` are pods that it asks to evict while no status names them.
+    ``writes`` counts the statuses of queues and of the pod ``first`` that it writes, and the evictions for
+    which it asks, from when ``counts`` is set on. ``unrecorded`` are pods that it asks to evict while no
+    status names them.
     """
 
     def __init__(self, world: World, dies_at: int, *, after: bool) -> None:
@@ -99,7 +111,8 @@ class Mortal:
         if self.is_dead:
             raise TransportError("dead", reached=False)
         self._note(request)
-        is_write = request.target.endswith("/eviction") or request.target.startswith(QUEUES + "/")
+        parts = ("/eviction", "/pods/first/status")
+        is_write = request.target.endswith(parts) or request.target.startswith(QUEUES + "/")
         if not (self.counts and is_write and request.method in {"PATCH", "POST"}):
             return await self.inner.call(request, timeout_s=timeout_s)
         self.writes += 1
@@ -115,7 +128,9 @@ class Mortal:
         if request.target.endswith("/eviction"):
             name = request.target.split("/")[-2]
             uid = self.world.get(name)["metadata"]["uid"]
-            if not any(uid in told["waitsFor"] for told in nominations(self.world, "team")):
+            statuses = [str(one["status"]) for one in self.world.objects(PODS)]
+            recorded = [str(told["waitsFor"]) for told in nominations(self.world, "team")]
+            if not any(uid in told for told in (*recorded, *statuses)):
                 self.unrecorded.append(name)
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
@@ -129,12 +144,16 @@ class Mortal:
         await self.inner.close()
 
 
+@pytest.mark.parametrize("queue", ["team", ""], ids=["in-a-queue", "outside"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("dies_at", range(1, 7))
-def test_a_leader_that_dies_at_any_write_has_no_further_pod_evicted(dies_at: int, after: bool) -> None:
+def test_a_leader_that_dies_at_any_write_has_no_further_pod_evicted(
+    dies_at: int, after: bool, queue: str
+) -> None:
     """Of two nodes with two pods each one is to be left for ``first``. Meanwhile comes work that goes before
     it, but may evict none. Whenever the leader dies, two pods of one node end, and ``first`` runs there.
     """
+    labels = of(queue) if queue else {}
 
     async def story(world: World) -> None:
         await world.stop()
@@ -142,16 +161,17 @@ def test_a_leader_that_dies_at_any_write_has_no_further_pod_evicted(dies_at: int
         world.start(mortal)
         for name in ("a", "b"):
             world.node(name, gpus=2)
-        add_queue(world, "team", preemption={"withinQueue": "LowerPriority"})
+        if queue:
+            add_queue(world, "team", preemption={"withinQueue": "LowerPriority"})
         for number in range(4):
-            world.pod(f"low-{number}", labels=of("team"), ownerReferences=CONTROLLED)
+            world.pod(f"low-{number}", labels=labels, ownerReferences=CONTROLLED)
         await world.settle(30)
         mortal.counts = True
-        world.pod("first", gpus=2, labels=of("team"), priority=5)
+        world.pod("first", gpus=2, labels=labels, priority=5)
         await world.clock.sleep(10)
         if world.life is not None and mortal.is_dead:
             world.life.cancel()
-        world.pod("gentle", gpus=2, labels=of("team"), priority=9, preemptionPolicy="Never")
+        world.pod("gentle", gpus=2, labels=labels, priority=9, preemptionPolicy="Never")
         await world.clock.sleep(20)
         other = Mortal(world, 0, after=False)
         await world.stop()
@@ -166,6 +186,33 @@ def test_a_leader_that_dies_at_any_write_has_no_further_pod_evicted(dies_at: int
         assert world.node_of("first") in {"a", "b"}
         assert world.node_of("gentle") == ""
         assert mortal.unrecorded == other.unrecorded == []
+
+    in_world(story)
+
+
+def test_what_a_pod_says_of_its_own_place_gives_it_no_victim_that_it_may_not_evict() -> None:
+    """A forged record that the policies of the API server let through: a low pod names a running pod that is
+    more important. That one stays, and what is due by priority happens.
+    """
+
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        world.pod("runs", priority=5, ownerReferences=CONTROLLED)
+        await world.settle(10)
+        world.pod("bold", priority=4)
+        await world.settle(5)
+        await world.stop()
+        uid, victim = (PodUid(world.get(name)["metadata"]["uid"]) for name in ("bold", "runs"))
+        place = ReservedPlace(uid, NodeName("n"), (DeviceId("GPU-n-0"),))
+        (part,) = parts_of(KeptPlaces(uid, QueueName("default"), 0, (place,), (victim,))).values()
+        condition = {"type": "gpufleet.io/Nominated", **write_nomination(part)._asdict()}
+        forged = {"status": {"nominatedNodeName": "n", "conditions": [condition]}}
+        assert world.request("PATCH", f"{PODS}/bold/status", forged) == 200
+        await change_leaders(world)
+        assert world.evicted() == []
+        assert world.node_of("bold") == ""
+        told = [one for one in world.get("bold")["status"]["conditions"] if one["type"] == condition["type"]]
+        assert [one["status"] for one in told] == ["False"]
 
     in_world(story)
 

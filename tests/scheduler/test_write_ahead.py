@@ -1,12 +1,14 @@
 """Evictions wait until the status of a queue says for which work they are, whatever becomes of its writes."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
+from gpufleet.cluster.pods.nominated_pods import recalled
+from gpufleet.cluster.pods.pod_entry import Entry, Place
 from gpufleet.cluster.queues.nomination_records import BYTES_MAX
 from gpufleet.engine.event import KeptPlaces
 from gpufleet.engine.instruction import ReservedPlace
@@ -14,13 +16,16 @@ from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
+from gpufleet.kube.codec.nomination_parts import read_nomination
 from gpufleet.kube.objects.fleet_queues import FleetQueue
+from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.replica import Identity
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.transport import Request
-from gpufleet.model.identifiers import DeviceId, NodeName, PodUid, QueueName
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.pod_nominations import PodNominations
 from gpufleet.scheduler.queue_statuses import QueueStatuses
 from gpufleet.scheduler.write_ahead import PAUSE_MOST_S, RECORD_WITHIN_S, WriteAhead
 from gpufleet.simulation.admission import SCHEDULER_USER
@@ -32,8 +37,10 @@ from tests.engine.effort import seeds
 from tests.simulation.spoilt_way import Lost, Spoilt, SpoiltWay, refused, too_many
 
 QUEUES = "/apis/gpufleet.io/v1alpha1/fleetqueues"
+PODS = "/api/v1/namespaces/default/pods"
 ADMIN = "system:masters"
 TEAM = QueueName("team")
+NO_QUEUE = QueueName("default")
 Object = dict[str, Any]
 
 
@@ -53,21 +60,32 @@ def nomination(
 
 
 class Seen:
-    """What a watch has told of the queues by now; nothing new until ``catch_up``."""
+    """What a watch has told of queues and pods by now; nothing new until ``catch_up``."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.queues: dict[str, FleetQueue] = {}
+        self.pods: dict[str, Pod] = {}
 
     def catch_up(self) -> None:
         """The watch tells of everything."""
         listed = msgspec.json.decode(self.server.answer(Request("GET", QUEUES), ADMIN).body)["items"]
         found = [msgspec.json.decode(msgspec.json.encode(one), type=FleetQueue) for one in listed]
         self.queues = {one.metadata.name: one for one in found}
+        listed = msgspec.json.decode(self.server.answer(Request("GET", PODS), ADMIN).body)["items"]
+        pods = [msgspec.json.decode(msgspec.json.encode(one), type=Pod) for one in listed]
+        self.pods = {one.metadata.name: one for one in pods}
 
-    def find(self, kind: Kind, name: str, _namespace: str = "") -> FleetQueue | None:
-        """One queue."""
-        return self.queues.get(name) if kind == resources.FLEET_QUEUES else None
+    def find(self, kind: Kind, name: str, _namespace: str = "") -> FleetQueue | Pod | None:
+        """One queue, or one pod."""
+        return self.queues.get(name) if kind == resources.FLEET_QUEUES else self.pods.get(name)
+
+    def waiting(self, uid: PodUid) -> Entry | None:
+        """A pod that waits."""
+        pod = next((one for one in self.pods.values() if one.metadata.uid == uid), None)
+        if pod is None:
+            return None
+        return Entry(PodName("default", pod.metadata.name, uid), pod, Place.WAITING)
 
     def all(self, _kind: Kind) -> Iterable[FleetQueue]:
         """All queues."""
@@ -84,7 +102,8 @@ class Released(Evictions):
         self.case.ended += [one.pod.name for one in plan.victims]
         recorded = self.case.recorded() if self.case.compares else []
         for one in plan.victims:
-            if not any(one.pod.uid in told["waitsFor"] for told in recorded):
+            is_recorded = one.pod.uid in self.case.also_recorded()
+            if not is_recorded and not any(one.pod.uid in told["waitsFor"] for told in recorded):
                 self.case.unrecorded.append(one.pod.name)
 
 
@@ -106,6 +125,8 @@ class Case:
         self.leads = True
         self.compares = True
         self.kept: list[KeptPlaces] = []
+        self.before: list[PodUid] = []
+        self.also_recorded: Callable[[], Collection[str]] = tuple
         self.ended: list[str] = []
         self.unrecorded: list[str] = []
         self.refusals: list[Refusal] = []
@@ -115,8 +136,11 @@ class Case:
         released.case = self
         unreadable: Mapping[tuple[str, str], Identity] = {}
         statuses = QueueStatuses(self.client, self.seen, lambda: unreadable)
+        self.pods = PodNominations(
+            self.client, self.seen, self.seen.waiting, lambda: self.before, may_write=lambda: self.leads
+        )
         self.write_ahead = WriteAhead(
-            self.client, statuses, released, lambda: self.kept, may_write=lambda: self.leads
+            self.client, statuses, self.pods, released, lambda: self.kept, may_write=lambda: self.leads
         )
 
     def told(self, _victim: Victim) -> None:
@@ -144,6 +168,38 @@ class Case:
         """Work has a nomination, and these pods are to end for it."""
         self.kept.append(one)
         self.write_ahead.hold(Plan(tuple(map(victim, victims)), self, together=True), one.holder)
+        self.write_ahead.changed()
+        self.write_ahead.regard()
+
+    def ends(self, *holders: str) -> None:
+        """These nominations are over."""
+        self.kept = [one for one in self.kept if one.holder not in holders]
+        self.write_ahead.changed()
+        self.write_ahead.regard()
+
+    def add_pods(self, *names: str) -> list[PodUid]:
+        """Pods of no queue that wait; their uids."""
+        container = {"name": "main", "image": "x"}
+        for name in names:
+            metadata = {"name": name, "namespace": "default"}
+            self.server.add(
+                {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+            )
+        self.seen.catch_up()
+        return [PodUid(self.seen.pods[name].metadata.uid) for name in names]
+
+    def status_of(self, name: str) -> Object:
+        """The status of a pod on the server."""
+        found: Object = msgspec.json.decode(self.server.answer(Request("GET", f"{PODS}/{name}"), ADMIN).body)
+        return dict(found["status"])
+
+    def written(self, holder: PodUid | GangName, *names: str) -> list[KeptPlaces]:
+        """What a new leader would read of a workload."""
+        before = self.seen.pods
+        self.seen.catch_up()
+        pods, self.seen.pods = [self.seen.pods[name] for name in names], before
+        parts = ((PodUid(one.metadata.uid), read_nomination(one)) for one in pods)
+        return recalled((holder, NO_QUEUE, uid, part) for uid, part in parts if part is not None)
 
     def another_writes(self) -> None:
         """Another program writes into the status, so that the version is another one."""
@@ -157,7 +213,7 @@ def in_case(story: Callable[[Case], Awaitable[None]], seed: int = 1) -> None:
 
     async def work(loop: VirtualLoop) -> None:
         case = Case(loop, seed)
-        async with at_work(case.write_ahead.run()):
+        async with at_work(case.write_ahead.run(), case.pods.run()):
             await story(case)
 
     run(work)
@@ -271,15 +327,6 @@ def test_a_write_that_fails_for_a_minute_refuses_its_evictions_with_the_words_of
         assert "no rights" in case.refusals[0].words
         assert case.refusals[0].for_s > 0
         assert case.ended == []
-
-    in_case(story)
-
-
-def test_a_queue_without_a_description_has_no_status_to_wait_for() -> None:
-    async def story(case: Case) -> None:
-        case.nominate(nomination(1, "a", queue=QueueName("none")), "a")
-        await case.clock.sleep(1)
-        assert (case.ended, case.way.asked) == (["a"], [])
 
     in_case(story)
 

@@ -7,7 +7,7 @@ import click
 from gpufleet.cli.main import run_program
 from gpufleet.simulation.agreement import Agreement
 from gpufleet.simulation.command import command as command_around
-from gpufleet.simulation.live_scheduler import LiveScheduler, plan_for
+from gpufleet.simulation.live_scheduler import PLANS, LiveScheduler, plan_for
 
 PROGRAM = "gpufleet-sim"
 
@@ -15,7 +15,7 @@ PROGRAM = "gpufleet-sim"
 def command() -> click.Command:
     """The command line."""
     scheduler = LiveScheduler()
-    return command_around(scheduler, plan_for, Agreement(scheduler))
+    return command_around(scheduler, plan_for, Agreement(scheduler), PLANS)
 
 
 def main() -> int:

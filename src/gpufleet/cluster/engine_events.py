@@ -18,6 +18,7 @@ from gpufleet.cluster.engine_time import US_PER_S, EngineTime
 from gpufleet.cluster.nodes.node_book import NodeBook
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
 from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.nominated_pods import recalled
 from gpufleet.cluster.pods.pod_book import PodBook
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.queues.budget_book import BudgetBook
@@ -29,9 +30,11 @@ from gpufleet.engine.event import (
     EvictionRefusalRecalled,
     EvictionRefused,
     GangStartRecalled,
+    KeptPlaces,
     KubeletRejected,
     NamespaceRemoved,
     NamespaceSet,
+    NominationsRecalled,
     PodAdded,
     PodBound,
     PodRemoved,
@@ -50,6 +53,7 @@ from gpufleet.kube.codec.lasting_conditions import (
 )
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.moved import moves_before
+from gpufleet.kube.codec.nomination_parts import NominationPart, read_nomination
 from gpufleet.kube.codec.salvage import salvage_pod
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
@@ -133,6 +137,7 @@ class EngineEvents:
         self._violations: dict[tuple[str, str], AnyViolation] = {}
         self._filled = False
         self._later: list[Event] = []
+        self._nominated: dict[PodUid, NominationPart] = {}
         self._levels: frozenset[TopologyLevelName] = frozenset()
         self._topology_told = Topology()
 
@@ -312,7 +317,9 @@ class EngineEvents:
         """On which nodes an earlier leader saw claims of a waiting pod refused, and until when it pauses."""
         if pod.spec.node_name or pod.spec.scheduler_name != self.pods.scheduler_name:
             return []
-        uid, pause = PodUid(pod.metadata.uid), read_bind_pause(pod)
+        uid, pause, kept = PodUid(pod.metadata.uid), read_bind_pause(pod), read_nomination(pod)
+        if kept is not None:
+            self._nominated[uid] = kept
         refused: list[Event] = [VolumeRefused(uid, *one) for one in read_refused_volumes(pod)]
         if pause is not None:
             refused.append(BindRefusalRecalled(uid, pause.until_us, pause.refusals))
@@ -322,6 +329,21 @@ class EngineEvents:
         """Until when an earlier leader left a running pod alone that it could not evict."""
         until_us = read_refused_eviction(pod) if pod.spec.node_name and not pod.terminal else 0
         return [EvictionRefusalRecalled(PodUid(pod.metadata.uid), until_us)] if until_us else []
+
+    def _nominated_outside(self) -> list[KeptPlaces]:
+        """What an earlier leader wrote into waiting pods of places kept for work that no queue describes."""
+        parts = []
+        for uid, part in self._nominated.items():
+            entry = self.pods.waiting(uid)
+            meaning = None if entry is None else entry.meaning
+            if meaning is not None and meaning.queue not in self.queues.known:
+                parts.append((meaning.gang or uid, meaning.queue, uid, part))
+        return recalled(parts)
+
+    def take_nominated(self) -> list[PodUid]:
+        """The pods of which an earlier leader wrote that a place is kept, once."""
+        nominated, self._nominated = self._nominated, {}
+        return list(nominated)
 
     def _starts_before(self) -> list[Event]:
         """The gangs that had started under an earlier leader and are short of members."""
@@ -401,7 +423,8 @@ class EngineEvents:
         self._filled = True
         urgent = {half.gang for half in self.gangs.half_bound()}
         # The holder of a reservation or of a nomination must be known as waiting by then.
-        reserved, nominated = self.queues.reserved_before(), self.queues.nominated_before()
+        reserved = self.queues.reserved_before()
+        nominated = NominationsRecalled((*self.queues.nominated_before(), *self._nominated_outside()))
         kept: list[Event] = [nominated] if nominated.kept else []
         if not urgent:
             return [*events, *kept, *reserved]

@@ -122,7 +122,8 @@ class Cycle:
 
     def _resume_recalled(self, at_us: int) -> None:
         """Before any work has its turn, nominations from before a restart are in force again."""
-        for holder, plan in take_up(self.state, self.nominations, self.reservations.guests.are_of, at_us):
+        is_guest = self.reservations.guests.are_of
+        for holder, plan in take_up(self.state, self.nominations, self.victims, is_guest, at_us):
             self._take(plan, holder, self.state.queue_of(plan.placements[0].row))
             self.instructions += self.nominations.resume(plan.placements, plan.waits_for)
 

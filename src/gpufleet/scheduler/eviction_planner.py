@@ -104,6 +104,7 @@ class EvictionPlanner:
     def regard(self) -> None:
         """Look whether pods that were told to end do."""
         self.evictions.regard()
+        self.write_ahead.regard()
 
     def next_due_s(self) -> float | None:
         """When to look again."""
@@ -112,6 +113,7 @@ class EvictionPlanner:
     def nominate(self, said: Nominated) -> None:
         """A place is kept for a pod."""
         self._nominated.add(self._gang_of(said.uid) or said.uid)
+        self.write_ahead.changed()
         entry = self.pods.waiting(said.uid)
         if entry is not None:
             names = _some(self._name(uid) for uid in said.waits_for)
@@ -131,6 +133,7 @@ class EvictionPlanner:
 
     def withdraw(self, uid: PodUid) -> None:
         """No place is kept for a pod any more."""
+        self.write_ahead.changed()
         entry = self.pods.waiting(uid)
         if entry is not None:
             self.reporter.not_nominated(entry.name, NOT_KEPT)

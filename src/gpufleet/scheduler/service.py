@@ -47,6 +47,7 @@ from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.fence import wait_for_fence
 from gpufleet.scheduler.grant_annotations import PluginDelivery
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.pod_nominations import PodNominations
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.queue_statuses import QueueStatuses
 from gpufleet.scheduler.refreshing import Refreshing
@@ -227,8 +228,11 @@ class Service:
         conditions = ConditionWriter(self.client, cluster, may_write=self.lease.holds)
         engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
         statuses = QueueStatuses(self.client, cluster, lambda: cluster.unreadable(resources.FLEET_QUEUES))
+        pod_nominations = PodNominations(
+            self.client, cluster, pods.waiting, engine_events.take_nominated, may_write=self.lease.holds
+        )
         write_ahead = WriteAhead(
-            self.client, statuses, evictions, engine.kept_places, may_write=self.lease.holds
+            self.client, statuses, pod_nominations, evictions, engine.kept_places, may_write=self.lease.holds
         )
         eviction_planner = EvictionPlanner(
             engine_events, evictions, reporter, conditions, time, metrics, write_ahead
@@ -246,7 +250,8 @@ class Service:
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
         telling = self._queue_status_writer(cluster, reader, engine, statuses, busy)
-        workers = (binder, reporter, conditions, evictions, write_ahead, refreshing, telling)
+        writers = (binder, reporter, conditions, evictions, pod_nominations, write_ahead)
+        workers = (*writers, refreshing, telling)
         return rounds, [worker.run() for worker in workers]
 
     def _queue_status_writer(

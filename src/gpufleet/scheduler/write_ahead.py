@@ -1,4 +1,4 @@
-"""Evictions for work with a nomination wait until the status of its queue names the nomination.
+"""Evictions for work with a nomination wait until the status of its queue, or of its pods, names it.
 
 The next leader reads there for which work pods end (``cluster.queues.nomination_records``). So a leader that
 dies between its decision and the write has evicted no pod, and one that dies later leaves a record of
@@ -9,7 +9,8 @@ A status has room for so many nominations; those beyond wait, with their evictio
 While a status cannot be written, that is tried again; evictions that have waited for ``RECORD_WITHIN_S`` are
 then refused, so that their work looks for another way, and are asked for again later.
 
-Work of a queue that is not described, or of none, has no status, so its evictions wait for none.
+Work of a queue that is not described, or of none, has no such status. Its evictions wait until the conditions
+of its own pods name the nomination (``pod_nominations``).
 
 A nomination may end before its evictions are asked for, for example because other room came free. Its pods
 then stay, unless another nomination waits for them.
@@ -33,6 +34,7 @@ from gpufleet.kube.objects.fleet_queues import NominationStatus
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.status import Conflict
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
+from gpufleet.scheduler.pod_nominations import Failing, PodNominations
 from gpufleet.scheduler.queue_statuses import QueueStatuses
 
 LOG = logging.getLogger(__name__)
@@ -59,13 +61,6 @@ class Held(msgspec.Struct, frozen=True):
     since_s: float
 
 
-class Failing(msgspec.Struct, frozen=True):
-    """A status that could not be written so many times in a row, and why."""
-
-    times: int
-    words: str
-
-
 class Write(msgspec.Struct, frozen=True):
     """Nominations that are to be written into the status of a queue, on this version of it."""
 
@@ -81,6 +76,7 @@ class WriteAhead:
         self,
         client: Client,
         statuses: QueueStatuses,
+        pods: PodNominations,
         evictions: Evictions,
         kept: Callable[[], Sequence[KeptPlaces]],
         *,
@@ -88,6 +84,8 @@ class WriteAhead:
     ) -> None:
         self.client = client
         self.statuses = statuses
+        self.pods = pods
+        self.pods.written = self._ring
         self.evictions = evictions
         self.kept = kept
         self.may_write = may_write
@@ -96,10 +94,30 @@ class WriteAhead:
         self._failing: dict[QueueName, Failing] = {}
         self._at_once = asyncio.Semaphore(WRITES_AT_ONCE)
         self._bell = asyncio.Event()
+        self._have_changed = True
 
     def hold(self, plan: Plan, holder: Holder) -> None:
         """Have a plan carried out as soon as the nomination of its work is written down."""
         self._held.append(Held(plan, holder, self.client.clock.monotonic_s()))
+        self._bell.set()
+
+    def changed(self) -> None:
+        """A nomination came, or one ended of which the pods wait on."""
+        self._have_changed = True
+
+    def regard(self) -> None:
+        """A round is over."""
+        if self._have_changed or self.pods.looks_again:
+            self._have_changed = False
+            self.regard_pods()
+
+    def regard_pods(self) -> None:
+        """Have the nominations written of which no queue has a status."""
+        kept = self.kept()
+        described = {queue: self.statuses.told(queue) is not None for queue in {one.queue for one in kept}}
+        self.pods.regard(one for one in kept if not described[one.queue])
+
+    def _ring(self) -> None:
         self._bell.set()
 
     async def run(self) -> None:
@@ -169,8 +187,11 @@ class WriteAhead:
         is_due = False
         for held, needs in waiting:
             status = recorded.get(str(held.holder))
-            problem = self._problem(queue, held, needs)
-            if told is None or (status is not None and nomination_records.says(status, needs)):
+            is_recorded = status is not None and nomination_records.says(status, needs)
+            if told is None:
+                is_recorded = self.pods.stands(needs)
+            problem = self._problem(held, needs) if told is None else self._problem_of(queue, held, needs)
+            if is_recorded:
                 self.evictions.submit(held.plan)
             elif problem:
                 self.evictions.refuse(held.plan, Cause.NOT_RECORDED, problem)
@@ -181,13 +202,20 @@ class WriteAhead:
             return None
         return Write(queue, written, told.version)
 
-    def _problem(self, queue: QueueName, held: Held, needs: KeptPlaces) -> str:
-        """Why evictions wait no longer; "" if they wait on."""
+    def _is_late(self, held: Held) -> bool:
+        return self.client.clock.monotonic_s() - held.since_s >= RECORD_WITHIN_S
+
+    def _problem(self, held: Held, needs: KeptPlaces) -> str:
+        """Why evictions for work of no queue wait no longer; "" if they wait on."""
+        return self.pods.problem(needs, is_late=self._is_late(held))
+
+    def _problem_of(self, queue: QueueName, held: Held, needs: KeptPlaces) -> str:
+        """Why evictions for work of a queue wait no longer; "" if they wait on."""
         status = f"the status of FleetQueue {queue}, which is to say for which work it would end,"
         failing = self._failing.get(queue)
         if not nomination_records.has_room_for(needs):
             return f"{status} has no room for so many places"
-        if failing is not None and self.client.clock.monotonic_s() - held.since_s >= RECORD_WITHIN_S:
+        if failing is not None and self._is_late(held):
             return f"{status} cannot be written: {failing.words}"
         return ""
 

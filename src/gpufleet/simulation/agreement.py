@@ -11,9 +11,9 @@ API server holds. So the run itself goes on as if nothing had been asked.
   over its own books and its own engine.
 
 What the leader has decided and the server does not hold yet is shown as if it had arrived
-(``writes_under_way``): Bindings and statuses of queues to both sides, and conditions to *explain*. Some of
-these conditions follow from the round itself: they rest on what the API does not tell later, such as that a
-kubelet has just turned a pod away.
+(``writes_under_way``): Bindings, statuses of queues and places kept to both sides, other conditions to
+*explain*. Some of these conditions follow from the round itself: they rest on what the API does not tell
+later, such as that a kubelet has just turned a pod away.
 
 Compared is every pod of ours that waits in the API: it has no node, has not ended and is not being deleted.
 Both must say the same *state* (it waits, is held, is gated), and the same *cause*: of a pod that the
@@ -48,7 +48,13 @@ from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.live_answer import let_decide, live_answering
 from gpufleet.simulation.live_scheduler import LiveScheduler
 from gpufleet.simulation.scenario import World
-from gpufleet.simulation.writes_under_way import Listed, with_bindings, with_conditions, with_queue_statuses
+from gpufleet.simulation.writes_under_way import (
+    Listed,
+    with_bindings,
+    with_conditions,
+    with_nominations,
+    with_queue_statuses,
+)
 
 EVERY_S = 20.0
 EVERY_WRITES = 20.0
@@ -174,6 +180,7 @@ def ask_both(server: ApiServer, rounds: Rounds, settings: Settings) -> Iterator[
     listed = {watched: raws_of(server, watched) for watched in WATCHED}
     position = str(server.store.revision + 1)
     shown = with_queue_statuses(with_bindings(listed, rounds, position), rounds)
+    shown = with_nominations(shown, rounds)
     let_decide(rounds, shown, position)
     explained = explain(server, with_conditions(shown, rounds), settings)
     fresh, leading = explained.facts, explained.leading

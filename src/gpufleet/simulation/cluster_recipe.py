@@ -43,6 +43,7 @@ class Recipe(msgspec.Struct, frozen=True):
     claims: int = 0
     drains: int = 0
     teams: int = 0
+    important_pods: int = 0
     arrive_within_s: float = 20.0
     scheduler_name: str = "gpufleet"
 

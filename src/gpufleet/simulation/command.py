@@ -6,7 +6,7 @@ told in full; of many only those that failed. Two runs of one seed print the sam
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
@@ -22,6 +22,8 @@ HELD, BROKEN = 0, 1
 MOST_SEEDS = 1_000_000
 STORY_LINES = 30
 ALL = "all"
+
+NO_PLANS: Mapping[str, Plan] = {}
 
 Say = Callable[[str], None]
 
@@ -51,6 +53,15 @@ def read_faults(text: str) -> tuple[str, ...]:
             expected = f"all, or one that --list shows{f'; did you mean {near}?' if near else ''}"
             raise ScenarioError("no such fault", field="--fault", value=name, expected=expected)
     return names
+
+
+def read_plan(name: str, plans: Mapping[str, Plan]) -> Plan:
+    """The plan of this name. Raises ScenarioError."""
+    found = plans.get(name)
+    if found is None:
+        known = ", ".join(plans)
+        raise ScenarioError("no such plan", field="--plan", value=name, expected=f"one of {known}")
+    return found
 
 
 def run_seeds(
@@ -130,31 +141,35 @@ def command(
     scheduler: Scheduler,
     plan_for: Callable[[Sequence[str]], Plan | None] = lambda _: None,
     onlooker: Onlooker | None = None,
+    plans: Mapping[str, Plan] = NO_PLANS,
 ) -> click.Command:
     """The command line around a scheduler.
 
-    ``plan_for`` says how a run with these faults goes; ``onlooker`` looks on where that is asked for.
+    ``plan_for`` says how a run with these faults goes, unless one of ``plans`` is asked for by name;
+    ``onlooker`` looks on where that is asked for.
     """
 
     @click.command("gpufleet-sim", help="Run the live scheduler in a simulated cluster with seeded faults.")
     @click.option("--fault", "faults", default="", help="Names, all at once; or: all, one by one.")
     @click.option("--seed", "seeds", default="1", show_default=True, help="A number, or N..M.")
     @click.option("--list", "listing", is_flag=True, help="List all faults and end.")
+    @click.option("--plan", "plan_name", default="", help=f"The work in all runs: {', '.join(plans)}.")
     @click.option("--agree", is_flag=True, help="Compare explain with the scheduler all along (slower).")
-    def run(faults: str, seeds: str, listing: bool, agree: bool) -> int:
+    def run(faults: str, seeds: str, listing: bool, plan_name: str, agree: bool) -> int:
         if listing:
             click.echo(catalogue())
             return HELD
         alone: list[tuple[str, ...]] = [(), *((row.name,) for row in CATALOGUE)]
         chosen = alone if faults == ALL else [read_faults(faults)]
         wanted = read_seeds(seeds)
+        plan = read_plan(plan_name, plans) if plan_name else None
         codes = [
             run_seeds(
                 scheduler,
                 names,
                 wanted,
                 click.echo,
-                plan_for(names),
+                plan_for(names) if plan is None else plan,
                 _progress,
                 onlooker if agree else None,
             )

@@ -5,7 +5,8 @@ runs on is ``virtual_loop``. Every step of its engine is recorded; when the run 
 engine is run anew from its events alone, and has to say the same, byte for byte (I8).
 
 ``LIVE`` is what it is put through: more kinds of work than the plain ``Plan``, and a deadline of gangs
-short enough to pass within a run. ``TEAMS`` is about queues that take back from each other.
+short enough to pass within a run. ``TEAMS`` is about queues that take back from each other, ``PRIORITIES``
+about work of no queue that makes room by priority.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,6 +47,25 @@ TEAMS = Plan(
     settle_s=300.0,
 )
 """One team has borrowed all GPUs, and others want back what they are owed."""
+
+
+PRIORITIES = Plan(
+    recipe=Recipe(
+        nodes=3,
+        gpus_per_node=4,
+        single_pods=0,
+        workloads=0,
+        gangs=0,
+        too_large_pods=0,
+        important_pods=8,
+        arrive_within_s=50.0,
+    ),
+    gang_deadline_s=60.0,
+)
+"""Pods of no queue fill the cluster, and work of higher priority makes room for itself."""
+
+PLANS = {"priorities": PRIORITIES}
+"""Plans that a command line may ask for, whatever the faults."""
 
 
 def plan_for(names: Iterable[str]) -> Plan:

@@ -16,7 +16,14 @@ import msgspec
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
 from gpufleet.model.errors import WorldError
-from gpufleet.simulation import cluster_recipe, history, invariants, team_recipe, virtual_loop
+from gpufleet.simulation import (
+    cluster_recipe,
+    history,
+    invariants,
+    priority_recipe,
+    team_recipe,
+    virtual_loop,
+)
 from gpufleet.simulation.actors import Actors
 from gpufleet.simulation.admission import LEASE_NAME, LEASE_NAMESPACE, SCHEDULER_USER, Policies
 from gpufleet.simulation.api_server import ApiServer
@@ -236,7 +243,9 @@ class World:
         acting = [self.loop.create_task(one.run()) for one in (self.actors, self.volumes, self.budgets)]
         self.processes.extend(SchedulerProcess(self, number) for number in range(self.plan.schedulers))
         wishes = cluster_recipe.arrivals(self.plan.recipe, self.random)
-        for at_s, wish in (*wishes, *team_recipe.team_arrivals(self.plan.recipe, self.random)):
+        wishes += team_recipe.team_arrivals(self.plan.recipe, self.random)
+        wishes += priority_recipe.priority_arrivals(self.plan.recipe, self.random)
+        for at_s, wish in wishes:
             self.loop.call_later(at_s, cluster_recipe.ask_for, self.actors, wish)
         await asyncio.sleep(self.plan.faults_from_s)
         driving = [self.loop.create_task(fault.drive(self)) for fault in self.faults]

@@ -7,7 +7,8 @@ until then, so a comparison shows it as arrived:
 - *queue statuses*: each FleetQueue says what the leader would write into it now, such as nominations,
   reservations and learned run times;
 - *conditions* that are queued or on their way: nodes that are left alone, nodes without a volume for a claim,
-  pauses after refused Bindings, what gangs went through.
+  pauses after refused Bindings, what gangs went through;
+- *places kept* for pods of no queue, in conditions of these pods.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +19,9 @@ from gpufleet.cluster.pods.pod_entry import Intent
 from gpufleet.cluster.queues.queue_figures import figures_of
 from gpufleet.cluster.watching.mirrors import Cluster, Watched
 from gpufleet.kube import resources
+from gpufleet.kube.codec.nomination_parts import write_nomination
 from gpufleet.kube.codec.queue_status import status_patch
+from gpufleet.kube.objects.pod import NOMINATED
 from gpufleet.kube.resources import Kind
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.queue_statuses import QueueStatuses
@@ -71,6 +74,17 @@ def with_conditions(listed: Listed, rounds: Rounds) -> Listed:
         change = _joining({"status": {"conditions": [condition]}})
         changed = _changed(changed, target.kind, {target.uid: change})
     return changed
+
+
+def with_nominations(listed: Listed, rounds: Rounds) -> Listed:
+    """The pods of no queue with what the leader would say of places kept for them."""
+    write_ahead = rounds.dispatch.eviction_planner.write_ahead
+    write_ahead.regard_pods()
+    changes: dict[str, Change] = {}
+    for uid, part in write_ahead.pods.outstanding().items():
+        condition = {"type": NOMINATED, **write_nomination(part)._asdict()}
+        changes[uid] = _joining({"status": {"conditions": [condition]}})
+    return _changed(listed, resources.PODS, changes)
 
 
 def cluster_of(rounds: Rounds) -> Cluster:

@@ -26,6 +26,16 @@ class LowestFirst:
                     return EvictionPlan((placement_of(state, asking.row),), tuple(victims), tuple(victims))
         return NoEvictionPlan()
 
+    def has_rule_for(self, _asking: UnplacedWorkload, _state: EngineState) -> bool:
+        """Every workload may."""
+        return True
+
+    def evictable(self, asking: UnplacedWorkload, state: EngineState) -> set[int]:
+        """All pods of lower priority."""
+        least = state.pods.pod_at(asking.row).priority
+        rows = [row for rows in state.pods.on_node.values() for row in rows]
+        return {row for row in rows if state.pods.pod_at(row).priority < least}
+
 
 def test_victims_are_proven_and_the_pod_runs_when_they_are_gone() -> None:
     told = Story(victims=LowestFirst())

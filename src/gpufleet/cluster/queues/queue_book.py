@@ -14,7 +14,6 @@ from gpufleet.cluster.queues import learned_records, nomination_records, reserva
 from gpufleet.engine.event import (
     Event,
     KeptPlaces,
-    NominationsRecalled,
     PastUseOf,
     PastUseRecalled,
     PricesSet,
@@ -122,14 +121,14 @@ class QueueBook:
                 found.append(one)
         return [ReservationsRecalled(tuple(found))] if found else []
 
-    def nominated_before(self) -> NominationsRecalled:
+    def nominated_before(self) -> list[KeptPlaces]:
         """What an earlier leader wrote down of places that wait for pods to leave them."""
         found: list[KeptPlaces] = []
         for queue in self.cluster.all(resources.FLEET_QUEUES):
             name = QueueName(queue.metadata.name)
             if name in self.known:
                 found += nomination_records.read(status_of(queue).nominations, name)
-        return NominationsRecalled(tuple(found))
+        return found
 
     def of_namespace(self, namespace: str) -> NamespaceQueues:
         """What the queues say of a namespace."""

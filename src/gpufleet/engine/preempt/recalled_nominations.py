@@ -28,8 +28,7 @@ from gpufleet.engine.lifecycle.nominations import (
 )
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.leaving import Leaving
-from gpufleet.engine.preempt.victim_search import evictable_for
-from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload
+from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload, VictimSearch
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import GangName, PodUid
 
@@ -57,7 +56,7 @@ class Former(NamedTuple):
 
 
 def take_up(
-    state: EngineState, nominations: Nominations, is_guest: IsGuest, at_us: int
+    state: EngineState, nominations: Nominations, search: VictimSearch, is_guest: IsGuest, at_us: int
 ) -> list[tuple[PodUid | GangName, EvictionPlan]]:
     """The workloads whose nominations are to be in force again, in their order, each with its plan."""
     if not nominations.recalled:
@@ -66,10 +65,10 @@ def take_up(
     former: list[Former] = []
     departures = state.departures
     for kept in recalled:
-        placements = _places(state, kept)
+        placements = _places(state, kept, search, at_us)
         if not placements:
             continue
-        one = _with_victims(state, kept, placements, is_guest, at_us)
+        one = _with_victims(state, kept, placements, search, is_guest, at_us)
         former.append(one)
         for uid in one.victims:
             departures.evict(uid)
@@ -108,7 +107,12 @@ def _that_end(state: EngineState, proven: list[Former]) -> list[Former]:
 
 
 def _with_victims(
-    state: EngineState, kept: KeptPlaces, placements: tuple[Placement, ...], is_guest: IsGuest, at_us: int
+    state: EngineState,
+    kept: KeptPlaces,
+    placements: tuple[Placement, ...],
+    search: VictimSearch,
+    is_guest: IsGuest,
+    at_us: int,
 ) -> Former:
     """A nomination with the pods that still wait to be told to end, and that may be evicted for it."""
     waits_for = tuple(uid for uid in kept.waits_for if _is_there(state, uid))
@@ -118,8 +122,7 @@ def _with_victims(
         return one
     if all(is_guest(kept.holder, uid, at_us) for uid in staying):
         return one._replace(are_guests=True)
-    workload = UnplacedWorkload(placements[0].row, _members(state, placements), at_us)
-    evictable = evictable_for(workload, state)
+    evictable = search.evictable(_workload(state, placements, at_us), state)
     return one._replace(victims=tuple(uid for uid in staying if state.pods.row_by_uid[uid] in evictable))
 
 
@@ -129,7 +132,7 @@ def _is_there(state: EngineState, uid: PodUid) -> bool:
     return row is not None and state.pods.node_row(row) is not None
 
 
-def _places(state: EngineState, one: KeptPlaces) -> tuple[Placement, ...]:
+def _places(state: EngineState, one: KeptPlaces, search: VictimSearch, at_us: int) -> tuple[Placement, ...]:
     """Where the pods of a workload were to go; empty where it cannot, may not or need not start any more."""
     placements = tuple(recalled_placement(state, place) for place in one.places)
     known = tuple(place for place in placements if place is not None)
@@ -144,10 +147,14 @@ def _places(state: EngineState, one: KeptPlaces) -> tuple[Placement, ...]:
     members = _members(state, known)
     if members is not None and not _can_start(members, rows):
         return ()
-    # Without a described queue no pod would have ended for it, and a queue that closed lets none start.
-    queue_is_known = state.named_queue(known[0].row) in state.waiting.queues
+    # For work that evicts by no rule no pod would have ended, and a queue that closed lets none start.
+    may_evict = search.has_rule_for(_workload(state, known, at_us), state)
     is_barred = state.gate.is_active and any(state.gate.bar(row) is not None for row in rows)
-    return known if queue_is_known and not is_barred else ()
+    return known if may_evict and not is_barred else ()
+
+
+def _workload(state: EngineState, placements: tuple[Placement, ...], at_us: int) -> UnplacedWorkload:
+    return UnplacedWorkload(placements[0].row, _members(state, placements), at_us)
 
 
 def _members(state: EngineState, placements: tuple[Placement, ...]) -> Members | None:

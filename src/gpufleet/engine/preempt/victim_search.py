@@ -73,6 +73,22 @@ class PreemptionSearch:
                 self._search_cache.store(unplaced, run.outcome, run.leaving.left, run.proof.charges)
         return found
 
+    def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
+        """True for work of a described queue, and outside of all queues where priority decides."""
+        rank = rank_of(unplaced, state)
+        is_in_queue = state.named_queue(unplaced.row) in state.waiting.queues
+        return is_in_queue or (self.by_priority and is_outside(rank, state))
+
+    def evictable(self, unplaced: UnplacedWorkload, state: EngineState) -> set[int]:
+        """The rows of all pods that the policies, or priority, let a workload evict now."""
+        rank = rank_of(unplaced, state)
+        queue = state.waiting.queues.get(rank.queue)
+        if queue is not None:
+            return SearchRun(unplaced, state).evictable(rank, queue)
+        if not self.has_rule_for(unplaced, state):
+            return set()
+        return SearchRun(unplaced, state).evictable(rank, Queue(rank.queue, preemption=BY_PRIORITY_ALONE))
+
 
 def rank_of(unplaced: UnplacedWorkload, state: EngineState) -> Rank:
     """By what the workload is compared with others: a gang has a queue, priority and age of its own."""
@@ -90,13 +106,8 @@ def is_outside(rank: Rank, state: EngineState) -> bool:
     return rank.queue not in queues and (rank.queue == DEFAULT_QUEUE or not queues)
 
 
-def evictable_for(unplaced: UnplacedWorkload, state: EngineState) -> set[int]:
-    """The rows of all pods that the policies let a workload evict now, of its own queue and of others."""
-    rank = rank_of(unplaced, state)
-    queue = state.waiting.queues.get(rank.queue)
-    if queue is None:
-        return set()
-    return SearchRun(unplaced, state).evictable(rank, queue)
+def _rows_of(found: Candidates) -> set[int]:
+    return {row for unit in (*found.alone, *found.gangs) for row in unit.rows}
 
 
 class SearchRun:
@@ -130,10 +141,11 @@ class SearchRun:
         """The rows of all pods that may be evicted, alone or with their gangs."""
         if not self._may_evict():
             return set()
+        if is_outside(rank, self.state):
+            return _rows_of(outside_of_queues(self.state, rank, self.unplaced.at_us))
         own = within_queue(self.state, rank, queue, self.unplaced.at_us)
         reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least())
-        found = own.joined(reclaim.candidates(self.unplaced.at_us))
-        return {row for unit in (*found.alone, *found.gangs) for row in unit.rows}
+        return _rows_of(own.joined(reclaim.candidates(self.unplaced.at_us)))
 
     def _with_victims(self, rank: Rank, queue: Queue) -> Found | None:
         """Victims of its own queue, or else of others, or else of both."""

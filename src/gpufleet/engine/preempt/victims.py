@@ -58,9 +58,25 @@ class VictimSearch(Protocol):
         """
         ...
 
+    def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
+        """True for work for which pods may be evicted by some rule: of its queue, or outside of queues."""
+        ...
+
+    def evictable(self, unplaced: UnplacedWorkload, state: EngineState) -> set[int]:
+        """The rows of all pods that the rules let a workload evict now."""
+        ...
+
 
 class NoVictims:
     """No pod is ever evicted, and no place is kept."""
 
     def find(self, unplaced: UnplacedWorkload, state: EngineState) -> None:
         """No victim."""
+
+    def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
+        """Work of a queue keeps what others leave: an earlier scheduler may have evicted them."""
+        return state.named_queue(unplaced.row) in state.waiting.queues
+
+    def evictable(self, _unplaced: UnplacedWorkload, _state: EngineState) -> set[int]:
+        """No pod."""
+        return set()

@@ -33,6 +33,9 @@ BIND_REFUSED = "gpufleet.io/BindRefused"
 GANG_SHORT = "gpufleet.io/GangShort"
 """The condition of one running member of a gang that is short of members: since when, and whether it ran."""
 
+NOMINATED = "gpufleet.io/Nominated"
+"""The condition of a waiting pod of no FleetQueue that says which place is kept for it."""
+
 KUBELET_REASONS = frozenset(
     {"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "AdmissionFailed"}
 )
@@ -47,6 +50,7 @@ CONDITIONS = (
     EVICTION_REFUSED,
     BIND_REFUSED,
     GANG_SHORT,
+    NOMINATED,
 )
 ALWAYS = "Always"
 
