@@ -18,7 +18,7 @@ from tests.guides.entries import ENTRIES, Entry, NoObject
 from tests.guides.guide_files import FOLDER, NOT_YET, PAGE, objects
 from tests.house.project import ROOT
 from tests.lacking import lacking
-from tests.lint.linting import found, report_of
+from tests.lint.linting import found, pod, report_of
 
 TEXT = PAGE.read_text(encoding="utf-8")
 PITFALLS = TEXT.partition("## The usual pitfalls")[2].partition("\n## ")[0]
@@ -43,6 +43,18 @@ def test_the_page_shows_each_file(entry: Entry) -> None:
 )
 def test_lint_finds_what_the_table_says(entry: Entry) -> None:
     assert found((FOLDER / entry.file).read_text(encoding="utf-8")) == sorted(entry.lint)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        *("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"),
+        *(f"nvidia.com/mig-{profile}" for profile in ("1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")),
+    ],
+)
+def test_lint_knows_every_resource_of_guides(resource: str) -> None:
+    assert found(pod(limits=f"{resource}: 1")) == []
+    assert found(pod(limits=f"{resource}: 0.5")) != []
 
 
 def test_a_template_of_the_standards_chart_is_read_once_it_is_rendered(tmp_path: Path) -> None:
