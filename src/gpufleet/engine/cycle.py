@@ -98,7 +98,8 @@ class Cycle:
             self._wake_lines_that_may_fit()
         if settled or self.state.queues.is_active:
             self._wake_kept_out(every_line=settled)
-        self._wake_shapes_to_retry()
+        if self.state.neighbours.shapes_to_retry:
+            self._wake_shapes_to_retry()
         self.search_retries.wake(at_us)
         if self.evicts:
             for row in running_in_stopped_queues(self.state):
@@ -113,7 +114,8 @@ class Cycle:
             self._wake_lines_that_may_fit()
             self._wake_kept_out(every_line=False)
             self._serve_queues(at_us)
-        self._take_gangs_back(at_us)
+        if self.violations.watches:
+            self._take_gangs_back(at_us)
         self.instructions += self.moving.run(at_us)
         self.instructions += self.nominations.take_withdrawn()
         self.instructions += self.telling.news(at_us)
@@ -129,7 +131,7 @@ class Cycle:
 
     def _take_gangs_back(self, at_us: int) -> None:
         """Gangs end that this step could not complete; what begins anew takes its turn."""
-        ending = self.violations.take(at_us, of_gangs=True) if self.violations.watches else []
+        ending = self.violations.take(at_us, of_gangs=True)
         for row, why in ending:
             self._evict(row, None, why)
         self.instructions += self.violations.conclude()
@@ -161,14 +163,14 @@ class Cycle:
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
         dues = (
-            self.state.next_backoff_us(),
+            self.state.next_backoff_us() if self.state.pauses.dues else None,
             self.search_retries.next_due_us(),
             self.overtime.next_due_us(),
             self.reservations.next_due_us(),
             self.moving.next_due_us(),
             self.violations.next_due_us() if self.violations.watches else None,
         )
-        return min((due_us for due_us in dues if due_us is not None), default=None)
+        return min([due_us for due_us in dues if due_us is not None], default=None)
 
     def _wake_lines_that_may_fit(self) -> None:
         for shape_row in list(self.state.waiting.parked_by_shape):
@@ -216,7 +218,7 @@ class Cycle:
         turns.begin(at_us)
         while (line := turns.take()) is not None:
             name = line.key.queue
-            if waiting.lines.get(line.key) is not line or not waiting.trim(line):
+            if line.closed or not waiting.trim(line):
                 # The line of a gang whose members were told to end in this step.
                 turns.offer(name)
                 continue

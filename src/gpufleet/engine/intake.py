@@ -22,11 +22,10 @@ from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.engine.lifecycle.violations import Violations
 from gpufleet.engine.lifecycle.volume_refusals import VolumeRefusals
 from gpufleet.engine.preempt.overtime import Overtime
-from gpufleet.engine.reserve.reservations import Reservations
+from gpufleet.engine.reserve.reservations import Reservations, earliest
 from gpufleet.engine.state.bounds import check_range, check_shape
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.gang import Gang, gang_title
-from gpufleet.model.identifiers import PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 
@@ -54,6 +53,9 @@ class Intake:
         self.violations = violations
         self.distrusted = DistrustedNodes(state, nominations)
         self.volume_refusals = VolumeRefusals()
+        # Both are empty most of the time; ``settle`` and ``next_due_us`` have nothing to do then.
+        self.distrust_by_node = self.distrusted.trust.records
+        self.refused_by_pod = self.volume_refusals.until_us_by_pod
         self.at_us = 0
         self._handlers: dict[type[event.Event], Callable[..., None]] = {
             event.NodeSet: self._node_set,
@@ -96,8 +98,6 @@ class Intake:
     def settle(self, at_us: int) -> None:
         """What was decided until now is over: nodes are trusted again, or tried again for a volume."""
         self.at_us = at_us
-        if not self.distrusted.trust.records and not self.volume_refusals.until_us_by_pod:
-            return
         self.distrusted.settle(at_us)
         for uid in self.volume_refusals.end(at_us):
             row = self.state.pods.row_by_uid.get(uid)
@@ -109,15 +109,14 @@ class Intake:
 
     def next_due_us(self) -> int | None:
         """When ``settle`` is wanted even if nothing happens."""
-        if not self.distrusted.trust.records and not self.volume_refusals.until_us_by_pod:
-            return None
-        dues = (self.distrusted.next_due_us(), self.volume_refusals.next_due_us())
-        return min((due_us for due_us in dues if due_us is not None), default=None)
+        return earliest((self.distrusted.next_due_us(), self.volume_refusals.next_due_us()))
 
     def take_told(self) -> list[AnyInstruction]:
         """What is to be said of nodes that are left out, and of pods that pause, since the last call."""
-        told = (self.distrusted, self.volume_refusals, self.state.pauses)
-        return [said for one in told if one.untold for said in one.take_told()]
+        distrusted, refusals, pauses = self.distrusted, self.volume_refusals, self.state.pauses
+        if not (distrusted.untold or refusals.untold or pauses.untold):
+            return []
+        return distrusted.take_told() + refusals.take_told() + pauses.take_told()
 
     def take(self, happened: event.Event, at_us: int) -> None:
         """Apply one event that happened at (or was heard of by) this engine time."""
@@ -172,7 +171,9 @@ class Intake:
         self._node_set(event.NodeSet(msgspec.structs.replace(node, devices=devices)))
 
     def _pod_added(self, happened: event.PodAdded) -> None:
-        state, pod = self.state, self.volume_refusals.narrowed(happened.pod)
+        state, pod = self.state, happened.pod
+        if self.refused_by_pod:
+            pod = self.volume_refusals.narrowed(pod)
         known = state.pods.row_by_uid.get(pod.uid)
         if known is not None:
             self._describe_anew(known, pod)
@@ -332,11 +333,11 @@ class Intake:
             departures.recall_refusal(happened.uid, happened.until_us, self.at_us)
 
     def _pod_removed(self, happened: event.PodRemoved) -> None:
-        self._forget(happened.uid)
-
-    def _forget(self, uid: PodUid) -> None:
-        self.volume_refusals.forget(uid)
-        self.violations.forget(uid)
+        uid = happened.uid
+        if self.refused_by_pod or self.volume_refusals.untold:
+            self.volume_refusals.forget(uid)
+        if self.violations.watches:
+            self.violations.forget(uid)
         row = self.state.pods.row_by_uid.get(uid)
         if row is not None:
             if self.state.learned.queues:

@@ -76,12 +76,14 @@ class Line:
 
     ``untold`` are pods that have not heard yet why they wait. ``offered`` is the turn under which
     the line stands in its queue, at the latest its head's. ``holds_back`` tells of a parked line
-    that nothing behind it in a strict queue may overtake it.
+    that nothing behind it in a strict queue may overtake it. ``closed`` is set once its last workload has
+    left: another line stands for its key then, or none.
     """
 
     key: LineKey
     waiting: list[tuple[int, str, int, int]] = field(default_factory=list)
     parked: bool = False
+    closed: bool = False
     holds_back: bool = False
     untold: dict[tuple[int, int], None] = field(default_factory=dict)
     offered: Head | None = None
@@ -168,10 +170,12 @@ class WaitingLines:
 
     def trim(self, line: Line) -> bool:
         """Drop pods from the front of a line that no longer wait; False if none is left."""
-        waiting = line.waiting
+        waiting, key, places = line.waiting, line.key, self._place_by_row
         while waiting:
-            first = waiting[0]
-            if self.is_waiting(line, first[2], first[3]):
+            _, _, sequence, pod_row = waiting[0]
+            # What ``is_waiting`` says, without the call: this is asked several times for each pod.
+            place = places.get(pod_row)
+            if place is not None and place[0] == sequence and (place[1] is key or place[1] == key):
                 return True
             heapq.heappop(waiting)
         self._close(line)
@@ -179,6 +183,7 @@ class WaitingLines:
 
     def _close(self, line: Line) -> None:
         self.lines.pop(line.key, None)
+        line.closed = True
         if line.parked:
             self._unpark(line)
 

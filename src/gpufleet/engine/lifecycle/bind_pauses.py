@@ -25,14 +25,14 @@ class BindPauses:
 
     def __init__(self) -> None:
         self.dues: list[tuple[int, int, int]] = []
-        self._refusals: dict[PodUid, int] = {}
+        self.refusals: dict[PodUid, int] = {}
         self.recalled: dict[PodUid, int] = {}
         self.untold: dict[PodUid, BindPaused] = {}
 
     def begin(self, row: int, sequence: int, uid: PodUid, at_us: int) -> None:
         """A bind was refused. ``sequence`` is the number of the pod's arrival."""
-        until_us = at_us + pause_us(refusals := self._refusals.get(uid, 0) + 1)
-        self._refusals[uid] = refusals
+        until_us = at_us + pause_us(refusals := self.refusals.get(uid, 0) + 1)
+        self.refusals[uid] = refusals
         self.untold[uid] = BindPaused(uid, until_us, refusals)
         heapq.heappush(self.dues, (until_us, sequence, row))
 
@@ -42,7 +42,7 @@ class BindPauses:
         until_us = min(happened.until_us, at_us + pause_us(refusals))
         if until_us > at_us:
             self.recalled[happened.uid] = until_us
-            self._refusals[happened.uid] = refusals
+            self.refusals[happened.uid] = refusals
 
     def resume(self, row: int, sequence: int, uid: PodUid, at_us: int) -> bool:
         """A pod has come: whether it still pauses since before a restart."""
@@ -65,7 +65,7 @@ class BindPauses:
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone."""
-        self._refusals.pop(uid, None)
+        self.refusals.pop(uid, None)
         self.recalled.pop(uid, None)
         self.untold.pop(uid, None)
 

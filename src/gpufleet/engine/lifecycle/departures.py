@@ -171,6 +171,9 @@ class Departures:
     def gone(self, uid: PodUid) -> None:
         """A pod holds nothing any more, wherever it was."""
         self.changes += 1
+        if not (self.is_departing(uid) or uid in self.refused_until_us or uid in self._by_departing):
+            # As of most pods: then nothing of this is noted by its row either.
+            return
         for nomination in self.waiting_for(uid):
             del nomination.waits_for[uid]
             nomination.elsewhere.pop(uid, None)

@@ -332,7 +332,8 @@ class EngineState:
             self.room_freed = True
         self.withdraw(row)
         self.sequence_by_row.pop(row, None)
-        self.pauses.forget(pod.uid)
+        if self.pauses.refusals:
+            self.pauses.forget(pod.uid)
 
     def withdraw(self, row: int) -> None:
         """A pod leaves its line and its gang."""

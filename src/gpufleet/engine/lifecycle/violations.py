@@ -81,8 +81,6 @@ class Violations:
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone, and what was wrong with it."""
-        if not self.watches:
-            return
         for kind in (DeviceConflict, MemoryExceeded):
             self.watches.pop((kind.__name__, uid), None)
 

@@ -88,7 +88,7 @@ class Reservations:
 
     def put_aside(self, at_us: int) -> bool:
         """Before decisions that may matter to them: holders wait as others do; False if there are none."""
-        if not self._held and not self._dues:
+        if not self._held and not self._dues.heap:
             return False
         self._dues.wake(at_us)
         held = self.held()
@@ -229,7 +229,7 @@ class Reservations:
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
-        if not self._held and not self._dues:
+        if not self._held and not self._dues.heap:
             return None
         return earliest([self._dues.first_us(), *(one.again_at_us for one in self._held.values())])
 

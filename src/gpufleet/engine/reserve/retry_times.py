@@ -13,13 +13,9 @@ class RetryTimes:
 
     def __init__(self, waiting: WaitingLines) -> None:
         self.waiting = waiting
-        self._heap: list[tuple[int, int, LineKey]] = []
+        self.heap: list[tuple[int, int, LineKey]] = []
         self._due_us_by_key: dict[LineKey, int] = {}
         self._number = 0
-
-    def __bool__(self) -> bool:
-        """True if anything is due at some time."""
-        return bool(self._heap)
 
     def note(self, key: LineKey, due_us: int) -> None:
         """A line is to be looked at again then, and not at the moment that was noted before."""
@@ -27,14 +23,14 @@ class RetryTimes:
             return
         self._number += 1
         self._due_us_by_key[key] = due_us
-        heapq.heappush(self._heap, (due_us, self._number, key))
-        if len(self._heap) > SWEEP_FIRST + 2 * len(self.waiting.lines):
+        heapq.heappush(self.heap, (due_us, self._number, key))
+        if len(self.heap) > SWEEP_FIRST + 2 * len(self.waiting.lines):
             self._sweep()
 
     def wake(self, at_us: int) -> None:
         """Lines that are due wake."""
-        while self._heap and self._heap[0][0] <= at_us:
-            due_us, _, key = heapq.heappop(self._heap)
+        while self.heap and self.heap[0][0] <= at_us:
+            due_us, _, key = heapq.heappop(self.heap)
             if self._due_us_by_key.get(key) == due_us:
                 del self._due_us_by_key[key]
                 line = self.waiting.lines.get(key)
@@ -43,11 +39,11 @@ class RetryTimes:
 
     def first_us(self) -> int | None:
         """When the next line is due."""
-        return self._heap[0][0] if self._heap else None
+        return self.heap[0][0] if self.heap else None
 
     def _sweep(self) -> None:
         """Forget lines that are gone, and moments that were noted anew."""
         lines, due_us = self.waiting.lines, self._due_us_by_key
         self._due_us_by_key = {key: at_us for key, at_us in due_us.items() if key in lines}
         # A sorted list is a heap.
-        self._heap = sorted(entry for entry in self._heap if self._due_us_by_key.get(entry[2]) == entry[0])
+        self.heap = sorted(entry for entry in self.heap if self._due_us_by_key.get(entry[2]) == entry[0])

@@ -17,7 +17,6 @@ from gpufleet.engine.reasons.no_agent import BIT as NO_AGENT
 from gpufleet.engine.reasons.node_reason import Kind
 from gpufleet.engine.reasons.table import TABLE
 
-REASONS = TABLE.bits
 ONLY_ROOM = TABLE.mask(Kind.ROOM)
 """Reasons that go away when enough of what runs there ends."""
 
@@ -54,8 +53,8 @@ def gpus_missing(tables: Tables, shape: int, node: int) -> int:
 
 
 @leaf
-def distance(tables: Tables, shape: int, node: int) -> int:
-    """How far the node is from taking the pod: the missing part of each thing asked for, in
+def host_distance(tables: Tables, shape: int, node: int) -> int:
+    """How far the node is from taking the pod, but for GPUs: the missing part of each thing asked for, in
     permille, summed up.
     """
     far = 0
@@ -64,10 +63,14 @@ def distance(tables: Tables, shape: int, node: int) -> int:
         missing = asked - tables.resources_free[node, column]
         if asked > 0 and missing > 0:
             far += PERMILLE * min(missing, asked) // asked
-    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
-    if count > 0:
-        far += PERMILLE * gpus_missing(tables, shape, node) // count
     return int(far)
+
+
+@leaf
+def gpu_distance(tables: Tables, shape: int, node: int) -> int:
+    """The missing part of the GPUs asked for, in permille."""
+    count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
+    return PERMILLE * gpus_missing(tables, shape, node) // count if count > 0 else 0
 
 
 @leaf
@@ -75,10 +78,11 @@ def bars(found: int) -> int:
     """How far the other pods on a node make it; each thing they have against the pod weighs more than
     the lack of any one resource.
     """
-    far = 0
-    for bit in range(REASONS):
-        if found & BY_NEIGHBOURS & (1 << bit) != 0:
-            far += 2 * PERMILLE
+    far, left = 0, found & BY_NEIGHBOURS
+    while left != 0:
+        far += 2 * PERMILLE
+        # Without its lowest bit.
+        left &= left - 1
     return far
 
 
@@ -108,10 +112,9 @@ def reasons_on(tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
     found = rankings.refused[slot, node] | fit.host_reasons(tables, shape, node)
-    owned = tables.nodes[layout.NODE_DEVICE_COUNT, node]
     if found & NOT_SEEN == 0:
         found |= fit.gpu_reasons(tables, shape, node)
-    elif 0 < owned < tables.shapes[layout.SHAPE_GPU_COUNT, shape]:
+    elif 0 < tables.nodes[layout.NODE_DEVICE_COUNT, node] < tables.shapes[layout.SHAPE_GPU_COUNT, shape]:
         found |= GPU_COUNT
     if node < len(beyond_room):
         found |= beyond_room[node]
@@ -157,7 +160,11 @@ def survey(
         # A node with a reason that no pod's end takes away is not near, however much room it has.
         if found == 0 or found & ~PASSING != 0:
             continue
-        far = distance(tables, shape, node) + bars(found)
+        far = host_distance(tables, shape, node) + bars(found)
+        # To count devices costs most, and makes no node nearer.
+        if closest != -1 and far > closest:
+            continue
+        far += gpu_distance(tables, shape, node)
         if closest == -1 or far < closest:
             closest = far
             nearest[NEAREST_NODE] = node

@@ -182,6 +182,8 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
     owned = tables.nodes[layout.NODE_DEVICE_COUNT, node]
     if owned == 0:
         return NO_GPU
+    if owned < count:
+        return GPU_COUNT
     whole = is_whole(tables, shape)
     serves = SERVES_WHOLE if whole else SERVES_SHARE
     of_model, serving, withheld, healthy, fitting, idle_milli, lacking_memory = 0, 0, 0, 0, 0, 0, 0
@@ -202,8 +204,6 @@ def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
             fitting += 1
         elif lacks_only_memory(tables, shape, device):
             lacking_memory += 1
-    if owned < count:
-        return GPU_COUNT
     if of_model < count:
         return GPU_MODEL
     if serving < count:
