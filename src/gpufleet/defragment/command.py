@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.progress import ENGINE, Say
@@ -23,7 +24,6 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.defragment.plan import SCHEMA, DefragmentPlan, Fits, PlannedMove
 from gpufleet.engine.defragment.consolidation import Defragmentation
 from gpufleet.engine.defragment.moves import Move
-from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.objects.pod import Pod
@@ -57,7 +57,7 @@ def plan_of(wish: Wish, picture: Picture, settings: Settings, at: dt.datetime, s
     facts = Facts(picture, settings, Moment(at))
     entry = waiting_entry(facts, wish) if wish.pod else None
     say(ENGINE)
-    engine = Engine(find_policy(settings.policy))
+    engine = engine_of(settings)
     for wave in facts.waves:
         engine.step(engine_time_us(at), wave)
     missing = gaps(kind.plural for kind in picture.forbidden)

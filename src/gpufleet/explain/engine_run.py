@@ -7,6 +7,7 @@ keep room from a pod is found by asking again without these.
 
 from collections.abc import Iterable
 
+from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.settings import Settings
 from gpufleet.engine.event import DisruptionBudgetSet, Event
 from gpufleet.engine.instruction import (
@@ -14,8 +15,6 @@ from gpufleet.engine.instruction import (
     Evict,
     Reservation,
 )
-from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.reasons.background import Background
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.tell.causes import ABOUT_TO_RUN, NOMINATED
@@ -73,7 +72,7 @@ class EngineRun:
         return _victims([one for one in said if isinstance(one, Evict)], pod, gang)
 
     def _new_engine(self) -> Engine:
-        return Engine(find_policy(self.settings.policy), victims=find_search(self.settings.victims))
+        return engine_of(self.settings)
 
     def _steps(self, engine: Engine, waves: list[list[Event]]) -> list[AnyInstruction]:
         return [said for number, wave in enumerate(waves) for said in engine.step(self.at_us + number, wave)]

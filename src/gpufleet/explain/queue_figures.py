@@ -7,13 +7,12 @@ that wait, so that it says what keeps each of them waiting. What it would start 
 
 import msgspec
 
+from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
 from gpufleet.engine.admit.fair_shares import FairShare
 from gpufleet.engine.event import Event, PodAdded, ReservationsRecalled
 from gpufleet.engine.instruction import Bind
-from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.tell.line_up import Queued
 from gpufleet.engine.tell.queue_report import QueueUse
@@ -40,7 +39,7 @@ class QueueCounts(msgspec.Struct, frozen=True):
 
 def count_queues(facts: Facts) -> QueueCounts:
     """Ask a new engine, which is told what a scheduler would be told after a restart."""
-    engine = Engine(find_policy(facts.settings.policy), victims=find_search(facts.settings.victims))
+    engine = engine_of(facts.settings)
     at_us = EngineTime(facts.clock).now_us()
     first, *later = facts.waves
     engine.step(at_us, [event for event in first if not isinstance(event, OF_WAITING_WORK)])

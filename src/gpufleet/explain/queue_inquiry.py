@@ -62,7 +62,7 @@ async def ask_for_queues(client: Client, settings: Settings, wanted: Wanted, say
         rows = in_tree_order(rows_by_status(picture))
         return QueuesAnswer(SCHEMA, Source.STATUS, at, tuple(rows), (*why, AS_WRITTEN, *_leader(leading)))
     say(ENGINE)
-    rows = in_tree_order(_by_engine(Facts(picture, settings, client.clock)))
+    rows = in_tree_order(_by_engine(Facts(picture, leading.settings(settings), client.clock)))
     return QueuesAnswer(SCHEMA, Source.ENGINE, at, tuple(rows), (*_leader(leading), *_gaps(picture)))
 
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, PodUid, QueueName
+from gpufleet.model.resource_names import is_part_of_gpu
 from gpufleet.model.seat import Seat
 from gpufleet.model.shape import Shape
 
@@ -46,8 +47,15 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_service(self) -> bool:
-        """True for what another scheduler placed without a GPU, such as a service of the cluster."""
-        return self.foreign and not self.shape.gpu.count
+        """True for what another scheduler placed without a GPU, such as a service of the cluster.
+
+        A MIG instance and a share in time, which are counted by their names, are of a GPU.
+        """
+        return self.foreign and not (self.shape.gpu.count or self._holds_parts)
+
+    @property
+    def _holds_parts(self) -> bool:
+        return any(amount and is_part_of_gpu(name) for name, amount in self.shape.resources.other)
 
     @property
     def makes_room(self) -> bool:

@@ -19,6 +19,8 @@ INTEL_GPU_I915 = "gpu.intel.com/i915"
 INTEL_GPU_XE = "gpu.intel.com/xe"
 GPU_RESOURCES = (NVIDIA_GPU, AMD_GPU, INTEL_GPU_I915, INTEL_GPU_XE)
 MIG_PREFIX = "nvidia.com/mig-"
+NVIDIA_SHARED = "nvidia.com/gpu.shared"
+"""Shares of GPUs in time, by the name that NVIDIA's device plugin gives them where sharing is not hidden."""
 
 _NATIVE_DOMAIN = "kubernetes.io/"
 _QUOTA_PREFIX = "requests."
@@ -34,6 +36,11 @@ def is_extended(name: str) -> bool:
 def is_mig_instance(name: str) -> bool:
     """True for MIG instances of one profile, which a kubelet counts beside whole GPUs."""
     return name.startswith(MIG_PREFIX)
+
+
+def is_part_of_gpu(name: str) -> bool:
+    """True for what is a part of a GPU, and is counted by its name alone: a MIG instance, a share in time."""
+    return is_mig_instance(name) or name == NVIDIA_SHARED
 
 
 def mig_resource(profile: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from gpufleet.cluster.engine_events import EngineEvents
+from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.nodes.node_book import NodeBook
 from gpufleet.cluster.pods.dependencies import Dependencies
@@ -26,8 +27,6 @@ from gpufleet.cluster.queues.queue_figures import figures_of
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.change_queue import ChangeQueue
 from gpufleet.cluster.watching.mirrors import WATCHED, Cluster
-from gpufleet.engine.policy import find_policy
-from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube import keys, resources
@@ -226,7 +225,7 @@ class Service:
             ends=pods.ends,
         )
         conditions = ConditionWriter(self.client, cluster, may_write=self.lease.holds)
-        engine = Engine(find_policy(settings.policy), victims=find_search(settings.victims))
+        engine = engine_of(settings)
         statuses = QueueStatuses(self.client, cluster, lambda: cluster.unreadable(resources.FLEET_QUEUES))
         pod_nominations = PodNominations(
             self.client, cluster, pods.waiting, engine_events.take_nominated, may_write=self.lease.holds

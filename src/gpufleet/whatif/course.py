@@ -11,14 +11,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_book import started_at_us
 from gpufleet.cluster.pods.pod_entry import Entry, Place
 from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected
-from gpufleet.engine.policy import find_policy
-from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.model.errors import InputError
@@ -65,7 +64,7 @@ class Course:
     def __init__(self, facts: Facts, now_us: int) -> None:
         self.facts = facts
         self.now_us = now_us
-        self.engine = Engine(find_policy(facts.settings.policy))
+        self.engine = engine_of(facts.settings)
         self.player = Player(self.engine, self, now_us)
         self.meanings: dict[PodUid, Pod] = {}
         self.running: dict[PodUid, Running] = {}

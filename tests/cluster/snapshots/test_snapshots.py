@@ -189,8 +189,8 @@ def a_story(world: World) -> None:
 
 async def taken_from(world: World) -> bytes:
     client = Client(world.transport("system:masters"), world.clock, world.random)
-    listed, taken_at = await picture_of(client, lambda _: None)
-    return b"".join(lines_of(listed, SETTINGS, taken_at))
+    listed, settings, taken_at = await picture_of(client, SETTINGS, lambda _: None)
+    return b"".join(lines_of(listed, settings, taken_at))
 
 
 def test_the_engine_decides_on_it_as_live() -> None:

@@ -14,10 +14,9 @@ from gpufleet.advise.sharing.choosing import Choice, Mode
 from gpufleet.advise.sharing.pools import Plan, Pool
 from gpufleet.devices.sharing.chosen import POOL_LABEL
 from gpufleet.kube import keys
-from gpufleet.kube.meanings.gpu_resources import NVIDIA_SHARED
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.node import Node
-from gpufleet.model.resource_names import NVIDIA_GPU, mig_resource
+from gpufleet.model.resource_names import NVIDIA_GPU, NVIDIA_SHARED, mig_resource
 
 # At least so many: a limit of exactly today's pods would refuse the next one.
 SHARES_MAX = 10

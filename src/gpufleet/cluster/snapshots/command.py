@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from gpufleet.cluster.lease_holder import who_leads
 from gpufleet.cluster.progress import ENGINE, Progress, Say
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.decisions import first_decisions
@@ -37,7 +38,7 @@ RIGHTS = "the rights of the ClusterRole gpufleet-explain, bound to you by an adm
 def snapshot_of(cluster: ClusterChoice, settings: Settings) -> Taken:
     """A snapshot of the chosen cluster."""
     with Progress() as progress:
-        picture, taken_at = asyncio.run(read_cluster(cluster, progress.say))
+        picture, settings, taken_at = asyncio.run(read_cluster(cluster, settings, progress.say))
         progress.say(ENGINE)
         return Taken(
             list(lines_of(picture, settings, taken_at)),
@@ -47,21 +48,29 @@ def snapshot_of(cluster: ClusterChoice, settings: Settings) -> Taken:
         )
 
 
-async def read_cluster(cluster: ClusterChoice, say: Say) -> tuple[Picture, dt.datetime]:
-    """The picture of the chosen cluster, and its moment."""
+async def read_cluster(
+    cluster: ClusterChoice, settings: Settings, say: Say
+) -> tuple[Picture, Settings, dt.datetime]:
+    """The picture of the chosen cluster, the settings of its scheduler, and the moment."""
     async with connect(cluster, connections=CONNECTIONS) as (client, _, _):
-        return await picture_of(client, say)
+        return await picture_of(client, settings, say)
 
 
-async def picture_of(client: Client, say: Say) -> tuple[Picture, dt.datetime]:
-    """Everything that decisions depend on, and the moment. Raises InputError without the rights for it."""
+async def picture_of(client: Client, settings: Settings, say: Say) -> tuple[Picture, Settings, dt.datetime]:
+    """Everything that decisions depend on, and the moment. Raises InputError without the rights for it.
+
+    The settings are those given, but as the scheduler that leads says.
+    """
     say("reading the cluster")
     taken_at = client.clock.now()
-    picture = await take_picture(client, WATCHED)
+    async with asyncio.TaskGroup() as group:
+        listing = group.create_task(take_picture(client, WATCHED))
+        lease = group.create_task(who_leads(client, settings))
+    picture = listing.result()
     for kind in picture.forbidden:
         if kind in INDISPENSABLE:
             raise InputError(f"you may not list {kind.plural} of the whole cluster", expected=RIGHTS)
-    return picture, taken_at
+    return picture, lease.result().settings(settings), taken_at
 
 
 def lines_of(picture: Picture, settings: Settings, taken_at: dt.datetime) -> Iterator[bytes]:

@@ -7,13 +7,12 @@ the file, so that a reader of it can find out whether another version decides ot
 import datetime as dt
 from collections.abc import Iterator
 
+from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.document import Snapshot, engine_time_us, step_line
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.instruction import AnyInstruction
-from gpufleet.engine.policy import find_policy
-from gpufleet.engine.scheduler import Engine
 
 
 class Moment:
@@ -38,7 +37,7 @@ def first_decisions(
     picture: Picture, settings: Settings, taken_at: dt.datetime
 ) -> list[list[AnyInstruction]]:
     """What the engine says to each wave of events."""
-    engine = Engine(find_policy(settings.policy))
+    engine = engine_of(settings)
     at_us = engine_time_us(taken_at)
     waves = Facts(picture, settings, Moment(taken_at)).waves
     return [engine.step(at_us, wave) for wave in waves]

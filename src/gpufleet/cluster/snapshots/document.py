@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from gpufleet import __version__
-from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.settings import BY_QUEUES, Settings
 from gpufleet.cluster.snapshots.lines import object_line, read_line, unreadable_line
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import Picture
@@ -32,7 +32,8 @@ class Header(msgspec.Struct, frozen=True, rename="camel"):
     """The first line. ``version`` is that of the gpufleet that wrote it; ``objects`` counts them by kind.
 
     ``taken_at_us`` is the moment in microseconds since 1970, which is the engine's time. ``forbidden`` are
-    kinds that could not be listed for lack of rights: what they would have told is missing.
+    kinds that could not be listed for lack of rights: what they would have told is missing. ``victims`` names
+    the scheduler's search for victims; files that lack it are older than preemption by priority.
     """
 
     snapshot: str
@@ -46,6 +47,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel"):
     unreadable: int
     forbidden: tuple[str, ...]
     steps: int
+    victims: str = BY_QUEUES
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -70,6 +72,7 @@ class Snapshot(msgspec.Struct, frozen=True):
             identity="snapshot",
             scheduler_name=header.scheduler_name,
             policy=header.policy,
+            victims=header.victims,
             gang_deadline_s=header.gang_deadline_s,
         )
 
@@ -103,6 +106,7 @@ def written(
         len(picture.unreadable),
         tuple(sorted(kind.plural for kind in picture.forbidden)),
         len(steps),
+        settings.victims,
     )
     yield _ENCODE(header) + b"\n"
     yield from _object_lines(picture)

@@ -32,5 +32,5 @@ def on_snapshot(lines: Iterable[bytes], where: str, answer: Answering[Answered])
 def on_cluster(cluster: ClusterChoice, settings: Settings, answer: Answering[Answered]) -> Answered:
     """The answer on a cluster as it is now."""
     with Progress() as progress:
-        picture, at = asyncio.run(read_cluster(cluster, progress.say))
+        picture, settings, at = asyncio.run(read_cluster(cluster, settings, progress.say))
         return answer(as_written(picture), settings, at, progress.say)

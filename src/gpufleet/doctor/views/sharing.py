@@ -12,12 +12,11 @@ from gpufleet.devices.sharing.plan import Fractions, Mig, SharingPlan, replicas_
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Daemon, Part, Stack
-from gpufleet.kube.meanings.gpu_resources import NVIDIA_SHARED
 from gpufleet.kube.meanings.node_labels import GPU_COUNT, NVIDIA_PRODUCT
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
-from gpufleet.model.resource_names import NVIDIA_GPU
+from gpufleet.model.resource_names import NVIDIA_GPU, NVIDIA_SHARED
 
 _CONFIGURATION = re.compile(r"^version:\s*[\"']?(v1|gpufleet\.io/)", re.MULTILINE)
 _FROM_API = "--config-map="

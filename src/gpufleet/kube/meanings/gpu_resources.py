@@ -3,12 +3,18 @@
 import enum
 
 from gpufleet.kube import keys
-from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_I915, INTEL_GPU_XE, NVIDIA_GPU, is_mig_instance
+from gpufleet.model.resource_names import (
+    AMD_GPU,
+    INTEL_GPU_I915,
+    INTEL_GPU_XE,
+    NVIDIA_GPU,
+    NVIDIA_SHARED,
+    is_mig_instance,
+)
 
 OLD_NVIDIA_GPU = "alpha.kubernetes.io/nvidia-gpu"
 """Before device plugins, in Kubernetes 1.9 and older."""
 
-NVIDIA_SHARED = "nvidia.com/gpu.shared"
 _SHARED_SUFFIX = ".shared"
 """What NVIDIA's device plugin appends to the name of a resource that is shared in time."""
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.meanings.gpu_resources import NVIDIA_SHARED
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
@@ -10,7 +9,7 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
-from gpufleet.model.resource_names import NVIDIA_GPU, is_mig_instance
+from gpufleet.model.resource_names import NVIDIA_GPU, NVIDIA_SHARED, is_mig_instance
 
 STRATEGY = "nvidia.com/gpu.sharing-strategy"
 # Values with which one unit is a share.
