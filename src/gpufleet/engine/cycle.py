@@ -117,8 +117,7 @@ class Cycle:
         if self.violations.watches:
             self._take_gangs_back(at_us)
         self.instructions += self.moving.run(at_us)
-        self.instructions += self.nominations.take_withdrawn()
-        self.instructions += self.telling.news(at_us)
+        self.instructions += [*self.nominations.take_withdrawn(), *self.telling.news(at_us)]
         self._tell_waiting_work()
         return self.instructions
 
