@@ -1,0 +1,198 @@
+"""What the reference says of the engine's decisions: each disagreement by its kind.
+
+Kinds:
+
+- ``starts-waits``: work waits though it may start;
+- ``owed-waits``, ``own-waits``, ``others-wait``: work waits though a just set of victims would do;
+- ``started-beyond``: work starts without the quota or the room for it;
+- ``forbidden``: a victim that may not go for this work, whoever else goes;
+- ``unjust``: victims that may not be taken from their queues;
+- ``in-vain``: the work could not start without its victims either;
+- ``gang-broken``: a gang keeps less than its minimum;
+- ``own-before-owed``: own work ends though others owe as much, or the other way round;
+- ``number``, ``priority``: a set of the same kind has fewer pods, or pods of lower priority;
+- ``right``: as many of the same priority, of a queue that has the better right;
+- ``turn``: work is served before other work that could be served;
+- ``same-step``, ``minimum-run-time``, ``started-in-vain``: started and evicted too soon;
+- ``circle``: evictions do not end.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tests.engine.reference.candidates import Unit, may_go
+from tests.engine.reference.justice import injustice
+from tests.engine.reference.picture import Job, Picture
+from tests.engine.reference.quota import QuotaTree
+from tests.engine.reference.turns import in_turn
+from tests.engine.reference.verdict import Kind, best, cost_of, sets, shortage, starts
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Pods of a job begin to run, each on a node."""
+
+    job: Job
+    places: dict[str, str]
+
+
+class Nomination(msgspec.Struct, frozen=True):
+    """Pods of a job are promised places, for which victims are told to end."""
+
+    job: Job
+    places: dict[str, str]
+    victims: tuple[str, ...]
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """What the two do not agree in, at which happening of a story; whether the work is a gang."""
+
+    kind: str
+    moment: int
+    why: str
+    is_gang: bool = False
+
+
+def whole_units(picture: Picture, victims: Iterable[str]) -> list[Unit]:
+    """Victims as units: a gang of which all go is one."""
+    by_job: dict[str, list[str]] = {}
+    for uid in victims:
+        by_job.setdefault(picture.job_by_pod[uid], []).append(uid)
+    found: list[Unit] = []
+    for name, pods in by_job.items():
+        job = picture.jobs[name]
+        if job.is_gang and set(pods) == set(picture.running(job)):
+            found.append(Unit(job, tuple(pods), is_whole=True))
+        else:
+            found += [Unit(job, (uid,)) for uid in pods]
+    return found
+
+
+class Judge:
+    """Judges one decision after the other. ``moment`` is the number of what happened last in the story."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.tree = QuotaTree(picture.queues.values())
+        self.found: list[Disagreement] = []
+        self.moment = 0
+        self._refused: set[str] = set()
+        self._started_at: dict[str, tuple[int, int]] = {}
+
+    def note(self, kind: str, why: str, job: Job | None = None) -> None:
+        """They do not agree."""
+        self.found.append(Disagreement(kind, self.moment, why, is_gang=job is not None and job.is_gang))
+
+    def begin_step(self) -> None:
+        """Work that was refused before is asked anew."""
+        self._refused.clear()
+
+    def decided(self, picture: Picture, decision: Start | Nomination) -> None:
+        """One decision of the engine, by the picture before it."""
+        if picture.is_clean:
+            self._turn(picture, decision)
+        if isinstance(decision, Start):
+            self._start(picture, decision)
+        elif decision.victims:
+            self._victims(picture, decision)
+
+    def _turn(self, picture: Picture, decision: Start | Nomination) -> None:
+        waiting = picture.waiting_jobs()
+        growing = decision.job.name not in {job.name for job in waiting}
+        for job in in_turn(picture, self.tree, waiting):
+            if job.name == decision.job.name:
+                return
+            if job.name in self._refused:
+                continue
+            if growing and (job.queue != decision.job.queue or job.priority < decision.job.priority):
+                continue
+            self._refused.add(job.name)
+            if starts(picture, self.tree, job):
+                self.note("turn", f"{decision.job.name} is served before {job.name}, which may start", job)
+            elif (way := next(sets(picture, self.tree, job), None)) is not None:
+                named = names(way)
+                why = f"{decision.job.name} is served before {job.name}, for which {named} may go"
+                self.note("turn-of-victims", why, job)
+
+    def _start(self, picture: Picture, decision: Start) -> None:
+        job = decision.job
+        new = [uid for uid in decision.places if uid not in picture.promised]
+        for uid in decision.places:
+            self._started_at[uid] = (self.moment, picture.now_us)
+        if not new:
+            return
+        if picture.is_clean and picture.missing(job):
+            lacks = shortage(picture, self.tree, job, frozenset())
+            if lacks is not None:
+                self.note("started-beyond", f"{job.name} starts, and lacks {lacks}", job)
+
+    def _victims(self, picture: Picture, decision: Nomination) -> None:
+        job, victims = decision.job, decision.victims
+        units = whole_units(picture, victims)
+        for uid in victims:
+            self._too_soon(picture, job, uid)
+            if uid not in picture.placed_now and not may_go(picture, job, uid):
+                self.note("forbidden", f"{uid} may not go for {job.name}", job)
+        for unit in units:
+            left = len(picture.running(unit.job)) - sum(picture.job_by_pod[uid] == unit.job.name for uid in victims)
+            if unit.job.is_gang and not unit.is_whole and left < unit.job.minimum:
+                self.note("gang-broken", f"{unit.job.name} keeps {left} of {unit.job.minimum}", job)
+                return
+        why = injustice(picture, self.tree, job, units)
+        if why is not None:
+            self.note("unjust", f"{names(units)} for {job.name}: {why}", job)
+            return
+        if shortage(picture, self.tree, job, picture.leaving | set(victims)) is not None:
+            if picture.is_clean:
+                self.note("in-vain", f"{names(units)} for {job.name}", job)
+            return
+        if picture.is_clean:
+            self._compare(picture, job, units)
+
+    def _too_soon(self, picture: Picture, job: Job, uid: str) -> None:
+        if uid in picture.placed_now:
+            self.note("same-step", f"{uid} started in this step, and goes for {job.name}", job)
+        moment, at_us = self._started_at.get(uid, (-1, -1))
+        waited = job.created_us <= at_us
+        if moment == self.moment and waited and uid not in picture.placed_now:
+            self.note("started-in-vain", f"{uid} started while {job.name} waited, and goes for it", job)
+
+    def _compare(self, picture: Picture, job: Job, units: list[Unit]) -> None:
+        mine = cost_of(picture, self.tree, job, units)
+        found = [(cost_of(picture, self.tree, job, one), one) for one in sets(picture, self.tree, job)]
+        for cost, one in sorted(found, key=lambda pair: pair[0]):
+            if cost.kind < mine.kind:
+                why = f"{names(units)} for {job.name}, where {names(one)} would do"
+                self.note(f"{mine.kind.name.lower()}-before-{cost.kind.name.lower()}", why, job)
+                return
+        alike = [(cost, one) for cost, one in found if cost.kind is mine.kind]
+        for cost, one in alike:
+            no_worse = cost.whole_gangs <= mine.whole_gangs and cost.priority <= mine.priority
+            why = f"{names(units)} for {job.name}, where {names(one)} would do"
+            if no_worse and cost.pods < mine.pods:
+                self.note("number", why, job)
+                return
+        for cost, one in alike:
+            why = f"{names(units)} for {job.name}, where {names(one)} would do"
+            fewer = cost.whole_gangs <= mine.whole_gangs and cost.pods <= mine.pods
+            if fewer and cost.priority < mine.priority:
+                self.note("priority", why, job)
+                return
+            if fewer and cost.priority == mine.priority and cost.rights < mine.rights:
+                self.note("right", why, job)
+                return
+
+    def rest(self, picture: Picture) -> None:
+        """Nothing happens any more: all work that waits must be refused."""
+        for job in in_turn(picture, self.tree, picture.waiting_jobs()):
+            if starts(picture, self.tree, job):
+                self.note("starts-waits", f"{job.name} waits, and may start", job)
+                continue
+            found = best(picture, self.tree, job)
+            if found is not None:
+                kind = {Kind.OWED: "owed-waits", Kind.OWN: "own-waits", Kind.OTHERS: "others-wait"}[found[0].kind]
+                self.note(kind, f"{job.name} waits, and {names(found[1])} may go for it", job)
+
+
+def names(units: Iterable[Unit]) -> str:
+    """The pods of a set."""
+    return " ".join(sorted(uid for unit in units for uid in unit.pods))

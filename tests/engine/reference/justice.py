@@ -1,0 +1,117 @@
+"""Which victims a job may take from other queues: judged over the whole tree, with them gone and it placed.
+
+The rules, each with its source:
+
+- Two queues are compared by their *sides*, the children of the lowest queue above both (designs/0004-queues.md,
+  "Who may be taken from another queue").
+- Work is taken only from what holds more than its nominal amount: the queue of the victim, and each queue
+  above it up to its side, is beyond its nominal amounts when the victim goes (docs/queues.md, "Taking back",
+  3; the walk of Kueue's hierarchical reclaim leaves out every queue and cohort that is within its nominal
+  quota).
+- A gang is one unit: it goes whole where it is beyond the nominal amount before it goes, though more is
+  then lost than was borrowed (what Kueue and KAI do with a whole workload).
+- Where the side of the work that asks ends within its nominal amounts, ``reclaim`` says which work is reached.
+- Where it ends beyond them, ``borrowing`` says so, and the side of the work that asks must come before that
+  of the victim: a side without weight comes last, then the higher priority comes first, then the side
+  whose share is not the larger one.
+- Work of its own queue needs no such comparison.
+"""
+
+from collections import Counter
+
+from tests.engine.reference.candidates import Unit, is_reached, is_reached_while_borrowing
+from tests.engine.reference.charges import start_charge, use_of
+from tests.engine.reference.picture import MILLI, Job, Picture
+from tests.engine.reference.quota import QuotaTree, Use
+
+
+def is_just(picture: Picture, tree: QuotaTree, asking: Job, units: list[Unit]) -> bool:
+    """True if these may be evicted for a job."""
+    return injustice(picture, tree, asking, units) is None
+
+
+def injustice(picture: Picture, tree: QuotaTree, asking: Job, units: list[Unit]) -> str | None:
+    """Why these may not be evicted for a job; None if they may."""
+    others = [unit for unit in units if unit.job.queue != asking.queue]
+    own = [unit for unit in units if unit.job.queue == asking.queue]
+    before = use_of(picture, [*picture.leaving, *(pod for unit in own for pod in unit.pods)])
+    if others and not some_order_takes_what_is_borrowed(tree, asking, before, others):
+        return "a victim's queue, or one above it, is within its nominal amounts"
+    after = use_of(picture, [*picture.leaving, *(pod for unit in units for pod in unit.pods)])
+    after[asking.queue] += start_charge(picture, asking)
+    for unit in others:
+        why = unreached(picture, tree, asking, after, unit)
+        if why is not None:
+            return why
+    return None
+
+
+def unreached(picture: Picture, tree: QuotaTree, asking: Job, after: Use, unit: Unit) -> str | None:
+    """Why a policy or the order of queues does not let this unit go; None if it may."""
+    sides = tree.sides(asking.queue, unit.job.queue)
+    if sides is None:
+        return "no queue is above both"
+    mine, theirs = sides
+    policy = picture.queues[asking.queue].preemption
+    if is_owed(tree, mine, after):
+        if not is_reached(policy.reclaim, asking, unit.job):
+            return f"reclaim does not reach {unit.job.name}"
+        return None
+    if not is_reached_while_borrowing(picture, asking, unit.job):
+        return f"borrowing does not reach {unit.job.name}"
+    if not comes_before(tree, mine, theirs, after):
+        return f"{mine} does not come before {theirs}"
+    return None
+
+
+def is_owed(tree: QuotaTree, side: str, after: Use) -> bool:
+    """True for a side that ends within its nominal amounts."""
+    return not tree.borrows(side, after)
+
+
+def comes_before(tree: QuotaTree, mine: str, theirs: str, after: Use) -> bool:
+    """True if what is left over goes to one side rather than to the other."""
+    (left, right) = ((not tree.queues[one].weight_milli, -tree.queues[one].priority) for one in (mine, theirs))
+    if left != right:
+        return left < right
+    return tree.share(mine, after) <= tree.share(theirs, after)
+
+
+def some_order_takes_what_is_borrowed(tree: QuotaTree, asking: Job, use: Use, units: list[Unit]) -> bool:
+    """True if these can go one after the other, each while its queue and those above it have borrowed."""
+    by_queue: dict[str, list[Unit]] = {}
+    for unit in units:
+        by_queue.setdefault(unit.job.queue, []).append(unit)
+    alike = sorted({(unit.job.queue, gpus_of(unit)) for unit in units})
+    counts = Counter((unit.job.queue, gpus_of(unit)) for unit in units)
+    return _can_go(tree, asking, Counter(use), counts, alike)
+
+
+def _can_go(
+    tree: QuotaTree, asking: Job, use: Counter[str], left: Counter[tuple[str, int]], kinds: list[tuple[str, int]]
+) -> bool:
+    if not left.total():
+        return True
+    for kind in kinds:
+        queue, gpus = kind
+        if not left[kind] or not is_borrowed(tree, asking, use, queue):
+            continue
+        fewer = Counter(left)
+        fewer[kind] -= 1
+        if _can_go(tree, asking, use - Counter({queue: gpus * MILLI}), fewer, kinds):
+            return True
+    return False
+
+
+def is_borrowed(tree: QuotaTree, asking: Job, use: Use, queue: str) -> bool:
+    """True if a queue, and each above it up to its side, has more than its nominal amounts."""
+    sides = tree.sides(asking.queue, queue)
+    if sides is None:
+        return False
+    path = tree.paths[queue]
+    return all(tree.borrows(one, use) for one in path[: path.index(sides[1]) + 1])
+
+
+def gpus_of(unit: Unit) -> int:
+    """The GPUs of a unit."""
+    return len(unit.pods) * unit.job.gpus

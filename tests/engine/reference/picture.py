@@ -1,0 +1,108 @@
+"""The plain picture: queues, nodes, jobs and pods as they are at one moment, in frozen structs.
+
+Only whole GPUs are counted. A pod runs, waits for a place that is promised to it, or waits. All that follows
+from a picture is worked out anew by the other modules of this folder; nothing is kept in sums.
+"""
+
+import msgspec
+
+from gpufleet.model.queue import Queue
+
+MILLI = 1000
+"""Quotas of GPUs are written in thousandths."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """A node with so many GPUs of one model."""
+
+    name: str
+    gpus: int
+    model: str = "A100"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Work of one pod, or a gang of pods that are alike, of which ``minimum`` run or none.
+
+    Each pod needs ``gpus`` GPUs, of ``model`` if that is given. A job that came earlier has a smaller
+    ``order``.
+    """
+
+    name: str
+    queue: str
+    gpus: int = 1
+    priority: int = 0
+    created_us: int = 0
+    order: int = 0
+    minimum: int = 1
+    is_gang: bool = False
+    preemptible: bool = True
+    model: str = ""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Where a pod runs, and since when."""
+
+    node: str
+    since_us: int
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """Everything at one moment.
+
+    ``job_by_pod`` has every pod that runs or waits, in the order in which the pods came. ``promised`` has the
+    nodes of pods that wait until others have left. ``immune_to`` has the queues whose work may not evict a
+    pod, because the pod came to its place at their cost. ``placed_now`` are pods that were placed in this
+    very step.
+    """
+
+    now_us: int
+    queues: dict[str, Queue]
+    nodes: tuple[Machine, ...]
+    jobs: dict[str, Job]
+    job_by_pod: dict[str, str] = {}
+    runs: dict[str, Run] = {}
+    leaving: frozenset[str] = frozenset()
+    promised: dict[str, str] = {}
+    immune_to: dict[str, frozenset[str]] = {}
+    placed_now: frozenset[str] = frozenset()
+
+    def job_of(self, pod: str) -> Job:
+        """The job of a pod."""
+        return self.jobs[self.job_by_pod[pod]]
+
+    def pods_of(self, job: Job) -> list[str]:
+        """The pods of a job, in the order in which they came."""
+        return [pod for pod, name in self.job_by_pod.items() if name == job.name]
+
+    def running(self, job: Job) -> list[str]:
+        """Its pods that run and go on running."""
+        return [pod for pod in self.pods_of(job) if pod in self.runs and pod not in self.leaving]
+
+    def waiting(self, job: Job) -> list[str]:
+        """Its pods that have no place."""
+        return [pod for pod in self.pods_of(job) if pod not in self.runs and pod not in self.promised]
+
+    def has_place(self, job: Job) -> int:
+        """How many of its pods run and go on running, or have a place that is promised."""
+        return len(self.running(job)) + sum(pod in self.promised for pod in self.pods_of(job))
+
+    def missing(self, job: Job) -> int:
+        """How many of its pods must start together so that it runs; 0 if it has its minimum."""
+        return max(0, job.minimum - self.has_place(job))
+
+    @property
+    def is_clean(self) -> bool:
+        """True if no pod leaves and no place is promised."""
+        return not self.leaving and not self.promised
+
+    def waiting_jobs(self) -> list[Job]:
+        """Jobs that lack their minimum and have all the pods for it."""
+        return [
+            job
+            for job in self.jobs.values()
+            if self.missing(job) and len(self.waiting(job)) >= self.missing(job)
+        ]
+
+    def growing_jobs(self) -> list[Job]:
+        """Jobs that have their minimum, and pods beyond it that wait."""
+        return [job for job in self.jobs.values() if self.waiting(job) and not self.missing(job)]
