@@ -3,14 +3,17 @@
 Kinds:
 
 - ``starts-waits``: work waits though it may start;
-- ``owed-waits``, ``own-waits``, ``others-wait``: work waits though a just set of victims would do;
+- ``owed-waits``, ``own-waits``, ``others-wait``,
+  ``both-wait``: work waits though a just set of victims would do; with
+  ``for a whole gang`` no set without a whole gang would do;
 - ``started-beyond``: work starts without the quota or the room for it;
 - ``forbidden``: a victim that may not go for this work, whoever else goes;
 - ``unjust``: victims that may not be taken from their queues;
 - ``in-vain``: the work could not start without its victims either;
 - ``gang-broken``: a gang keeps less than its minimum;
 - ``own-before-owed``: own work ends though others owe as much, or the other way round;
-- ``number``, ``priority``: a set of the same kind has fewer pods, or pods of lower priority;
+- ``number``, ``priority``: a set of the same kind has fewer pods, or pods of lower priority; ``with surplus``
+  is in it a member of a gang above its minimum;
 - ``right``: as many of the same priority, of a queue that has the better right;
 - ``turn``: work is served before other work that could be served;
 - ``same-step``, ``minimum-run-time``, ``started-in-vain``: started and evicted too soon;
@@ -26,7 +29,9 @@ from tests.engine.reference.justice import injustice
 from tests.engine.reference.picture import Job, Picture
 from tests.engine.reference.quota import QuotaTree
 from tests.engine.reference.turns import in_turn
-from tests.engine.reference.verdict import Kind, best, cost_of, sets, shortage, starts
+from tests.engine.reference.verdict import Kind, best, cost_of, sets, shortage, starts, ways
+
+WAITS = {Kind.OWED: "owed-waits", Kind.OWN: "own-waits", Kind.OTHERS: "others-wait", Kind.BOTH: "both-wait"}
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -133,7 +138,9 @@ class Judge:
             if uid not in picture.placed_now and not may_go(picture, job, uid):
                 self.note("forbidden", f"{uid} may not go for {job.name}", job)
         for unit in units:
-            left = len(picture.running(unit.job)) - sum(picture.job_by_pod[uid] == unit.job.name for uid in victims)
+            left = len(picture.running(unit.job)) - sum(
+                picture.job_by_pod[uid] == unit.job.name for uid in victims
+            )
             if unit.job.is_gang and not unit.is_whole and left < unit.job.minimum:
                 self.note("gang-broken", f"{unit.job.name} keeps {left} of {unit.job.minimum}", job)
                 return
@@ -157,9 +164,11 @@ class Judge:
             self.note("started-in-vain", f"{uid} started while {job.name} waited, and goes for it", job)
 
     def _compare(self, picture: Picture, job: Job, units: list[Unit]) -> None:
+        found = ways(picture, self.tree, job)
         mine = cost_of(picture, self.tree, job, units)
-        found = [(cost_of(picture, self.tree, job, one), one) for one in sets(picture, self.tree, job)]
-        for cost, one in sorted(found, key=lambda pair: pair[0]):
+        if mine.kind is Kind.OTHERS and found and found[0][0].kind is Kind.OWED:
+            mine = mine._replace(kind=Kind.OWED)
+        for cost, one in found:
             if cost.kind < mine.kind:
                 why = f"{names(units)} for {job.name}, where {names(one)} would do"
                 self.note(f"{mine.kind.name.lower()}-before-{cost.kind.name.lower()}", why, job)
@@ -169,7 +178,8 @@ class Judge:
             no_worse = cost.whole_gangs <= mine.whole_gangs and cost.priority <= mine.priority
             why = f"{names(units)} for {job.name}, where {names(one)} would do"
             if no_worse and cost.pods < mine.pods:
-                self.note("number", why, job)
+                surplus = any(unit.job.is_gang and not unit.is_whole for unit in one)
+                self.note("number" + (" with surplus" if surplus else ""), why, job)
                 return
         for cost, one in alike:
             why = f"{names(units)} for {job.name}, where {names(one)} would do"
@@ -189,8 +199,9 @@ class Judge:
                 continue
             found = best(picture, self.tree, job)
             if found is not None:
-                kind = {Kind.OWED: "owed-waits", Kind.OWN: "own-waits", Kind.OTHERS: "others-wait"}[found[0].kind]
-                self.note(kind, f"{job.name} waits, and {names(found[1])} may go for it", job)
+                cost, units = found
+                kind = WAITS[cost.kind] + (" for a whole gang" if cost.whole_gangs else "")
+                self.note(kind, f"{job.name} waits, and {names(units)} may go for it", job)
 
 
 def names(units: Iterable[Unit]) -> str:

@@ -71,7 +71,9 @@ def is_owed(tree: QuotaTree, side: str, after: Use) -> bool:
 
 def comes_before(tree: QuotaTree, mine: str, theirs: str, after: Use) -> bool:
     """True if what is left over goes to one side rather than to the other."""
-    (left, right) = ((not tree.queues[one].weight_milli, -tree.queues[one].priority) for one in (mine, theirs))
+    (left, right) = (
+        (not tree.queues[one].weight_milli, -tree.queues[one].priority) for one in (mine, theirs)
+    )
     if left != right:
         return left < right
     return tree.share(mine, after) <= tree.share(theirs, after)
@@ -88,7 +90,11 @@ def some_order_takes_what_is_borrowed(tree: QuotaTree, asking: Job, use: Use, un
 
 
 def _can_go(
-    tree: QuotaTree, asking: Job, use: Counter[str], left: Counter[tuple[str, int]], kinds: list[tuple[str, int]]
+    tree: QuotaTree,
+    asking: Job,
+    use: Counter[str],
+    left: Counter[tuple[str, int]],
+    kinds: list[tuple[str, int]],
 ) -> bool:
     if not left.total():
         return True

@@ -63,9 +63,7 @@ class QuotaTree:
 
     def counted(self, name: str, use: Use) -> int:
         """What a queue and all below it use of what they share."""
-        below = (
-            max(0, self.counted(child, use) - self.guaranteed[child]) for child in self._children[name]
-        )
+        below = (max(0, self.counted(child, use) - self.guaranteed[child]) for child in self._children[name])
         return use.get(name, 0) + sum(below)
 
     def total(self, name: str, use: Use) -> int:

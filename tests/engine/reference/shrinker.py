@@ -9,7 +9,6 @@ from gpufleet.model.queue import PreemptionPolicy, Queue
 from tests.engine.reference.picture import MILLI, Job
 from tests.engine.reference.story import Arrival, Plan
 
-
 T = TypeVar("T")
 
 
@@ -40,7 +39,9 @@ def simpler(plan: Plan) -> Iterator[Plan]:
             yield _with(plan, nodes=_without(plan.nodes, number))
         node = plan.nodes[number]
         if node.gpus > 1:
-            yield _with(plan, nodes=_set(plan.nodes, number, msgspec.structs.replace(node, gpus=node.gpus - 1)))
+            yield _with(
+                plan, nodes=_set(plan.nodes, number, msgspec.structs.replace(node, gpus=node.gpus - 1))
+            )
     if plan.returns:
         yield _with(plan, returns=False)
     for number, queue in enumerate(plan.queues):

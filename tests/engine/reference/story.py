@@ -39,61 +39,75 @@ class Plan(msgspec.Struct, frozen=True):
     returns: bool = False
 
 
-def random_plan(seed: int) -> Plan:
+class Mix(msgspec.Struct, frozen=True):
+    """What may occur in a story."""
+
+    gangs: bool = True
+    nodes_max: int = 4
+    models: tuple[str, ...] = ("A100", "H100")
+    weights_milli: tuple[int, ...] = (1000, 1000, 1000, 2000, 3000, 0)
+    own_work_goes: bool = True
+    queue_priorities: tuple[int, ...] = (0, 0, 0, 1)
+
+
+EVERYTHING = Mix()
+
+
+def random_plan(seed: int, mix: Mix = EVERYTHING) -> Plan:
     """A story by its seed."""
     chance = random.Random(seed)
-    nodes = random_nodes(chance)
-    queues = random_queues(chance, sum(node.gpus for node in nodes))
+    nodes = random_nodes(chance, mix)
+    queues = random_queues(chance, mix, sum(node.gpus for node in nodes))
     parents = {queue.parent for queue in queues}
     leaves = [str(queue.name) for queue in queues if queue.name not in parents]
     largest = max(node.gpus for node in nodes)
     models = sorted({node.model for node in nodes})
     happenings: list[Happening] = []
-    for number in range(chance.randint(3, 10)):
-        if happenings and chance.random() < 0.15:
+    for number in range(chance.choice((4, 6, 8, 9, 10, 10))):
+        if happenings and chance.random() < 0.12:
             happenings.append(End(f"w{chance.randrange(number)}"))
             continue
-        happenings.append(random_arrival(chance, number, leaves, largest, models))
+        happenings.append(random_arrival(chance, mix, number, leaves, largest, models))
     return Plan(queues, nodes, tuple(happenings), chance.random() < 0.5)
 
 
 def random_arrival(
-    chance: random.Random, number: int, leaves: list[str], largest: int, models: list[str]
+    chance: random.Random, mix: Mix, number: int, leaves: list[str], largest: int, models: list[str]
 ) -> Arrival:
     """A pod, or a gang of two or three."""
-    is_gang = chance.random() < 0.4
+    is_gang = mix.gangs and chance.random() < 0.4
     pods = chance.randint(2, 3) if is_gang else 1
     job = Job(
         f"w{number}",
         chance.choice(leaves),
-        gpus=min(largest, chance.choice((1, 1, 1, 2, 2, 3))),
+        gpus=min(largest, chance.choice((1, 1, 1, 2, 2, 2, 3))),
         priority=chance.choice((0, 0, 0, 1, 2)),
         order=number,
         minimum=chance.choice((pods, pods, pods - 1)) if is_gang else 1,
         is_gang=is_gang,
-        preemptible=chance.random() > 0.08,
+        preemptible=chance.random() > 0.05,
         model=chance.choice(models) if len(models) > 1 and chance.random() < 0.5 else "",
     )
     return Arrival(job, pods)
 
 
-def random_nodes(chance: random.Random) -> tuple[Machine, ...]:
+def random_nodes(chance: random.Random, mix: Mix) -> tuple[Machine, ...]:
     """One to four nodes of one to four GPUs, of one model or two."""
     found: list[Machine] = []
-    models = chance.choice((("A100",), ("A100",), ("A100", "H100")))
-    for number in range(chance.randint(1, 4)):
+    models = chance.choice((mix.models[:1], mix.models[:1], mix.models))
+    for number in range(chance.randint(1, mix.nodes_max)):
         left = GPUS_MAX - sum(node.gpus for node in found)
         if left:
             found.append(Machine(f"n{number}", min(left, chance.randint(1, 4)), chance.choice(models)))
     return tuple(found)
 
 
-def random_queues(chance: random.Random, gpus: int) -> tuple[Queue, ...]:
+def random_queues(chance: random.Random, mix: Mix, gpus: int) -> tuple[Queue, ...]:
     """A root and one to five queues below it, at most three levels in all.
 
     What they own together is now and then more, or less, than the fleet has.
     """
-    same = random_policy(chance) if chance.random() < 0.5 else None
+    same = random_policy(chance, mix) if chance.random() < 0.5 else None
     departments = chance.choice((0, 0, 1, 2))
     count = chance.randint(max(2, departments), 5)
     left = gpus + chance.choice((0, 0, 0, 1, -1))
@@ -101,37 +115,50 @@ def random_queues(chance: random.Random, gpus: int) -> tuple[Queue, ...]:
     for number in range(count):
         nominal = min(max(left, 0), chance.choice((0, 0, 1, 2, 2, 3, 4)))
         left -= nominal
-        above = "all" if number <= departments else chance.choice(["all", *(f"q{n}" for n in range(departments))])
-        queues.append(random_queue(chance, f"q{number}", above, nominal, same or random_policy(chance)))
+        above = "all"
+        if number >= departments:
+            above = chance.choice(
+                [
+                    "all",
+                    *(f"q{one}" for one in range(departments)),
+                    *(f"q{one}" for one in range(departments)),
+                ]
+            )
+        policy = same or random_policy(chance, mix)
+        queues.append(random_queue(chance, mix, f"q{number}", above, nominal, policy))
     root = Queue(QueueName("all"), quotas=(Quota(GPU, MILLI * max(0, left)),))
     return (root, *queues)
 
 
 def random_queue(
-    chance: random.Random, name: str, above: str, nominal: int, policy: PreemptionPolicy
+    chance: random.Random, mix: Mix, name: str, above: str, nominal: int, policy: PreemptionPolicy
 ) -> Queue:
     """A queue that owns so many GPUs."""
     lending = None if chance.random() < 0.85 else MILLI * chance.randint(0, nominal)
-    borrowing = None if chance.random() < 0.8 else MILLI * chance.randint(0, 2)
-    hard = None if chance.random() < 0.9 else MILLI * (nominal + chance.randint(0, 2))
+    borrowing = None if chance.random() < 0.88 else MILLI * chance.randint(0, 2)
+    hard = None if chance.random() < 0.95 else MILLI * (nominal + chance.randint(0, 2))
     return Queue(
         QueueName(name),
-        priority=chance.choice((0, 0, 0, 1)),
+        priority=chance.choice(mix.queue_priorities),
         strict=chance.random() < 0.1,
         parent=QueueName(above),
-        weight_milli=chance.choice((1000, 1000, 1000, 2000, 3000, 0)),
+        weight_milli=chance.choice(mix.weights_milli),
         quotas=(Quota(GPU, MILLI * nominal, borrowing, lending, hard),),
         preemption=policy,
         reserve_after_us=None,
     )
 
 
-def random_policy(chance: random.Random) -> PreemptionPolicy:
+def random_policy(chance: random.Random, mix: Mix) -> PreemptionPolicy:
     """The usual policy, or any."""
-    if chance.random() < 0.4:
-        return PreemptionPolicy(borrowing=chance.choice((VictimScope.NEVER, VictimScope.ANY)))
+    scopes = tuple(VictimScope) if mix.own_work_goes else (VictimScope.NEVER,)
+    if chance.random() < 0.6:
+        return PreemptionPolicy(
+            within_queue=VictimScope.LOWER_PRIORITY if mix.own_work_goes else VictimScope.NEVER,
+            borrowing=chance.choice((VictimScope.NEVER, VictimScope.ANY)),
+        )
     return PreemptionPolicy(
-        within_queue=chance.choice(tuple(VictimScope)),
+        within_queue=chance.choice(scopes),
         reclaim=chance.choice(tuple(VictimScope)),
         borrowing=chance.choice(tuple(VictimScope)),
         borrowing_priority_max=chance.choice((None, None, None, 0)),

@@ -32,6 +32,7 @@ class Kind(enum.IntEnum):
     OWED = 0
     OWN = 1
     OTHERS = 2
+    BOTH = 3
 
 
 class Cause(enum.StrEnum):
@@ -80,7 +81,9 @@ def sets(picture: Picture, tree: QuotaTree, job: Job) -> Iterator[list[Unit]]:
         gone = frozenset(pod for unit in units for pod in unit.pods)
         if any(smaller <= gone for smaller in found):
             continue
-        if shortage(picture, tree, job, gone | picture.leaving) is None and is_just(picture, tree, job, units):
+        if shortage(picture, tree, job, gone | picture.leaving) is None and is_just(
+            picture, tree, job, units
+        ):
             found.append(gone)
             yield units
 
@@ -91,7 +94,7 @@ def kind_of(picture: Picture, tree: QuotaTree, job: Job, units: list[Unit]) -> K
     if all(own):
         return Kind.OWN
     if any(own):
-        return Kind.OTHERS
+        return Kind.BOTH
     after = use_of(picture, [*picture.leaving, *(pod for unit in units for pod in unit.pods)])
     after[job.queue] += start_charge(picture, job)
     sides = [tree.sides(job.queue, unit.job.queue) for unit in units]
@@ -113,7 +116,9 @@ def cost_of(picture: Picture, tree: QuotaTree, job: Job, units: list[Unit]) -> C
     )
 
 
-def right_of(picture: Picture, tree: QuotaTree, job: Job, unit: Unit) -> tuple[tuple[int, bool, Fraction], ...]:
+def right_of(
+    picture: Picture, tree: QuotaTree, job: Job, unit: Unit
+) -> tuple[tuple[int, bool, Fraction], ...]:
     """What the queue of a victim has a right to, from its side downwards; work of the least right goes first."""
     sides = tree.sides(job.queue, unit.job.queue)
     if sides is None:
@@ -124,7 +129,20 @@ def right_of(picture: Picture, tree: QuotaTree, job: Job, unit: Unit) -> tuple[t
     return tuple((priority, not endless, -part) for priority, (endless, part) in shares)
 
 
+def ways(picture: Picture, tree: QuotaTree, job: Job) -> list[tuple[Cost, list[Unit]]]:
+    """Every set that would do, the one that is chosen first.
+
+    Where some set takes back only what is owed, work of other queues goes before own work in any case.
+    """
+    found = [(cost_of(picture, tree, job, units), units) for units in sets(picture, tree, job)]
+    if any(cost.kind is Kind.OWED for cost, _ in found):
+        found = [
+            (cost._replace(kind=Kind.OWED) if cost.kind is Kind.OTHERS else cost, units)
+            for cost, units in found
+        ]
+    return sorted(found, key=lambda one: one[0])
+
+
 def best(picture: Picture, tree: QuotaTree, job: Job) -> tuple[Cost, list[Unit]] | None:
     """The set that is chosen, and what it costs; None if no set does."""
-    found = [(cost_of(picture, tree, job, units), units) for units in sets(picture, tree, job)]
-    return min(found, key=lambda one: one[0]) if found else None
+    return next(iter(ways(picture, tree, job)), None)

@@ -1,0 +1,41 @@
+"""What queues come to have when all want more than there is, one GPU after the other, by their turns.
+
+docs/queues.md, "Who is next" and "See it": the fair share is what a queue would hold if all were divided anew.
+So what starts on an empty fleet with room for everything is what each queue is shown as its fair share.
+"""
+
+from collections import Counter
+
+import msgspec
+
+from gpufleet.model.queue import Queue
+from tests.engine.reference.picture import Job, Machine, Picture, Run
+from tests.engine.reference.quota import QuotaTree
+from tests.engine.reference.turns import in_turn
+from tests.engine.reference.verdict import starts
+
+NODE = "n0"
+
+
+def waiting_picture(queues: tuple[Queue, ...], each: int, gpus: int) -> Picture:
+    """An empty node, and so many pods of one GPU in each leaf, which came in turns."""
+    tree = QuotaTree(queues)
+    named = [(leaf, number) for number in range(each) for leaf in tree.leaves]
+    jobs = {
+        f"{leaf}-{number}": Job(f"{leaf}-{number}", leaf, order=order)
+        for order, (leaf, number) in enumerate(named)
+    }
+    by_name = {str(queue.name): queue for queue in queues}
+    return Picture(0, by_name, (Machine(NODE, gpus),), jobs, {name: name for name in jobs})
+
+
+def filled(picture: Picture) -> Counter[str]:
+    """GPUs by leaf once all has started that may."""
+    tree = QuotaTree(picture.queues.values())
+    while True:
+        turns = in_turn(picture, tree, picture.waiting_jobs())
+        job = next((one for one in turns if starts(picture, tree, one)), None)
+        if job is None:
+            return Counter(picture.job_of(pod).queue for pod in picture.runs)
+        runs = picture.runs | {job.name: Run(NODE, 0)}
+        picture = msgspec.structs.replace(picture, runs=runs)
