@@ -10,7 +10,8 @@ The rules, from docs/queues.md ("Taking back" and "Amounts") unless another sour
 - within a queue no work goes for work that it precedes, whatever the policy (designs/0004-queues.md);
 - ``LowerPriority`` reaches work of lower priority, ``LowerOrNewerEqualPriority`` also that of equal priority
   that came later, ``Any`` all; the priority and age of a gang's member are those of the gang;
-- work that came to its place by evicting others is not evicted for the queues that lost by it.
+- work that came to its place by evicting others is not evicted for the queues that lost by it; a gang of
+  which one pod came so is such work.
 """
 
 from itertools import combinations, product
@@ -70,7 +71,7 @@ def may_go(picture: Picture, asking: Job, pod: str) -> bool:
     policy = picture.queues[asking.queue].preemption
     if job.queue == asking.queue:
         return is_reached_within(policy.within_queue, asking, job)
-    if asking.queue in picture.immune_to.get(pod, frozenset()):
+    if any(asking.queue in picture.immune_to.get(one, frozenset()) for one in picture.running(job)):
         return False
     while_owed = is_reached(policy.reclaim, asking, job)
     return while_owed or is_reached_while_borrowing(picture, asking, job)

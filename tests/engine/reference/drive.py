@@ -1,4 +1,4 @@
-"""The engine and the reference side by side: one story, told to the engine step by step, every decision judged.
+"""The engine and the reference side by side: a story is told to the engine, and each decision is judged.
 
 The engine decides; the picture follows what it says. So a choice among equals, such as a node, is no
 disagreement, and each decision is judged by the picture before it.
@@ -62,7 +62,7 @@ class SideBySide:
         return self
 
     def settle(self, events: list[event.Event]) -> bool:
-        """A step with these events, and further ones until nothing happens any more; False if that has no end."""
+        """A step with these events, and further ones until nothing happens; False if that has no end."""
         quiet = 0
         for _ in range(STEPS_MAX):
             quiet = 0 if self.step(events) or not self.picture.is_clean else quiet + 1

@@ -1,7 +1,6 @@
 """What queues come to have when all want more than there is, one GPU after the other, by their turns.
 
-docs/queues.md, "Who is next" and "See it": the fair share is what a queue would hold if all were divided anew.
-So what starts on an empty fleet with room for everything is what each queue is shown as its fair share.
+The rule is that of docs/queues.md, "Who is next". The fleet is empty, and has room for everything.
 """
 
 from collections import Counter

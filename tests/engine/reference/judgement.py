@@ -11,12 +11,15 @@ Kinds:
 - ``unjust``: victims that may not be taken from their queues;
 - ``in-vain``: the work could not start without its victims either;
 - ``gang-broken``: a gang keeps less than its minimum;
-- ``own-before-owed``: own work ends though others owe as much, or the other way round;
+- ``own-before-owed`` and the like: work of one kind (``verdict.Kind``) ends though that of an earlier kind
+  would do;
 - ``number``, ``priority``: a set of the same kind has fewer pods, or pods of lower priority; ``with surplus``
   is in it a member of a gang above its minimum;
 - ``right``: as many of the same priority, of a queue that has the better right;
-- ``turn``: work is served before other work that could be served;
-- ``same-step``, ``minimum-run-time``, ``started-in-vain``: started and evicted too soon;
+- ``turn``: work is served before other work that may start; ``turn-of-victims``: before other work for which
+  others may go;
+- ``same-step``, ``minimum-run-time``: evicted in the step in which it started, or before its time;
+- ``started-in-vain``: evicted for work that waited when it started, though nothing happened since;
 - ``circle``: evictions do not end.
 """
 
@@ -24,7 +27,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tests.engine.reference.candidates import Unit, may_go
+from tests.engine.reference.candidates import Unit, is_protected_by_time, may_go
 from tests.engine.reference.justice import injustice
 from tests.engine.reference.picture import Job, Picture
 from tests.engine.reference.quota import QuotaTree
@@ -135,7 +138,9 @@ class Judge:
         units = whole_units(picture, victims)
         for uid in victims:
             self._too_soon(picture, job, uid)
-            if uid not in picture.placed_now and not may_go(picture, job, uid):
+            if is_protected_by_time(picture, job, uid):
+                self.note("minimum-run-time", f"{uid} has not run for its time, and goes for {job.name}", job)
+            elif uid not in picture.placed_now and not may_go(picture, job, uid):
                 self.note("forbidden", f"{uid} may not go for {job.name}", job)
         for unit in units:
             left = len(picture.running(unit.job)) - sum(

@@ -2,15 +2,14 @@
 
 The rules, each with its source:
 
-- Two queues are compared by their *sides*, the children of the lowest queue above both (designs/0004-queues.md,
-  "Who may be taken from another queue").
+- Two queues are compared by their *sides*, the children of the lowest queue above both
+  (designs/0004-queues.md, "Who may be taken from another queue").
 - Work is taken only from what holds more than its nominal amount: the queue of the victim, and each queue
-  above it up to its side, is beyond its nominal amounts when the victim goes (docs/queues.md, "Taking back",
-  3; the walk of Kueue's hierarchical reclaim leaves out every queue and cohort that is within its nominal
-  quota).
-- A gang is one unit: it goes whole where it is beyond the nominal amount before it goes, though more is
-  then lost than was borrowed (what Kueue and KAI do with a whole workload).
-- Where the side of the work that asks ends within its nominal amounts, ``reclaim`` says which work is reached.
+  above it up to its side, is beyond its nominal amounts when the victim goes (docs/queues.md, "Taking
+  back", 3; Kueue's hierarchical reclaim leaves out every queue and cohort within its nominal quota).
+- A gang is one unit: it goes whole where its queue is beyond its nominal amount before it goes, though more
+  is then lost than was borrowed (Kueue takes whole workloads, too).
+- Where the side of the work that asks ends within its nominal amounts, ``reclaim`` says what is reached.
 - Where it ends beyond them, ``borrowing`` says so, and the side of the work that asks must come before that
   of the victim: a side without weight comes last, then the higher priority comes first, then the side
   whose share is not the larger one.

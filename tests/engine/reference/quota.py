@@ -92,7 +92,7 @@ class QuotaTree:
         return max(0, guaranteed - counted) + from_above
 
     def protected_owner(self, name: str) -> str | None:
-        """The queue against whose nominal amount work counts that is never evicted: the nearest that states one.
+        """The queue against whose nominal amount work counts that is never evicted: the nearest with a quota.
 
         docs/queues.md, "Amounts": work that is never evicted borrows nothing.
         """
@@ -122,7 +122,7 @@ class QuotaTree:
         return guaranteed + from_above
 
     def share(self, name: str, use: Use) -> Share:
-        """What a queue has beyond its nominal amount, as a part of what its parent has to share, by its weight.
+        """What a queue has beyond its nominal amount, as a part of what its parent shares, by its weight.
 
         docs/queues.md, "Who is next", 3. A queue of weight 0, and one that has something of which its parent
         has nothing, comes after all others.

@@ -119,7 +119,7 @@ def cost_of(picture: Picture, tree: QuotaTree, job: Job, units: list[Unit]) -> C
 def right_of(
     picture: Picture, tree: QuotaTree, job: Job, unit: Unit
 ) -> tuple[tuple[int, bool, Fraction], ...]:
-    """What the queue of a victim has a right to, from its side downwards; work of the least right goes first."""
+    """What the queue of a victim has a right to, from its side downwards; the least right gives first."""
     sides = tree.sides(job.queue, unit.job.queue)
     if sides is None:
         return ()

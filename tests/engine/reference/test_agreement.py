@@ -1,0 +1,57 @@
+"""The engine decides as the reference does, in stories of the kinds in which it is known to."""
+
+import random
+
+import msgspec
+import pytest
+
+from gpufleet.engine import event
+from tests.engine.effort import seeds
+from tests.engine.fleet_builder import Story, node, placed
+from tests.engine.reference.drive import SideBySide, engine_pod
+from tests.engine.reference.filling import filled, waiting_picture
+from tests.engine.reference.story import EVERYTHING, Mix, random_plan, random_queues
+
+AT_ONCE = 10
+"""So many stories are one test: a story takes a few milliseconds."""
+NEVER = frozenset(
+    {
+        *("starts-waits", "started-beyond", "turn", "forbidden", "in-vain", "gang-broken"),
+        *("same-step", "minimum-run-time", "circle"),
+    }
+)
+"""What happens in no story, whatever features meet in it."""
+SINGLE_PODS = Mix(gangs=False, own_work_goes=False, nodes_max=1)
+"""Pods that take back from other queues, on one node."""
+NOT_COMPARED = frozenset({"right", "started-in-vain"})
+"""Which of several sets goes that cost as much but for the right of their queues, and that work starts whose
+place others take a second later.
+"""
+
+
+@pytest.mark.parametrize("first", seeds(24))
+def test_no_decision_breaks_a_rule_that_holds_in_every_mix(first: int) -> None:
+    for seed in range(first * AT_ONCE, (first + 1) * AT_ONCE):
+        told = SideBySide(random_plan(seed)).run()
+        assert not [one for one in told.found if one.kind in NEVER], f"seed {seed}"
+
+
+@pytest.mark.parametrize("first", seeds(24))
+def test_single_pods_get_the_same_verdicts_and_as_few_and_just_victims(first: int) -> None:
+    for seed in range(first * AT_ONCE, (first + 1) * AT_ONCE):
+        told = SideBySide(random_plan(seed, SINGLE_PODS)).run()
+        assert not [one for one in told.found if one.kind not in NOT_COMPARED], f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", seeds(30))
+def test_an_empty_fleet_is_filled_as_the_turns_say(seed: int) -> None:
+    chance = random.Random(seed)
+    queues = random_queues(chance, EVERYTHING, chance.randint(4, 9))
+    queues = tuple(msgspec.structs.replace(queue, strict=False) for queue in queues)
+    seen = waiting_picture(queues, 12, 100)
+    told = Story()
+    told.queues(*queues)
+    told.nodes(node("n0", 100, cpu_milli=10_000_000))
+    said = told.happen(*(event.PodAdded(engine_pod(job, job.name)) for job in seen.jobs.values()))
+    starts = [seen.job_of(uid).queue for uid in placed(said)]
+    assert {queue: starts.count(queue) for queue in starts} == dict(filled(seen))
