@@ -15,6 +15,14 @@ def test_every_command_of_a_page_does_what_it_says(tmp_path: Path) -> None:
         assert walk(DOCS / "moving-to-queues.md", shell, tmp_path / "memory") == 1
 
 
+def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(DOCS / "replay.md", shell, tmp_path / "memory") == 8
+    placements = tmp_path / "checkout" / "fixed" / "placements-fgd-42.csv"
+    # a line for each of the 500 tasks and one for the names of the columns
+    assert len(placements.read_text(encoding="utf-8").splitlines()) == 501
+
+
 def test_the_story_on_the_page_of_scenarios_comes_out_as_it_expects(tmp_path: Path) -> None:
     page = DOCS / "scenarios.md"
     story = re.search(r"^```yaml\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)

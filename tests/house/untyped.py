@@ -14,12 +14,14 @@ TYPED = {
     "docs/guides-walk.md": "tests/localkube/test_page_walks.py",
     "docs/install.md": "tests/chart/test_installed.py",
     "docs/lint.md": "tests/lint/test_walk.py",
+    "docs/local-cluster.md": "tests/localkube/test_page_walks.py",
     "docs/moving-from-kai.md": "tests/migration/test_guides.py",
     "docs/moving-from-kueue.md": "tests/migration/test_guides.py",
     "docs/moving-from-scheduler-plugins.md": "tests/migration/test_guides.py",
     "docs/moving-from-volcano.md": "tests/migration/test_guides.py",
     "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
+    "docs/replay.md": "tests/cli/test_page_commands.py",
     "docs/scenarios.md": "tests/cli/test_page_commands.py",
     "docs/snapshots.md": "tests/localkube/test_page_walks.py",
     "docs/standards.md": "tests/chart/test_standards.py",
@@ -34,8 +36,6 @@ _DAEMON = "runs until it is ended"
 _REAL_NODE = "needs root; tests/localkube/test_real_node.py runs pods on such a node"
 _OTHER_PROGRAM = "needs a program or server that gpufleet does not ship"
 _OWN_IMAGE = "needs the image on the nodes; tests/chart/test_installed.py installs it with values of its own"
-_REPLAYS = "replays a recorded trace for a minute; tests/cli/test_replay.py gives small ones to the options"
-_CLUSTER_TESTS = "tests/localkube/test_cluster.py starts, reaches and ends such clusters"
 _LINT = "tests/lint gives clusters, metrics and rules to the command"
 _LARGER = "shows an answer about a larger fleet than a page can build"
 
@@ -119,20 +119,6 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet lint manifests": _OTHER_PROGRAM,
         "GPUFLEET_PUBLIC_MANIFESTS=FOLDER pytest tests/lint/test_public_manifests.py": _OTHER_PROGRAM,
     },
-    "docs/local-cluster.md": {
-        'eval "$(gpufleet up)"       # prints the export line for kubectl; all else goes to standard error': _CLUSTER_TESTS,  # noqa: E501 - as on the page
-        "kubectl get nodes": _CLUSTER_TESTS,
-        "kubectl get nodedevices     # what GPUs each node has": _CLUSTER_TESTS,
-        "gpufleet down": _CLUSTER_TESTS,
-        "gpufleet up --pool 10:H100-80GB:8 --pool 4:A100-80GB:8:3g.40gb,2g.20gb,2x1g.10gb --pool 2:MI300X:8 --pool 3:none": _CLUSTER_TESTS,  # noqa: E501 - as on the page
-        'export KUBECONFIG="$(gpufleet kubeconfig --name local)"': _CLUSTER_TESTS,
-        "gpufleet status": _CLUSTER_TESTS,
-        "gpufleet up --real-node": _REAL_NODE,
-        "kubectl run hello --image=gpufleet.local/busybox:1 --overrides='"
-        '{"spec": {"schedulerName": "gpufleet", "nodeSelector": {"type": "real"}}}'
-        "' -- sh -c 'echo I run on $(hostname); sleep 60'": _REAL_NODE,
-        "kubectl logs hello": _REAL_NODE,
-    },
     "docs/moving-to-queues.md": {
         "gpufleet import kai                 # from the cluster of the kubeconfig": _OTHER_PROGRAM,
         "kubectl get queues.scheduling.volcano.sh,nodes -o yaml | gpufleet import volcano -": _OTHER_PROGRAM,
@@ -148,16 +134,6 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet scenario run scenarios": "takes a minute; tests/scenario/test_shipped.py plays these files",
     },
     "docs/replay.md": {
-        "gpufleet replay --out report": _REPLAYS,
-        "head -n 21 data/openb/openb_node_list_gpu_node.csv > few.csv": _REPLAYS,
-        "gpufleet replay --nodes few.csv --pods data/openb/openb_pod_list_gpushare40.csv"
-        " --policy gpufleet,best-fit --seed 42..43": _REPLAYS,
-        "gpufleet replay --mode timeline --nodes few.csv": _REPLAYS,
-        "head -n 501 data/openb/openb_pod_list_default.csv > order.csv": _REPLAYS,
-        "gpufleet replay --nodes few.csv --arrivals order.csv"
-        " --pods data/openb/openb_pod_list_default.csv --policy fgd --out fixed": _REPLAYS,
-        "gpufleet replay --nodes few.csv --policy gpufleet --log run.log.gz": _REPLAYS,
-        "gpufleet rerun run.log.gz": _REPLAYS,
         "gpufleet replay --seed 42..141 --policy fgd,gpufleet,best-fit --ray auto --json sweep.json": (
             "needs a cluster of Ray, and an hour"
         ),

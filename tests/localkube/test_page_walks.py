@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.localkube.control_plane import Options
 from tests.house.project import ROOT
-from tests.localkube.cluster import all_programs
+from tests.localkube.cluster import all_programs, real_node_programs
 from tests.localkube.walk import newcomers_shell, walk
 
 
@@ -32,3 +32,10 @@ def test_a_snapshot_is_asked_and_rerun_as_both_pages_say(tmp_path: Path) -> None
     with newcomers_shell(tmp_path) as shell:
         assert walk(ROOT / "docs" / "whatif.md", shell, tmp_path / "memory") > 1
         assert walk(ROOT / "docs" / "snapshots.md", shell, tmp_path / "memory") > 1
+
+
+def test_a_local_cluster_comes_and_goes_as_the_page_says(tmp_path: Path) -> None:
+    """The last of the page's clusters has a real node."""
+    real_node_programs()
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(ROOT / "docs" / "local-cluster.md", shell, tmp_path / "memory") > 1

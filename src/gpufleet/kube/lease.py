@@ -94,7 +94,7 @@ class Lease:
     """One candidate's view of a Lease, and its hold if it has one.
 
     ``identity`` must be unique to this process: a restarted one is another candidate. ``annotations`` stand
-    on the Lease while it is ours, for whoever asks how its holder decides.
+    on the Lease while it is ours, for questions about how its holder decides.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 A GPU is one device. One that is asked for under the name of whole GPUs, but serves several pods, is
 several: each replica, and each MIG instance of strategy single. ``model.device_id`` has their ids, and
-``node_report`` says who holds them.
+``node_report`` says which pods hold them.
 """
 
 import re

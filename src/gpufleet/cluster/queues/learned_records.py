@@ -1,7 +1,7 @@
 """Learned run times of a queue's work, as they are written into the status of its FleetQueue and read from
 there by the next leader and by ``explain``.
 
-A status has the templates whose runs ended last, by digests and not by the names of anybody's work. What
+A status has the templates whose runs ended last, by digests and not by names of work. What
 cannot have been written by a scheduler is dropped, template by template, with a line in the log.
 """
 
