@@ -57,11 +57,11 @@ def command(
     lease_namespace: str,
     color: str,
 ) -> None:
-    """Show the tree of queues: quota, use, what is borrowed and lent, fair share, and who waits.
+    """Show the tree of queues: quota, use, what is borrowed and lent, fair share, and what waits.
 
-    Only reads. What it says rests on the same engine as the scheduler's decisions; who may not list pods and
-    nodes gets what the scheduler wrote last. With --queue it shows everything of one queue, and who waits
-    there in the order of their turn.
+    Only reads. The engine that the scheduler decides with works out the answer; a user without the
+    right to list pods and nodes gets what the scheduler wrote last. With --queue it shows everything of one
+    queue, and the work that waits there, in its order.
     """
     from gpufleet.cli.queues_output import show
     from gpufleet.explain.command import Question, queues_of

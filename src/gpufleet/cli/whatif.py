@@ -52,7 +52,7 @@ def command(
     scheduler_name: str,
     policy: str,
 ) -> None:
-    """Say what changes would bring: what starts, where and when, who is evicted, what still waits.
+    """Say what changes would bring: what starts, where and when, what is evicted, what still waits.
 
     All changes are made together, on a copy: nothing is changed in the cluster. Two engines decide, one with
     the changes and one without; the answer is what differs. All options for changes may be repeated.

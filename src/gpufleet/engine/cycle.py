@@ -1,4 +1,4 @@
-"""One cycle of decisions: whose turn it is, where it goes, and what is said of work that waits.
+"""One cycle of decisions: which work is next, where it goes, and what is said of work that waits.
 
 Queues are taken by their turns (``admit.turns``), inside a queue the heads of its lines. What
 fits is booked at once and bound; what does not is parked with its line, or, if the victim search

@@ -234,7 +234,7 @@ class Reservation(msgspec.Struct, frozen=True):
 
     ``name`` is the holder's for people. ``start_us`` is the engine time at which the work that runs there
     is expected to have ended, None where an end is not known. ``since_us`` is when it was made.
-    ``waits_for`` are those whose work must end first.
+    ``waits_for`` are the workloads that must end first.
     """
 
     holder: PodUid | GangName

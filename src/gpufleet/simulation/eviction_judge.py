@@ -1,4 +1,4 @@
-"""What the judge thinks of evictions for the queues' sake: allowed by policy, and of use to a waiting pod.
+"""Judges evictions for queues: policy must allow each, and each must help a waiting pod.
 
 It knows the queues that ``team_recipe`` makes: a flat tree under one root, nominal amounts of GPUs, the
 policies as they are by default (own work of lower priority; whatever others borrow). Outside of every queue

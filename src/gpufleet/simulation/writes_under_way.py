@@ -1,6 +1,6 @@
 """What the leader has decided and the API server does not hold yet, put onto the objects that were listed.
 
-A write takes its time, and is tried again while the server takes none. What becomes of it is known to nobody
+A write takes its time, and is tried again while the server takes none. Its outcome is not known
 until then, so a comparison shows it as arrived:
 
 - *Bindings* that were begun and of which no answer has come: the pod has its node and its grant;

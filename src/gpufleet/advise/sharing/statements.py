@@ -1,5 +1,4 @@
-"""What a person says of workloads that no measurement tells: what they are for, and how far apart they must
-be.
+"""What a user states of workloads and no measurement tells: their kind, and whether they must stay isolated.
 
 A Prometheus server knows neither, and a table may lack both. Workloads are named by patterns as of file
 names, over namespace and name.

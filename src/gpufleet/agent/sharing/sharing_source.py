@@ -75,8 +75,8 @@ class SharingSource:
     """Publishes the ``planner``, and what the configuration says of delivery and of labels.
 
     ``texts`` is None where no configuration is declared: every GPU is offered as it is. ``labels`` are None
-    until the node was seen. ``holders_known`` is False as long as the kubelet was not asked who holds
-    what; until then no GPU changes its plan.
+    until the node was seen. ``holders_known`` is False as long as the kubelet was not asked which
+    container holds which GPU; until then no GPU changes its plan.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The places that wait for pods to leave them, as they are written into the status of a FleetQueue and read
 from there by the next leader and by ``explain``.
 
-A pod's own ``status.nominatedNodeName`` is for others to read: whoever may write it could take a turn that is
-not its own. Only the leader writes the status of a queue. What stands there is checked by the engine all the
-same (``engine.preempt.recalled_nominations``).
+A pod's own ``status.nominatedNodeName`` is for others to read: an account that may write it could take a
+turn that is not its own. Only the leader writes the status of a queue. What stands there is checked by the
+engine all the same (``engine.preempt.recalled_nominations``).
 """
 
 from collections.abc import Iterable

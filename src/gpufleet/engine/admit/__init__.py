@@ -1,4 +1,4 @@
-"""Quota and fair share over a tree of queues: what may start, and whose turn it is.
+"""Quota and fair share over a tree of queues: what may start, and which work is next.
 
 ``statement`` checks what is said of a queue, ``resources`` gives resources their columns, ``tree`` the queues
 their rows, limits and paths. ``queue_book`` knows the queue of each pod and keeps the charges

@@ -1,4 +1,4 @@
-"""Whose turn it is: a tournament over the tree of queues, in which all work of all queues takes part.
+"""Which work is next: a tournament over the tree of queues, in which all work of all queues takes part.
 
 From the root of roots down, the child is taken that
 

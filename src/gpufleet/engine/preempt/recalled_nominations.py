@@ -1,9 +1,9 @@
 """Nominations from before a restart, as the next engine takes them up again before its first decision.
 
-Pods that end leave their room to the workload for which it was kept, whichever leader decides: otherwise another
-waiting workload could take it in its turn, and the first one would have further pods evicted. A workload gets
-the very places that were written down if the nodes still accept its pods, and room and quota suffice once the
-pods that it waits for are gone. Its nomination then counts like any other.
+Pods that end leave their room to the workload for which it was kept, whichever leader decides: otherwise
+another waiting workload could take it in its turn, and the first one would have further pods evicted. A
+workload gets the very places that were written down if the nodes still accept its pods, and room and quota
+suffice once the pods that it waits for are gone. Its nomination then counts like any other.
 
 Some of the pods that were to end may not leave yet, because the earlier scheduler stopped before it asked for
 that. They are told to end (again) if the workload may evict each of them now; otherwise nothing is taken up.

@@ -1,4 +1,4 @@
-"""How much a pod's own word prefers one node to another, as a small integer.
+"""How much a pod's preferences favour one node over another, as a small integer.
 
 The parts and their weights are those of kube-scheduler's default profile: taints that are better
 avoided, preferred node affinity, spread that is not required, preferred affinity to other pods. Each
