@@ -61,6 +61,7 @@ class Forbidding:
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
         """As Transport."""
+        self.world.watched.append(request.target)
         return await self.wire.open(request, timeout_s=timeout_s)
 
     async def close(self) -> None:
@@ -86,6 +87,7 @@ class SharingWorld:
         self.lives: list[asyncio.Task[None]] = []
         self.other_plugins: tuple[str, ...] = ()
         self.forbidden = ""
+        self.watched: list[str] = []
 
     def start(
         self,
@@ -94,11 +96,12 @@ class SharingWorld:
         *,
         declared: bool = True,
         places: tuple[Place, ...] = (),
+        look_for_every_s: float = 0.0,
     ) -> SharingSource:
         """Start the part of the agent that reads the configuration, as a new process does.
 
-        With ``places`` it follows NVIDIA's ConfigMaps there; those of the namespace ``forbidden`` it may not
-        read.
+        With ``places`` it follows NVIDIA's ConfigMaps there, or looks for them every ``look_for_every_s``;
+        those of the namespace ``forbidden`` it may not read.
         """
         for life in self.lives:
             life.cancel()
@@ -107,7 +110,7 @@ class SharingWorld:
         labels, events = OwnLabels(client, NODE), NodeEvents(client, NODE)
         texts: ConfigMapTexts | FileTexts | NvidiaConfigMaps
         if places:
-            texts = NvidiaConfigMaps(client, places, lambda: self.other_plugins)
+            texts = NvidiaConfigMaps(client, places, lambda: self.other_plugins, look_for_every_s)
         elif self.in_api:
             texts = ConfigMapTexts(client, "gpufleet-system", "sharing")
         else:

@@ -53,7 +53,7 @@ def real(tmp_path: Path, way: str) -> Iterator[LocalCluster]:
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-operator"}}
             api.call("POST", "/api/v1/namespaces", namespace)
         running.furnished()
-        flags = (*FOLLOWING, f"--device-list-strategy={way}")
+        flags = (*FOLLOWING, "--nvidia-config-map-every-s=0", f"--device-list-strategy={way}")
         start_agent(running, f"gpus: [{{model: H100-80GB, count: {CARDS}}}]\n", flags)
         await_resource(running, NVIDIA_GPU, CARDS)
         for component in components():

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gpufleet.agent.sharing.nvidia_config_maps import LOOK_FOR_EVERY_S
 from gpufleet.agent.sharing.sharing_source import LEFT, REFUSED, TAKEN, SharingOptions
 from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS
 from gpufleet.devices.sharing.plan import Exclusive, Mode, TimeSlice
@@ -242,5 +243,79 @@ def test_where_one_place_may_not_be_read_another_counts_all_the_same() -> None:
         world.start(places=NVIDIA_CONFIG_MAPS)
         await world.settle()
         assert world.modes() == [TimeSlice(4)] * 2
+
+    in_sharing_world(story, TWO)
+
+
+async def a_minute(world: SharingWorld) -> None:
+    """A minute, within which a pasted ConfigMap counts."""
+    for _ in range(2):
+        await world.settle()
+
+
+def test_of_places_that_are_looked_at_now_and_then_a_pasted_config_counts_within_a_minute() -> None:
+    async def story(world: SharingWorld) -> None:
+        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=LOOK_FOR_EVERY_S)
+        await a_minute(world)
+        assert (world.modes(), world.problems()) == ([Exclusive()] * 2, "")
+        for replicas, place in enumerate(NVIDIA_CONFIG_MAPS, start=2):
+            world.puts(place, {"any": slices(replicas)})
+            await a_minute(world)
+            assert world.modes() == [TimeSlice(replicas)] * 2
+            world.removes(place)
+            await a_minute(world)
+            assert world.modes() == [Exclusive()] * 2
+
+    in_sharing_world(story, TWO)
+
+
+def test_one_that_was_found_is_followed_from_then_on() -> None:
+    async def story(world: SharingWorld) -> None:
+        world.puts(OPERATOR, {"any": slices(4)})
+        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=3600.0)
+        await world.settle()
+        assert world.modes() == [TimeSlice(4)] * 2
+        world.puts(OPERATOR, {"any": slices(3)})
+        await world.settle()
+        assert world.modes() == [TimeSlice(3)] * 2
+
+    in_sharing_world(story, TWO)
+
+
+def test_places_without_a_config_hold_no_connection() -> None:
+    async def story(world: SharingWorld) -> None:
+        world.puts(OPERATOR, {"any": slices(4)})
+        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=LOOK_FOR_EVERY_S)
+        await a_minute(world)
+        maps = [target for target in world.watched if "/configmaps?" in target]
+        assert len(maps) == 1
+        assert OPERATOR[0] in maps[0]
+
+    in_sharing_world(story, TWO)
+
+
+def test_a_place_that_may_not_be_read_is_told_though_it_is_looked_at_only_now_and_then() -> None:
+    async def story(world: SharingWorld) -> None:
+        world.forbidden = OPERATOR[0]
+        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=LOOK_FOR_EVERY_S)
+        await a_minute(world)
+        (note,) = world.events(LEFT)
+        assert "ConfigMap gpu-operator/" in note
+        assert "configmaps is forbidden" in note
+        world.forbidden = ""
+        world.puts(OPERATOR, {"any": slices(2)})
+        await a_minute(world)
+        assert world.modes() == [TimeSlice(2)] * 2
+
+    in_sharing_world(story, TWO)
+
+
+def test_a_server_that_is_away_for_a_moment_is_no_reason_to_say_anything() -> None:
+    async def story(world: SharingWorld) -> None:
+        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=LOOK_FOR_EVERY_S)
+        await a_minute(world)
+        world.forbidden = OPERATOR[0]
+        await a_minute(world)
+        assert (world.events(LEFT), world.problems()) == ([], "")
 
     in_sharing_world(story, TWO)

@@ -188,8 +188,9 @@ def sharing_setup(settings: AgentSettings, edges: NodeEdges) -> SharingSetup:
         settings.config,
         settings.state_folder,
         _config_map(settings),
-        # A node without NVIDIA's cards needs no watch on them.
+        # A node without NVIDIA's cards needs no look at them.
         places if edges.present(Vendor.NVIDIA) else (),
+        settings.nvidia_config_map_every_s,
         edges.other_plugins,
         SharingOptions(settings.config_default, environment=dict(os.environ), strategies=settings.strategies),
         MpsOptions(root, exclusive=settings.mps_exclusive_process),

@@ -32,7 +32,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``accounting`` asks the drivers for the processes on each GPU, which needs the host's process ids.
     ``config`` is a file, or a folder of them, among which the node's label or ``config_default`` chooses;
     ``config_map`` (namespace/name) is read from the API in its place. ``nvidia_config_map`` has those that
-    count without either, where they exist and no other device plugin for NVIDIA's GPUs serves the node.
+    count without either, where they exist and no other device plugin for NVIDIA's GPUs serves the node; each
+    is looked for every ``nvidia_config_map_every_s`` until it is there, or followed from the start with 0.
     ``driver_root`` is the machine's folder in which NVIDIA's driver is installed.
     ``require_grant`` gives whole devices to pods with a grant alone. ``device_list_strategy`` is how
     containers get devices; ``as-configured`` follows what the sharing configuration says.
@@ -47,6 +48,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     config: Path | None = None
     config_map: str = ""
     nvidia_config_map: tuple[str, ...] = ()
+    nvidia_config_map_every_s: float = 45.0
     config_default: str = ""
     mps_root: Path = Path("/run/nvidia/mps")
     mps_exclusive_process: bool = False

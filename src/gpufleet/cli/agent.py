@@ -56,6 +56,13 @@ METRICS = (
     help="Where NVIDIA's guides put one: it counts if it exists, without --config and --config-map, on a "
     "node without another device plugin for NVIDIA's GPUs.",
 )
+@click.option(
+    "--nvidia-config-map-every-s",
+    type=Real(0, 3_600),
+    default=45.0,
+    show_default=True,
+    help="How often each of these is looked for until it exists; with 0 each is watched from the start.",
+)
 @click.option("--config-default", default="", help="The file of the folder for nodes whose label names none.")
 @click.option(
     "--mps-root", type=PATH, default="/run/nvidia/mps", show_default=True, help="Where pipes of MPS are."

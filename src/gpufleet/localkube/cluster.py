@@ -88,7 +88,10 @@ class LocalCluster:
             machine.check()
         lock = try_lock(lock_of(folder))
         if lock is None:
-            raise ClusterError(f"the cluster {name} is running, or another command is just at it")
+            raise ClusterError(
+                f"the cluster {name} is running, or another command starts or ends it at this moment: see "
+                f"`gpufleet status`, then take another name, or end it with `gpufleet down --name {name}`"
+            )
         port = HeldPort()
         network: HeldNetwork | None = None
         try:

@@ -131,6 +131,8 @@ def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: 
         # Whole GPUs need no configuration: one counts once it is applied, under our name or a guide's.
         places = ((node_agent.SYSTEM, node_agent.SHARING), *NVIDIA_CONFIG_MAPS)
         flags += [f"--nvidia-config-map={namespace}/{name}" for namespace, name in places]
+        # One node may watch them all, so that what is pasted counts at once.
+        flags.append("--nvidia-config-map-every-s=0")
     node_agent.start_agent(cluster, machine, flags, sharing=sharing)
     words = f"waiting for the agent on {cluster.node.name} to offer its GPUs"
     with progress.during(words, lambda: "", Step("start the agent", 5.0)):

@@ -3,6 +3,9 @@
 None of them has to exist: without any, every GPU is offered as it is. One that is there counts where no
 other device plugin for NVIDIA's GPUs serves the node: otherwise it is that plugin's configuration, and is
 left to it. Two that say different things are refused, since nothing says which of them counts.
+
+A watch is a connection of its own, and few of these ConfigMaps are ever there. So the agents of a large
+fleet look for each now and then, and follow the one that they found.
 """
 
 import asyncio
@@ -13,13 +16,19 @@ import msgspec
 from gpufleet.agent.sharing.sharing_texts import NOT_LOADED, ConfigMap, Texts
 from gpufleet.agent.state.topic import Topic
 from gpufleet.kube import resources
+from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.changes import Change
 from gpufleet.kube.client import Client
+from gpufleet.kube.errors import KubeError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.status import NotFound
 
 # No event says that a device plugin starts or ends; a look is a list of one small folder.
 LOOK_EVERY_S = 10.0
+LOOK_FOR_EVERY_S = 45.0
+"""So often each place is looked at: what is pasted counts within a minute."""
+
 # An API server that restarts answers within this; later it is told that a ConfigMap cannot be read.
 UNREAD_AFTER_S = 30.0
 
@@ -35,7 +44,9 @@ def no_other_plugin() -> tuple[str, ...]:
 class NvidiaConfigMaps:
     """Keeps ``topic``, from the first of ``places`` that exists.
 
-    ``other_plugins`` names the sockets of other device plugins for NVIDIA's GPUs on this node.
+    ``other_plugins`` names the sockets of other device plugins for NVIDIA's GPUs on this node. Each place is
+    looked at every ``look_for_every_s`` until there is a ConfigMap, which is followed from then on; with 0
+    each is followed from the beginning.
     """
 
     def __init__(
@@ -43,29 +54,66 @@ class NvidiaConfigMaps:
         client: Client,
         places: Iterable[Place],
         other_plugins: Callable[[], tuple[str, ...]] = no_other_plugin,
+        look_for_every_s: float = 0.0,
     ) -> None:
         self.topic = Topic(NOT_LOADED)
+        self._client = client
         self._clock = client.clock
         self._other_plugins = other_plugins
+        self._every_s = look_for_every_s
         self._since_s = self._clock.monotonic_s()
-        self._mirrors = {
-            (namespace, name): Mirror(
-                client,
-                resources.CONFIG_MAPS,
-                msgspec.json.Decoder(ConfigMap),
-                self._changed,
-                namespace=namespace,
-                selection=Selection(fields=f"metadata.name={name}"),
-            )
-            for namespace, name in dict.fromkeys(places)
-        }
+        self._places = tuple(dict.fromkeys(places))
+        self._mirrors: dict[Place, Mirror[ConfigMap]] = {}
+        self._unread: dict[Place, str] = dict.fromkeys(self._places, "")
 
     async def run(self) -> None:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for mirror in self._mirrors.values():
-                group.create_task(mirror.run())
             group.create_task(self._look())
+            if self._every_s:
+                group.create_task(self._look_for_all(group))
+            else:
+                for place in self._places:
+                    self._follow(place, group)
+
+    async def _look_for_all(self, group: asyncio.TaskGroup) -> None:
+        """At once where nothing is known yet, then one place after the other."""
+        async with asyncio.TaskGroup() as first:
+            for place in self._places:
+                first.create_task(self._look_for(place, group))
+        while True:
+            for place in self._places:
+                pause_s = self._every_s / len(self._places)
+                await self._clock.sleep(pause_s * self._client.jitter.uniform(0.8, 1.2))
+                if place not in self._mirrors:
+                    await self._look_for(place, group)
+
+    async def _look_for(self, place: Place, group: asyncio.TaskGroup) -> None:
+        namespace, name = place
+        try:
+            await self._client.get(resources.CONFIG_MAPS, name, namespace=namespace, patience=ONE_TRY)
+        except NotFound:
+            self._unread.pop(place, None)
+        except KubeError as problem:
+            # What was read once is not unknown because a server restarts.
+            if place in self._unread:
+                self._unread[place] = str(problem)
+        else:
+            self._follow(place, group)
+        self.topic.publish(self._texts())
+
+    def _follow(self, place: Place, group: asyncio.TaskGroup) -> None:
+        namespace, name = place
+        mirror = Mirror(
+            self._client,
+            resources.CONFIG_MAPS,
+            msgspec.json.Decoder(ConfigMap),
+            self._changed,
+            namespace=namespace,
+            selection=Selection(fields=f"metadata.name={name}"),
+        )
+        self._mirrors[place] = mirror
+        group.create_task(mirror.run())
 
     async def _look(self) -> None:
         while True:
@@ -76,11 +124,12 @@ class NvidiaConfigMaps:
         self.topic.publish(self._texts())
 
     def _texts(self) -> Texts:
-        found = {
-            place: config_map.data or {}
-            for place, mirror in self._mirrors.items()
-            if (config_map := mirror.get(place[1], place[0])) is not None
-        }
+        found: dict[Place, dict[str, str]] = {}
+        for place in self._places:
+            mirror = self._mirrors.get(place)
+            config_map = None if mirror is None else mirror.get(place[1], place[0])
+            if config_map is not None:
+                found[place] = config_map.data or {}
         if not found:
             return self._none()
         where, data = _title(next(iter(found))), next(iter(found.values()))
@@ -97,12 +146,17 @@ class NvidiaConfigMaps:
 
     def _none(self) -> Texts:
         """What holds while no ConfigMap is known: none may be missed that cannot be read."""
-        unread = {place: mirror for place, mirror in self._mirrors.items() if not mirror.health().listed}
+        unread = {place: why for place, why in self._unread.items() if place not in self._mirrors}
+        for place, mirror in self._mirrors.items():
+            health = mirror.health()
+            if not health.listed:
+                unread[place] = health.problem
         if not unread:
-            return Texts(where=_all_titles(self._mirrors), is_absent=True, is_nvidias=True)
-        if self._clock.monotonic_s() - self._since_s < UNREAD_AFTER_S:
-            return NOT_LOADED
-        why = f"it cannot be read: {next(iter(unread.values())).health().problem}"
+            return Texts(where=_all_titles(self._places), is_absent=True, is_nvidias=True)
+        if self._clock.monotonic_s() - self._since_s < UNREAD_AFTER_S or not all(unread.values()):
+            # What is on its way is known soon.
+            return self.topic.value
+        why = f"it cannot be read: {next(iter(unread.values()))}"
         return Texts(where=_all_titles(unread), left=why, is_nvidias=True)
 
 
