@@ -120,7 +120,7 @@ differential: kube ## Hold gpufleet against kube-scheduler with new seeds (SEEDS
 	@for seed in $(SEEDS); do \
 		GPUFLEET_TEST_KUBERNETES=$(VERSION) GPUFLEET_DIFFERENTIAL_SEED=$$seed \
 		GPUFLEET_DIFFERENTIAL_CASES=$(or $(CASES),1000) \
-		$(BIN)/python -m pytest -s tests/differential/test_differential.py; \
+		$(BIN)/python -m pytest -s tests/differential/test_differential.py tests/differential/preemption/test_preemption.py; \
 	done
 
 CHAOS = GPUFLEET_CHAOS_FAULTS=$(FAULT) GPUFLEET_CHAOS_STRETCH=$(STRETCH) $(BIN)/python -m pytest -s

@@ -25,6 +25,7 @@ from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.programs.releases import minor_version
 from tests.differential.builder import NAMESPACES
 from tests.differential.cases import Case, Manifest, name_of, namespace_of, path_of
+from tests.differential.preemption.classes import priority_classes
 from tests.differential.themes.storage import COUNTED_DRIVER, DISK_DRIVER, STORAGE_API, STRICT_DRIVER
 from tests.localkube.cluster import KUBERNETES, a_cluster
 
@@ -54,6 +55,7 @@ KINDS = (
     resources.PERSISTENT_VOLUME_CLAIMS,
     resources.CSI_STORAGE_CAPACITIES,
     resources.VOLUME_ATTACHMENTS,
+    resources.POD_DISRUPTION_BUDGETS,
     resources.PODS,
 )
 KIND_OF = {kind.name: kind for kind in KINDS}
@@ -98,10 +100,11 @@ def furniture() -> list[Manifest]:
         one["metadata"]["labels"] = NAMESPACES[name_of(one)]
     return [
         *found,
-        # Nobody is displaced: what is asked is where a pod fits.
+        # Without a class of its own a pod has no pod evicted: what is asked then is where it fits.
         of_kind(
             resources.PRIORITY_CLASSES, "peaceful", value=0, globalDefault=True, preemptionPolicy="Never"
         ),
+        *priority_classes(),
         of_kind(
             RUNTIME_CLASSES,
             "heavy",
@@ -181,7 +184,7 @@ async def _create(client: Client, kind: Kind, manifest: Manifest) -> None:
     if kind not in {resources.NODES, resources.VOLUME_ATTACHMENTS}:
         body.pop("status", None)
     await client.create(kind, body, name=name, namespace=namespace)
-    if kind == resources.PODS and status is not None:
+    if kind in {resources.PODS, resources.POD_DISRUPTION_BUDGETS} and status is not None:
         await client.patch(kind, name, {"status": status}, namespace=namespace, subresource="status")
     if "deletionTimestamp" in manifest["metadata"]:
         await client.delete(kind, name, namespace=namespace)

@@ -53,12 +53,13 @@ def overhearing(cluster: LocalCluster) -> Iterator[tuple[Child, Recorder]]:
             "podInitialBackoffSeconds": 3600,
             "podMaxBackoffSeconds": 3600,
         }
-        with _scheduler(cluster, settings) as child:
+        with running_scheduler(cluster, settings) as child:
             yield child, recorder
 
 
 @contextlib.contextmanager
-def _scheduler(cluster: LocalCluster, settings: Manifest) -> Iterator[Child]:
+def running_scheduler(cluster: LocalCluster, settings: Manifest) -> Iterator[Child]:
+    """A kube-scheduler with these settings while the block lasts."""
     written = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -83,7 +84,7 @@ async def feasible_nodes(
     """For each asked pod ("namespace/name") all nodes that are left by kube-scheduler's filters."""
     asked = {path_of(pod) for case in cases for pod in case.asked}
     with overhearing(cluster) as (child, recorder):
-        said = await _until_told(client, child, asked, _refusal)
+        said = await until_told(client, child, asked, _refusal)
         return {path: Answer(recorder.feasible.get(path, frozenset()), said[path]) for path in asked}
 
 
@@ -95,8 +96,8 @@ async def picks(cluster: LocalCluster, client: Client, cases: Iterable[Case]) ->
     """
     pods = [_for_defaults(case.asked[-1]) for case in cases if not any(map(_is_chosen, case.objects))]
     await create(client, pods)
-    with _scheduler(cluster, {}) as child:
-        told = await _until_told(client, child, {path_of(pod) for pod in pods}, _place, provision)
+    with running_scheduler(cluster, {}) as child:
+        told = await until_told(client, child, {path_of(pod) for pod in pods}, _place, provision)
     return {path.removesuffix(PICKED): node for path, node in told.items()}
 
 
@@ -125,7 +126,7 @@ async def nothing(_: Client) -> None:
     """Nothing is to be done while waiting."""
 
 
-async def _until_told(
+async def until_told(
     client: Client,
     child: Child,
     asked: set[str],

@@ -1,0 +1,209 @@
+"""What the real kube-scheduler does in each case, with nothing but its defaults.
+
+No kubelet ends what it evicts: such pods stay on their way out until they are taken away here, after it has
+looked at every pod that waits. Then it looks again, until nothing changes any more.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from gpufleet.kube import resources
+from gpufleet.kube.client import Client
+from gpufleet.kube.listing import Selection
+from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
+from gpufleet.kube.status import Conflict, NotFound
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.processes.child import Child
+from tests.differential.builder import ASKS
+from tests.differential.cases import CASE_LABEL, Case, Manifest, path_of
+from tests.differential.preemption.outcome import Outcome
+from tests.differential.server import WRITES_AT_ONCE, create
+from tests.differential.theirs import LOOK_EVERY_S, running_scheduler, until_told
+
+SETTINGS: Manifest = {
+    "profiles": [{"schedulerName": ASKS}],
+    "podInitialBackoffSeconds": 1,
+    "podMaxBackoffSeconds": 1,
+}
+PAUSE_S = 2.0
+"""Longer than kube-scheduler lets a pod pause before it tries it again."""
+ROUNDS_MAX = 20
+QUIET_ROUNDS = 2
+"""After so many rounds without a change it is done."""
+LAST = "last"
+"""The node and the pods, of the lowest priority, that are placed when all others were looked at."""
+
+EVENTS_WAIT_S = 120.0
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+_PREEMPTED_BY = re.compile(r"Preempted by pod (\S+) on node")
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    """An Event that tells of an eviction, and in words by the UID of which pod."""
+
+    regarding: _Reference
+    note: str
+    event_time: str
+
+
+_POD = msgspec.json.Decoder(Pod)
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The pods of all cases at one moment, by path."""
+
+    pods: Mapping[str, Pod]
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Those that are on their way out."""
+        return frozenset(
+            path for path, pod in self.pods.items() if pod.metadata.deletion_timestamp is not None
+        )
+
+    def is_owed(self, path: str) -> bool:
+        """True if a place is kept for a pod that it does not have yet."""
+        pod = self.pods[path]
+        return bool(pod.status.nominated_node_name) and not pod.spec.node_name
+
+
+async def outcomes(cluster: LocalCluster, client: Client, cases: Iterable[Case]) -> Mapping[str, Outcome]:
+    """What came of each case, by its token."""
+    cases = list(cases)
+    asked = {path_of(pod) for case in cases for pod in case.asked}
+    left_before = (await _look(client)).leaving
+    with running_scheduler(cluster, SETTINGS) as child:
+        await until_told(client, child, asked, _told)
+        ended = await _play(client, child, asked)
+    seen = await _look(client)
+    victims = ended - left_before
+    told = await _beneficiaries(client, seen, victims)
+    return {case.token: _outcome(case, seen, told) for case in cases}
+
+
+def _outcome(case: Case, seen: Seen, told: Mapping[str, str]) -> Outcome:
+    there = (path_of(one) for one in case.objects if one["kind"] == "Pod")
+    places = {path_of(pod): seen.pods[path_of(pod)].spec.node_name or "" for pod in case.asked}
+    return Outcome({path: told[path] for path in there if path in told}, places)
+
+
+async def _beneficiaries(client: Client, seen: Seen, victims: frozenset[str]) -> Mapping[str, str]:
+    """For which pod each victim was evicted, as its Event says."""
+    paths = {pod.metadata.uid: path for path, pod in seen.pods.items()}
+    found: dict[str, str] = {}
+    try:
+        async with asyncio.timeout(EVENTS_WAIT_S):
+            while not victims <= found.keys():
+                events = [one async for one in _preempted(client)]
+                events.sort(key=lambda one: one.event_time, reverse=True)
+                found = {one.regarding.path: paths[_beneficiary(one)] for one in events}
+                await asyncio.sleep(LOOK_EVERY_S)
+    except TimeoutError:
+        raise AssertionError(
+            f"no Event says for which pod these were evicted: {victims - found.keys()}"
+        ) from None
+    return {path: found[path] for path in victims}
+
+
+def _beneficiary(event: _Event) -> str:
+    said = _PREEMPTED_BY.match(event.note)
+    assert said is not None, event.note
+    return said[1]
+
+
+async def _preempted(client: Client) -> AsyncIterator[_Event]:
+    async for page in client.list_pages(resources.EVENTS, selection=Selection(fields="reason=Preempted")):
+        for raw in page.items or ():
+            yield _EVENT.decode(raw)
+
+
+def _told(pod: Pod) -> str | None:
+    told = pod.spec.node_name or pod.status.nominated_node_name
+    return told or (None if pod.condition(POD_SCHEDULED) is None else "none")
+
+
+async def _play(client: Client, child: Child, asked: set[str]) -> frozenset[str]:
+    """Take away what is on its way out until nothing changes; all pods that went."""
+    await create(client, [_last_node()])
+    ended: frozenset[str] = frozenset()
+    quiet = 0
+    for number in range(ROUNDS_MAX):
+        await asyncio.sleep(PAUSE_S)
+        leaving = (await _look(client)).leaving
+        await _take_away(client, leaving)
+        ended |= leaving
+        await asyncio.sleep(PAUSE_S)
+        last = _last_pod(number)
+        await create(client, [last])
+        await until_told(client, child, {path_of(last)}, lambda pod: pod.spec.node_name or None)
+        seen = await _look(client)
+        owed = [path for path in asked if seen.is_owed(path)]
+        quiet = 0 if leaving or owed else quiet + 1
+        if quiet == QUIET_ROUNDS:
+            return ended
+    raise child.failed(f"did not come to rest; among those that wait are {owed[:5]}")
+
+
+async def _look(client: Client) -> Seen:
+    found = {}
+    async for page in client.list_pages(resources.PODS):
+        for raw in page.items or ():
+            pod = _POD.decode(raw)
+            found[pod.metadata.path] = pod
+    return Seen(found)
+
+
+async def _take_away(client: Client, paths: Iterable[str]) -> None:
+    turns = asyncio.Semaphore(WRITES_AT_ONCE)
+
+    async def one(path: str) -> None:
+        namespace, name = path.split("/")
+        async with turns:
+            try:
+                await client.delete(resources.PODS, name, namespace=namespace, grace_s=0)
+            except (NotFound, Conflict):
+                return
+
+    async with asyncio.TaskGroup() as group:
+        for path in sorted(paths):
+            group.create_task(one(path))
+
+
+def _last_node() -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": LAST, "labels": {CASE_LABEL: LAST}},
+        "spec": {},
+        "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}},
+    }
+
+
+def _last_pod(number: int) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{LAST}-{number}", "namespace": "plain"},
+        "spec": {
+            "schedulerName": ASKS,
+            "priorityClassName": "below-zero",
+            "nodeSelector": {CASE_LABEL: LAST},
+            "containers": [{"name": "main", "image": "none"}],
+        },
+    }
