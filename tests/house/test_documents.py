@@ -95,3 +95,11 @@ def test_every_page_can_be_reached() -> None:
 
 def test_changelog_has_a_place_for_the_next_change() -> None:
     assert "\n## Unreleased\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_files_and_folders_that_contributors_are_sent_to_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tops = "bench|charts|data|designs|docs|examples|image|manual|scenarios|src|tests"
+    named = set(re.findall(rf"(?:^|`)((?:{tops})/[\w./-]*)", text, flags=re.MULTILINE))
+    assert len(named) > 15
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
