@@ -43,6 +43,7 @@ class Mix(msgspec.Struct, frozen=True):
     """What may occur in a story."""
 
     gangs: bool = True
+    departments: bool = True
     nodes_max: int = 4
     models: tuple[str, ...] = ("A100", "H100")
     weights_milli: tuple[int, ...] = (1000, 1000, 1000, 2000, 3000, 0)
@@ -108,7 +109,7 @@ def random_queues(chance: random.Random, mix: Mix, gpus: int) -> tuple[Queue, ..
     What they own together is now and then more, or less, than the fleet has.
     """
     same = random_policy(chance, mix) if chance.random() < 0.5 else None
-    departments = chance.choice((0, 0, 1, 2))
+    departments = chance.choice((0, 0, 1, 2)) if mix.departments else 0
     count = chance.randint(max(2, departments), 5)
     left = gpus + chance.choice((0, 0, 0, 1, -1))
     queues: list[Queue] = []

@@ -21,8 +21,8 @@ NEVER = frozenset(
     }
 )
 """What happens in no story, whatever features meet in it."""
-SINGLE_PODS = Mix(gangs=False, own_work_goes=False, nodes_max=1)
-"""Pods that take back from other queues, on one node."""
+SINGLE_PODS = Mix(gangs=False, departments=False, own_work_goes=False, nodes_max=1)
+"""Pods that take back from other queues below one root, on one node."""
 NOT_COMPARED = frozenset({"right", "started-in-vain"})
 """Which of several sets goes that cost as much but for the right of their queues, and that work starts whose
 place others take a second later.
