@@ -19,7 +19,7 @@ from gpufleet.simulation.agreement import Agreement
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, Row, make_faults
 from gpufleet.simulation.invariants import Broken
-from gpufleet.simulation.live_scheduler import LIVE, TEAMS, LiveScheduler
+from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, LiveScheduler
 from gpufleet.simulation.scenario import Outcome, Plan, run_scenario
 
 CROWDED = msgspec.structs.replace(
@@ -94,6 +94,24 @@ def test_crowded_runs_keep_every_promise_under_these_seeds(name: str, seed: int)
         LiveScheduler(), seed, lambda random: make_faults((name, "minds-changed"), random), plan
     )
     assert not outcome.broken, "\n".join(map(str, outcome.broken[:5]))
+
+
+def test_a_gpu_on_which_a_pod_runs_under_an_id_of_a_restored_report_is_not_free() -> None:
+    outcome = run_scenario(
+        LiveScheduler(), 4, lambda random: make_faults(("report-restored",), random), PRIORITIES
+    )
+    assert not outcome.broken, "\n".join(map(str, outcome.broken[:5]))
+
+
+WITH_PRIORITIES = (("kill-while-evicting", 1), ("kill-after-write-k", 1))
+
+
+@pytest.mark.parametrize(("name", "seed"), WITH_PRIORITIES)
+def test_explain_says_what_becomes_of_work_that_makes_room_by_priority(name: str, seed: int) -> None:
+    onlooker, outcome = watched_run(seed, name, plan=PRIORITIES)
+    assert onlooker.compared > 20, onlooker.summary()
+    found = disagreements(outcome)
+    assert not found, "\n".join(map(str, found[:5]))
 
 
 def test_the_comparison_does_not_change_the_run() -> None:

@@ -62,7 +62,10 @@ class NodeRoom(msgspec.Struct):
             return gpu_milli % 1000 == 0 and self.unnamed_gpus >= gpu_milli // 1000
         if gpu_milli < 1000:
             return any(free >= gpu_milli for free in self.devices.values())
-        return sum(free >= 1000 for free in self.devices.values()) >= gpu_milli // 1000
+        # A pod that holds an id that is not reported runs on a GPU all the same: one that is reported by now.
+        unknown = -sum(free for free in self.devices.values() if free < 0)
+        whole = sum(free >= 1000 for free in self.devices.values())
+        return whole - -(-unknown // 1000) >= gpu_milli // 1000
 
 
 def rooms_for(history: History, pod: JsonObject, rooms: dict[str, NodeRoom]) -> dict[str, NodeRoom]:

@@ -159,6 +159,28 @@ def test_a_leader_that_stopped_before_it_evicted_all_has_no_other_pod_evicted(se
     assert len(told_to_end(said_again)) <= len(told_to_end(said) | staying)
 
 
+@pytest.mark.parametrize("seed", seeds(120))
+def test_a_leader_that_stopped_before_its_first_eviction_has_no_further_pod_evicted(seed: int) -> None:
+    """The old leader decided once more and wrote its nominations down, and no pod was evicted for that yet.
+
+    A new leader evicts for no workload for which the old one would not, and no more pods. Each place that
+    the old leader keeps on is kept for the same work, or that starts.
+    """
+    arena, policy = in_the_middle_of_evictions(seed)
+    chance = random.Random(f"{seed}/late")
+    decided = arena.happen(*map(event.PodAdded, arrivals(arena, chance.randint(1, 3))))
+    staying = frozenset(told_to_end(decided))
+    news, before = facts(arena.story, staying), kept_places(arena.story)
+    said = hears_of_its_evictions(arena)
+    again = Story(policy)
+    again.at_us = arena.story.at_us
+    said_again = again.happen(*news)
+    assert beneficiaries(said_again) <= beneficiaries([*decided, *said, *arena.evictions])
+    assert len(told_to_end(said_again)) <= len(told_to_end(said) | staying)
+    kept_on = before.items() & kept_places(arena.story).items()
+    assert {holder for holder, _ in kept_on} <= {*kept_places(again), *placed(said_again)}
+
+
 def test_who_waits_for_a_pod_that_ends_waits_for_it_after_a_restart() -> None:
     told = Story()
     told.queue("team")
