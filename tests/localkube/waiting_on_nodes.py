@@ -62,8 +62,8 @@ GPUS = (
     ),
     Kind(
         pod("amd", {"amd.com/gpu": "1"}),
-        "gpu-model",
-        told="of 20 nodes 1 without the GPU model asked for",
+        "gpu-vendor",
+        told="of 20 nodes 1 whose GPUs have another resource name",
         why="no node has GPUs that are asked for as amd.com/gpu",
         way_out="ask for nvidia.com/gpu",
         doctor=("fits-nowhere",),

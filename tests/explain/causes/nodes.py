@@ -4,7 +4,7 @@ from typing import Any
 
 from gpufleet.simulation.admission import SCHEDULER_USER
 from tests.explain.causes.book import cause, report
-from tests.scheduler.world import World
+from tests.scheduler.world import Object, World
 
 SLOT = {"gpufleet.io/gpu-share": "1"}
 
@@ -269,6 +269,28 @@ def a_kubelet_that_counts_no_gpu(world: World) -> None:
     world.pod("p")
 
 
+def node_with_devices(world: World, name: str, allocatable: dict[str, str], *devices: Object) -> None:
+    """A node and what its agent reports of it."""
+    room = {"cpu": "64", "memory": "512Gi", "pods": "110", **allocatable}
+    labels = {"kubernetes.io/hostname": name}
+    world.add(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "status": {"allocatable": room},
+        }
+    )
+    world.add(
+        {
+            "apiVersion": "gpufleet.io/v1alpha1",
+            "kind": "NodeDevices",
+            "metadata": {"name": name},
+            "spec": {"devices": list(devices)},
+        }
+    )
+
+
 def cut_node(world: World, name: str) -> None:
     """A node with one GPU, all of it given out as MIG instances."""
     device = {
@@ -279,29 +301,14 @@ def cut_node(world: World, name: str) -> None:
         "sharing": "mig",
         "migInstances": [{"profile": "1g.10gb", "start": start} for start in range(7)],
     }
-    world.add(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-            "status": {
-                "allocatable": {
-                    "cpu": "64",
-                    "memory": "512Gi",
-                    "pods": "110",
-                    "nvidia.com/mig-1g.10gb": "7",
-                }
-            },
-        }
-    )
-    world.add(
-        {
-            "apiVersion": "gpufleet.io/v1alpha1",
-            "kind": "NodeDevices",
-            "metadata": {"name": name},
-            "spec": {"devices": [device]},
-        }
-    )
+    node_with_devices(world, name, {"nvidia.com/mig-1g.10gb": "7"}, device)
+
+
+def amd_node(world: World, name: str, gpus: int) -> None:
+    """A node with whole GPUs of AMD."""
+    device = {"vendor": "amd", "model": "AMD Instinct MI300X", "memoryMiB": 196592, "sharing": "whole"}
+    devices = ({"id": f"{name}-{index}", **device} for index in range(gpus))
+    node_with_devices(world, name, {"amd.com/gpu": str(gpus)}, *devices)
 
 
 @cause(
@@ -315,7 +322,7 @@ def a_whole_gpu_where_all_are_cut(world: World) -> None:
 
 
 @cause(
-    "gpu-model",
+    "gpu-vendor",
     why="no node has GPUs that are asked for as gpu.intel.com/xe; the cluster has H100-80GB (9)",
     way="ask for nvidia.com/gpu",
 )
@@ -323,6 +330,18 @@ def another_makers_gpu_where_all_are_cut(world: World) -> None:
     cut_node(world, "a")
     world.node("b")
     world.pod("p", gpus=0, resources={"gpu.intel.com/xe": "1"})
+
+
+@cause(
+    "gpu-count",
+    why="it asks for 3 GPUs on one node, and the largest have 2",
+    way="ask for at most 2 in one pod",
+)
+def more_gpus_than_a_node_of_the_vendor_has_beside_another_vendor(world: World) -> None:
+    for name in "ab":
+        amd_node(world, name, 2)
+    world.node("c", gpus=4)
+    world.pod("p", gpus=0, resources={"amd.com/gpu": "3"})
 
 
 @cause("gpu-withheld", why="GPU-a-0 on a ('a program of the machine')", way="end what holds it")

@@ -5,7 +5,6 @@ from collections import Counter
 from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.model import gpu_model
-from gpufleet.model.device import Serves
 from gpufleet.model.phrases import listed
 
 BIT = 1 << 7
@@ -21,11 +20,6 @@ def finding(case: Case) -> Finding:
     wanted = [str(model) for model in case.shape.gpu.models]
     that_would_do = " that would do" if any(model in there for model in wanted) else ""
     why = f"no node{that_would_do} has a GPU of the model {listed(wanted)}; the cluster has {have}"
-    if not wanted:
-        why = f"no node has GPUs that are asked for as {case.shape.gpu_resource}; the cluster has {have}"
-        whole = (node for node in case.nodes if any(one.serves & Serves.WHOLE for one in node.devices))
-        names = sorted({name for node in whole for name in node.gpu_resources})
-        return Finding(why, (f"ask for {listed(names)}",) if names else ())
     near = [gpu_model.nearest_name(model) for model in wanted if gpu_model.find(model) is None]
     ways = [f"did you mean {model}?" for model in near if model]
     return Finding(why, (*ways, f"ask for {have}, or for any model"))

@@ -14,8 +14,8 @@ from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.reasons.cordoned import BIT as CORDONED
 from gpufleet.engine.reasons.cuda_driver import BIT as CUDA_DRIVER
 from gpufleet.engine.reasons.feature import BIT as FEATURE
-from gpufleet.engine.reasons.gpu_model import BIT as GPU_MODEL
 from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.reasons.gpu_vendor import BIT as GPU_VENDOR
 from gpufleet.engine.reasons.no_agent import BIT as NO_AGENT
 from gpufleet.engine.reasons.node_not_ready import BIT as NODE_NOT_READY
 from gpufleet.engine.reasons.node_not_ready import is_of_readiness
@@ -46,7 +46,7 @@ def node_reasons(shape: Shape, node: Node) -> int:
         found |= VOLUME_AFFINITY
     found |= feature_reasons(node, shape.features)
     if not counts_gpus_as(node, shape.gpu_resource):
-        found |= GPU_MODEL
+        found |= GPU_VENDOR
     if node.unreported and asks_for_gpus(shape):
         found |= GPU_UNREPORTED
     if node.counted_only and asks_for_shares(shape):
@@ -70,7 +70,7 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
     if shape.features:
         reasons |= reasons_by_features(shape.features, fleet)
     if shape.gpu_resource:
-        reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= GPU_MODEL
+        reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= GPU_VENDOR
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
     cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else CORDONED
     unreported = GPU_UNREPORTED if asks_for_gpus(shape) else 0

@@ -19,7 +19,7 @@ from gpufleet.engine.state.model_order import Models, groups_of
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.identifiers import NodeName
 
-OTHER_GPUS = frozenset({"no-gpu", "gpu-model"})
+OTHER_GPUS = frozenset({"no-gpu", "gpu-vendor", "gpu-model"})
 """Reasons of nodes that have no GPU of the models in question."""
 
 
