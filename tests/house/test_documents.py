@@ -103,3 +103,17 @@ def test_files_and_folders_that_contributors_are_sent_to_exist() -> None:
     named = set(re.findall(rf"(?:^|`)((?:{tops})/[\w./-]*)", text, flags=re.MULTILINE))
     assert len(named) > 15
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+# A line that begins with a module and says what it holds: "engine/admit/decay, past_use   what is forgotten".
+MODULES_LINE = re.compile(r"^([a-z_]+(?:/[a-z_]+)+/?(?:, [a-z_]+)*)(?: {2}|$)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("design", sorted((ROOT / "designs").glob("*.md")), ids=name)
+def test_modules_that_a_design_lists_exist(design: Path) -> None:
+    for block in re.findall(r"```\n(.*?)```", design.read_text(encoding="utf-8"), flags=re.DOTALL):
+        for listed in MODULES_LINE.findall(block):
+            first, *others = listed.rstrip("/").split(", ")
+            for module in (first, *(f"{first.rpartition('/')[0]}/{other}" for other in others)):
+                path = ROOT / "src/gpufleet" / module
+                assert path.is_dir() or path.with_suffix(".py").is_file(), f"{name(design)}: {module}"
