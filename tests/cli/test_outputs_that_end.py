@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from gpufleet.cli.main import ExitCode, main
-from tests.cli.command_parameters import commands
+from gpufleet.cli.main import ExitCode, main, run_program
+from tests.cli.command_parameters import PROGRAMS, commands
 
 # Each prints without a cluster; --help is printed by all.
 PRINTING = ["fit --list", "doctor --checks", "lint --rules", "completion bash", "fit llama-3.1-8b -o json"]
@@ -46,5 +46,6 @@ def test_ctrl_c_ends_every_command_with_one_word(
     monkeypatch.setattr(command, "callback", interrupted)
     for parameter in command.params:
         monkeypatch.setattr(parameter, "required", False)
-    assert main(name.split()) == ExitCode.INTERRUPTED
+    ended = run_program(command, [], program=name) if name in PROGRAMS else main(name.split())
+    assert ended == ExitCode.INTERRUPTED
     assert capsys.readouterr().err.strip() == "gpufleet: interrupted"

@@ -239,7 +239,7 @@ def test_gpus_of_another_vendor_are_not_taken_for_those_asked_for() -> None:
         world.pod("q", gpus=1)
         await world.settle()
         assert (world.node_of("p"), world.node_of("q")) == ("", "nvidia")
-        assert "GPU model" in world.why("p")
+        assert "whose GPUs have another resource name" in world.why("p")
 
     in_world(story)
 

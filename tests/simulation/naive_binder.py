@@ -101,6 +101,9 @@ class NaiveBinder:
                 name = (item["metadata"].get("namespace", ""), item["metadata"]["name"])
                 writes.append(Written(0, 0.0, kind, name, item, None, ""))
         rooms = rooms_of(History(tuple(writes), 0.0, Rules()))
+        for room in rooms.values():
+            # Whatever report there is, it is believed: a GPU that it does not name is held by no pod.
+            room.devices = {device: free for device, free in room.devices.items() if free >= 0}
         pods = [written.latest for written in writes if written.kind == PODS]
         await self._misbehave(pods)
         waiting = [pod for pod in pods if not pod_facts.node_of(pod) and _is_ours(pod)]
