@@ -87,6 +87,10 @@ class QueueStatuses:
         seen: FleetQueue | None = self.cluster.find(resources.FLEET_QUEUES, name)
         return Told(version, FleetQueueStatus() if seen is None else status_of(seen))
 
+    def has(self, name: QueueName) -> bool:
+        """True if there is such a queue; its status, which may be large, is not decoded."""
+        return bool(self._seen_version(name))
+
     def _seen_version(self, name: QueueName) -> str:
         """The version that the watch told of, "" where there is none."""
         identity = self.unreadable().get(("", name))

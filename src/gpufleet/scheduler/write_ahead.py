@@ -114,7 +114,8 @@ class WriteAhead:
     def regard_pods(self) -> None:
         """Have the nominations written of which no queue has a status."""
         kept = self.kept()
-        described = {queue: self.statuses.told(queue) is not None for queue in {one.queue for one in kept}}
+        # Asked after each round with a nomination: a status with thousands of them takes long to decode.
+        described = {queue: self.statuses.has(queue) for queue in {one.queue for one in kept}}
         self.pods.regard(one for one in kept if not described[one.queue])
 
     def _ring(self) -> None:
