@@ -77,7 +77,7 @@ def test_nobody_limits_a_queue_outside_of_all_quotas() -> None:
     assert owed(planned, a=9, free=70) == {"a": 3, "free": 70}
 
 
-def test_equal_remainders_go_by_the_name_of_the_queue() -> None:
+def test_equal_claims_go_by_the_name_of_the_queue() -> None:
     planned = PlannedTree(queue("root", gpu=1000), *(queue(name, "root") for name in ("z", "a10", "a9")))
     assert owed(planned, 1000, z=MANY, a10=MANY, a9=MANY) == {"root": 1000, "a10": 1000, "a9": 0, "z": 0}
 

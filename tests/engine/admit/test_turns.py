@@ -65,6 +65,17 @@ def test_equal_shares_go_by_the_heads_priority_then_age() -> None:
     assert bout.serve() == ["c", "b", "a"]
 
 
+def test_of_equal_shares_the_larger_weight_borrows_first() -> None:
+    """Kept to what is borrowed: within the nominal amounts the older work goes first whatever the weights."""
+    bout = Bout(
+        queue("root", gpu=1),
+        queue("light", "root", gpu=1),
+        queue("heavy", "root", gpu=1, weight=3),
+    )
+    bout.work("light", 9, gpu=1).work("heavy", 9, created_at_us=9, gpu=1)
+    assert bout.serve() == ["light", "heavy", "heavy"]
+
+
 def test_weight_zero_gets_what_nobody_else_wants() -> None:
     bout = Bout(
         queue("root", gpu=5),

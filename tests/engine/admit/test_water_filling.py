@@ -57,15 +57,17 @@ def test_who_wants_less_leaves_the_rest_to_the_others() -> None:
     assert owed_by_name(12, [Claim("a", 1), Claim("b", 9), Claim("c", 9)]) == {"a": 1, "b": 6, "c": 5}
 
 
-def test_gpus_go_in_whole_units_to_the_largest_remainders() -> None:
-    """10 GPUs by 1:2:3 are 1 2/3, 3 1/3 and 5; the largest remainder gets the tenth."""
+def test_whole_gpus_go_to_the_claim_that_has_least_for_its_weight() -> None:
+    """10 GPUs by 1:2:3 are 1 2/3, 3 1/3 and 5. Of nine they have 2, 3 and 4, for their weights 2, 3 / 2 and
+    4 / 3: the tenth goes to the last.
+    """
     claims = [
         Claim(name, MANY, weight_milli=weight * 1000) for name, weight in (("a", 1), ("b", 2), ("c", 3))
     ]
     assert owed_by_name(10 * GPU, claims, GPU) == {"a": 2 * GPU, "b": 3 * GPU, "c": 5 * GPU}
 
 
-def test_equal_remainders_go_by_name() -> None:
+def test_equal_claims_go_by_name() -> None:
     claims = [Claim(name, MANY) for name in "cab"]
     assert owed_by_name(4 * GPU, claims, GPU) == {"a": 2 * GPU, "b": GPU, "c": GPU}
 
@@ -132,11 +134,55 @@ def level(vessels: dict[str, tuple[int, Fraction]], water: Fraction) -> dict[str
     return held
 
 
+def one_unit_after_the_other(capacity: int, claims: list[Claim], unit: int) -> dict[str, int]:
+    """The same as turns give it out: each unit to the claim that has least of what is left over for its
+    weight.
+    """
+    owed = {claim.name: min(claim.nominal, claim.most) for claim in claims}
+    extra = dict.fromkeys(owed, 0)
+
+    def right(claim: Claim) -> tuple[bool, int, Fraction, int, str]:
+        weight = claim.weight_milli
+        has = Fraction(extra[claim.name], weight or 1)
+        return not weight, -claim.priority, has, -weight, claim.name
+
+    while left := capacity - sum(owed.values()) - sum(extra.values()):
+        wanting = [claim for claim in claims if owed[claim.name] + extra[claim.name] < claim.most]
+        if not wanting:
+            break
+        first = min(wanting, key=right)
+        extra[first.name] += min(unit, left, first.most - owed[first.name] - extra[first.name])
+    return {name: amount + extra[name] for name, amount in owed.items()}
+
+
 @given(capacities, claims_of_names, units)
-def test_it_is_the_rational_water_filling_up_to_a_unit(capacity: int, claims: list[Claim], unit: int) -> None:
+def test_it_is_what_turns_give_out_one_unit_after_the_other(
+    capacity: int, claims: list[Claim], unit: int
+) -> None:
+    assume(sum(min(claim.nominal, claim.most) for claim in claims) <= capacity)
+    assert owed_by_name(capacity, claims, unit) == one_unit_after_the_other(capacity, claims, unit)
+
+
+@given(capacities, claims_of_names, units)
+def test_no_claim_is_more_than_a_unit_for_each_from_the_rational_water_filling(
+    capacity: int, claims: list[Claim], unit: int
+) -> None:
     exact, owed = rational(capacity, claims), owed_by_name(capacity, claims, unit)
     # One rounding for each rank: what the ranks before did not fill is never left to the ranks after.
-    assert all(abs(owed[name] - exact[name]) < unit for name in owed)
+    assert all(owed[name] < exact[name] + unit for name in owed)
+    assert all(owed[name] > exact[name] - unit * len(claims) for name in owed)
+
+
+def test_a_unit_goes_to_a_claim_that_has_none_before_a_heavy_one_gets_its_second() -> None:
+    """Weights 3, 2, 1 and 1 share five: each gets one, the heaviest first, then the first has least for its
+    weight, 1 / 3 against 1 / 2.
+    """
+    claims = [
+        Claim(name, MANY, weight_milli=weight * 1000)
+        for name, weight in zip("abcd", (1, 3, 2, 1), strict=True)
+    ]
+    assert owed_by_name(2, claims) == {"a": 0, "b": 1, "c": 1, "d": 0}
+    assert owed_by_name(5, claims) == {"a": 1, "b": 2, "c": 1, "d": 1}
 
 
 @given(capacities, claims_of_names, units)

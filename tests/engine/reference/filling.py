@@ -17,9 +17,14 @@ NODE = "n0"
 
 
 def waiting_picture(queues: tuple[Queue, ...], each: int, gpus: int) -> Picture:
-    """An empty node, and so many pods of one GPU in each leaf, which came in turns."""
+    """An empty node, and so many pods of one GPU in each leaf.
+
+    They came leaf by leaf in the order of names from the root down: what is shown as fair share knows no
+    ages, and goes by names where all else is equal.
+    """
     tree = QuotaTree(queues)
-    named = [(leaf, number) for number in range(each) for leaf in tree.leaves]
+    by_name_from_root = sorted(tree.leaves, key=lambda leaf: tree.paths[leaf][::-1])
+    named = [(leaf, number) for leaf in by_name_from_root for number in range(each)]
     jobs = {
         f"{leaf}-{number}": Job(f"{leaf}-{number}", leaf, order=order)
         for order, (leaf, number) in enumerate(named)

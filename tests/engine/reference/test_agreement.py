@@ -1,6 +1,7 @@
 """The engine decides as the reference does, in stories of the kinds in which it is known to."""
 
 import random
+from collections import Counter
 
 import msgspec
 import pytest
@@ -10,6 +11,8 @@ from tests.engine.effort import seeds
 from tests.engine.fleet_builder import Story, node, placed
 from tests.engine.reference.drive import SideBySide, engine_pod
 from tests.engine.reference.filling import filled, waiting_picture
+from tests.engine.reference.picture import MILLI
+from tests.engine.reference.quota import QuotaTree
 from tests.engine.reference.story import EVERYTHING, Mix, random_plan, random_queues
 
 AT_ONCE = 10
@@ -43,8 +46,10 @@ def test_single_pods_get_the_same_verdicts_and_as_few_and_just_victims(first: in
         assert not [one for one in told.found if one.kind not in NOT_COMPARED], f"seed {seed}"
 
 
-@pytest.mark.parametrize("seed", seeds(30))
-def test_an_empty_fleet_is_filled_as_the_turns_say(seed: int) -> None:
+@pytest.mark.parametrize("seed", seeds(100))
+def test_what_starts_on_an_empty_fleet_is_what_the_turns_say_and_what_is_shown_as_fair_share(
+    seed: int,
+) -> None:
     chance = random.Random(seed)
     queues = random_queues(chance, EVERYTHING, chance.randint(4, 9))
     queues = tuple(msgspec.structs.replace(queue, strict=False) for queue in queues)
@@ -53,5 +58,9 @@ def test_an_empty_fleet_is_filled_as_the_turns_say(seed: int) -> None:
     told.queues(*queues)
     told.nodes(node("n0", 100, cpu_milli=10_000_000))
     said = told.happen(*(event.PodAdded(engine_pod(job, job.name)) for job in seen.jobs.values()))
-    starts = [seen.job_of(uid).queue for uid in placed(said)]
-    assert {queue: starts.count(queue) for queue in starts} == dict(filled(seen))
+    starts = Counter(seen.job_of(uid).queue for uid in placed(said))
+    assert starts == filled(seen)
+    shown = {str(one.queue): one.amounts[0].owed for one in told.engine.fair_shares()}
+    assert {leaf: shown[leaf] for leaf in QuotaTree(queues).leaves if shown[leaf]} == {
+        leaf: count * MILLI for leaf, count in starts.items()
+    }

@@ -4,7 +4,7 @@ The rules are those of docs/queues.md, "Who is next". From the root down, the ch
 
 1. whose next workload stays within the nominal amounts of the child and all below it; then
 2. that has the higher priority; then
-3. that has the smaller share; then
+3. that has the smaller share, of equal ones the larger weight where it would borrow; then
 4. whose next workload is more important or older.
 
 A queue of weight 0 comes after its siblings as soon as it would borrow. Within a queue higher priority goes
@@ -27,6 +27,7 @@ class Right(NamedTuple):
     has_no_weight: bool
     minus_priority: int
     share: Share
+    minus_weight: int
     rank: tuple[int, int, int]
 
 
@@ -69,4 +70,5 @@ def right_of(picture: Picture, tree: QuotaTree, use: Use, name: str, head: Job) 
     beyond = tree.counted(name, use) + start_charge(picture, head) > tree.subtree[name]
     queue = tree.queues[name]
     no_weight = beyond and not queue.weight_milli
-    return Right(beyond, no_weight, -queue.priority, tree.share(name, use), rank(head))
+    weight = queue.weight_milli if beyond else 0
+    return Right(beyond, no_weight, -queue.priority, tree.share(name, use), -weight, rank(head))

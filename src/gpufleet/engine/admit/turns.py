@@ -5,7 +5,7 @@ From the root of roots down, the child is taken that
 1. has a head that stays within what the child is owed, its subtree's nominal amounts; then
 2. has the higher priority; then
 3. has the smaller dominant share (``shares``), of the mean of past and present use where a half-life
-   is set (``past_use``); then
+   is set (``past_use``), and of equal shares the larger weight where it would borrow; then
 4. has the older or more important head.
 
 The head of a queue is that of the line whose turn it is in it (``waiting``), the head of a queue with
@@ -59,9 +59,11 @@ class QueueTerms(NamedTuple):
     to_share: list[int]
 
 
-Key = tuple[int, int, bool, int, Head]
+Key = tuple[int, int, bool, int, int, Head]
 """The right of a queue to the next turn among its siblings; the smallest goes first: class of right, minus
-priority, whether its share is endless, its share, and its head.
+priority, whether its share is endless, its share, minus its weight, and its head.
+
+The weight divides what is left over, so it is 0 here for what stays within the nominal amounts.
 """
 
 
@@ -235,7 +237,7 @@ class Turns:
     def _key(self, row: int, contestant: Contestant) -> Key:
         terms = self._terms(row)
         if not terms.is_described:
-            return UNDESCRIBED, 0, False, 0, contestant.head
+            return UNDESCRIBED, 0, False, 0, 0, contestant.head
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
         right = WITHIN_WHAT_IS_OWED
         if not is_within(counted, terms.owed, contestant.ask):
@@ -248,7 +250,8 @@ class Turns:
             measured = (counted, self._share(row, terms, counted, self._at_us).order_key)
             known[row] = measured
         endless, share = measured[1]
-        return right, terms.minus_priority, endless, share, contestant.head
+        minus_weight = 0 if right == WITHIN_WHAT_IS_OWED else -terms.weight_milli
+        return right, terms.minus_priority, endless, share, minus_weight, contestant.head
 
     def share(self, row: int, at_us: int) -> RawShare:
         """The dominant share by which a queue is compared, with its past where it has a half-life."""

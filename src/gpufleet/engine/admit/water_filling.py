@@ -3,16 +3,23 @@
 Each claim gets its nominal amount, as far as it wants that. What is left over is poured by priority, and
 among equal priorities by weight: each vessel is as wide as its weight and as high as what is still wanted
 allows, so a claim that wants less than its part leaves the rest to the others. A claim of weight 0 gets only
-what no other claim wants. Amounts are integers; GPUs are given in whole units, and what rounding leaves goes,
-a unit each, to the largest remainders. ``entitlements`` asks this for every level of a tree of queues.
+what no other claim wants.
+
+Amounts are integers, and GPUs are whole. So the water comes in units, as turns are given out (``turns``):
+each unit goes to the claim that has least for its weight, of equal ones to the larger weight. What is owed is
+then what starts on an empty fleet. ``entitlements`` asks this for every level of a tree of queues.
 """
 
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 
 from gpufleet.model.queue import WEIGHT_ONE_MILLI
+
+HEIGHT_BITS = 128
+"""Heights are fractions whose denominators, weights, are below 2^63: those that differ do so by 2^-126."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,33 +84,41 @@ def by_rank(claims: Iterable[Claim]) -> list[list[Claim]]:
 
 
 def poured(amount: int, vessels: Sequence[Vessel], unit: int) -> dict[str, int]:
-    """How much of ``amount`` comes into each vessel."""
-    given: dict[str, int] = {}
+    """How much of ``amount`` comes into each vessel, unit after unit into the lowest that is not full."""
+    amount = min(amount, sum(vessel.room for vessel in vessels))
+    # Rounding gives no vessel more than a unit beyond its part: all but a unit for each is poured at once.
+    given = poured_at_once(amount - unit * len(vessels), vessels, unit)
+    left = amount - sum(given.values())
+
+    def turn(vessel: Vessel) -> tuple[int, int, str, Vessel]:
+        height = (given[vessel.name] << HEIGHT_BITS) // vessel.weight
+        return height, -vessel.weight, vessel.name, vessel
+
+    lowest = [turn(vessel) for vessel in vessels if given[vessel.name] < vessel.room]
+    heapq.heapify(lowest)
+    while left:
+        vessel = lowest[0][-1]
+        piece = min(unit, left, vessel.room - given[vessel.name])
+        given[vessel.name] += piece
+        left -= piece
+        if given[vessel.name] < vessel.room:
+            heapq.heapreplace(lowest, turn(vessel))
+        else:
+            heapq.heappop(lowest)
+    return given
+
+
+def poured_at_once(amount: int, vessels: Sequence[Vessel], unit: int) -> dict[str, int]:
+    """What is in each vessel, in whole units rounded down, once ``amount`` stands level in all."""
+    given = {vessel.name: 0 for vessel in vessels}
     weight = sum(vessel.weight for vessel in vessels)
     rising = sorted(vessels, key=lambda vessel: Fraction(vessel.room, vessel.weight))
     for number, vessel in enumerate(rising):
         # Filled to the brim if the water, spread over all that are not full yet, stands higher.
         if vessel.room * weight > amount * vessel.weight:
-            return given | rounded(amount, rising[number:], unit)
+            lower = rising[number:] if amount > 0 else []
+            return given | {one.name: amount * one.weight // (weight * unit) * unit for one in lower}
         given[vessel.name] = vessel.room
         amount -= vessel.room
         weight -= vessel.weight
-    return given
-
-
-def rounded(amount: int, vessels: Sequence[Vessel], unit: int) -> dict[str, int]:
-    """``amount`` by weight among vessels that it does not fill, in whole units by the largest remainder."""
-    weight = sum(vessel.weight for vessel in vessels)
-    given = {one.name: amount * one.weight // (weight * unit) * unit for one in vessels}
-    left = amount - sum(given.values())
-
-    def turn(vessel: Vessel) -> tuple[int, str]:
-        return (given[vessel.name] * weight - amount * vessel.weight, vessel.name)
-
-    waiting = sorted(vessels, key=turn)
-    while left:
-        for vessel in waiting:
-            piece = min(unit, left, vessel.room - given[vessel.name])
-            given[vessel.name] += piece
-            left -= piece
     return given
