@@ -119,6 +119,7 @@ class Cycle:
         self.instructions += self.moving.run(at_us)
         self.instructions += [*self.nominations.take_withdrawn(), *self.telling.news(at_us)]
         self._tell_waiting_work()
+        self.state.count_evictions()
         return self.instructions
 
     def _resume_recalled(self, at_us: int) -> None:
@@ -325,8 +326,7 @@ class Cycle:
 
     def _seek_for_pod(self, line: Line, row: int) -> bool:
         """Look for pods whose end makes room, or frees quota, for the first pod of a line."""
-        uid = self.state.pods.pod_at(row).uid
-        if not self._seek(line.key, UnplacedWorkload(row, None, self.at_us), uid):
+        if not self._seek(line.key, UnplacedWorkload(row, None, self.at_us), self.state.pods.pod_at(row).uid):
             return False
         self.state.waiting.advance(line)
         return True

@@ -366,3 +366,15 @@ def test_a_low_priority_that_comes_later_is_found_by_work_that_found_none() -> N
     told.depart("a")
     told.wait_s(1)
     assert [one.uid for one in told.said if isinstance(one, Evict)] == ["lower"]
+
+
+def test_work_that_found_no_victim_waits_for_one_that_another_has_told_to_end() -> None:
+    told = one_node(2)
+    told.run_on(pod("large", shape(2), priority=5), "n", "n/0", "n/1")
+    told.nodes(node("without-gpus"))
+    told.run_on(pod("least"), "without-gpus")
+    assert nominated(told.arrive(pod("equal", shape(1), priority=5))) == {}
+    assert evicted(told.arrive(pod("high", shape(1), priority=10))) == {"large": "high"}
+    told.wait_s(0)
+    assert nominated(told.said)["equal"] == ("n", ("large",))
+    assert placed(told.depart("large")) == ["high", "equal"]

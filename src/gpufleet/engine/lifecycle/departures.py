@@ -43,7 +43,8 @@ class Nomination:
 class Departures:
     """Pods that end, and the nominations that wait for them.
 
-    ``changes`` counts evictions, nominations, and whatever else happens to them: one each.
+    ``changes`` counts evictions, nominations, and whatever else happens to them: one each. ``evictions``
+    counts the evictions alone.
     """
 
     def __init__(self, pods: PodBook) -> None:
@@ -58,6 +59,7 @@ class Departures:
         self._by_departing: dict[PodUid, dict[int, None]] = {}
         self._number = 0
         self.changes = 0
+        self.evictions = 0
 
     def is_departing(self, uid: PodUid) -> bool:
         """True if the pod was told to end, by us or by others."""
@@ -70,6 +72,7 @@ class Departures:
     def evict(self, uid: PodUid) -> None:
         """We tell a pod to end."""
         self.changes += 1
+        self.evictions += 1
         self.evicted[uid] = None
         self._note(uid, LEAVING, 1)
 

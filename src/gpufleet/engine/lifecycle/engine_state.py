@@ -76,6 +76,7 @@ class EngineState:
         self.replacements: dict[int, None] = {}
         self.room_freed = False
         self.victim_changes = 0
+        self._evictions_counted = 0
         self.steps = 0
         self.placed_in_step = MarkedRows(self.pods.eviction_columns, PLACED_IN_STEP)
         self.sequence_by_row: dict[int, int] = {}
@@ -269,6 +270,12 @@ class EngineState:
         if members.sequence == 0:
             return
         self.waiting.withdraw(-members.sequence)
+
+    def count_evictions(self) -> None:
+        """A step ends: work that was looked at before may go where pods leave that it told to end."""
+        if self.departures.evictions != self._evictions_counted:
+            self._evictions_counted = self.departures.evictions
+            self.victim_changes += 1
 
     def placed(self, row: int) -> None:
         """A pod no longer waits: it has a place."""

@@ -1,10 +1,11 @@
 """When to look for victims again for work that found none.
 
 A parked line is woken when room was freed that its shape can use. For one that may evict others, other
-changes count too: pods that came, pods that may be evicted from now on, a queue, budget or refusal that
-changed. All of these are counted in ``EngineState.victim_changes``; a search that failed is repeated once
-after that count has changed, and at the time at which it said that more would be possible. Where no known pod
-has a lower priority, as in a fleet without PriorityClasses, nothing is repeated until one comes.
+changes count too: pods that came, pods that were told to end, pods that may be evicted from now on, a queue,
+budget or refusal that changed. All of these are counted in ``EngineState.victim_changes``; a search that
+failed is repeated once after that count has changed, and at the time at which it said that more would be
+possible. Where no known pod has a lower priority, as in a fleet without PriorityClasses, nothing is repeated
+until one comes.
 """
 
 import heapq
