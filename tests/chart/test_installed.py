@@ -69,20 +69,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A real node with the image on it, and the chart installed by helm."""
     archive = image()
     folder = tmp_path_factory.mktemp("chart")
-    # What an agent of an earlier cluster of this machine left behind is of pods that this one does not know.
-    own = {
-        "image.digest": DIGEST.read_text(encoding="utf-8").strip(),
-        "agent.stateFolder": str(folder / "state"),
-    }
-    values = {**VALUES, **own}
     with a_cluster(folder, "chart", real_node=True) as running:
         running.node.import_images(archive)
         scheduler = running.start_kube_scheduler(program("kube-scheduler"))
         try:
-            in_cluster(running, "install", RELEASE, CHART, "--create-namespace", *as_options(values))
+            in_cluster(
+                running, "install", RELEASE, CHART, "--create-namespace", *as_options(values_in(folder))
+            )
             yield running
         finally:
             scheduler.stop()
+
+
+def values_in(folder: Path) -> dict[str, object]:
+    """The values of each release here.
+
+    What an agent of an earlier cluster of this machine left behind is of pods that this one does not know,
+    and an upgrade without the folder would go back to the one that all machines have.
+    """
+    digest = DIGEST.read_text(encoding="utf-8").strip()
+    return {**VALUES, "image.digest": digest, "agent.stateFolder": str(folder / "state")}
 
 
 def in_cluster(cluster: LocalCluster, *arguments: str | Path) -> str:
@@ -295,8 +301,7 @@ def test_an_upgrade_replaces_the_agent_and_leaves_running_pods_their_devices(in_
     busy = {one["device"] for one in holders(in_use)}
     free = next(one["id"] for one in devices if one["id"] not in busy)
     values = {
-        **VALUES,
-        "image.digest": DIGEST.read_text(encoding="utf-8").strip(),
+        **values_in(in_use.folder.parent),
         "agent.sharing.configs": {"default": sharing(free)},
         "agent.sharing.readFrom": "api",
         "agent.extraArgs": ["--sample-every-s=5"],

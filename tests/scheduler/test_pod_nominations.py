@@ -3,17 +3,19 @@
 from collections.abc import Iterable
 from random import Random
 
+import msgspec
 import pytest
 
 from gpufleet.engine.event import KeptPlaces
 from gpufleet.engine.instruction import ReservedPlace
-from gpufleet.eviction.plan import Cause
+from gpufleet.eviction.plan import Cause, Plan
+from gpufleet.kube.transport import Request
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid
-from gpufleet.scheduler.pod_nominations import PodNominations
+from gpufleet.scheduler.pod_nominations import ANSWER_COUNTS_S, PodNominations
 from gpufleet.scheduler.write_ahead import PAUSE_MOST_S, RECORD_WITHIN_S
 from tests.at_work import at_work
 from tests.engine.effort import seeds
-from tests.scheduler.test_write_ahead import NO_QUEUE, SPOILT, Case, in_case
+from tests.scheduler.test_write_ahead import ADMIN, NO_QUEUE, PODS, SPOILT, Case, in_case, victim
 from tests.simulation.spoilt_way import Lost, refused
 
 
@@ -123,6 +125,67 @@ def test_a_pod_that_would_wait_for_more_than_a_condition_holds_has_none_evicted(
         assert (case.ended, case.way.asked) == ([], [])
 
     in_case(story)
+
+
+def deleted(case: Case, name: str) -> None:
+    """Somebody who may deletes the conditions of a pod; the watch does not tell of it yet."""
+    body = msgspec.json.encode({"status": {"conditions": None}})
+    request = Request("PATCH", f"{PODS}/{name}/status", body, "application/merge-patch+json")
+    assert case.server.answer(request, ADMIN).status == 200
+
+
+def note_records(case: Case, names: dict[PodUid, str], holder: PodUid | GangName) -> None:
+    """From now on it is noted which pods are evicted although no condition names them."""
+    case.compares = False
+    case.also_recorded = lambda: {
+        uid for one in case.written(holder, *names.values()) for uid in one.waits_for
+    }
+
+
+def test_a_condition_that_was_deleted_is_written_again_before_more_pods_end() -> None:
+    async def story(case: Case) -> None:
+        (uid,) = case.add_pods("p")
+        note_records(case, {uid: "p"}, uid)
+        one = outside(1, uid, waits_for=("a", "b"))
+        case.nominate(one, "a")
+        await case.clock.sleep(1)
+        assert case.ended == ["a"]
+        deleted(case, "p")
+        case.seen.catch_up()
+        await case.clock.sleep(ANSWER_COUNTS_S)
+        case.way.spoilt = [refused(503, "busy")] * 2
+        case.write_ahead.hold(Plan((victim("b"),), case, together=True), one.holder)
+        await case.clock.sleep(0.01)
+        assert case.ended == ["a"]
+        await case.clock.sleep(5)
+        assert (case.ended, case.unrecorded) == (["a", "b"], [])
+        assert case.written(uid, "p") == [one]
+
+    in_case(story)
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_a_part_that_is_deleted_while_another_cannot_be_written_is_written_again(seed: int) -> None:
+    """The watch never tells of the first write, as it comes back only after the deletion."""
+
+    async def story(case: Case) -> None:
+        names = ("p", "q")
+        uids = case.add_pods(*names)
+        gang = outside(1, *uids, waits_for=("a", "b"))
+        note_records(case, dict(zip(uids, names, strict=True)), gang.holder)
+        # The second of the two requests, and its first repetitions, fail for longer than an answer counts.
+        case.way.spoilt = [lambda: None, *[refused(503, "busy")] * 8]
+        case.nominate(gang, "a", "b")
+        await case.clock.sleep(0.1)
+        (first,) = [name for name in names if "conditions" in case.status_of(name)]
+        deleted(case, first)
+        await case.clock.sleep(1)
+        case.seen.catch_up()
+        await case.clock.sleep(RECORD_WITHIN_S)
+        assert (case.ended, case.unrecorded) == (["a", "b"], [])
+        assert case.written(gang.holder, *names) == [gang]
+
+    in_case(story, seed)
 
 
 @pytest.mark.parametrize("seed", seeds(60))

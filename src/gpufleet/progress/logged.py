@@ -5,14 +5,13 @@ A record has the name of the step as its message, and ``step`` among its fields:
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpufleet.progress.durations import Step, expected_s, record
-from gpufleet.progress.telling import IN_LOG_S
+from gpufleet.progress.telling import IN_LOG_S, telling_every
 
 BEGINS, GOES_ON, ENDS = "begins", "goes on", "ends"
 
@@ -31,23 +30,18 @@ class ToLog:
     def during(self, what: str, detail: Callable[[], str], step: Step | None = None) -> Iterator[None]:
         """Log what goes on until the block ends."""
         begun_s = time.monotonic()
-        over = threading.Event()
         whole = {} if step is None else {"expected_s": round(expected_s(step), 1)}
         self._log.info(what, extra={"step": BEGINS, **whole})
 
         def tell() -> None:
-            while not over.wait(IN_LOG_S):
-                self._log.info(what, extra={"step": GOES_ON, "so_far": detail(), **whole})
+            self._log.info(what, extra={"step": GOES_ON, "so_far": detail(), **whole})
 
-        teller = threading.Thread(target=tell, daemon=True)
-        teller.start()
         try:
-            yield
+            with telling_every(IN_LOG_S, tell):
+                yield
             if step is not None:
                 record(step, time.monotonic() - begun_s)
         finally:
-            over.set()
-            teller.join()
             self._log.info(what, extra={"step": ENDS, "after_s": round(time.monotonic() - begun_s, 1)})
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from gpufleet.progress.durations import Step, expected_s, record
@@ -24,6 +24,24 @@ BAR_CHARACTERS = 20
 LINE_CHARACTERS = 160
 ALMOST = 0.99
 """A step that takes longer than expected is never said to be done."""
+
+
+@contextmanager
+def telling_every(pause_s: float, tell: Callable[[], None]) -> Iterator[None]:
+    """A thread tells again and again until the block ends; nothing is told after that."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(pause_s):
+            tell()
+
+    teller = threading.Thread(target=repeat, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 class Progress(Protocol):
@@ -77,25 +95,19 @@ class ToPerson:
         """Tell what goes on, for how long, and for how long yet, until the block ends."""
         begun_s = time.monotonic()
         whole_s = None if step is None else expected_s(step)
-        over = threading.Event()
         if not self._terminal:
             self.say(what if whole_s is None else f"{what} (about {elapsed(whole_s)})")
 
         def tell() -> None:
-            while not over.wait(ON_TERMINAL_S if self._terminal else IN_LOG_S):
-                self._tell(what, detail(), time.monotonic() - begun_s, whole_s)
+            self._tell(what, detail(), time.monotonic() - begun_s, whole_s)
 
-        teller = threading.Thread(target=tell, daemon=True)
-        if self._terminal or self._repeats:
-            teller.start()
+        pause_s = ON_TERMINAL_S if self._terminal else IN_LOG_S
         try:
-            yield
+            with telling_every(pause_s, tell) if self._terminal or self._repeats else nullcontext():
+                yield
             if step is not None:
                 record(step, time.monotonic() - begun_s)
         finally:
-            over.set()
-            if teller.ident is not None:
-                teller.join()
             if self._terminal:
                 _write("\r\x1b[K")
 

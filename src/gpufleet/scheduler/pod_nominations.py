@@ -43,6 +43,19 @@ RINGS_APART_S = 0.05
 """So often evictions are released while more is to be written: each release looks at all of them."""
 
 
+ANSWER_COUNTS_S = 5.0
+"""A watch tells of a write within a second. What it says after this counts, though it be something else:
+the condition may have been deleted right after the write, and then the watch never tells of the write.
+"""
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """What the API server took of a pod, and when."""
+
+    part: NominationPart | None
+    at_s: float
+
+
 class Failing(msgspec.Struct, frozen=True):
     """A status that could not be written so many times in a row, and why."""
 
@@ -73,7 +86,7 @@ class PodNominations:
         self._marked: dict[PodUid, None] = {}
         self._being_bound: set[PodUid] = set()
         self._wanted: dict[PodUid, NominationPart | None] = {}
-        self._answered: dict[PodUid, NominationPart | None] = {}
+        self._answered: dict[PodUid, Answered] = {}
         self._failing: dict[PodUid, Failing] = {}
         self._unsure: set[PodUid] = set()
         self._backlog: OrderedDict[PodUid, None] = OrderedDict()
@@ -97,6 +110,10 @@ class PodNominations:
                 self._put(uid, None)
             else:
                 self._being_bound.add(uid)
+
+    def write_again(self, one: KeptPlaces) -> None:
+        """Have a nomination written that does not stand there, though it may have been written before."""
+        self._want(one)
 
     @property
     def looks_again(self) -> bool:
@@ -144,19 +161,22 @@ class PodNominations:
         return found if found is not None and found.metadata.uid == uid else None
 
     def _standing(self, uid: PodUid) -> NominationPart | None:
-        """What the condition of a pod says, by the answer to our last write until the watch tells of that;
-        None where it says nothing, or a write has failed of which the server may have taken note.
+        """What the condition of a pod says; None where it says nothing, or a write has failed of which the
+        server may have taken note. The answer to our last write counts until the watch tells of that, or
+        for ``ANSWER_COUNTS_S``.
         """
         if uid in self._unsure:
             return None
         pod = self._pod(uid)
         seen = None if pod is None else read_nomination(pod)
-        if uid not in self._answered:
+        answered = self._answered.get(uid)
+        if answered is None:
             return seen
-        answered = self._answered[uid]
-        if answered == seen:
+        is_old = self.client.clock.monotonic_s() - answered.at_s >= ANSWER_COUNTS_S
+        if is_old or answered.part == seen:
             del self._answered[uid]
-        return answered
+            return seen
+        return answered.part
 
     def _put(self, uid: PodUid, part: NominationPart | None) -> None:
         self._wanted[uid] = part
@@ -223,7 +243,7 @@ class PodNominations:
         try:
             if self.may_write():
                 await self._write(pod, part)
-                self._answered[pod.uid] = part
+                self._answered[pod.uid] = Answered(part, self.client.clock.monotonic_s())
                 self._unsure.discard(pod.uid)
                 self._failing.pop(pod.uid, None)
                 return 0.0

@@ -198,6 +198,8 @@ class WriteAhead:
                 self.evictions.refuse(held.plan, Cause.NOT_RECORDED, problem)
             else:
                 self._held.append(held)
+                if told is None:
+                    self.pods.write_again(needs)
                 is_due |= str(held.holder) in has_room
         if told is None or not is_due or queue in self._under_way:
             return None

@@ -182,6 +182,9 @@ class WaitingLines:
         return False
 
     def _close(self, line: Line) -> None:
+        if line.closed:
+            # By now another line may stand for its key.
+            return
         self.lines.pop(line.key, None)
         line.closed = True
         if line.parked:

@@ -1,5 +1,6 @@
 """One pod that waits, with all that the engine knows of why: what the words of a reason are made from."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -12,6 +13,9 @@ from gpufleet.model.node import Node
 from gpufleet.model.phrases import listed
 from gpufleet.model.pod import Pod
 from gpufleet.model.shape import Shape
+
+MODELS_NAMED_MAX = 5
+"""Of more models a person reads only the first."""
 
 ReasonsByNode = Mapping[NodeName, tuple[str, ...]]
 """The names of every node's reasons, the first to be told first; none for a node that would do."""
@@ -74,6 +78,17 @@ class Case:
     def near_rooms(self) -> list[FreeRoom]:
         """What is free on the nodes that need the least change."""
         return [self.rooms[node.name] for node in self.near]
+
+    @cached_property
+    def gpus_by_model(self) -> Counter[str]:
+        """How many GPUs of each model the cluster has."""
+        return Counter(str(device.model) or "unknown" for node in self.nodes for device in node.devices)
+
+    @property
+    def gpus_in_words(self) -> str:
+        """The models that the cluster has, the most frequent first."""
+        by_model = self.gpus_by_model.most_common()
+        return listed((f"{model} ({count})" for model, count in by_model), MODELS_NAMED_MAX)
 
     def labels_of(self, namespace: str) -> dict[str, str]:
         """The labels of a namespace."""

@@ -1,7 +1,5 @@
 """The node has too few GPUs of a model that the pod accepts."""
 
-from collections import Counter
-
 from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.model import gpu_model
@@ -9,14 +7,11 @@ from gpufleet.model.phrases import listed
 
 BIT = 1 << 7
 
-VALUES_MAX = 5
-"""Of more models a person reads only the first."""
-
 
 def finding(case: Case) -> Finding:
     """The models that are asked for, and those that are there."""
-    there = Counter(str(device.model) or "unknown" for node in case.nodes for device in node.devices)
-    have = listed((f"{model} ({count})" for model, count in there.most_common()), VALUES_MAX)
+    there = case.gpus_by_model
+    have = case.gpus_in_words
     wanted = [str(model) for model in case.shape.gpu.models]
     that_would_do = " that would do" if any(model in there for model in wanted) else ""
     why = f"no node{that_would_do} has a GPU of the model {listed(wanted)}; the cluster has {have}"
