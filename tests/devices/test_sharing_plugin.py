@@ -11,7 +11,13 @@ from gpufleet.devices.sharing import plugin_text
 from gpufleet.devices.sharing.chosen import chosen_key
 from gpufleet.devices.sharing.plan import Exclusive, Mig, Mps, TimeSlice
 from gpufleet.devices.sharing.plugin import read_plugin_config
-from gpufleet.devices.sharing.plugin_config import Discovery, PluginConfig, Replicated, Replication
+from gpufleet.devices.sharing.plugin_config import (
+    FOUND_DEFAULT,
+    Discovery,
+    PluginConfig,
+    Replicated,
+    Replication,
+)
 from gpufleet.devices.sharing.plugin_plans import plugin_plans
 from tests.devices.fleets import fleet_of
 
@@ -260,3 +266,14 @@ def test_no_key_is_an_error_that_says_which_there_are(
 ) -> None:
     with pytest.raises(SharingError, match=problem):
         chosen_key(keys, label, default, fallbacks)
+
+
+def test_a_text_without_a_strategy_leaves_cut_gpus_their_instances_where_that_is_the_default() -> None:
+    turns = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"
+    found = plugin_plans(read_plugin_config(turns, default=FOUND_DEFAULT), ONES)
+    assert all(plan.mode == Mig(None) for plan in found.plans)
+    (notice,) = found.notices
+    assert "no device of that name, as its GPUs are cut into nvidia.com/mig-1g.5gb" in str(notice)
+    said = "flags: {migStrategy: none}\n" + turns
+    plans = plugin_plans(read_plugin_config(said, default=FOUND_DEFAULT), ONES).plans
+    assert all(plan.mode == TimeSlice(4) for plan in plans)

@@ -123,3 +123,31 @@ def test_two_that_differ_are_refused_as_the_agent_does() -> None:
     facts = facts_of(cluster + config_map("kube-system", "nvidia-device-plugin-config", replicas=2))
     (found,) = (one for one in refused_sharing_config.CHECK.judge(facts) if isinstance(one, Failure))
     assert "ConfigMap gpu-operator/time-slicing-config says something else" in found.says
+
+
+CUT = NODE.replace('nvidia.com/gpu: "2"', 'nvidia.com/mig-1g.10gb: "14"')
+
+
+def refused(text: str) -> list[Failure]:
+    return [one for one in refused_sharing_config.CHECK.judge(facts_of(text)) if isinstance(one, Failure)]
+
+
+def test_one_that_shares_whole_gpus_where_all_are_cut_is_told_with_what_nodes_offer() -> None:
+    (found,) = refused(CUT + config_map("kube-system", "nvidia-device-plugin-config"))
+    title = "ConfigMap kube-system/nvidia-device-plugin-config"
+    assert found.says == f"{title} shares nvidia.com/gpu, which no node offers"
+    assert found.mends[0].does == "name what nodes offer, nvidia.com/mig-1g.10gb"
+
+
+def test_one_that_shares_what_some_node_offers_is_no_fault() -> None:
+    config = config_map("kube-system", "nvidia-device-plugin-config")
+    assert not refused(CUT + config.replace("nvidia.com/gpu", "nvidia.com/mig-1g.10gb"))
+    assert not refused(CUT + "---\n" + NODE.replace("gpu-1", "gpu-2") + config)
+    renamed = NODE.replace("nvidia.com/gpu: ", "nvidia.com/gpu.shared: ")
+    assert not refused(renamed + config)
+
+
+def test_one_beside_a_node_that_offers_nothing_is_not_judged_by_its_names() -> None:
+    config = config_map("kube-system", "nvidia-device-plugin-config")
+    empty = NODE.replace("gpu-1", "gpu-2").replace('nvidia.com/gpu: "2"', 'nvidia.com/gpu: "0"')
+    assert not refused(CUT + "---\n" + empty + config)

@@ -40,26 +40,16 @@ LOOK_EVERY_S = 0.05
 
 def machine_of(nodes: SimulatedNodes) -> str:
     """The description of a machine with the GPUs of one of these nodes."""
-    cut = f", mig: [{_instances(nodes)}]" if nodes.mig else ""
+    instances = ", ".join(f"{{profile: {one.profile}, start: {one.start}}}" for one in nodes.mig)
+    cut = f", mig: [{instances}]" if nodes.mig else ""
     gpus = f"model: {nodes.model.name}, count: {nodes.gpus_per_node}, numaNodes: {NUMA_NODES}{cut}"
     return f"gpus: [{{{gpus}}}]\n"
 
 
-def sharing_of(nodes: SimulatedNodes) -> str:
-    """The configuration that offers these GPUs as they are: whole, or in the instances they are cut into."""
-    return WHOLE.replace("exclusive: {}", f"mig: {{layout: [{_instances(nodes)}]}}") if nodes.mig else WHOLE
-
-
-def _instances(nodes: SimulatedNodes) -> str:
-    return ", ".join(f"{{profile: {one.profile}, start: {one.start}}}" for one in nodes.mig)
-
-
-def start_agent(
-    cluster: LocalCluster, machine: str, flags: Sequence[str] = (), *, sharing: str = WHOLE
-) -> None:
+def start_agent(cluster: LocalCluster, machine: str, flags: Sequence[str] = ()) -> None:
     """Have the real node run the agent on the GPUs that ``machine`` describes.
 
-    ``sharing`` says how they are offered, unless ``flags`` name a configuration.
+    They are offered whole by a ConfigMap of ours, unless ``flags`` name a configuration.
     """
     node = cluster.node
     folder = agent_folder(cluster.folder)
@@ -67,7 +57,7 @@ def start_agent(
     described = machine_file(cluster.folder)
     described.write_text(machine, encoding="utf-8")
     if not any(flag.startswith(("--config", "--nvidia-config-map")) for flag in flags):
-        _declare_sharing(cluster, sharing)
+        _declare_sharing(cluster)
         flags = (*flags, f"--config-map={SYSTEM}/{SHARING}")
     command = (
         *(sys.executable, "-m", "gpufleet", "agent"),
@@ -83,8 +73,8 @@ def start_agent(
     write_program(cluster.folder, command)
 
 
-def _declare_sharing(cluster: LocalCluster, sharing: str) -> None:
-    """A ConfigMap that says how the GPUs are shared, for people to edit; the agent may read it.
+def _declare_sharing(cluster: LocalCluster) -> None:
+    """A ConfigMap that says how the GPUs are shared, whole at first, for people to edit.
 
     It is as `kubectl apply` would have made it, so that the next apply has nothing to warn of.
     """
@@ -93,7 +83,7 @@ def _declare_sharing(cluster: LocalCluster, sharing: str) -> None:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
-        "data": {"default": sharing},
+        "data": {"default": WHOLE},
     }
     applied = {LAST_APPLIED: msgspec.json.encode(declared).decode()}
     with cluster.api() as api:

@@ -125,15 +125,13 @@ def _await_real_node(cluster: LocalCluster, progress: Progress) -> None:
 def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: Progress) -> None:
     if nodes is None:
         return
-    machine, sharing = node_agent.machine_of(nodes), node_agent.sharing_of(nodes)
-    flags = ["--require-grant"]
-    if not nodes.mig:
-        # Whole GPUs need no configuration: one counts once it is applied, under our name or a guide's.
-        places = ((node_agent.SYSTEM, node_agent.SHARING), *NVIDIA_CONFIG_MAPS)
-        flags += [f"--nvidia-config-map={namespace}/{name}" for namespace, name in places]
-        # One node may watch them all, so that what is pasted counts at once.
-        flags.append("--nvidia-config-map-every-s=0")
-    node_agent.start_agent(cluster, machine, flags, sharing=sharing)
+    # GPUs are offered as they are without a configuration; one counts once it is applied, under our name or a
+    # guide's.
+    places = ((node_agent.SYSTEM, node_agent.SHARING), *NVIDIA_CONFIG_MAPS)
+    flags = ["--require-grant", *(f"--nvidia-config-map={namespace}/{name}" for namespace, name in places)]
+    # One node may watch them all, so that what is pasted counts at once.
+    flags.append("--nvidia-config-map-every-s=0")
+    node_agent.start_agent(cluster, node_agent.machine_of(nodes), flags)
     words = f"waiting for the agent on {cluster.node.name} to offer its GPUs"
     with progress.during(words, lambda: "", Step("start the agent", 5.0)):
         node_agent.await_gpus(cluster, nodes)

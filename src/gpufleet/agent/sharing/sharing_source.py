@@ -30,7 +30,7 @@ from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import GpuPlans, NodeSharing, as_they_are, read_node_sharing
 from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, FOUND_FALLBACKS, POOL_LABEL, chosen_key
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
-from gpufleet.devices.sharing.plugin_config import Discovery
+from gpufleet.devices.sharing.plugin_config import FOUND_DEFAULT, PLUGIN_DEFAULT, Discovery
 from gpufleet.model.identifiers import DeviceId
 
 LOG = logging.getLogger(__name__)
@@ -172,7 +172,10 @@ class SharingSource:
             # Nothing that could be used was ever declared, or it is not read yet: the plans in force go on.
             wanted = as_they_are(fleets).plans | self.in_force
             self._waiting = ()
-            return Plans(settled(gpus, self.in_force, wanted, held).plans, self._problems(held))
+            plans = settled(gpus, self.in_force, wanted, held).plans
+            # What the units of holders told is kept: under a later plan they may fit too.
+            self.in_force |= {uuid: plan for uuid, plan in plans.items() if plan != wanted[uuid]}
+            return Plans(plans, self._problems(held))
         wanted = sharing.plans if self.holders_known() else sharing.plans | self.in_force
         after = settled(gpus, self.in_force, wanted, held)
         if gpus:
@@ -250,7 +253,9 @@ class SharingSource:
         if key is None:
             return as_they_are(fleets)
         where = _where(texts, key)
-        return read_node_sharing(texts.by_key[key], fleets, declared.pool, where, self.options.environment)
+        default = FOUND_DEFAULT if texts.is_nvidias else PLUGIN_DEFAULT
+        environment = self.options.environment
+        return read_node_sharing(texts.by_key[key], fleets, declared.pool, where, environment, default)
 
     def _key(self, declared: Declared) -> str | None:
         """The key that counts for this node; None where none does. Raises SharingError."""

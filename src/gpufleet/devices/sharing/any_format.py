@@ -15,7 +15,7 @@ from gpufleet.devices.sharing.delivery_options import DeliveryOptions, delivery_
 from gpufleet.devices.sharing.own import read_sharing
 from gpufleet.devices.sharing.plan import Mig, SharingPlan, unshared
 from gpufleet.devices.sharing.plugin import read_plugin_config
-from gpufleet.devices.sharing.plugin_config import Discovery
+from gpufleet.devices.sharing.plugin_config import PLUGIN_DEFAULT, Discovery, PluginConfig
 from gpufleet.devices.sharing.plugin_plans import plugin_plans
 from gpufleet.devices.yaml_text import read_yaml
 from gpufleet.model.identifiers import DeviceId
@@ -42,15 +42,17 @@ def read_node_sharing(
     pool: str,
     where: str = "",
     environment: Mapping[str, str] | None = None,
+    default: PluginConfig = PLUGIN_DEFAULT,
 ) -> NodeSharing:
     """The plans of all GPUs of a node. Raises SharingError naming the field.
 
-    ``pool`` counts in our format, ``environment`` (the variables of NVIDIA's plugin) in the other.
+    ``pool`` counts in our format; ``environment`` (the variables of NVIDIA's plugin) and ``default`` in the
+    other.
     """
     fleets = tuple(fleets)
     if _is_own(text, where):
         return _own(text, fleets, pool, where)
-    config = read_plugin_config(text, where, environment)
+    config = read_plugin_config(text, where, environment, default=default)
     plans: GpuPlans = {}
     notices = list(config.notices)
     for fleet in fleets:

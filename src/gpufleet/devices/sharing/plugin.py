@@ -14,7 +14,13 @@ import msgspec
 from gpufleet.devices.documents import Notice, converted
 from gpufleet.devices.errors import SharingError
 from gpufleet.devices.sharing.plan import REPLICAS_MAX, Spot
-from gpufleet.devices.sharing.plugin_config import Discovery, PluginConfig, Replicated, Replication
+from gpufleet.devices.sharing.plugin_config import (
+    PLUGIN_DEFAULT,
+    Discovery,
+    PluginConfig,
+    Replicated,
+    Replication,
+)
 from gpufleet.devices.sharing.plugin_overrides import overridden
 from gpufleet.devices.sharing.plugin_text import (
     DiscoveryFlagsText,
@@ -63,8 +69,12 @@ def read_plugin_config(
     where: str = "",
     environment: Mapping[str, str] | None = None,
     arguments: Mapping[str, str] | None = None,
+    default: PluginConfig = PLUGIN_DEFAULT,
 ) -> PluginConfig:
-    """The settings of a text. Raises SharingError naming the field; an empty text is refused too."""
+    """The settings of a text, with those of ``default`` where it is silent.
+
+    Raises SharingError naming the field; an empty text is refused too.
+    """
     plain = read_yaml(text, where, SharingError)
     if plain is None:
         raise Spot(where, "").refuse("the file is empty", expected=f"version: {VERSION}")
@@ -86,17 +96,16 @@ def read_plugin_config(
         raise Spot(where, "sharing.mps").refuse(
             "not together with MIG", "migStrategy mixed", "none or single"
         )
-    settings = _settings(config, where)
+    settings = _settings(config, where, default)
     if replication is not None and replication.mps and not settings.mps_root:
         raise Spot(where, "flags.mpsRoot").refuse("MPS needs a folder", expected="a path")
     return msgspec.structs.replace(settings, replication=replication, notices=tuple(notices))
 
 
-def _settings(config: PluginConfigText, where: str) -> PluginConfig:
+def _settings(config: PluginConfigText, where: str, default: PluginConfig) -> PluginConfig:
     """What the file says outside of ``sharing``."""
     flags, imex = config.flags or FlagsText(), config.imex or ImexText()
     plugin = flags.plugin or PluginFlagsText()
-    default = PluginConfig()
     strategies = default.list_strategies
     if plugin.device_list_strategy is not None:
         spot = Spot(where, "flags.plugin.deviceListStrategy")

@@ -52,3 +52,12 @@ class PluginConfig(msgspec.Struct, frozen=True):
     imex_channels: tuple[int, ...] = ()
     imex_required: bool = False
     notices: tuple[Notice, ...] = ()
+
+
+PLUGIN_DEFAULT = PluginConfig()
+"""The plugin's own defaults: a cut GPU is offered as if it were whole."""
+
+FOUND_DEFAULT = PluginConfig(mig_strategy="mixed")
+"""Those for a ConfigMap that is found by its name: it leaves cut GPUs what they are without it, instances by
+their profiles. Guides to MIG set the strategy in the values of a chart, which are not in the ConfigMap.
+"""

@@ -39,9 +39,15 @@ def plugin_plans(config: PluginConfig, fleet: Fleet, where: str = "") -> NodePla
     resources = () if config.replication is None else config.replication.resources
     # One config is for nodes of many kinds, so a name without a device is told and not refused.
     unused = [one.name for one in resources if one.name not in offered]
-    return NodePlans(
-        plans, tuple(Notice(f"{field}: {name}", "this node has no device of that name") for name in unused)
-    )
+    return NodePlans(plans, tuple(Notice(f"{field}: {name}", _no_device(name, offered)) for name in unused))
+
+
+def _no_device(name: str, offered: set[str]) -> str:
+    """What is said of a resource that no device of the node is. A cut GPU is not what guides share."""
+    told = "this node has no device of that name"
+    if name != GPU or not offered:
+        return told
+    return f"{told}, as its GPUs are cut into {', '.join(sorted(offered))}"
 
 
 def resource_name(profile: str) -> str:

@@ -9,6 +9,7 @@ from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import read_node_sharing
 from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, FOUND_FALLBACKS, POOL_LABEL, chosen_key
 from gpufleet.devices.sharing.plan import Fractions, Mig, SharingPlan, replicas_of
+from gpufleet.devices.sharing.plugin import read_plugin_config
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Daemon, Part, Stack
@@ -19,6 +20,7 @@ from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.resource_names import NVIDIA_GPU, NVIDIA_SHARED
 
 _CONFIGURATION = re.compile(r"^version:\s*[\"']?(v1|gpufleet\.io/)", re.MULTILINE)
+_OF_PLUGIN = re.compile(r"^version:\s*[\"']?v1", re.MULTILINE)
 _FROM_API = "--config-map="
 _IF_THERE = "--nvidia-config-map="
 _DEFAULT_ARGUMENT = "--config-default="
@@ -78,6 +80,18 @@ def _followed(facts: Facts, daemon: Daemon) -> list[Manifest]:
 def looks_like_sharing(config_map: Manifest) -> bool:
     """Whether a key of it is a configuration of how GPUs are shared, NVIDIA's or ours."""
     return any(map(_CONFIGURATION.search, _texts(config_map).values()))
+
+
+def shared_names(config_map: Manifest) -> frozenset[str]:
+    """The resources that texts of NVIDIA's format share; none where one of them cannot be read."""
+    found: set[str] = set()
+    for text in _texts(config_map).values():
+        try:
+            replication = read_plugin_config(text).replication if _OF_PLUGIN.search(text) else None
+        except SharingError:
+            return frozenset()
+        found |= {one.name for one in replication.resources} if replication is not None else set()
+    return frozenset(found)
 
 
 def _texts(config_map: Manifest) -> dict[str, str]:
