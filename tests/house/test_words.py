@@ -157,6 +157,18 @@ def test_every_path_on_the_page_exists() -> None:
         assert (SOURCE / path).exists(), path
 
 
+def test_the_page_says_where_each_part_that_is_to_come_lives_today_and_will_live() -> None:
+    table = ARCHITECTURE.read_text(encoding="utf-8").rpartition("\n## ")[2]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", table, flags=re.MULTILINE)[2:]
+    things = ["DRA allocator", "rollout of a driver", "cost ledger", "metrics API", "admission", "web page"]
+    assert [thing for thing, _, _ in rows] == things
+    for thing, today, to_come in rows:
+        places = re.findall(r"`([\w/]+)`", today)
+        assert places, thing
+        assert all((SOURCE / place).is_dir() for place in places), thing
+        assert "`" in to_come, thing
+
+
 def test_a_shell_to_come_has_its_place_among_the_layers_and_is_not_there_yet() -> None:
     table = ARCHITECTURE.read_text(encoding="utf-8").rpartition("\n## ")[2]
     shells = re.findall(r"a shell `(\w+)`", table)

@@ -94,7 +94,10 @@ class EvictionPlanner:
         for (is_overtime, together), evicts in asked.items():
             victims = [self._victim(one) for one in evicts]
             known = tuple(victim for victim in victims if victim is not None)
-            self._for_whom.update((one.uid, one.beneficiary) for one in evicts if one.beneficiary is not None)
+            # Of a pod that is gone no answer will come.
+            for one, victim in zip(evicts, victims, strict=True):
+                if victim is not None and one.beneficiary is not None:
+                    self._for_whom[one.uid] = one.beneficiary
             plan = Plan(known, self, together=together is not None)
             if together is not None and not is_overtime and together in nominated:
                 self.write_ahead.hold(plan, together)
