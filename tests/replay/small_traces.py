@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preempt.by_name import BY_QUEUES
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.resources import MEBIBYTE, Resources
 from gpufleet.model.shape import GpuRequest, Shape
@@ -52,9 +53,11 @@ def trace_of_rows(folder: Path, nodes: tuple[str, ...], columns: str, *rows: str
     )
 
 
-def set_up(trace: Trace, policy: str = "best-fit", seed: int = 0) -> tuple[Driver, FragmentationMeter]:
+def set_up(
+    trace: Trace, policy: str = "best-fit", seed: int = 0, victims: str = BY_QUEUES
+) -> tuple[Driver, FragmentationMeter]:
     """An engine with the trace's fleet, nodes ranked as listed, and its meter."""
     workload = typical_workload(trace.tasks)
-    driver = Driver(find_policy(policy), seed)
+    driver = Driver(find_policy(policy), seed, victims=victims)
     driver.set_up(list(trace.nodes), workload)
     return driver, FragmentationMeter(driver.engine, workload)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpufleet.engine.preempt.by_name import BY_PRIORITY, BY_QUEUES
 from gpufleet.replay.data_files import shipped_node_list, shipped_task_list
 from gpufleet.replay.timeline import StepSeries, TimelineRun, nearest_rank, waits_of
 from gpufleet.replay.trace import Trace, read_trace
@@ -17,8 +18,8 @@ TWO_GPUS = ("n,64000,1024,2,T4",)
 SECOND = 1_000_000
 
 
-def played(trace: Trace) -> TimelineRun:
-    driver, _ = set_up(trace)
+def played(trace: Trace, victims: str = BY_QUEUES) -> TimelineRun:
+    driver, _ = set_up(trace, victims=victims)
     play = TimelineRun(driver, trace, sum(len(node.devices) for node in trace.nodes))
     play.run()
     return play
@@ -74,6 +75,58 @@ def test_higher_priority_goes_first_when_room_appears(tmp_path: Path) -> None:
     rows = ("a,1,1,1,1000,0,10,0", "early,1,1,1,1000,1,1,0", "urgent,1,1,1,1000,2,1,5")
     play = story(tmp_path, ONE_GPU, *rows, columns="creation_time,duration_s,priority")
     assert waits_s(play) == {"a": 0, "urgent": 8, "early": 10}
+
+
+PRIORITIES = "creation_time,duration_s,priority"
+
+
+def with_evictions(
+    folder: Path, nodes: tuple[str, ...], *rows: str, columns: str = PRIORITIES
+) -> TimelineRun:
+    return played(trace_of_rows(folder, nodes, columns, *rows), BY_PRIORITY)
+
+
+def test_an_evicted_task_waits_again_and_runs_from_its_beginning(tmp_path: Path) -> None:
+    """low runs 0 to 4, is evicted for high, which runs 4 to 7, and runs once more from 7 to 17."""
+    play = with_evictions(tmp_path, ONE_GPU, "low,1,1,1,1000,0,10,0", "high,1,1,1,1000,4,3,5")
+    assert waits_s(play) == {"low": 3, "high": 0}
+    assert [(one.pod, one.at_us / SECOND) for one in play.placements] == [("low", 0), ("high", 4), ("low", 7)]
+    result = play.result()
+    assert (result.evictions, result.makespan_s) == (1, 17)
+    assert result.queue_length == [0] * 4 + [1] * 3 + [0] * 10
+    assert result.gpu_alloc_pct == [100] * 17
+
+
+def test_a_task_that_is_evicted_twice_has_waited_twice(tmp_path: Path) -> None:
+    """low starts at 0, 5 and 8, and another task bears the name that its second pod would have."""
+    rows = ("low,1,1,1,1000,0,4,0", "low~1,1,1,1,1000,3,2,5", "high,1,1,1,1000,6,2,5")
+    play = with_evictions(tmp_path, ONE_GPU, *rows)
+    assert waits_s(play) == {"low": 4, "low~1": 0, "high": 0}
+    assert (play.evictions, play.result().makespan_s) == (2, 12)
+
+
+def test_a_task_that_is_evicted_and_never_starts_again_says_so(tmp_path: Path) -> None:
+    rows = ("low,1,1,1,1000,0,5,0", "high,1,1,1,1000,1,,5")
+    play = with_evictions(tmp_path, ONE_GPU, *rows)
+    assert [task.name for task in play.never_started()] == ["low"]
+    assert play.placements[-1].reason == "gpu"
+    assert play.result().waits_by_class["all"].never_started == 1
+
+
+def test_a_task_that_is_evicted_before_its_withdrawal_leaves_then(tmp_path: Path) -> None:
+    rows = ("w,1,1,1,1000,0,,5,0", "high,1,1,1,1000,2,2,11,5", "last,1,1,1,1000,9,9,10,0")
+    play = with_evictions(tmp_path, ONE_GPU, *rows, columns=f"{RECORDED},priority")
+    assert play.why_not_started(play.never_started()[0]) == "withdrawn"
+    assert waits_s(play) == {"high": 0, "last": 2}
+    assert play.queue_length.now == play.used_milli.now == 0
+
+
+def test_a_gang_is_evicted_and_starts_again_as_a_whole(tmp_path: Path) -> None:
+    rows = ("g0,1,1,1,1000,0,6,g,0", "g1,1,1,1,1000,0,6,g,0", "high,1,1,1,1000,1,2,,5")
+    columns = "creation_time,duration_s,gang,priority"
+    play = with_evictions(tmp_path, TWO_GPUS, *rows, columns=columns)
+    assert waits_s(play) == {"high": 0, "g0": 2, "g1": 2}
+    assert (play.evictions, play.result().makespan_s) == (2, 9)
 
 
 def test_tasks_of_no_length_come_and_go_in_one_moment(tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ TASK_LIST = InputFile("a task list (CSV or Parquet, also .gz)")
     show_default=True,
     help="Order of arrivals in saturate mode.",
 )
+@click.option(
+    "--preempt-by-priority/--no-preempt-by-priority",
+    default=True,
+    show_default=True,
+    help="In timeline mode, evict tasks of lower priority, as the scheduler does; they start anew.",
+)
 @click.option("--jobs", type=Whole(1, 1024), help="Runs at a time.  [default: one a core]")
 @click.option(
     "--out",
@@ -112,6 +118,7 @@ def command(
     load: float,
     seed: str,
     order: str,
+    preempt_by_priority: bool,
     jobs: int | None,
     out: Path | None,
     json_path: Path | None,
@@ -141,6 +148,7 @@ def command(
         seed=0,
         mode=mode,
         load=load,
+        preempt_by_priority=preempt_by_priority,
         arrivals_path=None if arrivals is None else str(arrivals),
         skip_bad_rows_pct=skip_bad_rows_pct,
         submitted_order=order == "submitted",

@@ -227,7 +227,9 @@ def saturate_table(result: SweepResult) -> Table:
 
 def timeline_table(result: SweepResult) -> Table:
     """Waits and utilisation of every run."""
-    table = plain_table("policy", "seed", "started", "never", "mean wait", "p99", "longest", "in use")
+    evicts = any(run.timeline is not None and run.timeline.evictions for run in result.runs)
+    more = ["evicted"] if evicts else []
+    table = plain_table("policy", "seed", "started", "never", *more, "mean wait", "p99", "longest", "in use")
     for run in result.runs:
         if run.timeline is None:
             continue
@@ -240,6 +242,7 @@ def timeline_table(result: SweepResult) -> Table:
             str(run.seed),
             str(waits.started),
             str(waits.never_started),
+            *([str(run.timeline.evictions)] if evicts else []),
             *times,
             f"{run.timeline.mean_gpu_alloc_pct:.1f}",
         )

@@ -29,14 +29,16 @@ class LineSink(Protocol):
 
 
 class Driver:
-    """An engine with a fleet in it."""
+    """An engine with a fleet in it; ``victims`` names its search for victims."""
 
-    def __init__(self, policy: Policy, seed: int, log: LineSink | None = None) -> None:
-        self.engine = Engine(policy, seed=seed, victims=find_search(BY_QUEUES))
+    def __init__(
+        self, policy: Policy, seed: int, log: LineSink | None = None, victims: str = BY_QUEUES
+    ) -> None:
+        self.engine = Engine(policy, seed=seed, victims=find_search(victims))
         self.decision_s = 0.0
         self._log = log
         if log is not None:
-            log.write(header_line(__version__, policy.name, seed, BY_QUEUES))
+            log.write(header_line(__version__, policy.name, seed, victims))
 
     def set_up(self, nodes: list[Node], workload: tuple[tuple[Shape, int], ...]) -> None:
         """Build the fleet, ranked in the order given; tell the policy its target if it needs one."""

@@ -75,7 +75,8 @@ class Waits(msgspec.Struct, frozen=True):
 class Timeline(msgspec.Struct, frozen=True):
     """Timeline mode: waits by class ("all" and the task classes) and the fleet over time.
 
-    The series hold at most 500 points, each the time-weighted mean over its interval.
+    The series hold at most 500 points, each the time-weighted mean over its interval. ``evictions``
+    counts the times that a task had to end for one of higher priority.
     """
 
     waits_by_class: dict[str, Waits]
@@ -84,6 +85,7 @@ class Timeline(msgspec.Struct, frozen=True):
     gpu_alloc_pct: list[float]
     mean_gpu_alloc_pct: float
     makespan_s: float
+    evictions: int = 0
 
 
 class RunResult(msgspec.Struct, frozen=True):

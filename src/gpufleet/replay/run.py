@@ -15,6 +15,7 @@ import msgspec
 
 from gpufleet.engine.compile import story_of_gangs, story_of_pods
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preempt.by_name import BY_PRIORITY, BY_QUEUES
 from gpufleet.model.node import Node
 from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, ranked, saturating, source_of, units_of
 from gpufleet.replay.atomic_write import atomic_write
@@ -71,6 +72,12 @@ def run(request: RunRequest, progress: Progress | None = None) -> RunResult:
     )
 
 
+def victims_of(request: RunRequest) -> str:
+    """The search for victims. Under the published protocol what is placed stays."""
+    may_evict = request.mode == "timeline" and request.preempt_by_priority
+    return BY_PRIORITY if may_evict else BY_QUEUES
+
+
 class EndOfRun(TypedDict):
     """The fields of a result that are read from the engine at the end."""
 
@@ -92,7 +99,7 @@ class Setting:
         self.source = source_of(request.seed)
         self.units, nodes = self._arrivals()
         self.workload = typical_workload(trace.tasks)
-        self.driver = Driver(find_policy(request.policy), request.seed, log)
+        self.driver = Driver(find_policy(request.policy), request.seed, log, victims_of(request))
         self.driver.set_up(nodes, self.workload)
 
     def _arrivals(self) -> tuple[list[Unit], list[Node]]:

@@ -6,6 +6,7 @@ import msgspec
 class RunRequest(msgspec.Struct, frozen=True):
     """One run: files, policy, seed and protocol.
 
+    ``preempt_by_priority`` lets tasks of lower priority be evicted on a timeline.
     ``arrivals_path`` fixes the order of arrivals and of ranks; ``pods_path`` then only tells the
     target workload. With ``submitted_order`` nothing is shuffled either, but clones are added as
     usual. ``picture`` asks for the state of every node at the end. ``log_path`` and
@@ -18,6 +19,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     seed: int
     mode: str = "saturate"
     load: float = 1.3
+    preempt_by_priority: bool = True
     arrivals_path: str | None = None
     skip_bad_rows_pct: float = 0.0
     submitted_order: bool = False

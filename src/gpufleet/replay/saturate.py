@@ -52,7 +52,7 @@ class SaturateRun:
         return ()
 
     def evicted(self, evict: Evict) -> Iterable[Event]:
-        """A trace describes no queues, and only work of queues evicts."""
+        """A trace describes no queues, and here only work of queues evicts."""
         raise BrokenInvariantError(f"a replay has no queues, but {evict.uid} was evicted")
 
     def told(self, said: AnyInstruction) -> None:

@@ -3,15 +3,18 @@ task that finds no room waits until some is freed. ``virtual_time.player`` goes 
 
 Moments with several events are one step of the engine, in which what leaves comes before what arrives. A task
 that was withdrawn before it started in the record leaves at that moment, whether it runs by then or waits;
-one of which neither a duration nor an end is known stays. Waits, queue length and utilisation are kept as
-they change and summed up at the end.
+one of which neither a duration nor an end is known stays. A task that is evicted for one of higher
+priority waits again as a new pod, as under a controller, and runs from its beginning. Waits, queue length and
+utilisation are kept as they change and summed up at the end.
 """
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from gpufleet.engine.engine_errors import BrokenInvariantError
+import msgspec
+
 from gpufleet.engine.event import Event, GangSet, PodAdded, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
 from gpufleet.model.identifiers import PodUid
@@ -86,9 +89,13 @@ class TimelineRun:
         self.used_milli = StepSeries()
         self.wait_us_by_task: dict[str, int] = {}
         self.placements: list[Placement] = []
+        self.evictions = 0
         self._withdrawn: set[str] = set()
         self._arrived: set[PodUid] = set()
-        self._task_by_name = {task.name: task for task in trace.tasks}
+        self._task_by_uid = {PodUid(task.name): task for task in trace.tasks}
+        self._uid_by_name = {task.name: PodUid(task.name) for task in trace.tasks}
+        self._waits_since_us: dict[str, int] = {}
+        self._waited_us: defaultdict[str, int] = defaultdict(int)
         self._player = Player(driver, self)
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
@@ -109,53 +116,78 @@ class TimelineRun:
         at_us = self._player.at_us
         events: list[Event] = [] if self._arrived else [GangSet(gang) for gang in self.trace.gangs]
         for uid in uids:
-            follows = self._leave if uid in self._arrived else self._arrive
-            events.append(follows(uid, at_us))
+            if uid not in self._arrived:
+                events.append(self._arrive(uid, at_us))
+            elif uid in self._task_by_uid:
+                events.append(self._leave(uid, at_us))
         return events
 
     def _arrive(self, uid: PodUid, at_us: int) -> Event:
-        task = self._task_by_name[uid]
+        task = self._task_by_uid[uid]
         self._arrived.add(uid)
-        self.queue_length.add(at_us, 1)
+        self._wait(task, at_us)
         if task.withdrawn_at_us is not None:
             self._player.later(task.withdrawn_at_us, uid)
         return PodAdded(pod_of(task))
 
+    def _wait(self, task: TaskRecord, at_us: int) -> None:
+        self.queue_length.add(at_us, 1)
+        self._waits_since_us[task.name] = at_us
+
     def _leave(self, uid: PodUid, at_us: int) -> Event:
-        if uid in self.wait_us_by_task:
-            self.used_milli.add(at_us, -self._task_by_name[uid].shape.gpu.total_milli)
+        task = self._task_by_uid.pop(uid)
+        if task.name in self.wait_us_by_task:
+            self.used_milli.add(at_us, -task.shape.gpu.total_milli)
         else:
             self.queue_length.add(at_us, -1)
-            self._withdrawn.add(uid)
+            self._withdrawn.add(task.name)
         return PodRemoved(uid)
 
     def started(self, bind: Bind) -> Iterable[Event]:
         """A task starts. The bind is not confirmed: the engine counts a place as taken once it gave it."""
-        task, at_us = self._task_by_name[bind.uid], self._player.at_us
+        task, at_us = self._task_by_uid[bind.uid], self._player.at_us
         self.queue_length.add(at_us, -1)
         self.used_milli.add(at_us, task.shape.gpu.total_milli)
-        self.wait_us_by_task[task.name] = at_us - task.created_at_us
+        self._waited_us[task.name] += at_us - self._waits_since_us[task.name]
+        self.wait_us_by_task[task.name] = self._waited_us[task.name]
         self.placements.append(placement_of(task, bind, at_us))
         if task.duration_us is not None:
             self._player.later(at_us + task.duration_us, bind.uid)
         return ()
 
     def evicted(self, evict: Evict) -> Iterable[Event]:
-        """A trace describes no queues, and only work of queues evicts."""
-        raise BrokenInvariantError(f"a replay has no queues, but {evict.uid} was evicted")
+        """A task makes room for one of higher priority and waits again."""
+        task, at_us = self._task_by_uid.pop(evict.uid), self._player.at_us
+        self.evictions += 1
+        self.used_milli.add(at_us, -task.shape.gpu.total_milli)
+        del self.wait_us_by_task[task.name]
+        self._wait(task, at_us)
+        again = self._next_uid(task)
+        self._task_by_uid[again] = task
+        self._uid_by_name[task.name] = again
+        self._arrived.add(again)
+        if task.withdrawn_at_us is not None:
+            self._player.later(task.withdrawn_at_us, again)
+        pod = msgspec.structs.replace(pod_of(task), uid=again, created_at_us=at_us)
+        return PodRemoved(evict.uid), PodAdded(pod)
+
+    def _next_uid(self, task: TaskRecord) -> PodUid:
+        """A name that no task has and no pod had."""
+        numbered = (PodUid(f"{task.name}~{number}") for number in itertools.count(1))
+        return next(uid for uid in numbered if uid not in self._arrived and uid not in self._uid_by_name)
 
     def told(self, said: AnyInstruction) -> None:
         """Why a task waits is asked at the end."""
 
     def never_started(self) -> list[TaskRecord]:
-        """Tasks that waited to their withdrawal or to the end."""
+        """Tasks that waited to their withdrawal or to the end, also those that waited again then."""
         return [task for task in self.trace.tasks if task.name not in self.wait_us_by_task]
 
     def why_not_started(self, task: TaskRecord) -> str:
         """What such a task lacked: a cause as of now, or time."""
         if task.name in self._withdrawn:
             return WITHDRAWN
-        verdict = self.driver.engine.explain(PodUid(task.name))
+        verdict = self.driver.engine.explain(self._uid_by_name[task.name])
         return ITS_GANG if verdict is None else cause(verdict)
 
     def result(self) -> Timeline:
@@ -173,6 +205,7 @@ class TimelineRun:
             gpu_alloc_pct=[round(pct, 4) for pct in allocated],
             mean_gpu_alloc_pct=round(sum(allocated) / points, 4),
             makespan_s=(end_us - start_us) / MICROSECONDS,
+            evictions=self.evictions,
         )
 
     def _waits(self) -> dict[str, Waits]:
