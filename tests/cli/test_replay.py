@@ -17,7 +17,7 @@ from gpufleet.cli import main as cli
 from gpufleet.replay.results import SweepResult
 from tests.cli.replay_command import PATIENCE_S, gpufleet, results, started, without_machine
 from tests.replay.small_traces import small_files
-from tests.replay.trace_files import NODE_HEADER, table
+from tests.replay.trace_files import NODE_HEADER, TASK_HEADER, table
 
 ESCAPE = "\x1b"
 
@@ -242,6 +242,24 @@ def test_timeline_reports_waits_queue_and_use(files: tuple[str, ...], tmp_path: 
     assert timeline["waits_by_class"]["all"]["started"] == 18
     assert len(timeline["time_s"]) == len(timeline["queue_length"]) == len(timeline["gpu_alloc_pct"])
     assert 0 < timeline["mean_gpu_alloc_pct"] < 100
+
+
+def test_tasks_of_lower_priority_are_evicted_unless_the_user_says_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = table(tmp_path, "n,64000,1024,1,T4", header=NODE_HEADER, name="nodes.csv")
+    rows = ("low,1,1,1,1000,0,10,0", "high,1,1,1,1000,4,3,5")
+    header = f"{TASK_HEADER},creation_time,duration_s,priority"
+    tasks = table(tmp_path, *rows, header=header, name="tasks.csv")
+    asked = ("--nodes", nodes, "--pods", tasks, "--mode", "timeline", "--policy", "gpufleet")
+    longest = {}
+    for option in ("--preempt-by-priority", "--no-preempt-by-priority"):
+        assert replay(*asked, option, "--json", tmp_path / "x.json") == 0
+        (run,) = results(tmp_path / "x.json")["runs"]
+        longest[option] = (run["timeline"]["evictions"], run["timeline"]["waits_by_class"]["all"]["max_s"])
+        assert ("evicted" in capsys.readouterr().out) == bool(run["timeline"]["evictions"])
+    # low starts again when high ends, or high waits until low ends.
+    assert longest == {"--preempt-by-priority": (1, 3), "--no-preempt-by-priority": (0, 6)}
 
 
 @pytest.mark.parametrize(
