@@ -30,6 +30,9 @@ UNITS_NANO = {"gpu": NANO_PER_UNIT, CPU: NANO_PER_MILLI, MEMORY: 10**6 * NANO_PE
 DEFAULT_PRIORITY = 100
 """KAI's for a queue that names none."""
 
+WHOLE_GANG = (
+    "protects each pod of a gang; in KAI those beyond the minimum of elastic work may be evicted at any time"
+)
 NEVER_MORE = (
     "0 or nothing: KAI's documents let nothing above the quota, its scheduler nothing at all; here the quota"
     " is the limit"
@@ -74,7 +77,7 @@ def _queue(source: Source, fleet: Capacity, ledger: Ledger) -> Draft:
         length = source.text("spec", theirs)
         if length:
             draft.preemption[ours] = as_ours(source, length, f"spec.{theirs}")
-            ledger.honoured(source, f"spec.{theirs}", f"spec.preemption.{ours}")
+            ledger.approximated(source, f"spec.{theirs}", f"spec.preemption.{ours}", WHOLE_GANG)
     if source.get("spec", "displayName") is not None:
         ledger.lost(source, "spec.displayName", "a queue is shown by its name")
     ledger.finish(source)

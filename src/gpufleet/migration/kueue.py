@@ -29,6 +29,11 @@ DEFAULT_LOCAL_QUEUE = "default"
 STATES = {"None": "Open", "Hold": "Held", "HoldAndDrain": "Stopped"}
 ORDERINGS = {"BestEffortFIFO": "BestEffort", "StrictFIFO": "Strict"}
 NODES_BY_POD = "pods choose their nodes by their own nodeSelector, affinity and tolerations"
+SHARES_COUNT = "shares count here whether or not Kueue's fair sharing is enabled"
+SHARES_DECIDE = (
+    "the priorities and shares of the queues decide too: of a queue of equal priority, work is evicted only"
+    " while the own queue's share is not the larger one; Kueue takes this field only without fair sharing"
+)
 LOST = {
     "flavorFungibility": "pods list the models they want in order (gpufleet.io/gpu-models): an earlier one "
     "is borrowed before a later one is tried, and a later one is tried before any pod is evicted",
@@ -229,7 +234,10 @@ def _preemption(source: Source, draft: Draft, ledger: Ledger) -> None:
     field = "spec.preemption.borrowWithinCohort"
     policy = borrow.get("policy") or "Never"
     draft.preemption["borrowing"] = policy
-    ledger.honoured(source, f"{field}.policy", "spec.preemption.borrowing")
+    if policy == "Never":
+        ledger.honoured(source, f"{field}.policy", "spec.preemption.borrowing")
+    else:
+        ledger.approximated(source, f"{field}.policy", "spec.preemption.borrowing", SHARES_DECIDE)
     threshold = source.number("spec", "preemption", "borrowWithinCohort", "maxPriorityThreshold")
     # Kueue keeps a threshold beside the policy Never, where it does nothing.
     if threshold is not None and policy != "Never":
@@ -247,9 +255,9 @@ def _weight(source: Source, draft: Draft, ledger: Ledger) -> None:
     draft.weight = Quantity(exact.milli_value() * 10**6)
     field = "spec.fairSharing.weight"
     if draft.weight == exact:
-        ledger.honoured(source, field, "spec.weight", "shares count here whether or not Kueue's were enabled")
+        ledger.approximated(source, field, "spec.weight", SHARES_COUNT)
     else:
-        ledger.approximated(source, field, "spec.weight", "rounded up to thousandths")
+        ledger.approximated(source, field, "spec.weight", f"rounded up to thousandths; {SHARES_COUNT}")
 
 
 def _quotas(source: Source, draft: Draft, models: dict[str, str | None], ledger: Ledger) -> None:
