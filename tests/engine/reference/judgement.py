@@ -19,15 +19,20 @@ Kinds:
 - ``turn``: work is served before other work that may start; ``turn-of-victims``: before other work for which
   others may go;
 - ``same-step``, ``minimum-run-time``: evicted in the step in which it started, or before its time;
-- ``started-in-vain``: evicted for work that waited when it started, though nothing happened since;
+- ``started-in-vain``: evicted for work that waited when it started, though nothing happened since, unless
+  that work had no way before: the start made a queue borrow, or brought the only work that is newer
+  (docs/queues.md, "Taking back");
 - ``circle``: evictions do not end.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
 
+from gpufleet.model.queue import VictimScope
 from tests.engine.reference.candidates import Unit, is_protected_by_time, may_go
+from tests.engine.reference.charges import start_charge, use_of
 from tests.engine.reference.justice import injustice
 from tests.engine.reference.picture import Job, Picture
 from tests.engine.reference.quota import QuotaTree
@@ -85,6 +90,7 @@ class Judge:
         self.moment = 0
         self._refused: set[str] = set()
         self._started_at: dict[str, tuple[int, int]] = {}
+        self._decided_by: dict[str, Picture] = {}
 
     def note(self, kind: str, why: str, job: Job | None = None) -> None:
         """They do not agree."""
@@ -98,6 +104,7 @@ class Judge:
         """One decision of the engine, by the picture before it."""
         if picture.is_clean:
             self._turn(picture, decision)
+        self._decided_by |= {uid: picture for uid in decision.places if uid not in picture.promised}
         if isinstance(decision, Start):
             self._start(picture, decision)
         elif decision.victims:
@@ -165,8 +172,32 @@ class Judge:
             self.note("same-step", f"{uid} started in this step, and goes for {job.name}", job)
         moment, at_us = self._started_at.get(uid, (-1, -1))
         waited = job.created_us <= at_us
-        if moment == self.moment and waited and uid not in picture.placed_now:
+        if moment != self.moment or not waited or uid in picture.placed_now:
+            return
+        if not self._gives_a_way(self._decided_by[uid], job, picture.job_of(uid)):
             self.note("started-in-vain", f"{uid} started while {job.name} waited, and goes for it", job)
+
+    def _gives_a_way(self, before: Picture, job: Job, started: Job) -> bool:
+        """True if a start gave work that waited, and had no way before, somebody to evict by the letter."""
+        if job.name not in before.jobs or shortage(before, self.tree, job, before.leaving) is None:
+            return False
+        if next(sets(before, self.tree, job), None) is not None:
+            return False
+        is_newer = started.priority == job.priority and started.created_us > job.created_us
+        if is_newer and VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY in scopes(before, job, started):
+            return True
+        return self._makes_borrow(before, job, started)
+
+    def _makes_borrow(self, before: Picture, job: Job, started: Job) -> bool:
+        """True if a queue from that of a start up to its side borrows by the start, and did not before."""
+        sides = self.tree.sides(job.queue, started.queue)
+        if sides is None:
+            return False
+        use = use_of(before, before.leaving)
+        more = use + Counter({started.queue: start_charge(before, started)})
+        path = self.tree.paths[started.queue]
+        below = path[: path.index(sides[1]) + 1]
+        return any(self.tree.borrows(one, more) and not self.tree.borrows(one, use) for one in below)
 
     def _compare(self, picture: Picture, job: Job, units: list[Unit]) -> None:
         found = ways(picture, self.tree, job)
@@ -207,6 +238,12 @@ class Judge:
                 cost, units = found
                 kind = WAITS[cost.kind] + (" for a whole gang" if cost.whole_gangs else "")
                 self.note(kind, f"{job.name} waits, and {names(units)} may go for it", job)
+
+
+def scopes(picture: Picture, job: Job, other: Job) -> set[VictimScope]:
+    """What the policy of a job's queue says of work of another job."""
+    policy = picture.queues[job.queue].preemption
+    return {policy.within_queue} if job.queue == other.queue else {policy.reclaim, policy.borrowing}
 
 
 def names(units: Iterable[Unit]) -> str:

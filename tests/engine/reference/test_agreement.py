@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from gpufleet.engine import event
+from gpufleet.model.queue import Queue
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import Story, node, placed
 from tests.engine.reference.drive import SideBySide, engine_pod
@@ -52,7 +53,7 @@ def test_what_starts_on_an_empty_fleet_is_what_the_turns_say_and_what_is_shown_a
 ) -> None:
     chance = random.Random(seed)
     queues = random_queues(chance, EVERYTHING, chance.randint(4, 9))
-    queues = tuple(msgspec.structs.replace(queue, strict=False) for queue in queues)
+    queues = tuple(without_limit(msgspec.structs.replace(queue, strict=False), queues) for queue in queues)
     seen = waiting_picture(queues, 12, 100)
     told = Story()
     told.queues(*queues)
@@ -64,3 +65,15 @@ def test_what_starts_on_an_empty_fleet_is_what_the_turns_say_and_what_is_shown_a
     assert {leaf: shown[leaf] for leaf in QuotaTree(queues).leaves if shown[leaf]} == {
         leaf: count * MILLI for leaf, count in starts.items()
     }
+
+
+def without_limit(queue: Queue, queues: tuple[Queue, ...]) -> Queue:
+    """A queue with others below it without its hard limit.
+
+    Where that leaves them less than they own, the older work has it, and the fair share is in proportion to
+    what they own.
+    """
+    if not any(one.parent == queue.name for one in queues):
+        return queue
+    quotas = tuple(msgspec.structs.replace(quota, hard_limit=None) for quota in queue.quotas)
+    return msgspec.structs.replace(queue, quotas=quotas)
