@@ -117,3 +117,18 @@ def test_set_up_tells_its_steps_before_anything_is_installed() -> None:
     script = f"import sys; sys.path.insert(0, {str(source)!r}); import gpufleet.progress.command"
     ended = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_the_end_follows_what_is_done_where_a_step_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, enough = io.StringIO(), threading.Event()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(telling, "IN_LOG_S", 0.001)
+
+    def revised(elapsed_s: float, expected_s: float) -> float:
+        if "left" in stream.getvalue():
+            enough.set()
+        return elapsed_s + 3 * expected_s
+
+    with ToPerson("setup: ").during("building it", str, STEP, revised):
+        assert enough.wait(60)
+    assert "s, about 15 min 00 s left\n" in stream.getvalue()

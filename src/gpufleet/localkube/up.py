@@ -108,9 +108,13 @@ def _await_component(cluster: LocalCluster, component: Component, progress: Prog
         now = under_way(log_tail(log))
         return "" if now is None else now.so_far
 
+    def revised(_: float, expected_s: float) -> float:
+        now = under_way(log_tail(log))
+        return expected_s if now is None or now.expected_s is None else now.expected_s
+
     # The component itself keeps how long its step took.
     step = Step(its.what, its.expected_s or COMPONENT_STEP_S, least_s=math.inf)
-    with progress.during(f"{component.name} is {its.what}", so_far, step):
+    with progress.during(f"{component.name} is {its.what}", so_far, step, revised):
         cluster.await_component(component)
 
 

@@ -49,8 +49,14 @@ class CompilingTold:
         if self._context is not None:
             return
         what = "compiling the engine's kernels, once for this version"
-        self._context = self._progress.during(what, self._detail, self._step)
+        self._context = self._progress.during(what, self._detail, self._step, self._revised)
         self._context.__enter__()
+
+    def _revised(self, elapsed_s: float, expected_s: float) -> float:
+        """What is left takes as long as the pace so far says; at the beginning, as long as was expected."""
+        done = min(self._done / self._count, 1.0)
+        # The pace counts by the part that is done: elapsed_s / done * done.
+        return elapsed_s + (1.0 - done) * (elapsed_s + (1.0 - done) * expected_s)
 
     def _detail(self) -> str:
         return f"{self._done} of about {max(self._count, self._done)}"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpufleet.progress.durations import Step, expected_s, record
-from gpufleet.progress.telling import IN_LOG_S, telling_every
+from gpufleet.progress.telling import IN_LOG_S, Revised, revised_s, telling_every
 
 BEGINS, GOES_ON, ENDS = "begins", "goes on", "ends"
 
@@ -27,14 +27,21 @@ class ToLog:
         self._log.info(sentence)
 
     @contextmanager
-    def during(self, what: str, detail: Callable[[], str], step: Step | None = None) -> Iterator[None]:
+    def during(
+        self,
+        what: str,
+        detail: Callable[[], str],
+        step: Step | None = None,
+        revised: Revised | None = None,
+    ) -> Iterator[None]:
         """Log what goes on until the block ends."""
         begun_s = time.monotonic()
-        whole = {} if step is None else {"expected_s": round(expected_s(step), 1)}
-        self._log.info(what, extra={"step": BEGINS, **whole})
+        whole_s = None if step is None else expected_s(step)
+        self._log.info(what, extra={"step": BEGINS, **_expected(whole_s)})
 
         def tell() -> None:
-            self._log.info(what, extra={"step": GOES_ON, "so_far": detail(), **whole})
+            now_s = revised_s(revised, time.monotonic() - begun_s, whole_s)
+            self._log.info(what, extra={"step": GOES_ON, "so_far": detail(), **_expected(now_s)})
 
         try:
             with telling_every(IN_LOG_S, tell):
@@ -43,6 +50,11 @@ class ToLog:
                 record(step, time.monotonic() - begun_s)
         finally:
             self._log.info(what, extra={"step": ENDS, "after_s": round(time.monotonic() - begun_s, 1)})
+
+
+def _expected(whole_s: float | None) -> dict[str, float]:
+    """The field of a record that tells how long the step will take in all."""
+    return {} if whole_s is None else {"expected_s": round(whole_s, 1)}
 
 
 class UnderWay(NamedTuple):

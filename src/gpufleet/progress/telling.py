@@ -44,6 +44,10 @@ def telling_every(pause_s: float, tell: Callable[[], None]) -> Iterator[None]:
         teller.join()
 
 
+Revised = Callable[[float, float], float]
+"""How long a step will take in all, from how long it has taken so far and what was expected at first."""
+
+
 class Progress(Protocol):
     """Where long work tells what it does."""
 
@@ -51,11 +55,16 @@ class Progress(Protocol):
         """Show one sentence."""
 
     def during(
-        self, what: str, detail: Callable[[], str], step: Step | None = None
+        self,
+        what: str,
+        detail: Callable[[], str],
+        step: Step | None = None,
+        revised: Revised | None = None,
     ) -> AbstractContextManager[None]:
         """A context in which something takes long.
 
-        ``detail`` tells how far it is, ``step`` by which name the time it takes is kept.
+        ``detail`` tells how far it is, ``step`` by which name the time it takes is kept. With ``revised`` the
+        expected end follows what is done already, as on a machine that is busy.
         """
 
 
@@ -71,6 +80,7 @@ class Silent:
         what: str,  # noqa: ARG002
         detail: Callable[[], str],  # noqa: ARG002
         step: Step | None = None,  # noqa: ARG002
+        revised: Revised | None = None,  # noqa: ARG002
     ) -> Iterator[None]:
         """Show nothing while the work runs."""
         yield
@@ -91,7 +101,13 @@ class ToPerson:
         sys.stderr.flush()
 
     @contextmanager
-    def during(self, what: str, detail: Callable[[], str], step: Step | None = None) -> Iterator[None]:
+    def during(
+        self,
+        what: str,
+        detail: Callable[[], str],
+        step: Step | None = None,
+        revised: Revised | None = None,
+    ) -> Iterator[None]:
         """Tell what goes on, for how long, and for how long yet, until the block ends."""
         begun_s = time.monotonic()
         whole_s = None if step is None else expected_s(step)
@@ -99,7 +115,8 @@ class ToPerson:
             self.say(what if whole_s is None else f"{what} (about {elapsed(whole_s)})")
 
         def tell() -> None:
-            self._tell(what, detail(), time.monotonic() - begun_s, whole_s)
+            elapsed_s = time.monotonic() - begun_s
+            self._tell(what, detail(), elapsed_s, revised_s(revised, elapsed_s, whole_s))
 
         pause_s = ON_TERMINAL_S if self._terminal else IN_LOG_S
         try:
@@ -118,6 +135,11 @@ class ToPerson:
             return _write(f"{_visible(line)}\n")
         shown = _visible(line)[:LINE_CHARACTERS]
         return _write(f"\r\x1b[K{bar(elapsed_s, whole_s)}{shown}")
+
+
+def revised_s(revised: Revised | None, elapsed_s: float, whole_s: float | None) -> float | None:
+    """How long a step will take in all by what is known now."""
+    return whole_s if revised is None or whole_s is None else revised(elapsed_s, whole_s)
 
 
 def bar(elapsed_s: float, whole_s: float | None) -> str:
