@@ -1,5 +1,6 @@
 """Judges that no scheduler's mistake reaches on a server that does its part: histories made by hand."""
 
+import json
 import re
 from typing import Any
 
@@ -57,6 +58,22 @@ def test_a_report_that_says_what_was_granted_is_in_order() -> None:
 @pytest.mark.parametrize("holders", [(), ("somebody-else",)])
 def test_a_report_that_says_something_else_is_found(holders: tuple[str, ...]) -> None:
     assert "I4" in broken(history(pod(), pod("a", phase="Running"), report(*holders)))
+
+
+def member(said: int) -> dict[str, Any]:
+    """A member that runs of a gang of three, bound with this minimum of three, which says this one now."""
+    found = pod("a", phase="Running")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+    grant = json.loads(GRANT) | {"terms": {"queue": "", "gang": {"name": "gang/d/g", "minMembers": 3}}}
+    written = {"gpufleet.io/gang": "g", "gpufleet.io/gang-min-members": str(said)}
+    found["metadata"]["annotations"] = written | {"gpufleet.io/grant": json.dumps(grant)}
+    found["metadata"]["ownerReferences"] = [owner]
+    return found
+
+
+@pytest.mark.parametrize(("said", "expected"), [(1, False), (2, True), (3, True), (50, True)])
+def test_a_gang_is_half_bound_unless_a_member_says_that_fewer_are_enough(said: int, expected: bool) -> None:
+    assert ("I3" in broken(history(member(3), member(said)))) is expected
 
 
 def test_a_pod_that_moves_is_found() -> None:

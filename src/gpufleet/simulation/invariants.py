@@ -24,6 +24,7 @@ from gpufleet.simulation.pod_facts import (
     condition,
     facts_of,
     gang_of,
+    gang_said,
     grant_of,
     is_controlled,
     is_over,
@@ -176,7 +177,8 @@ def no_gang_stays_half_bound(history: History) -> Iterator[Broken]:
     """I3: past its deadline no gang has some members running but fewer than it needs.
 
     Bare members, which no controller would make anew, may stay. A gang that had enough members once and lost
-    some because they finished is not half bound.
+    some because they finished is not half bound, and neither is one of which a member says since that fewer
+    are enough: that is its owner's to say.
     """
     members: dict[str, dict[str, JsonObject]] = {}
     half_since: dict[str, float] = {}
@@ -205,7 +207,8 @@ def no_gang_stays_half_bound(history: History) -> Iterator[Broken]:
             pods[_uid(written.latest)] = written.value
         placed = [pod for pod in pods.values() if node_of(pod)]
         running = [pod for pod in placed if not is_over(pod)]
-        half = running and len(placed) < minimum and any(is_controlled(pod) for pod in running)
+        said = [words[1] for words in map(gang_said, pods.values()) if words is not None and words[0] == gang]
+        half = running and len(placed) < min([minimum, *said]) and any(is_controlled(pod) for pod in running)
         if not half:
             half_since.pop(gang, None)
         else:

@@ -145,6 +145,11 @@ def gang_of(pod: JsonObject) -> tuple[str, int] | None:
     if terms is not None:
         bound = terms.get("gang")
         return None if bound is None else (bound["name"].removeprefix(GANG_KIND), bound["minMembers"])
+    return gang_said(pod)
+
+
+def gang_said(pod: JsonObject) -> tuple[str, int] | None:
+    """The same as the pod says it now, whatever it was bound with."""
     found = annotations(pod)
     labels = pod["metadata"].get("labels") or {}
     name, minimum = (found.get(key) or labels.get(key) for key in (GANG, GANG_MIN))
