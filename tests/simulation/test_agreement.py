@@ -103,7 +103,14 @@ def test_a_gpu_on_which_a_pod_runs_under_an_id_of_a_restored_report_is_not_free(
     assert not outcome.broken, "\n".join(map(str, outcome.broken[:5]))
 
 
-WITH_PRIORITIES = (("kill-while-evicting", 1), ("kill-after-write-k", 1))
+WITH_PRIORITIES = (
+    ("kill-while-evicting", 1),
+    ("kill-after-write-k", 1),
+    ("bind-conflict", 2),
+    ("eviction-unknown-applied", 1),
+    ("leader-paused", 2),
+    ("two-leaders", 1),
+)
 
 
 @pytest.mark.parametrize(("name", "seed"), WITH_PRIORITIES)
