@@ -1,5 +1,7 @@
 """What a new leader takes over: places that wait for pods to leave them, and learned run times."""
 
+from itertools import pairwise
+
 import pytest
 
 from gpufleet.cluster.pods.nominated_pods import parts_of
@@ -8,6 +10,7 @@ from gpufleet.engine.instruction import ReservedPlace
 from gpufleet.kube.codec.nomination_parts import write_nomination
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid, QueueName
+from gpufleet.scheduler.queue_status_writer import TURN_EVERY_S
 from tests.explain.test_explain import answer_in
 from tests.scheduler.test_eviction_planner import (
     CONTROLLED,
@@ -63,6 +66,35 @@ def test_a_place_that_is_being_left_is_written_into_the_status_of_the_queue_and_
         await world.settle(10)
         assert world.devices_of("first") == told["places"][0]["devices"]
         assert nominations(world, "team") == []
+
+    in_world(story)
+
+
+def test_a_record_of_work_that_has_started_leaves_the_status_in_an_ordinary_turn() -> None:
+    """Pods start one a second, and a record that is left over does no harm: no write of its own for each."""
+
+    async def story(world: World) -> None:
+        world.node("n", gpus=24)
+        add_queue(world, "team", preemption={"withinQueue": "LowerPriority"})
+        for number in range(24):
+            world.pod(f"low-{number}", labels=of("team"), ownerReferences=CONTROLLED)
+        await world.settle(10)
+        for number in range(24):
+            world.pod(f"first-{number}", labels=of("team"), priority=5)
+        await world.settle(10)
+        assert len(nominations(world, "team")) == 24
+        began_s = world.clock.monotonic_s()
+        for number in range(24):
+            ended(world, f"low-{number}")
+            await world.settle(1)
+        await world.settle(10)
+        assert nominations(world, "team") == []
+        written = [
+            one.at_s
+            for one in world.server.answered
+            if one.target.startswith(f"{QUEUES}/team/status") and one.at_s >= began_s
+        ]
+        assert all(after_s - before_s >= TURN_EVERY_S - 1 for before_s, after_s in pairwise(written))
 
     in_world(story)
 

@@ -1,5 +1,6 @@
 """Evictions wait until the status of a queue says for which work they are, whatever becomes of its writes."""
 
+import itertools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import Any
@@ -256,6 +257,39 @@ def test_what_a_status_has_no_room_for_waits_until_there_is() -> None:
             await case.clock.sleep(10)
             assert case.ended == [f"v{one}" for one in range(number + 2)]
         assert case.refusals == []
+
+    in_case(story)
+
+
+def test_a_status_that_takes_long_to_write_is_written_in_a_quarter_of_the_time() -> None:
+    """What comes during a write or the pause after it is one write, and no eviction waits for the pause."""
+
+    async def story(case: Case) -> None:
+        case.way.lasts_s = 1.0
+        case.nominate(nomination(0, "v0"), "v0")
+        await case.clock.sleep(1.2)
+        assert case.ended == ["v0"]
+        for number in range(1, 80):
+            case.nominate(nomination(number, f"v{number}"), f"v{number}")
+            await case.clock.sleep(0.1)
+        await case.clock.sleep(10)
+        assert len(case.ended) == 80
+        assert case.unrecorded == []
+        times = [at_s for at_s, _ in case.way.asked]
+        assert all(after_s - before_s >= 4.0 for before_s, after_s in itertools.pairwise(times))
+        assert 3 <= len(times) <= 4
+
+    in_case(story)
+
+
+def test_the_longest_write_is_followed_by_a_pause_of_seconds() -> None:
+    async def story(case: Case) -> None:
+        case.way.lasts_s = 20.0
+        case.nominate(nomination(1, "a"), "a")
+        await case.clock.sleep(20.5)
+        case.nominate(nomination(2, "b"), "b")
+        await case.clock.sleep(PAUSE_MOST_S + 20.5)
+        assert case.ended == ["a", "b"]
 
     in_case(story)
 

@@ -48,6 +48,8 @@ class SpoiltWay:
         self.clock = clock
         self.part = part
         self.spoilt: list[Spoilt] = []
+        self.lasts_s = 0.0
+        """How much longer the server works on a request of that path."""
         self.asked: list[tuple[float, str]] = []
         """Every request of that path: when, and its target."""
 
@@ -56,6 +58,7 @@ class SpoiltWay:
         if not request.target.partition("?")[0].endswith(self.part):
             return await self.inner.call(request, timeout_s=timeout_s)
         self.asked.append((self.clock.monotonic_s(), request.target))
+        await self.clock.sleep(self.lasts_s)
         spoilt = self.spoilt.pop(0) if self.spoilt else None
         if isinstance(spoilt, Response):
             return spoilt

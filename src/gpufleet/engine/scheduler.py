@@ -211,11 +211,6 @@ class Engine:
             return None
         return GangShortage(members.lacking, members.started, self._violations.short_since_us(name))
 
-    def kept_numbers(self) -> tuple[int, ...]:
-        """The numbers of these: others than before mean that there is something new to be written down."""
-        nominations = self.state.departures.nominations.values()
-        return tuple(one.number for one in nominations if not one.reserved)
-
     def outlook(self, uid: PodUid) -> Outlook | None:
         """What is known of the end of a pod that runs; None if it does not, or is unknown."""
         row = self.state.pods.row_by_uid.get(uid)

@@ -248,7 +248,7 @@ class Service:
             return binder.backlog > 0 or reporter.backlog > 0 or change_queue.has_changes
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
-        telling = self._queue_status_writer(cluster, reader, engine, statuses, busy)
+        telling = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
         writers = (binder, reporter, conditions, evictions, pod_nominations, write_ahead)
         workers = (*writers, refreshing, telling)
         return rounds, [worker.run() for worker in workers]
@@ -259,6 +259,7 @@ class Service:
         reader: PodReader,
         engine: Engine,
         statuses: QueueStatuses,
+        write_ahead: WriteAhead,
         busy: Callable[[], bool],
     ) -> QueueStatusWriter:
         return QueueStatusWriter(
@@ -270,7 +271,7 @@ class Service:
             statuses=statuses,
             busy=busy,
             may_write=self.lease.holds,
-            troubles=lambda: (engine.queues_barred(WRONG), engine.kept_numbers()),
+            troubles=lambda: (engine.queues_barred(WRONG), write_ahead.changes),
             instance=self.settings.identity,
         )
 

@@ -6,6 +6,8 @@ whatever it evicted: the next leader goes on with the same work and the same pod
 
 All nominations of a queue that are decided together are one write, and queues are written beside each other.
 A status has room for so many nominations; those beyond wait, with their evictions, until others have ended.
+Each write of a status holds all its nominations, so a status is written again only after a pause that grows
+with the duration of its last write: what got room meanwhile is written together.
 While a status cannot be written, that is tried again; evictions that have waited for ``RECORD_WITHIN_S`` are
 then refused, so that their work looks for another way, and are asked for again later.
 
@@ -44,6 +46,11 @@ RECORD_WITHIN_S = 60.0
 # Pauses between two tries: the server is busy or out of reach.
 PAUSE_FIRST_S = 0.2
 PAUSE_MOST_S = 5.0
+WRITE_PAUSES = 3.0
+"""The pause after a write, in durations of that write: an API server works on a large status for long, and
+has most of its time for the evictions and Bindings that make room in it.
+"""
+
 LOOK_EVERY_S = 1.0
 """How often it is asked whether nominations that a status has no room for have room by now."""
 
@@ -90,7 +97,9 @@ class WriteAhead:
         self.kept = kept
         self.may_write = may_write
         self._held: list[Held] = []
-        self._under_way: set[QueueName] = set()
+        self.changes = 0
+        """How often nominations came, or ended while their pods wait on: something new is to be written."""
+        self._resting: set[QueueName] = set()
         self._failing: dict[QueueName, Failing] = {}
         self._at_once = asyncio.Semaphore(WRITES_AT_ONCE)
         self._bell = asyncio.Event()
@@ -103,6 +112,7 @@ class WriteAhead:
 
     def changed(self) -> None:
         """A nomination came, or one ended of which the pods wait on."""
+        self.changes += 1
         self._have_changed = True
 
     def regard(self) -> None:
@@ -129,7 +139,7 @@ class WriteAhead:
                 await self._bell.wait()
                 self._bell.clear()
                 for write in self.look():
-                    self._under_way.add(write.queue)
+                    self._resting.add(write.queue)
                     group.create_task(self._write(write))
                 if self._held and (looks_again is None or looks_again.done()):
                     looks_again = group.create_task(self._ring_later())
@@ -201,7 +211,7 @@ class WriteAhead:
                 if told is None:
                     self.pods.write_again(needs)
                 is_due |= str(held.holder) in has_room
-        if told is None or not is_due or queue in self._under_way:
+        if told is None or not is_due or queue in self._resting:
             return None
         return Write(queue, written, told.version)
 
@@ -224,19 +234,28 @@ class WriteAhead:
 
     async def _write(self, write: Write) -> None:
         try:
-            async with self._at_once:
-                words = await self._try(write)
-            if words:
-                before = self._failing.get(write.queue, Failing(0, ""))
-                self._failing[write.queue] = Failing(before.times + 1, words)
-                LOG.warning("a nomination was not written", extra={"queue": write.queue, "problem": words})
-                pause_s = min(PAUSE_MOST_S, PAUSE_FIRST_S * 2**before.times)
-                await self.client.clock.sleep(pause_s * (0.5 + self.client.jitter.random()))
-            else:
-                self._failing.pop(write.queue, None)
+            pause_s = await self._paced(write)
+            self._bell.set()  # What the write names is released before the pause.
+            await self.client.clock.sleep(pause_s)
         finally:
-            self._under_way.discard(write.queue)
+            self._resting.discard(write.queue)
             self._bell.set()
+
+    async def _paced(self, write: Write) -> float:
+        """Write once; how long this status is then left as it is."""
+        clock = self.client.clock
+        async with self._at_once:
+            began_s = clock.monotonic_s()
+            words = await self._try(write)
+            took_s = clock.monotonic_s() - began_s
+        if not words:
+            self._failing.pop(write.queue, None)
+            return min(PAUSE_MOST_S, WRITE_PAUSES * took_s)
+        before = self._failing.get(write.queue, Failing(0, ""))
+        self._failing[write.queue] = Failing(before.times + 1, words)
+        LOG.warning("a nomination was not written", extra={"queue": write.queue, "problem": words})
+        pause_s: float = min(PAUSE_MOST_S, PAUSE_FIRST_S * 2**before.times)
+        return pause_s * (0.5 + self.client.jitter.random())
 
     async def _try(self, write: Write) -> str:
         """Write once; what went wrong, or nothing."""
