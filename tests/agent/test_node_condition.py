@@ -61,7 +61,7 @@ SICK = gpus(gpu(0, Verdict.UNHEALTHY, "Xid 79: the card fell off the bus"), gpu(
             gpus(gpu(0, Verdict.UNKNOWN, "no answer for 5 s")),
             "Unknown",
             "GPUsUnknown",
-            "1 of 1 GPUs is unknown: GPU-0 (index 0): no answer for 5 s",
+            "1 of 1 GPU is unknown: GPU-0 (index 0): no answer for 5 s",
         ),
         (
             gpus(gpu(0, sick_instances={"MIG-1": "Xid 95"})),

@@ -23,6 +23,7 @@ from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node import GPU_HEALTHY
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import NODES
+from gpufleet.model.phrases import counted
 
 LOG = logging.getLogger(__name__)
 TYPE = GPU_HEALTHY
@@ -176,7 +177,7 @@ def _named(gpu: Gpu) -> str:
 
 def _counted(those: list[Gpu], gpus: NodeGpus, what: str, message: str) -> str:
     verb = "is" if len(those) == 1 else "are"
-    return _cut(f"{len(those)} of {len(gpus.gpus)} GPUs {verb} {what}: {message}")
+    return _cut(f"{len(those)} of {counted(len(gpus.gpus), 'GPU')} {verb} {what}: {message}")
 
 
 def _cut(text: str) -> str:

@@ -17,6 +17,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark, Rule
 from gpufleet.lint.rules import rule_of
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.phrases import counted
 
 Chosen = Callable[[Workload], bool]
 _MAY_BE_SECRET = frozenset({"env", "args", "command", "annotations"})
@@ -56,7 +57,9 @@ def _taints(facts: Facts, manifest: Manifest) -> tuple[str, ...]:
     found = (cluster.candidates(one) or cluster.nodes_for(one) for one in manifest.templates)
     nodes = {node.name: node for of_template in found for node in of_template}
     counts = Counter(str(taint) for node in nodes.values() for taint in node.taints)
-    return tuple(f"{taint}: on {count} of {len(nodes)} nodes" for taint, count in counts.most_common())
+    return tuple(
+        f"{taint}: on {count} of {counted(len(nodes), 'node')}" for taint, count in counts.most_common()
+    )
 
 
 @dataclass(frozen=True)
