@@ -16,7 +16,9 @@ from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.by_name import NO_EVICTIONS, find_search
 from gpufleet.engine.scheduler import Engine
 
-FORMAT = "gpufleet.io/engine-log/v1"
+FORMAT = "gpufleet.io/engine-log/v2"
+OLDER_RULES = frozenset({"gpufleet.io/engine-log/v1"})
+"""Formats of logs that were decided by other rules: v1 evicted own work before it took back what is owed."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -84,8 +86,11 @@ def read_header(line: bytes) -> Header:
     """The first line as a value."""
     try:
         header = HEADER_DECODER.decode(line)
-    except msgspec.MsgspecError as problem:
-        raise LogError(f"not a log of the engine: {problem}", where="line 1") from problem
+    except msgspec.MsgspecError as error:
+        raise LogError(f"not a log of the engine: {error}", where="line 1") from error
+    if header.log in OLDER_RULES:
+        problem = f"decided by the rules of an earlier version; gpufleet {header.version} can run it again"
+        raise LogError(problem, where="line 1", field="log", value=header.log, expected=FORMAT)
     if header.log != FORMAT:
         raise LogError("unknown format", where="line 1", field="log", value=header.log, expected=FORMAT)
     return header

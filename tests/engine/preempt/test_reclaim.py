@@ -203,8 +203,14 @@ def test_work_of_no_queue_goes_first() -> None:
     assert evicted(told.arrive(*work("a", 1))) == {"nobody's": "a0"}
 
 
-def test_own_work_of_lower_priority_goes_before_that_of_others() -> None:
+def test_what_is_owed_is_taken_back_before_own_work_of_lower_priority_goes() -> None:
     told = two_teams(gpus=4, a=2, b=2)
+    told.arrive(*work("b", 3), *work("a", 1))
+    assert set(evicted(told.arrive(*work("a", 1, first=1, priority=5)))) < {"b0", "b1", "b2"}
+
+
+def test_own_work_of_lower_priority_goes_before_that_of_others_where_the_queue_would_borrow() -> None:
+    told = two_teams(gpus=4, a=0, b=0, root=4, policy=SHARES)
     told.arrive(*work("b", 3), *work("a", 1))
     assert evicted(told.arrive(*work("a", 1, first=1, priority=5))) == {"a0": "a1"}
 

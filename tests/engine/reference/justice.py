@@ -6,9 +6,10 @@ The rules, each with its source:
   (designs/0004-queues.md, "Who may be taken from another queue").
 - Work is taken only from what holds more than its nominal amount: the queue of the victim, and each queue
   above it up to its side, is beyond its nominal amounts when the victim goes (docs/queues.md, "Taking
-  back", 3; Kueue's hierarchical reclaim leaves out every queue and cohort within its nominal quota).
+  back"; Kueue's hierarchical reclaim leaves out every queue and cohort within its nominal quota).
 - A gang is one unit: it goes whole where its queue is beyond its nominal amount before it goes, though more
-  is then lost than was borrowed (Kueue takes whole workloads, too).
+  is then lost than was borrowed (Kueue takes whole workloads, too). Where the side of the work that asks ends
+  beyond its nominal amounts, these queues keep theirs without the gang (docs/queues.md, "Taking back").
 - Where the side of the work that asks ends within its nominal amounts, ``reclaim`` says what is reached.
 - Where it ends beyond them, ``borrowing`` says so, and the side of the work that asks must come before that
   of the victim: a side without weight comes last, then the higher priority comes first, then the side
@@ -34,10 +35,10 @@ def injustice(picture: Picture, tree: QuotaTree, asking: Job, units: list[Unit])
     others = [unit for unit in units if unit.job.queue != asking.queue]
     own = [unit for unit in units if unit.job.queue == asking.queue]
     before = use_of(picture, [*picture.leaving, *(pod for unit in own for pod in unit.pods)])
-    if others and not some_order_takes_what_is_borrowed(tree, asking, before, others):
-        return "a victim's queue, or one above it, is within its nominal amounts"
     after = use_of(picture, [*picture.leaving, *(pod for unit in units for pod in unit.pods)])
     after[asking.queue] += start_charge(picture, asking)
+    if others and not some_order_takes_what_is_borrowed(tree, asking, before, after, others):
+        return "a victim's queue, or one above it, is within its nominal amounts"
     for unit in others:
         why = unreached(picture, tree, asking, after, unit)
         if why is not None:
@@ -78,43 +79,61 @@ def comes_before(tree: QuotaTree, mine: str, theirs: str, after: Use) -> bool:
     return tree.share(mine, after) <= tree.share(theirs, after)
 
 
-def some_order_takes_what_is_borrowed(tree: QuotaTree, asking: Job, use: Use, units: list[Unit]) -> bool:
-    """True if these can go one after the other, each while its queue and those above it have borrowed."""
-    by_queue: dict[str, list[Unit]] = {}
-    for unit in units:
-        by_queue.setdefault(unit.job.queue, []).append(unit)
-    alike = sorted({(unit.job.queue, gpus_of(unit)) for unit in units})
-    counts = Counter((unit.job.queue, gpus_of(unit)) for unit in units)
-    return _can_go(tree, asking, Counter(use), counts, alike)
+def some_order_takes_what_is_borrowed(
+    tree: QuotaTree, asking: Job, use: Use, after: Use, units: list[Unit]
+) -> bool:
+    """True if these can go one after the other, each while its queue and those above it have borrowed.
+
+    Work that would borrow leaves them their nominal amounts when a whole gang has gone.
+    """
+
+    def leaves_theirs(unit: Unit) -> bool:
+        sides = tree.sides(asking.queue, unit.job.queue)
+        return unit.is_whole and sides is not None and not is_owed(tree, sides[0], after)
+
+    counts = Counter((unit.job.queue, gpus_of(unit), leaves_theirs(unit)) for unit in units)
+    return _can_go(tree, asking, Counter(use), counts, sorted(counts))
 
 
 def _can_go(
     tree: QuotaTree,
     asking: Job,
     use: Counter[str],
-    left: Counter[tuple[str, int]],
-    kinds: list[tuple[str, int]],
+    left: Counter[tuple[str, int, bool]],
+    kinds: list[tuple[str, int, bool]],
 ) -> bool:
     if not left.total():
         return True
     for kind in kinds:
-        queue, gpus = kind
+        queue, gpus, leaves_theirs = kind
         if not left[kind] or not is_borrowed(tree, asking, use, queue):
+            continue
+        without = use - Counter({queue: gpus * MILLI})
+        if leaves_theirs and not keeps_its_own(tree, asking, without, queue):
             continue
         fewer = Counter(left)
         fewer[kind] -= 1
-        if _can_go(tree, asking, use - Counter({queue: gpus * MILLI}), fewer, kinds):
+        if _can_go(tree, asking, without, fewer, kinds):
             return True
     return False
 
 
 def is_borrowed(tree: QuotaTree, asking: Job, use: Use, queue: str) -> bool:
     """True if a queue, and each above it up to its side, has more than its nominal amounts."""
+    below = up_to_side(tree, asking, queue)
+    return bool(below) and all(tree.borrows(one, use) for one in below)
+
+
+def keeps_its_own(tree: QuotaTree, asking: Job, use: Use, queue: str) -> bool:
+    """True if a queue, and each above it up to its side, has its nominal amounts or more."""
+    return all(tree.counted(one, use) >= tree.subtree[one] for one in up_to_side(tree, asking, queue))
+
+
+def up_to_side(tree: QuotaTree, asking: Job, queue: str) -> tuple[str, ...]:
+    """A queue, and each above it up to its side; none where no queue is above both."""
     sides = tree.sides(asking.queue, queue)
-    if sides is None:
-        return False
     path = tree.paths[queue]
-    return all(tree.borrows(one, use) for one in path[: path.index(sides[1]) + 1])
+    return () if sides is None else path[: path.index(sides[1]) + 1]
 
 
 def gpus_of(unit: Unit) -> int:

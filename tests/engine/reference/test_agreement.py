@@ -21,7 +21,7 @@ AT_ONCE = 10
 NEVER = frozenset(
     {
         *("starts-waits", "started-beyond", "turn", "forbidden", "in-vain", "gang-broken"),
-        *("same-step", "minimum-run-time", "circle"),
+        *("same-step", "minimum-run-time", "circle", "own-before-owed", "unjust"),
     }
 )
 """What happens in no story, whatever features meet in it."""

@@ -160,6 +160,15 @@ def test_of_a_gang_the_members_above_the_minimum_go_first() -> None:
     assert victims(seen, asking) == ["g"]
 
 
+def test_who_would_borrow_has_a_gang_go_only_where_its_queue_keeps_its_own() -> None:
+    """c comes before a, and owns nothing. Of two GPUs that a gang of a has a owns one, or none."""
+    for owned, expected in ((1, None), (0, ["g", "g"])):
+        queues = (queue("r", 2, None), queue("a", owned), queue("c", policy=SHARES, priority=1))
+        asking = Job("in", "c")
+        gang = Job("g", "a", minimum=2, is_gang=True)
+        assert victims(picture(queues, [gang], asking, gpus=2), asking) == expected
+
+
 def test_a_cousin_within_its_own_keeps_its_work_and_the_one_that_borrows_gives() -> None:
     """A department owns two GPUs, both of near; far has one more. near has two, far one, a owns two."""
     queues = (ROOT, queue("a", 2), queue("dept"), queue("near", 2, "dept"), queue("far", 0, "dept"))

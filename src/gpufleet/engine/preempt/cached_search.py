@@ -43,7 +43,9 @@ class AppliedPlan(NamedTuple):
 class SearchOutcome(NamedTuple):
     """What a search leaves behind that found a single victim: its candidates, and how it came to them.
 
-    ``reclaim`` is None for candidates of its own queue. ``short`` says what each node lacked.
+    ``reclaim`` says what may be taken back; None outside of every queue. ``short`` says what each node
+    lacked.
+    ``is_own``: the candidates are of its own queue, and nothing could be taken back elsewhere.
     """
 
     row: int
@@ -52,6 +54,7 @@ class SearchOutcome(NamedTuple):
     singles: Singles
     reclaim: Reclaim | None
     short: Int64Array
+    is_own: bool
 
 
 class CachedSearch:
@@ -85,7 +88,7 @@ class CachedSearch:
         priority.
         """
         first, policy = self.outcome.rank.created_at_us, self.outcome.queue.preemption
-        if self.outcome.reclaim is not None:
+        if self.outcome.reclaim is not None and not self.outcome.is_own:
             if VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY in {policy.reclaim, policy.borrowing}:
                 return rank.created_at_us == first
             # In its own queue no pod was newer than the first one, so none is newer than a newer one.

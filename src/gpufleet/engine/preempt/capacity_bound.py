@@ -2,7 +2,8 @@
 
 A *side* is the queue right below the lowest queue above both (``reclaim``). A side gives only what it has
 borrowed: before its last victim goes it is beyond its nominal amount of something that the gang needs. So
-what all victims of a side are charged of that one resource is less than what it borrows and one victim more.
+what all victims of a side are charged of that one resource is less than what it borrows and one victim more,
+which may be a whole gang.
 How much room of each kind such victims hold at most is a fractional knapsack, filled in the order of room
 per charge (Dantzig, Discrete-Variable Extremum Problems, Operations Research 5, 1957).
 
@@ -51,9 +52,14 @@ class LentCandidates(NamedTuple):
 
 
 def may_suffice(
-    state: EngineState, members: Members, reclaim: Reclaim, rows: Sequence[int], leaving: Int64Array
+    state: EngineState,
+    members: Members,
+    reclaim: Reclaim,
+    singles: Int64Array,
+    gangs: Sequence[Sequence[int]],
+    leaving: Int64Array,
 ) -> bool:
-    """False if a gang would lack room whichever of these candidates are evicted justly.
+    """False if a gang would lack room whichever of these pods and whole gangs are evicted justly.
 
     ``leaving`` are the rows of those that end anyway. To be asked when they are not charged.
     """
@@ -63,10 +69,11 @@ def may_suffice(
     short = list(things_short(state, shapes, max(1, members.missing), suits))
     if not short:
         return True
-    candidates = np.unique(np.array(rows, np.int64))
+    together = [np.array(rows, np.int64) for rows in gangs]
+    candidates = np.unique(np.concatenate([singles, *together]))
     sides = sides_of(reclaim, pods[layout.POD_QUEUE, candidates])
     order = np.argsort(sides, kind="stable")[np.count_nonzero(sides == layout.NOT_SET) :]
-    lent = lent_by(state, reclaim, next(iter(members.waiting)), candidates[order], sides[order])
+    lent = lent_by(state, reclaim, next(iter(members.waiting)), candidates[order], sides[order], together)
     gone = np.concatenate([leaving, candidates[sides == layout.NOT_SET]])
     for thing in short:
         given = sum(held(state, thing, gone, suits).tolist()) + most_given(state, thing, lent, suits)
@@ -125,9 +132,16 @@ def held(state: EngineState, thing: NeededResource, rows: Int64Array, suits: Boo
 
 
 def lent_by(
-    state: EngineState, reclaim: Reclaim, unplaced: int, rows: Int64Array, sides: Int64Array
+    state: EngineState,
+    reclaim: Reclaim,
+    unplaced: int,
+    rows: Int64Array,
+    sides: Int64Array,
+    gangs: Sequence[Int64Array],
 ) -> LentCandidates:
     """These candidates, which lie side by side, and how much of what each side may give.
+
+    Some of them may go only together, as ``gangs``.
 
     Where queues below a side keep something for themselves, less is counted above them than is charged:
     there nothing is known.
@@ -140,10 +154,14 @@ def lent_by(
         return LentCandidates(rows, starts, [])
     freed_quota(tables, unplaced, rows, columns, charges)
     below = reclaim.shares.sides(reclaim.row)
+    side_of = [int(sides_of(reclaim, tables.pods[layout.POD_QUEUE, gang[:1]])[0]) for gang in gangs]
     limits: list[tuple[Int64Array, FloatArray]] = []
     for number, column in enumerate(reclaim.columns):
         least = tables.shape_charges[tables.pods[layout.POD_SHAPE, rows], column]
         largest = np.maximum.reduceat(least, starts)
+        for side, gang in zip(side_of, gangs, strict=True):
+            charge = tables.shape_charges[tables.pods[layout.POD_SHAPE, gang], column].sum()
+            largest = np.where(known == side, np.maximum(largest, charge), largest)
         borrowed = tables.queue_counted[known, column] - tree.subtree[known, column]
         keeps = (tree.guaranteed[: len(below), column] != 0) & (below != np.arange(len(below)))
         most = np.where(np.isin(known, below[keeps]), np.inf, borrowed + largest - 1.0)

@@ -7,9 +7,8 @@ with those before is left out. Which ones that are depends on the order, and no 
 the cheapest first; then whole gangs before single pods, which would leave too little for these; then node
 by node, so that what falls free lies together, beginning where work of few queues runs.
 
-What a side may still give depends on how much of it has gone, and on the largest of those. So the pods that
-are charged the most of something stand for all that are gone: a look costs the same for ten and for
-thousands.
+What a queue may still give depends on how much of it has gone, and on the largest of those units
+(``losses``). So a look costs the same for ten and for thousands.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.engine.preempt.capacity_bound import sides_of
+from gpufleet.engine.preempt.losses import Loss
 from gpufleet.engine.preempt.reclaim import Reclaim
 
 
@@ -64,51 +64,42 @@ def just_part(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> li
 
 
 class _Part:
-    """Units that are gone, within a trial. ``largest`` has for each side the pods that stand for it."""
+    """Units that are gone, within a trial; ``gone`` is what each queue has lost with them."""
 
     def __init__(self, state: EngineState, reclaim: Reclaim, trial: Trial) -> None:
         self.state = state
         self.reclaim = reclaim
         self.trial = trial
         self.units: list[Unit] = []
-        self.rows: list[int] = []
-        self.largest: dict[int, list[int]] = {}
+        self.rows: dict[int, None] = {}
+        self.gone: dict[int, Loss] = {}
 
     def levels(self, units: Sequence[Unit]) -> int:
         """On how many levels of the tree the sides of these units meet that of the workload, at least 1."""
-        sides = self._by_side([row for unit in units for row in unit.rows])
-        parent = self.reclaim.tree.parent
-        return max(1, len({int(parent[side]) for side in sides if side != layout.NOT_SET}))
+        rows = np.array([row for unit in units for row in unit.rows], np.int64)
+        sides = sides_of(self.reclaim, self.state.store.tables.pods[layout.POD_QUEUE, rows])
+        above = self.reclaim.tree.parent[sides[sides != layout.NOT_SET]]
+        return max(1, len(np.unique(above)))
 
     def takes(self, unit: Unit) -> bool:
         """Let a unit go as well, if that is just and disruption budgets allow it."""
         if not self._is_allowed(unit):
             return False
-        going = self._by_side(unit.rows)
-        by_side = {side: [*rows, *self.largest.get(side, ())] for side, rows in going.items()}
+        going = [row for row in unit.rows if row not in self.rows]
         with self.state.trial() as alone:
-            alone.release_all(unit.rows)
-            if not self.reclaim.is_just([row for rows in by_side.values() for row in rows]):
+            alone.release_all(going)
+            if not self.reclaim.is_just(going, self.gone):
                 return False
+            for queue_row, loss in self.reclaim.losses(going).items():
+                before = self.gone.get(queue_row)
+                self.gone[queue_row] = loss if before is None else before.joined(loss)
             alone.keep_within(self.trial)
         self.units.append(unit)
-        self.rows += unit.rows
-        self.largest |= {side: self._most_charged(rows) for side, rows in by_side.items()}
+        self.rows |= dict.fromkeys(going)
         return True
 
     def _is_allowed(self, unit: Unit) -> bool:
         budgets, pods = self.state.budgets, self.state.pods
-        return not budgets.any_is_known or budgets.allow(map(pods.pod_at, (*self.rows, *unit.rows)))
-
-    def _by_side(self, rows: Sequence[int]) -> dict[int, list[int]]:
-        queues = self.state.store.tables.pods[layout.POD_QUEUE, np.array(rows, np.int64)]
-        found: dict[int, list[int]] = {}
-        for row, side in zip(rows, sides_of(self.reclaim, queues).tolist(), strict=True):
-            found.setdefault(side, []).append(row)
-        return found
-
-    def _most_charged(self, rows: Sequence[int]) -> list[int]:
-        """For each resource one of these pods that is charged the most of it."""
-        tables = self.state.store.tables
-        charges = tables.shape_charges[tables.pods[layout.POD_SHAPE, list(rows)]]
-        return [rows[place] for place in dict.fromkeys(charges.argmax(axis=0).tolist())]
+        return not budgets.any_is_known or budgets.allow(
+            map(pods.pod_at, self.rows | dict.fromkeys(unit.rows))
+        )

@@ -2,7 +2,8 @@
 
 Queues of one tree are compared right below the lowest queue above both: these two queues are the *sides*.
 What is taken must have been borrowed there: before the last victim goes, the victim's side is beyond its
-nominal amount of something that the beneficiary needs. And the beneficiary's side must end within its
+nominal amount of something that the beneficiary needs, and so is every queue below it down to that of the
+victim (``losses``). And the beneficiary's side must end within its
 nominal amounts, or, where its policy lets it evict while it borrows, with a dominant share not above the one
 that the victim's side keeps. So every reclaim strictly lowers the larger of two shares, and no two queues can
 answer each other in kind. What is left over goes by the queues' priority first (``admit.water_filling``):
@@ -25,11 +26,13 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.candidates import Candidates, Gathering, gangs_that_run
+from gpufleet.engine.preempt.losses import BorrowedLosses, Loss, losses_by_queue
 from gpufleet.engine.preempt.reach import Rank, Reach, reach
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, VictimScope
 
 Right = tuple[bool, bool, int, int]
+NO_LOSSES: Mapping[int, Loss] = {}
 
 
 class Lender(NamedTuple):
@@ -53,11 +56,19 @@ class Reclaim:
     """Candidates in other queues for one workload, and whether a set of them is just.
 
     ``needed`` is what the workload is charged by column, ``least`` what it is charged at least if it starts.
-    ``lenders`` are the queues whose candidates were asked for last.
+    ``owed_only``: it takes back what it is owed, and no more. ``lenders`` are the queues whose candidates
+    were asked for last.
     """
 
     def __init__(
-        self, state: EngineState, rank: Rank, queue: Queue, needed: Sequence[int], least: Sequence[int]
+        self,
+        state: EngineState,
+        rank: Rank,
+        queue: Queue,
+        needed: Sequence[int],
+        least: Sequence[int],
+        *,
+        owed_only: bool = False,
     ) -> None:
         self.state = state
         self.rank = rank
@@ -69,11 +80,13 @@ class Reclaim:
         self.columns = [column for column, amount in enumerate(needed) if amount]
         self.within = reach(self.policy.reclaim, rank)
         self.borrowing = reach(self.policy.borrowing, rank, self.policy.borrowing_priority_max)
+        self.owed_only = owed_only
+        self.may_borrow = self.policy.borrowing is not VictimScope.NEVER and not owed_only
         self.lenders: dict[QueueName, Lender] = {}
 
     def candidates(self, at_us: int) -> Candidates:
         """What the workload may evict in other queues as things are, work that is owed the least first."""
-        never = self.policy.reclaim is VictimScope.NEVER and self.policy.borrowing is VictimScope.NEVER
+        never = self.policy.reclaim is VictimScope.NEVER and not self.may_borrow
         lenders = self.lenders = {} if never else self._lenders()
         gathering = Gathering(self.state, at_us, ranked(lenders), self.rank)
         if lenders:
@@ -115,10 +128,10 @@ class Reclaim:
         found: dict[QueueName, Lender] = {}
         default = self.tree.row_by_name.get(DEFAULT_QUEUE)
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
-            if self._is_within(self.row) or self.policy.borrowing is not VictimScope.NEVER:
-                found[DEFAULT_QUEUE] = Lender((False, False, 0, 0), 0, (self.within, self.borrowing))
+            if self._is_within(self.row) or self.may_borrow:
+                found[DEFAULT_QUEUE] = Lender((False, False, 0, 0), 0, self._reaches_within())
         sides = self.shares.sides(self.row)
-        rows = np.flatnonzero((sides != layout.NOT_SET) & self._borrows()[sides])
+        rows = self._rows_that_lend(sides)
         sides_of_rows: list[int] = sides[rows].tolist()
         reaches = self._reaches_by_side(list(dict.fromkeys(sides_of_rows)))
         for row, theirs in zip(rows.tolist(), sides_of_rows, strict=True):
@@ -128,6 +141,16 @@ class Reclaim:
                 right = (True, not endless, priority, -share)
                 found[queue.name] = Lender(right, queue.preemption.reclaim_after_us, reaches[theirs])
         return found
+
+    def _rows_that_lend(self, sides: Int64Array) -> Int64Array:
+        """The queues that have borrowed, as have all above them up to their side."""
+        borrows = self._borrows()
+        rows: Int64Array = np.flatnonzero((sides != layout.NOT_SET) & borrows & borrows[sides])
+        above = rows
+        while (below := above != sides[rows]).any():
+            above = np.where(below, self.tree.parent[above], above)
+            rows, above = rows[borrows[above]], above[borrows[above]]
+        return rows
 
     def _borrows(self) -> BoolArray:
         """By queue row, whether it has more than its nominal amount of anything that the workload needs."""
@@ -148,7 +171,7 @@ class Reclaim:
         nearest, found = len(level), {}
         for theirs in sorted(sides, key=farness.__getitem__):
             is_near = farness[theirs] <= nearest
-            found[theirs] = self._reaches(theirs) if is_near else (self.within, self.borrowing)
+            found[theirs] = self._reaches(theirs) if is_near else self._reaches_within()
             if found[theirs] and is_near:
                 nearest = farness[theirs]
         return found
@@ -162,45 +185,67 @@ class Reclaim:
         above = int(self.tree.parent[theirs])
         mine = next(row for row in self.tree.path(self.row) if int(self.tree.parent[row]) == above)
         if self._is_within(mine):
-            return (self.within, self.borrowing)
-        if self.policy.borrowing is VictimScope.NEVER:
-            return ()
-        if not self._goes_before(mine, theirs):
+            return self._reaches_within()
+        if not (self.may_borrow and self._goes_before(mine, theirs)):
             return ()
         return (self.borrowing,)
+
+    def _reaches_within(self) -> tuple[Reach, ...]:
+        """What the policies reach where the beneficiary's side may be within its own.
+
+        What devices cost beyond the least that is charged may take it further.
+        """
+        return (self.within,) if self.owed_only else (self.within, self.borrowing)
 
     def _queue_row(self, row: int) -> int:
         return self.tree.row_by_name[self.state.queue_of(row)]
 
-    def is_just(self, victims: Sequence[int]) -> bool:
+    def is_just(self, victims: Sequence[int], gone: Mapping[int, Loss] = NO_LOSSES) -> bool:
         """True if these may be evicted, asked within a trial in which they are gone and the workload is
-        placed.
+        placed; ``gone`` is what queues lost before to others, which may go.
         """
+        by_queue = self._by_queue(victims)
+        by_side: dict[tuple[int, int], dict[int, list[int]]] = {}
+        for queue_row, rows in by_queue.items():
+            siblings = self.shares.siblings(self.row, queue_row)
+            if siblings is not None:
+                by_side.setdefault(siblings, {})[queue_row] = rows
+            elif not (self.may_borrow or self._is_within(self.row)):
+                return False
+        return all(self._give_justly(mine, theirs, rows, gone) for (mine, theirs), rows in by_side.items())
+
+    def losses(self, victims: Sequence[int]) -> dict[int, Loss]:
+        """What other queues lose with these, asked within a trial in which they are gone."""
+        return losses_by_queue(self.state, self.columns, self._by_queue(victims))
+
+    def _by_queue(self, victims: Sequence[int]) -> dict[int, list[int]]:
+        """These rows by the queue that they are of, if that is another one."""
         by_queue: dict[int, list[int]] = {}
         for row in victims:
             by_queue.setdefault(self._queue_row(row), []).append(row)
-        by_side: dict[tuple[int, int], list[int]] = {}
-        for queue_row, rows in by_queue.items():
-            if queue_row == self.row:
-                continue
-            siblings = self.shares.siblings(self.row, queue_row)
-            if siblings is None:
-                if not self._is_within(self.row) and self.policy.borrowing is VictimScope.NEVER:
-                    return False
-                continue
-            by_side.setdefault(siblings, []).extend(rows)
-        for (mine, theirs), rows in by_side.items():
-            if not self._give_what_is_borrowed(theirs, rows):
-                return False
-            if self._is_within(mine):
-                if not self._all_are_in(self.within, rows):
-                    return False
-                continue
-            if not self._all_are_in(self.borrowing, rows):
-                return False
-            if not self._goes_before(mine, theirs):
-                return False
-        return True
+        by_queue.pop(self.row, None)
+        return by_queue
+
+    def _give_justly(
+        self, mine: int, theirs: int, by_queue: Mapping[int, Sequence[int]], gone: Mapping[int, Loss]
+    ) -> bool:
+        """True if one side may lose these rows of its queues."""
+        is_owed = self._is_within(mine)
+        if not (is_owed or self.may_borrow):
+            return False
+        reached = self.within if is_owed else self.borrowing
+        if not all(self._all_are_in(reached, rows) for rows in by_queue.values()):
+            return False
+        if not (is_owed or self._goes_before(mine, theirs)):
+            return False
+        losses = losses_by_queue(self.state, self.columns, by_queue)
+        sides = self.shares.sides(self.row) if gone else ()
+        for queue_row, loss in gone.items():
+            if queue_row in losses:
+                losses[queue_row] = losses[queue_row].joined(loss)
+            elif sides[queue_row] == theirs:
+                losses[queue_row] = loss
+        return BorrowedLosses(self.tree, self.columns, theirs, is_owed=is_owed).are_all(losses)
 
     def _goes_before(self, mine: int, theirs: int) -> bool:
         """True if what is left over is owed to one side rather than to the other."""
@@ -213,16 +258,6 @@ class Reclaim:
         """When a queue gets of what is left over; smaller goes first."""
         queue = self.tree.queue_at(row)
         return queue.weight_milli == 0, -queue.priority
-
-    def _give_what_is_borrowed(self, theirs: int, rows: list[int]) -> bool:
-        """True if a side gives something of which it has more than its own until the last of these goes."""
-        tables = self.state.store.tables
-        counted, subtree = tables.queue_counted[theirs], self.tree.subtree[theirs]
-        charges = tables.shape_charges[tables.pods[layout.POD_SHAPE, rows]].max(axis=0)
-        return any(
-            charges[column] > 0 and counted[column] + charges[column] > subtree[column]
-            for column in self.columns
-        )
 
     def _is_within(self, row: int) -> bool:
         """True if a queue has no more than its nominal amounts of what the workload needs."""

@@ -1,4 +1,5 @@
-"""The search for victims: what ends anyway first, then work of the workload's own queue, then of others.
+"""The search for victims: what ends anyway first, then what the queue of the workload is owed and others
+have borrowed, then work of its own queue, then that of others while it would itself borrow.
 
 For work of a described queue its policy says which work it may evict. Work outside of every queue makes room
 by priority, as with kube-scheduler, unless that is turned off (``by_name``): it evicts work of lower priority
@@ -148,28 +149,45 @@ class SearchRun:
         return _rows_of(own.joined(reclaim.candidates(self.unplaced.at_us)))
 
     def _with_victims(self, rank: Rank, queue: Queue) -> Found | None:
-        """Victims of its own queue, or else of others, or else of both."""
+        """Victims in queues that have borrowed what it is owed; or of its own queue, of others, of both."""
         if is_outside(rank, self.state):
             return self._with_victims_by_priority(rank, queue)
+        needed, least = self._needed(), self._least()
+        owed = Reclaim(self.state, rank, queue, needed, least, owed_only=True)
+        lent = owed.candidates(self.unplaced.at_us)
+        found = self._seek_elsewhere(lent, owed)
+        if found is not None:
+            self._keep_outcome(rank, queue, lent)
+            return found
         own = within_queue(self.state, rank, queue, self.unplaced.at_us)
         self._note_when_more(own)
+        self.proof.is_just, self._reclaim = None, None
         found = self._seek(own, anywhere=False)
         if found is not None:
-            self._keep_outcome(rank, queue, own)
+            if not lent.any:
+                self._reclaim = owed
+                self._keep_outcome(rank, queue, own, is_own=True)
             return found
-        reclaim = self._reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least())
-        self.proof.is_just = reclaim.is_just
-        self.proof.just_parts = partial(just_parts, self.state, reclaim)
-        others = reclaim.candidates(self.unplaced.at_us)
-        self._note_when_more(others)
-        found = self._seek(others, anywhere=True)
-        if found is not None and not own.any:
-            self._keep_outcome(rank, queue, others)
+        reclaim = owed
+        if queue.preemption.borrowing is not VictimScope.NEVER:
+            reclaim = Reclaim(self.state, rank, queue, needed, least)
+            others = reclaim.candidates(self.unplaced.at_us)
+            found = self._seek_elsewhere(others, reclaim)
+            if found is not None and not (own.any or lent.any):
+                self._keep_outcome(rank, queue, others)
         if found is None and own.any:
             others = self._others_without(own, reclaim)
             if others.any:
-                found = self._seek(own.joined(others), anywhere=True)
+                found = self._seek_elsewhere(own.joined(others), reclaim)
         return found
+
+    def _seek_elsewhere(self, candidates: Candidates, reclaim: Reclaim) -> Found | None:
+        """Victims among these of which it is just to evict all."""
+        self._reclaim = reclaim
+        self.proof.is_just = reclaim.is_just
+        self.proof.just_parts = partial(just_parts, self.state, reclaim)
+        self._note_when_more(candidates)
+        return self._seek(candidates, anywhere=True)
 
     def _with_victims_by_priority(self, rank: Rank, queue: Queue) -> Found | None:
         """Victims of lower priority, all outside of every queue.
@@ -183,11 +201,13 @@ class SearchRun:
             self._keep_outcome(rank, queue, lower)
         return found
 
-    def _keep_outcome(self, rank: Rank, queue: Queue, candidates: Candidates) -> None:
+    def _keep_outcome(
+        self, rank: Rank, queue: Queue, candidates: Candidates, *, is_own: bool = False
+    ) -> None:
         """Equal pods may go on among these candidates, of which a single one was enough."""
         if self._is_single:
             self.outcome = SearchOutcome(
-                self.unplaced.row, rank, queue, candidates.singles, self._reclaim, self.short
+                self.unplaced.row, rank, queue, candidates.singles, self._reclaim, self.short, is_own
             )
 
     def _others_without(self, own: Candidates, reclaim: Reclaim) -> Candidates:
@@ -283,8 +303,8 @@ class SearchRun:
         members, reclaim = self.unplaced.members, self._reclaim
         if members is None or reclaim is None:
             return True
-        rows = [*found.singles.rows.tolist(), *(row for unit in found.gangs for row in unit.rows)]
-        return may_suffice(self.state, members, reclaim, rows, self.leaving.rows)
+        gangs = [unit.rows for unit in found.gangs]
+        return may_suffice(self.state, members, reclaim, found.singles.rows, gangs, self.leaving.rows)
 
     def _plan(self, victims: list[int], placements: Placements) -> EvictionPlan:
         """The plan that waits for these victims and for no more of the leaving pods than it must."""
