@@ -22,6 +22,7 @@ NEVER = frozenset(
     {
         *("starts-waits", "started-beyond", "turn", "forbidden", "in-vain", "gang-broken"),
         *("same-step", "minimum-run-time", "circle", "own-before-owed", "unjust"),
+        *("owed-waits", "owed-waits for a whole gang"),
     }
 )
 """What happens in no story, whatever features meet in it."""
