@@ -280,6 +280,19 @@ def test_gpus_held_without_a_grant_are_named_with_their_holders() -> None:
     assert not failures(foreign_holders.CHECK, facts_of(a_node() + held_by(granted)))
 
 
+def test_mig_instances_held_without_a_grant_are_counted_as_instances() -> None:
+    first, second = (
+        f"{{device: GPU-2, kind: mig, migProfile: 1g.10gb, migStart: {start}, foreign: team/theirs}}"
+        for start in (0, 1)
+    )
+    (found,) = failures(foreign_holders.CHECK, facts_of(a_node() + held_by(first, second)))
+    assert found.says == "2 MIG instances on gpu-1 are held without a grant, by team/theirs"
+    held = "MIG instance 1g.10gb of GPU-2"
+    assert found.evidence == (f"NodeDevices gpu-1: team/theirs holds {held}, {held}",)
+    (found,) = failures(foreign_holders.CHECK, facts_of(a_node() + held_by("{device: GPU-1}", first)))
+    assert found.says.startswith("1 GPU and 1 MIG instance on gpu-1 are held without a grant")
+
+
 def test_gpus_of_which_the_kubelet_lost_its_record_are_named() -> None:
     known = "{device: GPU-1, podUID: u, container: c}"
     forgotten = "{device: GPU-2, podUID: v, container: c, unknownToKubelet: true}"

@@ -96,6 +96,73 @@ def test_a_mig_instance_of_a_deleted_pod_is_given_to_none_until_the_report_drops
     in_world(story)
 
 
+MIG = "nvidia.com/mig-1g.10gb"
+
+
+def an_instance(start: int, **holder: Any) -> dict[str, Any]:
+    return {"device": "GPU-a-0", "kind": "mig", "migProfile": "1g.10gb", "migStart": start, **holder}
+
+
+async def a_cut_node(world: World, instances: int) -> None:
+    """A node whose one GPU is cut into instances that are counted by their own name."""
+    world.node("a", gpus=1)
+    amount = {"status": {"allocatable": {MIG: str(instances)}}}
+    assert world.request("PATCH", "/api/v1/nodes/a/status", amount, "system:node:a") == 200
+    cut = {"spec": {"devices": [{**listed("GPU-a-0")[0], "sharing": "mig"}]}}
+    assert world.request("PATCH", REPORT, cut, "system:node:a") == 200
+    await world.settle()
+
+
+def test_mig_instances_of_processes_outside_kubernetes_are_not_free() -> None:
+    async def story(world: World) -> None:
+        await a_cut_node(world, 3)
+        reports_held(world, an_instance(0, foreign="host/cuda"), an_instance(1))
+        await world.settle()
+        for name in ("first", "second"):
+            world.pod(name, gpus=0, resources={MIG: "1"})
+        await world.settle()
+        assert sorted(world.node_of(name) for name in ("first", "second")) == ["", "a"]
+        reports_held(world, an_instance(0, foreign="host/cuda"))
+        await world.settle()
+        assert [world.node_of(name) for name in ("first", "second")] == ["a", "a"]
+
+    in_world(story)
+
+
+def test_a_process_in_the_instance_of_a_pod_takes_no_second_one() -> None:
+    async def story(world: World) -> None:
+        await a_cut_node(world, 2)
+        world.pod("first", gpus=0, resources={MIG: "1"})
+        await world.settle()
+        uid = world.get("first")["metadata"]["uid"]
+        reports_held(world, an_instance(0, podUID=uid), an_instance(0, container="beside"))
+        await world.settle()
+        world.pod("second", gpus=0, resources={MIG: "1"})
+        await world.settle()
+        assert world.node_of("second") == "a"
+
+    in_world(story)
+
+
+def test_an_instance_that_a_pod_was_given_without_asking_for_it_by_name_is_not_free() -> None:
+    async def story(world: World) -> None:
+        await a_cut_node(world, 2)
+        # Another plugin gives instances under a name of its own, so its pods ask for none of ours.
+        world.pod("theirs", gpus=0, schedulerName="other", nodeName="a")
+        await world.settle()
+        reports_held(world, an_instance(0, podUID=world.get("theirs")["metadata"]["uid"]))
+        for name in ("first", "second"):
+            world.pod(name, gpus=0, resources={MIG: "1"})
+        await world.settle()
+        assert sorted(world.node_of(name) for name in ("first", "second")) == ["", "a"]
+        world.delete("theirs")
+        reports_held(world)
+        await world.settle()
+        assert [world.node_of(name) for name in ("first", "second")] == ["a", "a"]
+
+    in_world(story)
+
+
 def test_other_devices_of_the_node_are_given_meanwhile() -> None:
     async def story(world: World) -> None:
         world.node("a", gpus=2)

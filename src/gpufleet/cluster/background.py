@@ -60,6 +60,14 @@ class ClusterBackground:
             if not holder.pod_uid:
                 yield holder.device, holder.foreign
 
+    def uncounted_instances(self, node: NodeName, resource: str) -> Iterator[tuple[str, str]]:
+        """The GPUs of a node with an instance of this resource that no pod's request is charged for, each
+        with what the report says of the holder.
+        """
+        for instance in self.facts.pods.unknown_on(node).instances:
+            if instance.resource == resource:
+                yield instance.device, instance.holder
+
     def driver(self, node: NodeName) -> DriverVersion | None:
         """The version of a node's driver, by its labels or its report."""
         written = self.picture.find(resources.NODES, node)

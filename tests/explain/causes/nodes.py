@@ -3,7 +3,7 @@
 from typing import Any
 
 from gpufleet.simulation.admission import SCHEDULER_USER
-from tests.explain.causes.book import cause, report
+from tests.explain.causes.book import cause, report, taken
 from tests.scheduler.world import Object, World
 
 SLOT = {"gpufleet.io/gpu-share": "1"}
@@ -304,6 +304,14 @@ def cut_node(world: World, name: str) -> None:
     node_with_devices(world, name, {"nvidia.com/mig-1g.10gb": "7"}, device)
 
 
+def hold_instances(world: World, name: str, *starts: int) -> None:
+    """A program of the machine runs in the instances that begin there."""
+    device = {"device": f"GPU-{name}-0", "kind": "mig", "migProfile": "1g.10gb"}
+    holders = [{**device, "migStart": start, "foreign": "a program of the machine"} for start in starts]
+    path = f"/apis/gpufleet.io/v1alpha1/nodedevices/{name}"
+    assert world.request("PATCH", path, {"spec": {"holders": holders}}, "system:masters") == 200
+
+
 def amd_node(world: World, name: str, gpus: int) -> None:
     """A node with whole GPUs of AMD."""
     device = {"vendor": "amd", "model": "AMD Instinct MI300X", "memoryMiB": 196592, "sharing": "whole"}
@@ -319,6 +327,40 @@ def amd_node(world: World, name: str, gpus: int) -> None:
 def a_whole_gpu_where_all_are_cut(world: World) -> None:
     cut_node(world, "a")
     world.pod("p")
+
+
+@cause(
+    "other-resource",
+    why="that would do offers is 5; 2 instances are in foreign hands",
+    way="end what holds instances there",
+)
+def more_instances_than_a_program_of_the_machine_leaves(world: World) -> None:
+    cut_node(world, "a")
+    hold_instances(world, "a", 0, 4)
+    world.pod("p", gpus=0, resources={"nvidia.com/mig-1g.10gb": "6"})
+
+
+@cause(
+    "other-resource",
+    why="offers is 0; 7 instances are in foreign hands",
+    way="end what holds instances there",
+)
+def instances_that_a_program_of_the_machine_holds_all(world: World) -> None:
+    cut_node(world, "a")
+    hold_instances(world, "a", *range(7))
+    world.pod("p", gpus=0, resources={"nvidia.com/mig-1g.10gb": "1"})
+
+
+@cause(
+    "other-resource",
+    why="a has the most left, 0; 1 instance is in foreign hands",
+    way="end what holds instances",
+)
+def an_instance_that_a_program_holds_beside_those_of_pods(world: World) -> None:
+    cut_node(world, "a")
+    hold_instances(world, "a", 6)
+    taken(world, "a", 0, resources={"nvidia.com/mig-1g.10gb": "6"})
+    world.pod("p", gpus=0, resources={"nvidia.com/mig-1g.10gb": "1"})
 
 
 @cause(

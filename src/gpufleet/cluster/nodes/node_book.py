@@ -290,10 +290,13 @@ class NodeBook:
         # Told with each change, but not when the last of them is gone.
         if self._unknown.get(name, UnknownHeld()) != held.unknown != UnknownHeld():
             LOG.warning(
-                "devices are given to none while pods that the API server does not know hold them",
+                "devices are given to no pod while they are held by what no pod's request is charged for",
                 extra={
                     "node": str(name),
                     "devices": [printable(one) for one in sorted(held.unknown.devices)],
+                    "instances": [
+                        printable(f"{one.resource} of {one.device}") for one in held.unknown.instances
+                    ],
                 },
             )
         self._unknown[name] = held.unknown

@@ -11,6 +11,8 @@ hold: it was deleted, restored from a backup, or written over. Pods that were pl
   reported ones without a holder are closed: the report and the pods then name the same GPUs differently.
 - A device that the report says is held by a pod of which the API does not know that it is on the node, or
   that it ended there, is closed until the report drops that holder: its container may run on.
+- A MIG instance is counted under its resource's name. One that is held without a request for that name, by a
+  process outside Kubernetes, an unknown pod, or a pod that was given more than it asks for, is not free.
 """
 
 from collections import Counter
@@ -25,11 +27,22 @@ from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.node import Node
 
 
+class UncountedInstance(msgspec.Struct, frozen=True, order=True):
+    """A MIG instance of ``device`` that is held, and that no pod's request for ``resource`` is charged for.
+
+    ``holder`` says in words what holds it, where the report does.
+    """
+
+    resource: str
+    device: str
+    holder: str = ""
+
+
 class UnknownHeld(msgspec.Struct, frozen=True):
-    """Devices that pods hold which the API does not know, and MIG instances by their resources' names."""
+    """Devices that pods hold which the API does not know, and MIG instances that no pod is charged for."""
 
     devices: frozenset[DeviceId] = frozenset()
-    instances: tuple[str, ...] = ()
+    instances: tuple[UncountedInstance, ...] = ()
 
 
 class HeldOnNode(msgspec.Struct, frozen=True):
@@ -81,13 +94,16 @@ def with_missing(node: Node, written: wire.Node, held: HeldOnNode, taken: frozen
 
 
 def with_unknown(node: Node, held: HeldOnNode) -> Node:
-    """A node on which nothing is given beside pods that the API does not know."""
+    """A node without what is held there beside the requests of its pods.
+
+    A resource of which nothing is left stays named, with 0: the node offers it, and others have it.
+    """
     if held.unknown == UnknownHeld():
         return node
-    closed, instances = held.unknown.devices, Counter(held.unknown.instances)
+    closed = held.unknown.devices
+    instances = Counter(one.resource for one in held.unknown.instances)
     shown = (_closed(device) if device.id in closed else device for device in node.devices)
-    free = ((name, max(0, amount - instances[name])) for name, amount in node.allocatable.other)
-    other = tuple((name, amount) for name, amount in free if amount)
+    other = tuple((name, max(0, amount - instances[name])) for name, amount in node.allocatable.other)
     allocatable = msgspec.structs.replace(node.allocatable, other=other)
     return msgspec.structs.replace(node, devices=tuple(shown), allocatable=allocatable)
 

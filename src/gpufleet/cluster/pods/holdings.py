@@ -5,12 +5,13 @@ rules), which of them have to give way, and which use more memory than their sha
 decides the engine (``engine.lifecycle.violations``).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from gpufleet.cluster.nodes.node_gpus import HeldOnNode, UnknownHeld
+from gpufleet.cluster.nodes.node_gpus import HeldOnNode, UncountedInstance, UnknownHeld
 from gpufleet.cluster.pods.gang_book import scheduled_at
 from gpufleet.cluster.pods.held_devices import Claim, Conflict, Devices, booked, conflicts
 from gpufleet.cluster.pods.pod_entry import Entry
@@ -25,6 +26,7 @@ from gpufleet.model.shape import GpuRequest
 from gpufleet.model.violation import AnyViolation, DeviceConflict, MemoryExceeded
 
 Found = TypeVar("Found")
+_NOTHING = Counter[str]()
 
 
 class ForeignHolder(msgspec.Struct, frozen=True):
@@ -128,15 +130,17 @@ class Holdings:
         """The devices that these pods were granted."""
         return frozenset(one for entry in entries for one in self._grant(entry).ids)
 
-    def unknown_on(self, name: NodeName, known: Callable[[PodUid], bool]) -> UnknownHeld:
-        """What a node reports as held by pods that are not known."""
+    def unknown_on(
+        self, name: NodeName, entries: Mapping[PodUid, Entry], known: Callable[[PodUid], bool]
+    ) -> UnknownHeld:
+        """What a node reports as held beside the requests of its pods; ``entries`` are those pods."""
         reported = self.reader.reported(name)
         found = [one for one in reported if one.pod_uid and not known(PodUid(one.pod_uid))]
-        if not found:
+        instances = [one for one in reported if one.mig_profile and _is_part(one)]
+        if not found and not instances:
             return UnknownHeld()
-        instances = {one for one in found if one.mig_profile and _is_part(one)}
-        names = sorted(mig_resource(str(one.mig_profile)) for one in instances)
-        return UnknownHeld(frozenset(_devices_of(found)), tuple(names))
+        uncounted = _uncounted_instances(instances, entries, known)
+        return UnknownHeld(frozenset(_devices_of(found)), tuple(sorted(uncounted)))
 
     def named_on(self, name: NodeName) -> frozenset[PodUid]:
         """The pods that a node's report names."""
@@ -191,6 +195,37 @@ class _Granted(msgspec.Struct, frozen=True):
 
 def _devices_of(holders: Iterable[Holder]) -> tuple[DeviceId, ...]:
     return tuple(dict.fromkeys(DeviceId(one.device) for one in holders))
+
+
+def _uncounted_instances(
+    instances: Iterable[Holder], entries: Mapping[PodUid, Entry], known: Callable[[PodUid], bool]
+) -> Iterator[UncountedInstance]:
+    """The MIG instances that no pod's request is charged for, each once.
+
+    Such an instance is held by a process outside Kubernetes, by a pod that the API does not know there, or by
+    a pod that was given more instances than it asks for by that name.
+    """
+    left = {uid: _requested(entry) for uid, entry in entries.items()}
+    by_place: dict[tuple[str, int | None], list[Holder]] = {}
+    for one in instances:
+        by_place.setdefault((one.device, one.mig_start), []).append(one)
+    for holders in by_place.values():
+        name = mig_resource(str(holders[0].mig_profile))
+        charged = [left[uid] for one in holders if left.get(uid := PodUid(one.pod_uid), _NOTHING)[name] > 0]
+        for requested in charged:
+            requested[name] -= 1
+        others = [
+            one
+            for one in holders
+            if one.pod_uid in entries or not one.pod_uid or not known(PodUid(one.pod_uid))
+        ]
+        if others and not charged:
+            yield UncountedInstance(name, holders[0].device, others[0].foreign)
+
+
+def _requested(entry: Entry) -> Counter[str]:
+    """What a pod requests of resources that are counted by name."""
+    return Counter() if entry.meaning is None else Counter(dict(entry.meaning.shape.resources.other))
 
 
 def _is_part(holder: Holder) -> bool:

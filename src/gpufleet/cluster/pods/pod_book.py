@@ -66,8 +66,9 @@ class PodBook:
         return self.holdings.granted_on(self.on_node(node))
 
     def unknown_on(self, node: NodeName) -> UnknownHeld:
-        """What a node reports as held by pods that the API does not know there."""
-        return self.holdings.unknown_on(node, lambda uid: self._known_on(uid, node))
+        """What a node reports as held beside what its pods ask for."""
+        entries = {uid: self.entries[uid] for uid in self.by_node.get(node, ())}
+        return self.holdings.unknown_on(node, entries, lambda uid: self._known_on(uid, node))
 
     def _known_on(self, uid: PodUid, node: NodeName) -> bool:
         """Whether a pod is on a node, is on its way there, or ended there."""

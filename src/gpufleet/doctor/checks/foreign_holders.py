@@ -1,10 +1,12 @@
 """GPUs held without a grant: by pods that gpufleet's scheduler did not place, or by what is no pod."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
+from gpufleet.model.phrases import counted
 
 UNKNOWN = "a process of no pod"
 
@@ -19,15 +21,15 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     if not nodes:
         return
     holders = list(dict.fromkeys(holder for one in nodes for holder in found[one]))
-    count = sum(len(its) for one in nodes for its in found[one].values())
+    every = [held for one in nodes for its in found[one].values() for held in its]
     yield Failure(
-        f"{count} GPU{'' if count == 1 else 's'} on {listed(one.name for one in nodes)} "
-        f"{'is' if count == 1 else 'are'} held without a grant, by {listed(holders)}",
+        f"{_counts(every)} on {listed(one.name for one in nodes)} "
+        f"{'is' if len(every) == 1 else 'are'} held without a grant, by {listed(holders)}",
         tuple(one.title for one in nodes),
         tuple(
-            f"NodeDevices {one.name}: {holder} holds {listed(devices)}"
+            f"NodeDevices {one.name}: {holder} holds {listed(held.words for held in its)}"
             for one in nodes
-            for holder, devices in found[one].items()
+            for holder, its in found[one].items()
         ),
         (
             Mend("place such pods by gpufleet: schedulerName: gpufleet, and no nodeName"),
@@ -36,14 +38,35 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     )
 
 
-def _held(node: NodeView) -> dict[str, list[str]]:
-    """The holders of a node's devices without a grant, each with its devices."""
-    found: dict[str, list[str]] = {}
+@dataclass(frozen=True)
+class _Held:
+    """A GPU, or the MIG instance of this profile of it."""
+
+    device: str
+    profile: str
+
+    @property
+    def words(self) -> str:
+        """What it is, for a line of evidence."""
+        return f"MIG instance {self.profile} of {self.device}" if self.profile else self.device
+
+
+def _counts(every: Sequence[_Held]) -> str:
+    """How many GPUs and MIG instances these are."""
+    instances = sum(bool(one.profile) for one in every)
+    kinds = ((len(every) - instances, "GPU"), (instances, "MIG instance"))
+    return " and ".join(counted(number, one) for number, one in kinds if number)
+
+
+def _held(node: NodeView) -> dict[str, list[_Held]]:
+    """The holders of a node's devices without a grant, each with what it holds."""
+    found: dict[str, list[_Held]] = {}
     root = None if node.devices is None else node.devices.root
     for one in () if root is None else root.at("spec", "holders").items():
         name, uid = one.at("foreign").text or "", one.at("podUID").text or ""
         if name or not uid:
-            found.setdefault(name or UNKNOWN, []).append(one.at("device").text or "a GPU")
+            held = _Held(one.at("device").text or "a GPU", one.at("migProfile").text or "")
+            found.setdefault(name or UNKNOWN, []).append(held)
     return found
 
 

@@ -68,6 +68,12 @@ class Background(Protocol):
         """The devices of a node that a process of no pod holds, and what is said of that process."""
         ...
 
+    def uncounted_instances(self, node: NodeName, resource: str) -> Iterable[tuple[str, str]]:
+        """The GPUs of a node with an instance of this resource that no pod's request is charged for, each
+        with what is said of the holder.
+        """
+        ...
+
     def driver(self, node: NodeName) -> DriverVersion | None:
         """The version of a node's driver; None where it is not known."""
         ...
@@ -108,6 +114,10 @@ class NoBackground:
 
     def foreign_holders(self, _node: NodeName) -> Iterable[tuple[str, str]]:
         """No process is known."""
+        return ()
+
+    def uncounted_instances(self, _node: NodeName, _resource: str) -> Iterable[tuple[str, str]]:
+        """No instance is known."""
         return ()
 
     def driver(self, _node: NodeName) -> DriverVersion | None:

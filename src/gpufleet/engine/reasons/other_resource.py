@@ -4,9 +4,11 @@ from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.free_room import PlacedPod
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.room_words import when_they_end
-from gpufleet.model.phrases import harmless, listed
+from gpufleet.model.errors import printable
+from gpufleet.model.phrases import counted, harmless, listed
 
 BIT = 1 << 18
+END_THEM = "end what holds instances there that no pod asked for"
 
 
 def finding(case: Case) -> Finding:
@@ -18,10 +20,13 @@ def finding(case: Case) -> Finding:
     ] or list(case.shape.resources.other)
     name, asked = lacking[0]
     best = max(case.near_rooms, key=lambda room: room.amount(name))
+    foreign = _in_foreign_hands(case, name)
     largest = max(dict(room.node.allocatable.other).get(name, 0) for room in case.near_rooms)
     if largest < asked:
         most = f"the most that a node that would do offers is {largest}"
         why = f"it needs {asked} of {harmless(name)}, and {most}"
+        if foreign:
+            return Finding(why + _held_words(foreign), (END_THEM,))
         return Finding(
             why, (f"ask for at most {largest} of {harmless(name)}",) if largest else _offering(case, name)
         )
@@ -32,7 +37,23 @@ def finding(case: Case) -> Finding:
         return dict(one.pod.shape.resources.other).get(name, 0)
 
     ends = when_they_end(best, weight, asked - left)
-    return Finding(why, (ends or f"wait until {harmless(name)} comes free",))
+    ways = (ends or f"wait until {harmless(name)} comes free",)
+    return Finding(why + _held_words(foreign), (*ways, END_THEM)) if foreign else Finding(why, ways)
+
+
+def _in_foreign_hands(case: Case, name: str) -> list[str]:
+    """The instances of this resource on the nodes in question which no pod's request is charged for."""
+    return [
+        # The words are free text from a report and may hold anything.
+        f"{harmless(device)} on {node.name}" + (f" ({printable(words)})" if words else "")
+        for node in case.near
+        for device, words in case.background.uncounted_instances(node.name, name)
+    ]
+
+
+def _held_words(foreign: list[str]) -> str:
+    verb = "is" if len(foreign) == 1 else "are"
+    return f"; {counted(len(foreign), 'instance')} {verb} in foreign hands: {listed(dict.fromkeys(foreign))}"
 
 
 def _offering(case: Case, name: str) -> tuple[str, ...]:
