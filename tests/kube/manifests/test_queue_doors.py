@@ -183,6 +183,22 @@ def test_a_pod_is_not_moved_to_such_a_queue_later_and_else_edited_as_ever(admin:
     assert admin.merge(f"{path}/{name}", {"metadata": {"labels": {"a": "b"}}})[0] == 200
 
 
+def test_through_its_status_a_pod_is_given_no_other_queue_and_else_labelled_as_ever(admin: Person) -> None:
+    name = next(NAMES)
+    path = f"{NAMESPACES}/vision/pods"
+    assert admin.create(plain_pod(name, labels={QUEUE: "everybody"}), path)[0] == 201
+    for key in KEYS:
+        for where in ("labels", "annotations"):
+            moved = {"metadata": {where: {key: "vision"}}}
+            status, answer = admin.merge(f"{path}/{name}/status?dryRun=All", moved)
+            assert (status, answer["reason"]) == (403, "Forbidden")
+            assert "through its status" in answer["message"]
+    assert admin.merge(f"{path}/{name}/status?dryRun=All", {"metadata": {"labels": {QUEUE: None}}})[0] == 403
+    said = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}, "status": {"message": "hello"}}
+    assert admin.merge(f"{path}/{name}/status", said)[0] == 200
+    assert admin.merge(f"{path}/{name}", {"metadata": {"labels": {QUEUE: "vision"}}})[0] == 200
+
+
 def test_what_named_the_queue_before_its_door_closed_is_edited_as_ever(admin: Person) -> None:
     name = next(NAMES)
     path = f"{NAMESPACES}/tenant/pods"
