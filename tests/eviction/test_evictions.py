@@ -146,6 +146,18 @@ def test_a_pod_is_evicted_once_however_often_that_is_asked_for() -> None:
     in_case(story)
 
 
+def test_evictions_count_as_under_way_until_each_is_answered() -> None:
+    async def story(case: Case) -> None:
+        case.budget("keeps", 0, app="x")
+        case.submit(case.pod("kept", app="x"))
+        case.submit(case.pod("p"), case.pod("q"))
+        assert case.evictions.backlog == 3
+        await case.wait()
+        assert case.evictions.backlog == 0
+
+    in_case(story)
+
+
 def test_a_budget_that_refuses_is_told_in_the_words_of_the_server_and_for_longer_each_time() -> None:
     async def story(case: Case) -> None:
         victim = case.pod("p", app="x")

@@ -64,7 +64,7 @@ class Play:
             Metrics(),
             instance="test",
             at_once=2,
-            binds_under_way=lambda: 0,
+            writes_under_way=lambda: 0,
             waiting_pod=lambda pod: self.seen[pod.name],
         )
 
@@ -283,12 +283,12 @@ def test_what_waits_to_be_written_is_bounded_and_what_is_dropped_is_counted_and_
     run(work, 0)
 
 
-@pytest.mark.parametrize(("binds", "most"), [(0, 3), (5, 1)])
-def test_while_pods_are_being_bound_one_report_is_written_at_a_time(binds: int, most: int) -> None:
+@pytest.mark.parametrize(("others", "most"), [(0, 3), (5, 1)])
+def test_while_pods_are_bound_or_evicted_one_report_is_written_at_a_time(others: int, most: int) -> None:
     async def work(loop: VirtualLoop) -> None:
         play = Play(loop, 0, spoils=False)
         play.reporter.at_once = 3
-        play.reporter.binds_under_way = lambda: binds
+        play.reporter.writes_under_way = lambda: others
         under_way = [0, 0]
         inner = play.way.call
 

@@ -95,6 +95,11 @@ class Evictions:
         self._begins_by_s: OrderedDict[PodUid, tuple[float, Victim, Asker]] = OrderedDict()
         self._times_refused: dict[PodUid, int] = {}
 
+    @property
+    def backlog(self) -> int:
+        """Evictions that were asked for and not answered yet."""
+        return len(self._asked)
+
     def submit(self, plan: Plan) -> None:
         """Have a plan carried out. A pod that was asked for and not answered is not asked for twice."""
         new = tuple(one for one in plan.victims if not self._is_under_way(one.pod.uid))

@@ -1,8 +1,9 @@
 """Telling people: conditions and Events of pods, written beside the decisions and never in their way.
 
 A condition holds the newest word on a pod, so only the newest is kept; an Event is written when the
-word changed. Binds come first: while many are under way a single report is written at a time. What
-is kept is bounded; what is dropped is counted, and told anew by ``refreshing``.
+word changed. Bindings and evictions come first: while any are under way a single report is written at a
+time, so that a large reclaim does not wait for words about it. What is kept is bounded; what is dropped is
+counted, and told anew by ``refreshing``.
 
 A condition is written on top of the version of the pod that we know, so that one that arrives after
 the pod was bound is refused by the server instead of saying that the pod waits. With it goes the node that
@@ -60,8 +61,8 @@ class _Said(msgspec.Struct):
 class Reporter:
     """Collects what there is to say and writes it.
 
-    ``binds_under_way`` tells how busy the binder is; ``waiting_pod`` how a pod stands now, None for one
-    that waits no more.
+    ``writes_under_way`` counts Bindings and evictions that are not answered yet; ``waiting_pod`` tells how a
+    pod stands now, None for one that waits no more.
     """
 
     def __init__(
@@ -71,14 +72,14 @@ class Reporter:
         *,
         instance: str,
         at_once: int,
-        binds_under_way: Callable[[], int],
+        writes_under_way: Callable[[], int],
         waiting_pod: Callable[[PodName], WaitingPod | None],
     ) -> None:
         self.client = client
         self.metrics = metrics
         self.instance = instance
         self.at_once = at_once
-        self.binds_under_way = binds_under_way
+        self.writes_under_way = writes_under_way
         self.waiting_pod = waiting_pod
         self._events: deque[tuple[PodName, EventText]] = deque()
         self._conditions: OrderedDict[PodUid, tuple[PodName, str, str]] = OrderedDict()
@@ -203,7 +204,7 @@ class Reporter:
 
     async def _work(self, number: int) -> None:
         while True:
-            if number and self.binds_under_way():
+            if number and self.writes_under_way():
                 await self.client.clock.sleep(0.05)
             elif self._conditions:
                 _, (pod, reason, message) = self._conditions.popitem(last=False)

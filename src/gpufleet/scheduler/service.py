@@ -212,7 +212,7 @@ class Service:
             metrics,
             instance=settings.identity,
             at_once=settings.reports_at_once,
-            binds_under_way=lambda: binder.backlog,
+            writes_under_way=lambda: binder.backlog + evictions.backlog,
             waiting_pod=cluster.waiting_pod,
         )
         time = EngineTime(clock)
