@@ -1,7 +1,11 @@
 """Gangs that start with a minimum: minimums go before growth, growth stays near, and shrinking stops."""
 
+import msgspec
+
+from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.queue import PreemptionPolicy
 from tests.engine.admit.queue_builder import queue, quota
-from tests.engine.fleet_builder import Story, gang, members, node, placed, pod, shape
+from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, members, node, placed, pod, shape
 
 
 def count(told: Story, name: str) -> int:
@@ -71,3 +75,46 @@ def test_growth_of_one_queue_does_not_go_before_what_another_is_owed() -> None:
     told.gangs(gang("a", 2, queue="x"), gang("b", 4, queue="y"))
     told.arrive(*members("a", 8, shape(1)), *members("b", 4, shape(1)))
     assert (count(told, "a"), count(told, "b")) == (4, 4)
+
+
+def test_growth_that_waits_while_the_minimum_has_places_in_prospect_is_told_its_own_reason() -> None:
+    told = Story()
+    told.queues(queue("root"))
+    told.queues(*(queue(name, quota("gpu", own), parent="root") for name, own in (("a", 3000), ("b", 1000))))
+    told.nodes(node("n", 4))
+    told.arrive(*(pod(f"b-{number}", shape(1), queue="b") for number in range(4)))
+    told.gangs(gang("g", 2, queue="a"))
+    said = told.arrive(*members("g", 4, shape(1)))
+    assert len(evicted(said)) == 2
+    causes = [told.engine.cause(PodUid(f"g-{number}")) for number in range(4)]
+    # Two of b are leaving, so the queue has what the minimum needs, and no more.
+    assert sorted(causes) == ["nominated", "nominated", "queue-quota", "queue-quota"]
+    refused = told.engine.explain_gang(GangName("g"))
+    assert refused is not None
+    assert (refused.placeable, refused.arrived, refused.verdict is None) == (2, 4, False)
+
+
+def test_with_elastic_after_only_the_minimum_is_protected_by_minimum_run_times() -> None:
+    told = Story()
+    young = PreemptionPolicy(preempt_after_us=600 * SECOND_US, elastic_after_us=0)
+    own = msgspec.structs.replace(queue("a", quota("gpu", 4000), reserve_after_s=None), preemption=young)
+    told.queues(own)
+    told.nodes(node("n", 4))
+    told.gangs(gang("g", 3, queue="a"))
+    told.arrive(*members("g", 4, shape(1)))
+    told.at_us = SECOND_US
+    said = told.arrive(*(pod(name, shape(1), queue="a", priority=1) for name in ("first", "second")))
+    assert list(evicted(said).values()) == ["first"]
+
+
+def test_growth_may_be_protected_for_longer_than_the_gang() -> None:
+    told = Story()
+    policy = PreemptionPolicy(elastic_after_us=600 * SECOND_US)
+    own = msgspec.structs.replace(queue("a", quota("gpu", 4000), reserve_after_s=None), preemption=policy)
+    told.queues(own)
+    told.nodes(node("n", 4))
+    told.gangs(gang("g", 3, queue="a"))
+    told.arrive(*members("g", 4, shape(1)))
+    told.at_us = SECOND_US
+    said = told.arrive(pod("first", shape(1), queue="a", priority=1))
+    assert len(evicted(said)) == 4

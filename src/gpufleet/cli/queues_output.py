@@ -214,6 +214,7 @@ def _one(row: QueueRow) -> Iterator[Line]:
     times = (
         ("its own work may be preempted after", policy.preempt_after),
         ("and reclaimed after", policy.reclaim_after),
+        ("pods of gangs above their minimum after", policy.elastic_after),
     )
     spared = ", ".join(f"{words} {time}" for words, time in times if time is not None)
     yield Line(

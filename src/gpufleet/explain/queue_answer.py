@@ -89,6 +89,7 @@ class PolicyRow(msgspec.Struct, frozen=True, omit_defaults=True):
     half_life: str | None = None
     namespaces: tuple[str, ...] = ()
     learn_run_times: bool = False
+    elastic_after: str | None = None
 
 
 class Problem(msgspec.Struct, frozen=True):

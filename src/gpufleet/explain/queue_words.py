@@ -38,6 +38,7 @@ def policy_row(queue: FleetQueue | None) -> PolicyRow | None:
         spec.half_life,
         spec.namespaces,
         spec.learn_run_times,
+        spec.preemption.elastic_after,
     )
 
 

@@ -31,7 +31,8 @@ DEFAULT_PRIORITY = 100
 """KAI's for a queue that names none."""
 
 WHOLE_GANG = (
-    "protects each pod of a gang; in KAI those beyond the minimum of elastic work may be evicted at any time"
+    "with elasticAfter 0s the minimum of elastic work alone, as in KAI; "
+    "KAI counts from the start of the group, and takes the times of queues above too"
 )
 NEVER_MORE = (
     "0 or nothing: KAI's documents let nothing above the quota, its scheduler nothing at all; here the quota"
@@ -77,6 +78,7 @@ def _queue(source: Source, fleet: Capacity, ledger: Ledger) -> Draft:
         length = source.text("spec", theirs)
         if length:
             draft.preemption[ours] = as_ours(source, length, f"spec.{theirs}")
+            draft.preemption["elasticAfter"] = "0s"
             ledger.approximated(source, f"spec.{theirs}", f"spec.preemption.{ours}", WHOLE_GANG)
     if source.get("spec", "displayName") is not None:
         ledger.lost(source, "spec.displayName", "a queue is shown by its name")

@@ -75,7 +75,8 @@ class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     ``within_queue`` is about work of the same queue; ``reclaim`` about work of other queues that borrow, for
     a workload that stays within the nominal quota; ``borrowing`` about that for a workload that would borrow
     itself, and then only victims up to ``borrowing_priority_max``. Work of this queue is not preempted before
-    ``preempt_after_us`` of running, nor reclaimed before ``reclaim_after_us``.
+    ``preempt_after_us`` of running, nor reclaimed before ``reclaim_after_us``. A pod of a gang above its
+    minimum goes alone once it has run for ``elastic_after_us`` instead, where that is set.
     """
 
     within_queue: VictimScope = VictimScope.LOWER_PRIORITY
@@ -84,6 +85,7 @@ class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     borrowing_priority_max: int | None = None
     preempt_after_us: int = 0
     reclaim_after_us: int = 0
+    elastic_after_us: int | None = None
 
 
 class Door(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -128,6 +128,7 @@ def _preemption(text: PreemptionText, field: str) -> PreemptionPolicy:
         text.borrowing_priority_max,
         microseconds(text.preempt_after, f"{field}.preemptAfter"),
         microseconds(text.reclaim_after, f"{field}.reclaimAfter"),
+        None if text.elastic_after is None else microseconds(text.elastic_after, f"{field}.elasticAfter"),
     )
 
 

@@ -77,6 +77,7 @@ class PreemptionText(Text, frozen=True, kw_only=True):
     borrowing_priority_max: int | None = None
     preempt_after: str = "0s"
     reclaim_after: str = "0s"
+    elastic_after: str | None = None
 
 
 class QueueText(Text, frozen=True, kw_only=True):

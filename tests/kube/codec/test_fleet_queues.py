@@ -83,6 +83,7 @@ def test_a_whole_queue() -> None:
                 "borrowingPriorityMax": 100,
                 "preemptAfter": "10m",
                 "reclaimAfter": "1h",
+                "elasticAfter": "0s",
             },
             "runTimeMax": "24h",
             "halfLife": "7d",
@@ -108,6 +109,7 @@ def test_a_whole_queue() -> None:
         100,
         600 * 10**6,
         3600 * 10**6,
+        0,
     )
     assert (queue.run_time_max_us, queue.half_life_us) == (86_400 * 10**6, 7 * 86_400 * 10**6)
     assert queue.reserve_after_us == 600 * 10**6

@@ -171,7 +171,12 @@ class Gathering:
         on_nodes = [row for row in staying if pods.node_row(row) is not None]
         may_end = [row for row in on_nodes if self._may_end(row, least_run_us)]
         priority, right = members.gang.priority, self.rights.get(members.gang.queue, 0)
-        surplus = list(self._spare(members, staying, may_end))
+        may_end_alone = may_end
+        queue = state.waiting.queues.get(members.gang.queue)
+        if queue is not None and queue.preemption.elastic_after_us is not None:
+            least_alone_us = queue.preemption.elastic_after_us
+            may_end_alone = [row for row in on_nodes if self._may_end(row, least_alone_us)]
+        surplus = list(self._spare(members, staying, may_end_alone))
         if surplus:
             lost = np.array([self._lost(row) for row in surplus], np.int64)
             rows = np.array(surplus, np.int64)

@@ -151,6 +151,12 @@ class Why:
         if not members.waiting:
             return None
         first = next(iter(members.waiting))
+        if members.nominated:
+            # The minimum has its places in prospect: what waits is growth, for a reason of its own.
+            found = self._of_pod(first, at_us)
+            fitting = len(members.placed) + len(members.nominated)
+            found.gang = gang_refusal(members, members.gang, fitting, found.verdict, "")
+            return found
         if not members.ready:
             said = gang_refusal(members, members.gang, len(members.placed), None, members.short_role)
             return _Refused(first, cause_of_gang(said), None, dict, said)

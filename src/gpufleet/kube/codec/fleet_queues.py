@@ -170,6 +170,7 @@ def _preemption(written: wire.PreemptionSpec) -> PreemptionPolicy:
             priority_max,
             0 if written.preempt_after is None else read_duration(written.preempt_after, "preemptAfter"),
             0 if written.reclaim_after is None else read_duration(written.reclaim_after, "reclaimAfter"),
+            None if written.elastic_after is None else read_duration(written.elastic_after, "elasticAfter"),
         )
 
 

@@ -46,6 +46,7 @@ class PreemptionSpec(Structure, frozen=True):
     borrowing_priority_max: int | None = None
     preempt_after: str | None = None
     reclaim_after: str | None = None
+    elastic_after: str | None = None
 
 
 class LocalQueueSpec(Structure, frozen=True):
