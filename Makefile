@@ -174,6 +174,13 @@ soak-agree: setup ## Compare explain with the live scheduler through many seeds 
 			--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1)) || exit 1; \
 	done
 
+EFFORT ?= 50
+
+.PHONY: soak-restart
+soak-restart: setup ## Change leaders at random moments, with many times the seeds of the tests (EFFORT=50)
+	@GPUFLEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest $(PYTEST_ARGS) \
+		tests/scheduler/test_restarts_at_random.py tests/engine/preempt/test_restart.py
+
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers
 	@failed=(); \

@@ -1,13 +1,13 @@
 """The chart on a real node, with the built image: a GPU pod comes, is measured, and goes.
 
 kube-scheduler places the chart's own pods, as it does everywhere; the GPUs are simulated by the agent, and
-all else is as on any node: kubelet, containerd, the image's Python, the token of a pod.
+all else is as on any node: kubelet, containerd, the image's Python, the token of a pod. Metrics and probes
+are served over HTTPS, so each pod that becomes ready has answered the kubelet's probes over TLS.
 """
 
 import os
 import re
 import subprocess
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +15,15 @@ import msgspec
 import pytest
 
 from gpufleet.localkube.access.api import Object
+from gpufleet.localkube.access.certificates import Identity
 from gpufleet.localkube.cluster import LocalCluster
+from tests.chart import https_metrics
 from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options, helm
 from tests.house.project import ROOT
 from tests.image.built import DIGEST, image
 from tests.localkube.cluster import a_cluster, program
 from tests.localkube.real_node import await_pod, awaited, delete_pod, logs, run_pod
+from tests.usage.prometheus.server import prometheus
 
 MACHINE = "gpus:\n- {model: H100-80GB, count: 4, numaNodes: 2}\n"
 SHARING = """\
@@ -34,9 +37,11 @@ VALUES: dict[str, object] = {
     "image.pullPolicy": "Never",
     "agent.simulatedMachine": MACHINE,
     "agent.sharing.configs": {"default": SHARING},
+    "metrics.tls.secretName": https_metrics.CERTIFICATE_IN,
 }
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 USERS_PODS = "/api/v1/namespaces/default/pods"
 STAY = "exec sleep 100000"
 BY_US = {"nodeName": "", "schedulerName": "gpufleet"}
@@ -59,7 +64,8 @@ KEPT_KINDS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
 }
-METRICS_WAIT_S = 10.0
+RENEWED_WAIT_S = 240.0
+"""The kubelet writes a changed Secret into a pod when it looks at the pod next: within two minutes."""
 # Two schedulers load their kernels, an agent starts, all on a machine that does other things too.
 READY_WAIT_S = 240.0
 
@@ -72,6 +78,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with a_cluster(folder, "chart", real_node=True) as running:
         running.node.import_images(archive)
         scheduler = running.start_kube_scheduler(program("kube-scheduler"))
+        with running.api() as api:
+            api.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+            api.call("POST", SECRETS, https_metrics.secret(https_metrics.certificate()))
         try:
             in_cluster(
                 running, "install", RELEASE, CHART, "--create-namespace", *as_options(values_in(folder))
@@ -164,10 +173,58 @@ def test_the_release_finds_itself_at_work(at_work: LocalCluster) -> None:
 def series(cluster: LocalCluster) -> list[str]:
     """What the agent tells Prometheus."""
     (agent,) = component(cluster, "agent")
-    address = f"http://{agent['status']['podIP']}:9400/metrics"
-    with urllib.request.urlopen(address, timeout=METRICS_WAIT_S) as answer:
-        lines: list[str] = answer.read().decode().splitlines()
+    lines = https_metrics.page(agent["status"]["podIP"], "agent").splitlines()
     return [line for line in lines if not line.startswith("#")]
+
+
+def lives(cluster: LocalCluster) -> set[tuple[str, int]]:
+    """Each container of the release, and how often it was started again."""
+    return {
+        (one["containerID"], one["restartCount"])
+        for name in https_metrics.PORTS
+        for pod in component(cluster, name)
+        for one in pod["status"]["containerStatuses"]
+        if ready(pod)
+    }
+
+
+def renew(cluster: LocalCluster, identity: Identity) -> None:
+    """Replace the certificate in its Secret, and have the kubelet look at once at each pod that mounts it."""
+    merge = "application/merge-patch+json"
+    with cluster.api() as api:
+        body = {"data": https_metrics.secret(identity)["data"]}
+        api.call("PATCH", f"{SECRETS}/{https_metrics.CERTIFICATE_IN}", body, content_type=merge)
+        for pod in (one for name in https_metrics.PORTS for one in component(cluster, name)):
+            changed = {"metadata": {"annotations": {"example.com/look-at-this": "now"}}}
+            api.call("PATCH", f"{PODS}/{pod['metadata']['name']}", changed, content_type=merge)
+
+
+def test_prometheus_scrapes_over_https_and_goes_on_when_the_certificate_is_renewed(
+    at_work: LocalCluster, tmp_path: Path
+) -> None:
+    before, renewed = lives(at_work), https_metrics.certificate()
+    assert len(before) == 3
+    pods = {
+        name: [one["status"]["podIP"] for one in component(at_work, name)] for name in https_metrics.PORTS
+    }
+    with prometheus(tmp_path, None, https_metrics.scraping(pods, tmp_path)) as address:
+
+        def succeeded() -> dict[str, list[float]]:
+            return https_metrics.answer(address, https_metrics.SUCCEEDED)
+
+        all_up = {"scheduler": [1.0, 1.0], "agent": [1.0]}
+        awaited("it scrapes all", lambda: https_metrics.answer(address, "up") == all_up)
+        renew(at_work, renewed)
+        wanted = {renewed.certificate.decode()}
+        awaited(
+            "the new one",
+            lambda: set(https_metrics.shown(pods)) == wanted,
+            lambda: state(at_work),
+            RENEWED_WAIT_S,
+        )
+        so_far = succeeded()
+        awaited("more scrapes", lambda: all(now > so_far[job] for job, now in succeeded().items()))
+    assert lives(at_work) == before
 
 
 def test_a_gpu_pod_is_placed_started_measured_and_gone(at_work: LocalCluster) -> None:

@@ -84,17 +84,20 @@ def beneficiaries(said: Iterable[AnyInstruction]) -> set[str | None]:
     return {one.beneficiary for one in said if isinstance(one, Evict)}
 
 
-def in_the_middle_of_evictions(seed: int) -> tuple[Arena, str]:
-    """Random work and gangs on three nodes in one queue or a tree, and the policy by which they are placed.
+def in_the_middle_of_evictions(seed: int, outside: bool) -> tuple[Arena, str]:
+    """Random work and gangs on three nodes, and the policy by which they are placed.
+
+    The work is in one queue or a tree, or ``outside`` of every queue. A gang has a member more than it needs
+    at times, so it may lose one and run on.
 
     Pods that were evicted end after a while, and come back as new ones.
     """
     chance = random.Random(seed)
-    queues = random_tree(chance, 12) if seed % 2 else (random_queue(chance, "team"),)
-    arena = Arena(seed, queues=queues, nodes=3)
+    inside = random_tree(chance, 12) if seed % 2 else (random_queue(chance, "team"),)
+    arena = Arena(seed, queues=() if outside else inside, nodes=3)
     for number in range(10):
         if seed % 5 and chance.random() < 0.4:
-            gang = random_gang(chance, f"g{number}", chance.choice(queues).name)
+            gang = random_gang(chance, f"g{number}", chance.choice(arena.queue_names))
             needs, count = chance.choice(NEEDS), gang.min_members + chance.randint(0, 1)
             members = [arena.pod(needs, gang.queue, gang.priority, gang.name) for _ in range(count)]
             arena.happen(event.GangSet(gang), *map(event.PodAdded, members))
@@ -115,8 +118,14 @@ def hears_of_its_evictions(arena: Arena) -> list[AnyInstruction]:
     return told.happen(*map(event.PodAdded, leaving))
 
 
+IN_AND_OUTSIDE = pytest.mark.parametrize("outside", [False, True], ids=["in-queues", "outside"])
+
+
+@IN_AND_OUTSIDE
 @pytest.mark.parametrize("seed", seeds(250))
-def test_in_the_middle_of_evictions_a_new_leader_tells_what_the_old_one_would_tell_next(seed: int) -> None:
+def test_in_the_middle_of_evictions_a_new_leader_tells_what_the_old_one_would_tell_next(
+    seed: int, outside: bool
+) -> None:
     """The old leader hears that the pods leave which it told to end. A new leader hears at the same moment
     what the API holds then: queues, nodes, gangs, pods, and the nominations that were written down.
 
@@ -125,7 +134,7 @@ def test_in_the_middle_of_evictions_a_new_leader_tells_what_the_old_one_would_te
     and no more pods. (It looks at everything that waits at once, so it may give room that is being left, and
     that no workload was promised, to another workload than the old one, and then choose another victim.)
     """
-    arena, policy = in_the_middle_of_evictions(seed)
+    arena, policy = in_the_middle_of_evictions(seed, outside)
     again = Story(policy)
     news, before = facts(arena.story), kept_places(arena.story)
     said = hears_of_its_evictions(arena)
@@ -139,14 +148,17 @@ def test_in_the_middle_of_evictions_a_new_leader_tells_what_the_old_one_would_te
     assert kept_on <= kept_places(again).items()
 
 
+@IN_AND_OUTSIDE
 @pytest.mark.parametrize("seed", seeds(120))
-def test_a_leader_that_stopped_before_it_evicted_all_has_no_other_pod_evicted(seed: int) -> None:
+def test_a_leader_that_stopped_before_it_evicted_all_has_no_other_pod_evicted(
+    seed: int, outside: bool
+) -> None:
     """The old leader stopped between two evictions: some pods that it told to end do not leave yet.
 
     Each pod that a new leader evicts is one of these, or one that the old leader would have evicted next, or
     ends in place of one of these for a workload for which the old one evicted. No more pods end than before.
     """
-    arena, policy = in_the_middle_of_evictions(seed)
+    arena, policy = in_the_middle_of_evictions(seed, outside)
     evicted_by_us = sorted(arena.story.engine.state.departures.evicted)
     staying = frozenset(uid for uid in evicted_by_us if random.Random(f"{seed}/{uid}").random() < 0.5)
     again = Story(policy)
@@ -159,14 +171,17 @@ def test_a_leader_that_stopped_before_it_evicted_all_has_no_other_pod_evicted(se
     assert len(told_to_end(said_again)) <= len(told_to_end(said) | staying)
 
 
+@IN_AND_OUTSIDE
 @pytest.mark.parametrize("seed", seeds(120))
-def test_a_leader_that_stopped_before_its_first_eviction_has_no_further_pod_evicted(seed: int) -> None:
+def test_a_leader_that_stopped_before_its_first_eviction_has_no_further_pod_evicted(
+    seed: int, outside: bool
+) -> None:
     """The old leader decided once more and wrote its nominations down, and no pod was evicted for that yet.
 
     A new leader evicts for no workload for which the old one would not, and no more pods. Each place that
     the old leader keeps on is kept for the same work, or that starts.
     """
-    arena, policy = in_the_middle_of_evictions(seed)
+    arena, policy = in_the_middle_of_evictions(seed, outside)
     chance = random.Random(f"{seed}/late")
     decided = arena.happen(*map(event.PodAdded, arrivals(arena, chance.randint(1, 3))))
     staying = frozenset(told_to_end(decided))
