@@ -4,7 +4,8 @@ The rules, from docs/queues.md ("Taking back" and "Amounts") unless another sour
 
 - a pod of a class that is never evicted stays, and a gang with one such pod never goes as a whole;
 - a pod that has not run for ``preemptAfter`` stays for work of its own queue, one that has not run for
-  ``reclaimAfter`` for work of others; these are times of the queue of the pod that runs;
+  ``reclaimAfter`` for work of others; these are times of the queue of the pod that runs; a member of a gang
+  above the minimum may go without the gang after ``elasticAfter`` of that queue instead, where it is set;
 - a pod that was placed in this very step stays;
 - of gangs the members above the minimum go first, then only the whole gang;
 - within a queue no work goes for work that it precedes, whatever the policy (designs/0004-queues.md);
@@ -52,21 +53,26 @@ def is_reached_while_borrowing(picture: Picture, asking: Job, job: Job) -> bool:
     return is_reached(policy.borrowing, asking, job) and (most is None or job.priority <= most)
 
 
-def is_protected_by_time(picture: Picture, asking: Job, pod: str) -> bool:
-    """True for a pod that has not run for the minimum run time of its queue."""
+def is_protected_by_time(picture: Picture, asking: Job, pod: str, *, as_growth: bool = False) -> bool:
+    """True for a pod that has not run for the minimum run time of its queue.
+
+    ``as_growth``: it would go without its gang, which keeps its minimum.
+    """
     job = picture.job_of(pod)
     policy = picture.queues[job.queue].preemption
     same = asking.queue == job.queue
     least_us = policy.preempt_after_us if same else policy.reclaim_after_us
+    if as_growth and policy.elastic_after_us is not None:
+        least_us = policy.elastic_after_us
     return picture.now_us - picture.runs[pod].since_us < least_us
 
 
-def may_go(picture: Picture, asking: Job, pod: str) -> bool:
+def may_go(picture: Picture, asking: Job, pod: str, *, as_growth: bool = False) -> bool:
     """True for a pod that may be evicted for a job, if it is just to evict it."""
     job = picture.job_of(pod)
     if pod in picture.leaving or pod not in picture.runs or pod in picture.placed_now:
         return False
-    if not job.preemptible or is_protected_by_time(picture, asking, pod):
+    if not job.preemptible or is_protected_by_time(picture, asking, pod, as_growth=as_growth):
         return False
     policy = picture.queues[asking.queue].preemption
     if job.queue == asking.queue:
@@ -83,15 +89,16 @@ def choices(picture: Picture, asking: Job) -> list[list[Unit]]:
     for job in picture.jobs.values():
         running = picture.running(job)
         going = [pod for pod in running if may_go(picture, asking, pod)]
-        if not going or job.name == asking.name:
+        growth = [pod for pod in running if job.is_gang and may_go(picture, asking, pod, as_growth=True)]
+        if not (going or growth) or job.name == asking.name:
             continue
         if not job.is_gang:
             found.append([[], [Unit(job, (going[0],))]])
             continue
         surplus = max(0, len(running) - job.minimum)
         ways: list[list[Unit]] = []
-        for count in range(min(surplus, len(going)) + 1):
-            ways += [[Unit(job, (pod,)) for pod in some] for some in combinations(going, count)]
+        for count in range(min(surplus, len(growth)) + 1):
+            ways += [[Unit(job, (pod,)) for pod in some] for some in combinations(growth, count)]
         if len(going) == len(running):
             ways.append([Unit(job, tuple(running), is_whole=True)])
         found.append(ways)

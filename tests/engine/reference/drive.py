@@ -11,13 +11,15 @@ import msgspec
 
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Nominated, NominationWithdrawn
+from gpufleet.model.device import Serves
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName, TopologyLevelName
+from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape
 from tests.engine.reference.judgement import Disagreement, Judge, Nomination, Start
-from tests.engine.reference.picture import Job, Picture, Run
-from tests.engine.reference.story import Arrival, End, Happening, Plan
+from tests.engine.reference.picture import Job, Machine, Picture, Run
+from tests.engine.reference.story import Arrival, End, Happening, Plan, StrangersLeave
 
 STEPS_MAX = 60
 """Work that still evicts other work after so many steps without news goes round in a circle."""
@@ -33,9 +35,8 @@ class SideBySide:
         self.plan = plan
         self.told = Story("best-fit")
         self.told.queues(*plan.queues)
-        self.told.nodes(
-            *(node(one.name, one.gpus, model=one.model, cpu_milli=1_000_000) for one in plan.nodes)
-        )
+        self.told.levels("rack")
+        self.told.nodes(*map(engine_node, plan.nodes))
         queues = {str(queue.name): queue for queue in plan.queues}
         self.picture = Picture(0, queues, plan.nodes, {})
         self.judge = Judge(self.picture)
@@ -115,6 +116,12 @@ class SideBySide:
             case End(name):
                 named = [pod for pod in self.picture.job_by_pod if self.base[self.job_name(pod)][0] == name]
                 yield from self.gone(named, by_itself=True)
+            case StrangersLeave(name):
+                free = {one.name: msgspec.structs.replace(one, held=0) for one in self.plan.nodes}
+                nodes = tuple(free[name] if one.name == name else one for one in self.picture.nodes)
+                self.picture = msgspec.structs.replace(self.picture, nodes=nodes)
+                if name in free:
+                    yield event.NodeSet(engine_node(free[name]))
 
     def job_name(self, uid: str) -> str:
         """The job of a pod."""
@@ -204,6 +211,18 @@ class SideBySide:
         self.picture = msgspec.structs.replace(self.picture, promised=promised)
 
 
+def engine_node(machine: Machine) -> Node:
+    """A node as the engine hears of it; the GPUs that strangers hold are given to no pod."""
+    labels = {"rack": machine.rack} if machine.rack else {}
+    found = node(machine.name, machine.gpus, model=machine.model, cpu_milli=1_000_000, labels=labels)
+    kept = machine.gpus - machine.held
+    devices = (
+        one if number < kept else msgspec.structs.replace(one, serves=Serves.NOTHING)
+        for number, one in enumerate(found.devices)
+    )
+    return msgspec.structs.replace(found, devices=tuple(devices))
+
+
 def engine_pod(job: Job, uid: str) -> Pod:
     """A pod as the engine hears of it."""
     return pod(
@@ -224,6 +243,7 @@ def engine_gang(job: Job) -> Gang:
         job.minimum,
         QueueName(job.queue),
         job.priority,
+        TopologyLevelName("rack") if job.in_rack else None,
         created_at_us=job.created_us,
     )
 

@@ -143,11 +143,12 @@ class Judge:
     def _victims(self, picture: Picture, decision: Nomination) -> None:
         job, victims = decision.job, decision.victims
         units = whole_units(picture, victims)
+        growth = {uid for unit in units if unit.job.is_gang and not unit.is_whole for uid in unit.pods}
         for uid in victims:
             self._too_soon(picture, job, uid)
-            if is_protected_by_time(picture, job, uid):
+            if is_protected_by_time(picture, job, uid, as_growth=uid in growth):
                 self.note("minimum-run-time", f"{uid} has not run for its time, and goes for {job.name}", job)
-            elif uid not in picture.placed_now and not may_go(picture, job, uid):
+            elif uid not in picture.placed_now and not may_go(picture, job, uid, as_growth=uid in growth):
                 self.note("forbidden", f"{uid} may not go for {job.name}", job)
         for unit in units:
             left = len(picture.running(unit.job)) - sum(

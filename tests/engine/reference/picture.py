@@ -13,18 +13,20 @@ MILLI = 1000
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """A node with so many GPUs of one model."""
+    """A node with so many GPUs of one model, of which strangers hold ``held``."""
 
     name: str
     gpus: int
     model: str = "A100"
+    rack: str = ""
+    held: int = 0
 
 
 class Job(msgspec.Struct, frozen=True):
     """Work of one pod, or a gang of pods that are alike, of which ``minimum`` run or none.
 
     Each pod needs ``gpus`` GPUs, of ``model`` if that is given. A job that came earlier has a smaller
-    ``order``.
+    ``order``. A gang ``in_rack`` runs in one rack.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Job(msgspec.Struct, frozen=True):
     is_gang: bool = False
     preemptible: bool = True
     model: str = ""
+    in_rack: bool = False
 
 
 class Run(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from tests.engine.reference.picture import Job, Picture
 
 def free_gpus(picture: Picture, without: Collection[str] = ()) -> dict[str, int]:
     """Free GPUs by node once some pods are gone; what is promised to others is not free."""
-    free = {node.name: node.gpus for node in picture.nodes}
+    free = {node.name: node.gpus - node.held for node in picture.nodes}
     for pod, run in picture.runs.items():
         if pod not in without:
             free[run.node] -= picture.job_of(pod).gpus
@@ -23,8 +23,22 @@ def free_gpus(picture: Picture, without: Collection[str] = ()) -> dict[str, int]
 def fits(picture: Picture, job: Job, count: int, without: Collection[str] = ()) -> bool:
     """True if so many pods of a job fit once some pods are gone."""
     free = free_gpus(picture, without)
-    accepted = [node.name for node in picture.nodes if job.model in {"", node.model}]
-    return holds({name: free[name] for name in accepted}, job.gpus, count)
+    accepted = [node for node in picture.nodes if job.model in {"", node.model}]
+    if not job.in_rack:
+        return holds({node.name: free[node.name] for node in accepted}, job.gpus, count)
+    taken = racks_of(picture, job)
+    racks = taken or {node.rack for node in accepted}
+    return len(taken) <= 1 and any(
+        holds({node.name: free[node.name] for node in accepted if node.rack == rack}, job.gpus, count)
+        for rack in racks
+    )
+
+
+def racks_of(picture: Picture, job: Job) -> set[str]:
+    """The racks in which pods of a job run, or have a place that is promised."""
+    racks = {node.name: node.rack for node in picture.nodes}
+    running = {racks[picture.runs[pod].node] for pod in picture.running(job)}
+    return running | {racks[picture.promised[pod]] for pod in picture.pods_of(job) if pod in picture.promised}
 
 
 def holds(free: Mapping[str, int], gpus: int, count: int) -> bool:

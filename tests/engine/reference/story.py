@@ -27,7 +27,13 @@ class End(msgspec.Struct, frozen=True):
     job: str
 
 
-Happening = Arrival | End
+class StrangersLeave(msgspec.Struct, frozen=True):
+    """The GPUs of a node that strangers held are free."""
+
+    node: str
+
+
+Happening = Arrival | End | StrangersLeave
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -40,7 +46,11 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Mix(msgspec.Struct, frozen=True):
-    """What may occur in a story."""
+    """What may occur in a story.
+
+    ``elastic`` gangs have up to two pods above their minimum; ``growth_times`` are minimum run times of such
+    pods; ``strangers`` hold GPUs of nodes, and leave; ``racks`` are domains that a gang may have to share.
+    """
 
     gangs: bool = True
     departments: bool = True
@@ -49,9 +59,17 @@ class Mix(msgspec.Struct, frozen=True):
     weights_milli: tuple[int, ...] = (1000, 1000, 1000, 2000, 3000, 0)
     own_work_goes: bool = True
     queue_priorities: tuple[int, ...] = (0, 0, 0, 1)
+    elastic: bool = False
+    growth_times: bool = False
+    strangers: bool = False
+    racks: bool = False
 
 
 EVERYTHING = Mix()
+ELASTIC = Mix(elastic=True, growth_times=True)
+STRANGERS = Mix(strangers=True)
+RACKS = Mix(racks=True)
+ALL_AT_ONCE = Mix(elastic=True, growth_times=True, strangers=True, racks=True)
 
 
 def random_plan(seed: int, mix: Mix = EVERYTHING) -> Plan:
@@ -68,6 +86,9 @@ def random_plan(seed: int, mix: Mix = EVERYTHING) -> Plan:
         if happenings and chance.random() < 0.12:
             happenings.append(End(f"w{chance.randrange(number)}"))
             continue
+        if mix.strangers and chance.random() < 0.15:
+            happenings.append(StrangersLeave(chance.choice(nodes).name))
+            continue
         happenings.append(random_arrival(chance, mix, number, leaves, largest, models))
     return Plan(queues, nodes, tuple(happenings), chance.random() < 0.5)
 
@@ -75,7 +96,7 @@ def random_plan(seed: int, mix: Mix = EVERYTHING) -> Plan:
 def random_arrival(
     chance: random.Random, mix: Mix, number: int, leaves: list[str], largest: int, models: list[str]
 ) -> Arrival:
-    """A pod, or a gang of two or three."""
+    """A pod, or a gang of two or three; an elastic one has up to four pods."""
     is_gang = mix.gangs and chance.random() < 0.4
     pods = chance.randint(2, 3) if is_gang else 1
     job = Job(
@@ -89,6 +110,12 @@ def random_arrival(
         preemptible=chance.random() > 0.05,
         model=chance.choice(models) if len(models) > 1 and chance.random() < 0.5 else "",
     )
+    if is_gang and mix.elastic and chance.random() < 0.6:
+        pods = chance.randint(2, 4)
+        least = max(1, pods - chance.randint(1, 2))
+        job = msgspec.structs.replace(job, gpus=chance.choice((1, 1, job.gpus)), minimum=least)
+    if is_gang and mix.racks and chance.random() < 0.6:
+        job = msgspec.structs.replace(job, in_rack=True)
     return Arrival(job, pods)
 
 
@@ -100,6 +127,13 @@ def random_nodes(chance: random.Random, mix: Mix) -> tuple[Machine, ...]:
         left = GPUS_MAX - sum(node.gpus for node in found)
         if left:
             found.append(Machine(f"n{number}", min(left, chance.randint(1, 4)), chance.choice(models)))
+    if mix.racks:
+        found = [msgspec.structs.replace(node, rack=chance.choice("xy")) for node in found]
+    if mix.strangers:
+        found = [
+            msgspec.structs.replace(node, held=chance.choice((0, 0, 1, chance.randint(0, node.gpus))))
+            for node in found
+        ]
     return tuple(found)
 
 
@@ -165,4 +199,5 @@ def random_policy(chance: random.Random, mix: Mix) -> PreemptionPolicy:
         borrowing_priority_max=chance.choice((None, None, None, 0)),
         preempt_after_us=chance.choice((0, 0, 0, LONG_US)),
         reclaim_after_us=chance.choice((0, 0, 0, LONG_US)),
+        elastic_after_us=chance.choice((None, 0, LONG_US)) if mix.growth_times else None,
     )
