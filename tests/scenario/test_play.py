@@ -136,3 +136,8 @@ def test_a_bad_file_is_refused_by_file_and_field(body: str, field: str, tmp_path
         played(tmp_path, body)
     assert field in refused.value.field
     assert "story.yaml" in str(refused.value)
+
+
+def test_strangers_hold_no_more_gpus_than_a_node_has(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"nodes.*held"):
+        played(tmp_path, "nodes: [{name: n, gpus: 2, held: 3}]\n")

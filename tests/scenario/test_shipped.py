@@ -81,6 +81,8 @@ WANTED: dict[str, Callable[[Story], bool]] = {
     "maximum run times": with_queues("runTimeMax"),
     "disruption budgets": lambda story: "budgets" in story,
     "checkpoints": with_work("checkpointed"),
+    "minimum run times of growth": with_queues("elasticAfter"),
+    "GPUs that strangers hold": lambda story: any(one.get("held") for one in story.get("nodes") or ()),
 }
 
 

@@ -1,6 +1,6 @@
 """Nodes, queues and topology of a scenario, as values of the model."""
 
-from gpufleet.model.device import Device
+from gpufleet.model.device import Device, Serves
 from gpufleet.model.identifiers import (
     DeviceId,
     GpuModelName,
@@ -47,6 +47,9 @@ def _node(text: NodesText, name: str, field: str) -> Node:
     linked = text.gpus_linked
     if linked < 1:
         raise ScenarioError("out of range", field=f"{field}.gpusLinked", value=linked, expected="1 or more")
+    if not 0 <= text.held <= text.gpus:
+        problem, expected = "out of range", f"0 to {text.gpus}, the gpus of the node"
+        raise ScenarioError(problem, field=f"{field}.held", value=text.held, expected=expected)
     if text.numa_nodes < 1:
         problem, value = "out of range", text.numa_nodes
         raise ScenarioError(problem, field=f"{field}.numaNodes", value=value, expected="1 or more")
@@ -57,6 +60,7 @@ def _node(text: NodesText, name: str, field: str) -> Node:
             memory_mib,
             link_group=index // linked,
             numa_node=index * text.numa_nodes // text.gpus,
+            serves=Serves.ANY if index < text.gpus - text.held else Serves.NOTHING,
         )
         for index in range(text.gpus)
     )

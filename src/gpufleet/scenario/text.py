@@ -41,11 +41,12 @@ class TaintText(Text, frozen=True, kw_only=True):
 
 
 class NodesText(Text, frozen=True, kw_only=True):
-    """One node, or ``count`` nodes NAME-1, NAME-2 and so on."""
+    """One node, or ``count`` nodes NAME-1, NAME-2 and so on; strangers hold ``held`` of its GPUs."""
 
     name: str
     count: int | None = None
     gpus: int = 0
+    held: int = 0
     model: str = ""
     gpu_memory: Amount | None = None
     gpus_linked: int = 8

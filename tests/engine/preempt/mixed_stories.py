@@ -10,13 +10,14 @@
 
 import re
 from collections import Counter
+from typing import NamedTuple
 
 import msgspec
 
 from gpufleet.engine import event
 from gpufleet.engine.instruction import Bind, Evict
 from gpufleet.model.device import Serves
-from gpufleet.model.identifiers import DeviceId, NodeName, QueueName, QuotaResource
+from gpufleet.model.identifiers import NodeName, QueueName, QuotaResource
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
@@ -31,6 +32,17 @@ SCOPES = {
     "newer": VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY,
     "never": VictimScope.NEVER,
 }
+
+
+class Case(NamedTuple):
+    """``asks`` is the work that comes last; ``comes`` is what comes of it."""
+
+    why: str
+    nodes: str
+    queues: str
+    runs: list[str]
+    asks: str
+    comes: str
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -51,32 +63,36 @@ def outcome(nodes: str, queues: str, runs: list[str], asks: str) -> str:
     told.at_us = NOW_US
     told.levels("rack")
     told.queues(*queues_of(queues))
-    machines = {str(one.name): one for one in map(node_of, nodes.split())}
-    told.nodes(*machines.values())
-    free = {name: [device.id for device in one.devices] for name, one in machines.items()}
-    left: Counter[DeviceId] = Counter()
-    for name, one in machines.items():
-        free[name] = [device.id for device in one.devices if device.serves is not Serves.NOTHING]
-        left.update(dict.fromkeys(free[name], 1000))
+    machines = [node_of(text) for text in nodes.split()]
+    told.nodes(*machines)
     jobs = [job_of(text, number) for number, text in enumerate(runs)]
-    for job in jobs:
-        describe(told, job)
-        for number, one in enumerate(job.pods):
-            where = job.nodes[number % len(job.nodes)] if job.nodes else next(iter(machines))
-            milli = one.shape.gpu.gpu_milli
-            fitting = [device for device in free[where] if left[device] >= milli]
-            ids = tuple(fitting[: one.shape.gpu.count])
-            assert len(ids) == one.shape.gpu.count, f"{job.name} does not fit on {where}"
-            left.subtract(dict.fromkeys(ids, milli))
-            told.happen(event.PodBound(one, NodeName(where), ids, job.since_us))
+    run(told, machines, jobs)
     last = job_of(asks, len(runs))
     describe(told, last)
     said = told.arrive(*last.pods)
     work = {one.uid: job.name for job in jobs for one in job.pods}
-    victims = Counter(work[one.uid] for one in said if isinstance(one, Evict))
+    victims = Counter(work[evict.uid] for evict in said if isinstance(evict, Evict))
     if victims:
         return " ".join(f"{name}={count}" for name, count in sorted(victims.items()))
-    return "starts" if any(isinstance(one, Bind) for one in said) else "waits"
+    return "starts" if any(isinstance(bind, Bind) for bind in said) else "waits"
+
+
+def run(told: Story, machines: list[Node], jobs: list[Job]) -> None:
+    """These jobs run, each pod on its node or the first, on the first devices with enough left."""
+    free = {
+        str(machine.name): {one.id: 1000 for one in machine.devices if one.serves is not Serves.NOTHING}
+        for machine in machines
+    }
+    for job in jobs:
+        describe(told, job)
+        names = job.nodes or (str(machines[0].name),)
+        for number, one in enumerate(job.pods):
+            name, gpu = names[number % len(names)], one.shape.gpu
+            ids = tuple(device for device, left in free[name].items() if left >= gpu.gpu_milli)[: gpu.count]
+            assert len(ids) == gpu.count, f"{job.name} does not fit on {name}"
+            for device in ids:
+                free[name][device] -= gpu.gpu_milli
+            told.happen(event.PodBound(one, NodeName(name), ids, job.since_us))
 
 
 def describe(told: Story, job: Job) -> None:

@@ -69,7 +69,7 @@ EVERYTHING = Mix()
 ELASTIC = Mix(elastic=True, growth_times=True)
 STRANGERS = Mix(strangers=True)
 RACKS = Mix(racks=True)
-ALL_AT_ONCE = Mix(elastic=True, growth_times=True, strangers=True, racks=True)
+WITH_ALL_FEATURES = Mix(elastic=True, growth_times=True, strangers=True, racks=True)
 
 
 def random_plan(seed: int, mix: Mix = EVERYTHING) -> Plan:
