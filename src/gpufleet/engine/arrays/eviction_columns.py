@@ -11,20 +11,22 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.layout import NOT_SET
 from gpufleet.engine.arrays.numbering import Numbering
 from gpufleet.model.identifiers import QueueName
+from gpufleet.model.named_parts import named_part_milli
 from gpufleet.model.pod import Pod
 
 QUEUE = 0  # the number of its queue
 PRIORITY = 1
 CREATED_AT_US = 2
 ALONE = 3  # 1 for pods of no gang that may be evicted for another's sake; gangs are looked at as a whole
-STARTED_AT_US = 4  # UNKNOWN for one that was not heard to run
-CHECKPOINTED_AT_US = 5  # UNKNOWN without a checkpoint
-LEAVING = 6  # 1 if it was told to end
-REFUSED = 7  # 1 if its eviction was refused a moment ago
-AWAITED_BY = 8  # the number of the first nomination that waits for it to go, or NO_NOMINATION
-NOMINATION = 9  # the number of its nomination, or NO_NOMINATION
-PLACED_IN_STEP = 10
-COLUMNS = 11
+PARTS_MILLI = 4  # what it has of GPUs by names of parts, such as nvidia.com/mig-1g.10gb, in milli of a GPU
+STARTED_AT_US = 5  # UNKNOWN for one that was not heard to run
+CHECKPOINTED_AT_US = 6  # UNKNOWN without a checkpoint
+LEAVING = 7  # 1 if it was told to end
+REFUSED = 8  # 1 if its eviction was refused a moment ago
+AWAITED_BY = 9  # the number of the first nomination that waits for it to go, or NO_NOMINATION
+NOMINATION = 10  # the number of its nomination, or NO_NOMINATION
+PLACED_IN_STEP = 11  # 1 if it was given its place in this very step
+COLUMNS = 12
 
 # Before every time, and after every number of a nomination: comparisons need no case of their own.
 UNKNOWN = -(1 << 62)
@@ -56,6 +58,8 @@ class EvictionColumns:
         cells[PRIORITY, row] = pod.priority
         cells[CREATED_AT_US, row] = pod.created_at_us
         cells[ALONE, row] = int(pod.makes_room and pod.gang is None)
+        named = pod.shape.resources.other
+        cells[PARTS_MILLI, row] = sum(named_part_milli(name) * count for name, count in named)
 
     def drop(self, row: int) -> None:
         """A row no longer stands for its pod, or not under this description."""

@@ -306,7 +306,7 @@ def work_lost_with(tables: Tables, cells: Int64Array, pod: int, at_us: int) -> i
         return 0
     shape = tables.pods[layout.POD_SHAPE, pod]
     milli = tables.shapes[layout.SHAPE_GPU_COUNT, shape] * tables.shapes[layout.SHAPE_GPU_MILLI, shape]
-    milli = max(1, milli)
+    milli = max(1, milli + cells[eviction_columns.PARTS_MILLI, pod])
     # Second by second, so that years of a large node stay within 64 bits.
     return int(run_us // SECOND_US * milli + run_us % SECOND_US * milli // SECOND_US)
 
