@@ -30,7 +30,7 @@ from gpufleet.localkube import manifests
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.agent_identity import ACCOUNT, agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.node import node_supervisor as caretaker
+from gpufleet.localkube.node import node_supervisor
 from gpufleet.localkube.node_agent import await_resource
 from gpufleet.model.resource_names import NVIDIA_GPU
 from tests.agent.agent_process import BOOT_ID, AgentProcess
@@ -256,7 +256,7 @@ def reboot(scene: Scene, folder: Path) -> None:
     scene.forget_told()
     agent.boot_id = folder / "boot_id"
     agent.boot_id.write_text(f"{NEXT_BOOT}\n", encoding="ascii")
-    inside = ["nsenter", f"--target={caretaker.first_process(cluster.folder)}", "--mount"]
+    inside = ["nsenter", f"--target={node_supervisor.first_process(cluster.folder)}", "--mount"]
     subprocess.run([*inside, "mount", "--bind", str(agent.boot_id), BOOT_ID], check=True)
     agent.describe(machine(list(reversed(GPUS))))
     agent.start()

@@ -17,8 +17,7 @@ from gpufleet.localkube import persistent, simulated_nodes
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
-from gpufleet.localkube.node import cgroups, images, machine
-from gpufleet.localkube.node import node_supervisor as caretaker
+from gpufleet.localkube.node import cgroups, images, machine, node_supervisor
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.network import HeldNetwork, ip
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
@@ -297,7 +296,7 @@ def test_a_container_of_the_machine_starts_again_after_its_first_process_died(re
     """As after a power cut of the node alone."""
     run_pod(real, "again", SLEEP, restartPolicy="Always")
     before = processes_of(await_pod(real, "again", "Running"))
-    first = caretaker.first_process(real.folder)
+    first = node_supervisor.first_process(real.folder)
     assert first is not None
     os.kill(first, signal.SIGKILL)
     awaited("no process of before", lambda: not any(alive(pid) for pid in before))

@@ -25,7 +25,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.queue_status import (
-    Standing,
+    QueueCondition,
     conditions_alone,
     queue_status,
     status_patch,
@@ -164,7 +164,7 @@ class QueueStatusWriter:
             problem = self.book.problems.get(QueueName(name))
             if problem is not None and self._told_of_unreadable.get(identity.uid) != problem:
                 metadata = Metadata(name=name, uid=identity.uid, resource_version=identity.resource_version)
-                bad = Standing(ACTIVE, holds=False, reason=MALFORMED, message=problem)
+                bad = QueueCondition(ACTIVE, holds=False, reason=MALFORMED, message=problem)
                 now = self.client.clock.now()
                 status = conditions_alone(FleetQueueStatus(), [bad], None, now)
                 yield Write(FleetQueue(metadata, FleetQueueSpec()), status)
@@ -176,12 +176,12 @@ class QueueStatusWriter:
         name, generation = QueueName(queue.metadata.name), queue.metadata.generation
         now, problem = self.client.clock.now(), self.book.problems.get(name)
         if problem is not None:
-            bad = Standing(ACTIVE, holds=False, reason=MALFORMED, message=problem)
+            bad = QueueCondition(ACTIVE, holds=False, reason=MALFORMED, message=problem)
             return conditions_alone(told, [bad], generation, now)
         if figures is None:
             return None
-        standings = [_active(name, figures.bar), *self._namespaces(name)]
-        status = queue_status(told, standings, figures, generation, now, self.book.local_name_in(name))
+        conditions_now = [_active(name, figures.bar), *self._namespaces(name)]
+        status = queue_status(told, conditions_now, figures, generation, now, self.book.local_name_in(name))
         return msgspec.structs.replace(status, draining_since=self._draining_since(name))
 
     def _draining_since(self, name: QueueName) -> str | None:
@@ -190,20 +190,20 @@ class QueueStatusWriter:
         since_us = None if terms is None else terms.queue.draining_since_us
         return None if since_us is None else micro_time(START_OF_1970 + dt.timedelta(microseconds=since_us))
 
-    def _namespaces(self, name: QueueName) -> Iterator[Standing]:
+    def _namespaces(self, name: QueueName) -> Iterator[QueueCondition]:
         terms = self.book.known.get(name)
         if terms is None or not terms.namespaces:
             return
         shared = self.book.shared_namespaces(name)
         if not shared:
-            yield Standing(
+            yield QueueCondition(
                 NAMESPACES_CLEAR, holds=True, reason="Clear", message="they are this queue's alone"
             )
             return
         first = list(shared.items())[:8]
         words = ", ".join(f"{namespace} is listed by {other} too" for namespace, other in first)
         message = f"{words}; of several queues the first by name has the namespace"
-        yield Standing(NAMESPACES_CLEAR, holds=False, reason="ListedTwice", message=message)
+        yield QueueCondition(NAMESPACES_CLEAR, holds=False, reason="ListedTwice", message=message)
 
     def _some(self, writes: list[Write]) -> list[Write]:
         """The writes of one turn, at most ``WRITES_A_TURN``: troubles first, then on from the last turn's
@@ -268,10 +268,10 @@ def trouble(write: Write) -> Condition | None:
     return None if told == (found.status, found.reason, found.message) else found
 
 
-def _active(name: QueueName, bar: QueueBar | None) -> Standing:
+def _active(name: QueueName, bar: QueueBar | None) -> QueueCondition:
     words = None if bar is None else BARS.get(bar.why)
     if bar is None or words is None:
-        return Standing(ACTIVE, holds=True, reason=IN_FORCE, message="its quotas are in force")
+        return QueueCondition(ACTIVE, holds=True, reason=IN_FORCE, message="its quotas are in force")
     reason, message = words
     who = "the queue" if bar.queue == name else f"{bar.queue}, above it,"
-    return Standing(ACTIVE, holds=False, reason=reason, message=message.format(queue=who))
+    return QueueCondition(ACTIVE, holds=False, reason=reason, message=message.format(queue=who))

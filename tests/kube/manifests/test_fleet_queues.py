@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gpufleet.cli.main import main
 from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
-from gpufleet.kube.codec.queue_status import Standing, queue_status, status_patch
+from gpufleet.kube.codec.queue_status import QueueCondition, queue_status, status_patch
 from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, PastUseStatus, status_of
@@ -199,7 +199,7 @@ def test_a_status_is_written_on_the_version_that_it_is_about(installed: LocalClu
     gpus = ResourceFigures(QuotaResource("gpu"), 9500, 1500, 0, 8000, 7250)
     figures = QueueFigures(QueueName("versioned"), (gpus,), {"quota": 2}, share_milli=125, past_use=(past,))
     now = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    active = Standing("Active", holds=True, reason="InForce", message="its quotas are in force")
+    active = QueueCondition("Active", holds=True, reason="InForce", message="its quotas are in force")
     status = queue_status(FleetQueueStatus(), [active], figures, 1, now)
     changed = unless_refused(admin.merge(f"{QUEUES}/versioned/status", foreign))
     with Person(installed, DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups) as scheduler:

@@ -39,6 +39,9 @@ SETTINGS = "nvidia-smi"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where CUDA looks for it
 IN_CONTAINER = "/run/gpufleet/mps/pipe"
 LOOK_EVERY_S = 5.0
+"""A daemon that ended is noticed within this time."""
+
+# A daemon that ends at once would be started in a loop: pauses double from the first to the longest.
 PAUSE_FIRST_S = 1.0
 PAUSE_MOST_S = 60.0
 STEADY_AFTER_S = 60.0

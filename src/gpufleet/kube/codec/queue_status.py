@@ -116,7 +116,7 @@ class QueueFigures(Protocol):
         ...
 
 
-class Standing(msgspec.Struct, frozen=True):
+class QueueCondition(msgspec.Struct, frozen=True):
     """Whether something holds of a queue: a condition without its times."""
 
     type: str
@@ -127,7 +127,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 def queue_status(
     before: FleetQueueStatus,
-    standings: Sequence[Standing],
+    conditions_now: Sequence[QueueCondition],
     figures: QueueFigures,
     generation: int,
     now: dt.datetime,
@@ -136,7 +136,7 @@ def queue_status(
     """The status to be written on top of the one that is there; equal to it where nothing is new."""
     return FleetQueueStatus(
         observed_generation=generation,
-        conditions=_conditions(before, standings, generation, now),
+        conditions=_conditions(before, conditions_now, generation, now),
         share=None if figures.share_milli is None else str(Quantity(figures.share_milli * NANO_PER_MILLI)),
         dominant_resource=figures.dominant,
         resources=tuple(_resource(one) for one in figures.resources),
@@ -168,21 +168,27 @@ def _resource(one: ResourceFigures) -> ResourceStatus:
 
 
 def conditions_alone(
-    before: FleetQueueStatus, standings: Sequence[Standing], generation: int | None, now: dt.datetime
+    before: FleetQueueStatus,
+    conditions_now: Sequence[QueueCondition],
+    generation: int | None,
+    now: dt.datetime,
 ) -> FleetQueueStatus:
     """The status that is there with these conditions, for a queue of which the engine knows nothing new."""
-    told = _conditions(before, standings, generation, now)
+    told = _conditions(before, conditions_now, generation, now)
     return msgspec.structs.replace(before, observed_generation=generation, conditions=told)
 
 
 def _conditions(
-    before: FleetQueueStatus, standings: Sequence[Standing], generation: int | None, now: dt.datetime
+    before: FleetQueueStatus,
+    conditions_now: Sequence[QueueCondition],
+    generation: int | None,
+    now: dt.datetime,
 ) -> tuple[Condition, ...]:
     """Ours anew, and those of others as they stand."""
     told = {one.type: one for one in before.conditions}
     found = [one for one in before.conditions if one.type not in OURS]
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    for one in standings:
+    for one in conditions_now:
         status = "True" if one.holds else "False"
         last = told.get(one.type)
         since = last.last_transition_time if last is not None and last.status == status else None
