@@ -34,6 +34,7 @@ POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: p}\ns
 OFF = "env: [{name: CONTAINERD_SET_AS_DEFAULT, value: 'false'}]"
 SHARED = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  any: |\n    sharing: {%s}\n"
 TEN = "resources: [{name: nvidia.com/gpu, replicas: %s}]"
+INSTANCES = "resources: [{name: nvidia.com/mig-1g.10gb, replicas: 2}]"
 JOB = (
     "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {metadata: %s,"
     " spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
@@ -70,6 +71,8 @@ CASES = [
     ("GPU035", JOB % "{annotations: {karpenter.sh/do-not-disrupt: 'true'}}", pool(P5), "passed"),
     ("GPU040", SHARED % f"mps: {{{TEN % 10}}}", "", "found"),
     ("GPU040", SHARED % f"timeSlicing: {{{TEN % 1}}}", "", "passed"),
+    ("GPU040", SHARED % f"timeSlicing: {{{INSTANCES}}}", "", "found"),
+    ("GPU040", SHARED % f"timeSlicing: {{renameByDefault: true, {INSTANCES}}}", "", "passed"),
     ("GPU040", SHARED % "timeSlicing: {resources: [{name: a, rename: b, replicas: 4}]}", "", "passed"),
     ("GPU040", SHARED % "replicas: [", "", "passed"),
     ("GPU009", pod("image: a:1"), POLICY % f"{{cdi: {{enabled: false}}, toolkit: {{{OFF}}}}}", "found"),

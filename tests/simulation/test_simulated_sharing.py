@@ -250,14 +250,10 @@ def test_the_program_may_read_the_configs_of_the_guides_alone() -> None:
     assert rule["resourceNames"] == list(NVIDIA_NAMES)
 
 
-HALVES = (MigInstance(profile="3g.40gb", start=0), MigInstance(profile="2g.20gb", start=4))
-
-
 @pytest.mark.parametrize(
     "others",
     [
         nodes(model="MI300X"),
-        nodes(model="A100-80GB", mig=HALVES),
         nodes(gpus=0),
     ],
     ids=str,
@@ -271,5 +267,89 @@ def test_other_nodes_stay_as_they_are(others: SimulatedNodes, tmp_path: Path) ->
         await world.settles()
         assert world.amounts() == before
         assert world.events("SharingConfigTaken") == []
+
+    in_world(story, tmp_path)
+
+
+SEVENTHS = tuple(MigInstance(profile="1g.10gb", start=start) for start in range(7))
+CUT_NODE = nodes(model="A100-80GB", mig=SEVENTHS)
+INSTANCE = "nvidia.com/mig-1g.10gb"
+
+
+def of_instances(replicas: int, more: str = "") -> str:
+    """NVIDIA's configuration that shares MIG instances."""
+    resources = f"[{{name: {INSTANCE}, replicas: {replicas}}}]"
+    return f"version: v1\nsharing: {{timeSlicing: {{{more}resources: {resources}}}}}"
+
+
+def test_mig_instances_are_shared_by_their_name_and_whole_again_without_the_config(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        world.adds(CUT_NODE)
+        path = "/api/v1/nodes/gpu-1"
+        as_made = world.asks("GET", path)["metadata"]["labels"]
+        world.starts()
+        world.pastes(of_instances(4))
+        await world.settles()
+        assert world.amounts() == {INSTANCE: str(2 * 7 * 4)}
+        labels = world.asks("GET", path)["metadata"]["labels"]
+        assert labels[f"{INSTANCE}.replicas"] == "4"
+        assert labels[f"{INSTANCE}.count"] == "14"
+        assert labels[f"{INSTANCE}.product"].endswith("-MIG-1g.10gb-SHARED")
+        said = "ConfigMap gpu-operator/time-slicing-config, key any is taken over: 2 GPUs are offered as 56"
+        assert world.events("SharingConfigTaken") == [f"{said} {INSTANCE}"]
+        assert world.life is not None
+        world.life.cancel()
+        world.deletes_config()
+        world.starts()
+        await world.settles()
+        assert world.amounts() == {INSTANCE: "14"}
+        assert world.asks("GET", path)["metadata"]["labels"] == as_made
+
+    in_world(story, tmp_path)
+
+
+def test_renamed_shares_of_mig_instances_are_a_resource_of_their_own(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        world.adds(CUT_NODE)
+        world.starts()
+        world.pastes(of_instances(2, more="renameByDefault: true, "))
+        await world.settles()
+        assert world.amounts() == {INSTANCE: "0", f"{INSTANCE}.shared": "28"}
+        world.deletes_config()
+        await world.settles()
+        assert world.amounts() == {INSTANCE: "14"}
+
+    in_world(story, tmp_path)
+
+
+def test_the_single_strategy_offers_instances_as_gpus(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        world.adds(CUT_NODE)
+        before = world.devices()
+        world.starts()
+        world.pastes("version: v1\nflags: {migStrategy: single}")
+        await world.settles()
+        assert world.amounts() == {INSTANCE: "0", "nvidia.com/gpu": "14"}
+        assert len(world.devices()) == 14
+        assert (world.label("product") or "").endswith("-MIG-1g.10gb")
+        world.starts()
+        world.deletes_config()
+        await world.settles()
+        assert world.amounts() == {INSTANCE: "14"}
+        assert [one["id"] for one in world.devices()] == [one["id"] for one in before]
+        assert {one["sharing"] for one in world.devices()} == {"mig"}
+
+    in_world(story, tmp_path)
+
+
+def test_a_config_for_whole_gpus_leaves_instances_and_says_so(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        world.adds(CUT_NODE)
+        world.starts()
+        world.pastes(slices(4))
+        await world.settles()
+        assert world.amounts() == {INSTANCE: "14"}
+        (said,) = world.events("SharingConfigTaken")
+        assert f"no device of that name, as its GPUs are cut into {INSTANCE}" in said
 
     in_world(story, tmp_path)

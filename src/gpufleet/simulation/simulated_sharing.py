@@ -2,7 +2,7 @@
 
 What counts, for which node, and what is said of it is decided by the agent's own code, one ``SharingSource``
 a node; here the node's amounts, its labels and its NodeDevices are written. Nothing is done before there is
-such a ConfigMap. Nodes that are cut into MIG instances stay as they were made.
+such a ConfigMap. A GPU that is cut keeps its MIG instances; a ConfigMap may share them too.
 
 ``python -m gpufleet.simulation.simulated_sharing KUBECONFIG`` runs beside the cluster.
 """
@@ -24,26 +24,29 @@ from gpufleet.agent.sharing.sharing_source import SharingSource
 from gpufleet.agent.state.node_state import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import SHARED, by_resource, node_units
-from gpufleet.devices.facts import GpuFacts
+from gpufleet.devices.facts import GpuFacts, MigFacts
 from gpufleet.devices.sharing.any_format import GpuPlans
 from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS
-from gpufleet.devices.sharing.plan import Exclusive
+from gpufleet.devices.sharing.plan import Exclusive, unshared
+from gpufleet.devices.sharing.plugin_plans import resource_name
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.grant import read_grant
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.errors import KubeError, ObjectError
 from gpufleet.kube.listing import Selection
+from gpufleet.kube.meanings.node_labels import MIG_STRATEGY
 from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.objects import node_devices as wire
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS
 from gpufleet.localkube.simulated_nodes import SHARE_SLOTS_PER_GPU
-from gpufleet.model.device_id import device_name
+from gpufleet.model.device_id import DeviceName, MigPlace, device_name
 from gpufleet.model.gpu_catalogue import Vendor
-from gpufleet.model.identifiers import DeviceId
-from gpufleet.model.resource_names import NVIDIA_GPU
+from gpufleet.model.identifiers import DeviceId, GpuModelName
+from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.resource_names import NVIDIA_GPU, mig_resource
 
 LOG = logging.getLogger(__name__)
 SIMULATED = Selection(labels="type=simulated")
@@ -57,11 +60,19 @@ AGAIN_S = 2.0
 SHARED_SUFFIX = "-SHARED"
 """What feature discovery appends to the product of GPUs that are shared."""
 
-FOLLOWED_LABELS = (f"{WHOLE}.product", f"{WHOLE}.replicas", f"{WHOLE}.sharing-strategy")
+CUT_PRODUCT = "-MIG-"
+"""What feature discovery appends to the product where instances go by the name of whole GPUs."""
+
+REPLICAS = ".replicas"
+"""The end of the label with the number of shares, which only nodes have that follow a ConfigMap."""
+
+WHOLE_PREFIXES = (WHOLE, mig_resource(""))
+PRODUCT, COUNT = f"{WHOLE}.product", f"{WHOLE}.count"
+SHARING_LABELS = (PRODUCT, f"{WHOLE}{REPLICAS}", f"{WHOLE}.sharing-strategy")
 
 
 class SimulatedSharing:
-    """Has every simulated node with whole GPUs of NVIDIA's offer them as a ConfigMap says.
+    """Has every simulated node with GPUs of NVIDIA's offer them as a ConfigMap says.
 
     ``folder`` is for what each node keeps over a restart of this program.
     """
@@ -89,7 +100,9 @@ class SimulatedSharing:
             for mirror in mirrors:
                 await mirror.wait_listed()
             async for texts in self._texts.topic.follow():
-                if texts.loaded and (not texts.is_absent or any(map(_is_shared, self._devices()))):
+                if texts.loaded and (
+                    not texts.is_absent or any(map(_is_shared, self._nodes.objects.values()))
+                ):
                     break
             while True:
                 self._bell.clear()
@@ -152,7 +165,8 @@ class _SharedNode:
 
     async def run(self, node: Node) -> None:
         """Follow until cancelled."""
-        product = node.metadata.labels.get(f"{WHOLE}.product", "").removesuffix(SHARED_SUFFIX)
+        told = node.metadata.labels.get(PRODUCT, "")
+        product = told.partition(CUT_PRODUCT)[0].removesuffix(SHARED_SUFFIX)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._source.run())
             group.create_task(self._events.run())
@@ -190,8 +204,14 @@ class _SharedNode:
 def facts_of(report: wire.NodeDevices, product: str) -> tuple[GpuFacts, ...]:
     """The cards behind a report, which may have each card as several devices."""
     cards: dict[DeviceId, wire.ReportedDevice] = {}
+    places: dict[DeviceId, dict[MigPlace, MigFacts]] = {}
     for device in report.spec.devices:
-        cards.setdefault(device_name(DeviceId(device.id)).card, device)
+        name = device_name(DeviceId(device.id))
+        cards.setdefault(name.card, device)
+        found = places.setdefault(name.card, {})
+        listed = [MigPlace(one.profile, one.start) for one in device.mig_instances]
+        for place in [*listed, *([] if name.place is None else [name.place])]:
+            found.setdefault(place, _instance(name.card, place, device.model, len(found)))
     return tuple(
         GpuFacts(
             uuid=card,
@@ -201,8 +221,23 @@ def facts_of(report: wire.NodeDevices, product: str) -> tuple[GpuFacts, ...]:
             memory_mib=device.memory_mib,
             reserved_mib=None,
             numa_node=device.numa_node,
+            mig_enabled=True if places[card] else None,
+            mig=tuple(places[card].values()),
         )
         for index, (card, device) in enumerate(cards.items())
+    )
+
+
+def _instance(card: DeviceId, place: MigPlace, model: str, number: int) -> MigFacts:
+    """An instance as a driver would tell it, under an id that stays."""
+    board = BOARDS.get(GpuModelName(model))
+    return MigFacts(
+        uuid=DeviceName(card, place).id,
+        profile=place.profile,
+        start=place.start,
+        gpu_instance=number,
+        compute_instance=0,
+        memory_mib=None if board is None else board.profile(place.profile).memory_mib,
     )
 
 
@@ -210,20 +245,37 @@ def amounts_of(offered: NodeGpus) -> dict[str, str | None]:
     """What the node offers, as a merge patch of its amounts."""
     counts = {resource: len(units) for resource, units in by_resource(node_units(offered)).items()}
     whole = sum(isinstance(gpu.plan.mode, Exclusive) for gpu in offered.gpus)
-    renamed = counts.get(NVIDIA_GPU + SHARED)
-    return {
-        NVIDIA_GPU: str(counts.get(NVIDIA_GPU, 0)),
-        NVIDIA_GPU + SHARED: None if renamed is None else str(renamed),
-        keys.GPU_SHARE: str(whole * SHARE_SLOTS_PER_GPU),
-    }
+    slots = whole * SHARE_SLOTS_PER_GPU
+    found: dict[str, str | None] = {}
+    for name in (NVIDIA_GPU, *_instance_resources(offered)):
+        # What was offered under its own name, and is not now, is 0, as with a kubelet.
+        found[name] = str(counts.get(name, 0))
+        found[name + SHARED] = str(counts[name + SHARED]) if name + SHARED in counts else None
+    if all(gpu.facts.mig for gpu in offered.gpus):
+        found[NVIDIA_GPU] = str(counts[NVIDIA_GPU]) if NVIDIA_GPU in counts else None
+        return {**found, keys.GPU_SHARE: None}
+    return {**found, keys.GPU_SHARE: str(slots)}
+
+
+def _instance_resources(offered: NodeGpus) -> list[str]:
+    """The resources of the instances that there are, by their profiles."""
+    return sorted({resource_name(part.profile) for gpu in offered.gpus for part in gpu.facts.mig})
 
 
 def labels_of(offered: NodeGpus) -> dict[str, str | None]:
-    """What feature discovery says of the sharing, as a merge patch; of whole GPUs their product alone."""
+    """What feature discovery says of the sharing, as a merge patch.
+
+    A node whose devices are not shared has the labels with which it was made.
+    """
     found = nvidia_labels(offered)
-    if all(isinstance(gpu.plan.mode, Exclusive) for gpu in offered.gpus):
-        found = {name: text for name, text in found.items() if name == FOLLOWED_LABELS[0]}
-    return {name: found.get(name) for name in FOLLOWED_LABELS}
+    instances = _instance_resources(offered)
+    as_made = [PRODUCT, *([COUNT, MIG_STRATEGY] if instances else []), *(f"{one}.count" for one in instances)]
+    of_instances = (
+        f"{one}.{word}" for one in instances for word in ("product", "replicas", "sharing-strategy")
+    )
+    if all(gpu.plan.mode == unshared(gpu.facts) for gpu in offered.gpus):
+        found = {name: found[name] for name in as_made if name in found}
+    return {name: found.get(name) for name in (*as_made, *SHARING_LABELS, *of_instances)}
 
 
 def devices_of(offered: NodeGpus) -> tuple[wire.ReportedDevice, ...]:
@@ -238,15 +290,14 @@ def devices_of(offered: NodeGpus) -> tuple[wire.ReportedDevice, ...]:
 
 
 def _follows(report: wire.NodeDevices) -> bool:
-    """Whether the node has GPUs of NVIDIA's, none of them cut."""
+    """Whether the node has GPUs of NVIDIA's, and no others."""
     devices = report.spec.devices
-    return bool(devices) and all(
-        one.vendor == Vendor.NVIDIA.value and one.sharing != wire.MIG for one in devices
-    )
+    return bool(devices) and all(one.vendor == Vendor.NVIDIA.value for one in devices)
 
 
-def _is_shared(report: wire.NodeDevices) -> bool:
-    return any(device_name(DeviceId(one.id)).replica is not None for one in report.spec.devices)
+def _is_shared(node: Node) -> bool:
+    """Whether the node followed a ConfigMap when this program ended."""
+    return any(name.startswith(WHOLE_PREFIXES) and name.endswith(REPLICAS) for name in node.metadata.labels)
 
 
 def _node_pod(pod: Pod) -> NodePod:

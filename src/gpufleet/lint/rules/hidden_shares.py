@@ -1,4 +1,4 @@
-"""GPU040: shares of a GPU are offered under the name of whole ones."""
+"""GPU040: shares of a GPU or a MIG instance are offered under the name of whole ones."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ def _hidden(way: Field) -> str:
 
 RULE = Rule(
     "GPU040",
-    "Shares under the name of whole GPUs",
+    "Shares under the name of whole GPUs or instances",
     Severity.WARNING,
     check,
     concerns=lambda manifest: manifest.kind == "ConfigMap",
