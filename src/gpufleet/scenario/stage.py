@@ -126,10 +126,12 @@ class Stage:
         by_name = known.name if known is not None else beneficiary
         decision = Decision(self._at_s(), evicted=pod.name, beneficiary=by_name, reason=evict.reason)
         self.decisions.append(decision)
-        if not self.eviction_takes_us:
+        takes_us = self.work[self.name_by_uid[evict.uid]].eviction_takes_us
+        takes_us = self.eviction_takes_us if takes_us is None else takes_us
+        if not takes_us:
             return self._gone(evict.uid)
         # Pods that end at one moment end in the order in which they were evicted.
-        self.player.later(self.player.at_us + self.eviction_takes_us, evict.uid, turn=len(self.decisions))
+        self.player.later(self.player.at_us + takes_us, evict.uid, turn=len(self.decisions))
         place = self.places[evict.uid]
         leaving = msgspec.structs.replace(pod, leaving=True)
         return (event.PodBound(leaving, place.node, place.devices),)

@@ -148,6 +148,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     evicted for others, and no pod is evicted for work that does not ``preempts``. Work that has run for
     ``runTimeMax`` is evicted though no other needs its place. ``runTime`` is how long each of its pods says
     that it runs; the story ends them. ``interruptible`` work says that it may be ended at any time.
+    ``evictionTakes`` is how long an evicted pod of it takes to end, where that is not as the settings say.
     """
 
     name: str
@@ -174,6 +175,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     run_time: str | None = None
     interruptible: bool = False
+    eviction_takes: str | None = None
 
 
 class ReservedText(Text, frozen=True, kw_only=True):

@@ -38,6 +38,7 @@ class Work(msgspec.Struct, frozen=True):
     runs_on: tuple[NodeName, ...] = ()
     started_at_us: int = 0
     checkpointed_at_us: int | None = None
+    eviction_takes_us: int | None = None
 
 
 def work_of(text: WorkText, now_us: int, field: str) -> Work:
@@ -75,6 +76,7 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
         _places(text, len(pods), field),
         now_us - microseconds(text.runs_for, f"{field}.runsFor"),
         None if saved is None else now_us - microseconds(saved, f"{field}.checkpointed"),
+        None if text.eviction_takes is None else microseconds(text.eviction_takes, f"{field}.evictionTakes"),
     )
 
 
