@@ -9,6 +9,8 @@ from gpufleet.engine.arrays.placing import SERVES_WHOLE
 from gpufleet.engine.instruction import AnyInstruction, RequeueAfter
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.ranking import fresh_score, refresh
+from gpufleet.engine.place.refusal.survey_cache import SurveyCache
+from gpufleet.engine.place.relations.neighbours import NO_REASONS
 from gpufleet.model.identifiers import NodeName
 from tests.engine.plain_fleet import PlainNode
 
@@ -26,6 +28,7 @@ def check_books(state: EngineState, plain: dict[NodeName, PlainNode]) -> None:
     for name, place in plain.items():
         check_node(state, state.fleet.row_by_name[name], place)
     check_rankings(state)
+    check_surveys(state)
 
 
 def check_node(state: EngineState, row: int, plain: PlainNode) -> None:
@@ -66,6 +69,18 @@ def check_rankings(state: EngineState) -> None:
             assert rankings.scores[slot, row] == fresh, (slot, row)
         blocks = rankings.scores[slot].reshape(-1, layout.RANKING_BLOCK).max(axis=1)
         assert np.array_equal(blocks, rankings.best[slot])
+
+
+def check_surveys(state: EngineState) -> None:
+    """What is kept of the reasons against a shape is what the nodes say now."""
+    kept, anew = state.gangs.judging.surveys, SurveyCache(state.store, state.shapes)
+    for shape_row in kept.kept():
+        slot = state.shapes.slot(shape_row)
+        assert np.array_equal(kept.reasons_by_row(slot, NO_REASONS), anew.reasons_by_row(slot, NO_REASONS))
+        sets, nearest = kept.survey(slot, NO_REASONS)
+        sets_anew, nearest_anew = anew.survey(slot, NO_REASONS)
+        assert sets == sets_anew, shape_row
+        assert nearest.tolist() == nearest_anew.tolist(), shape_row
 
 
 def check_asks_to_be_woken(said: Iterable[AnyInstruction], ends_us: Collection[int], at_us: int) -> None:

@@ -355,6 +355,18 @@ def test_a_running_pod_with_another_queue_is_charged_there() -> None:
     assert used(told.engine.state, "b", "gpu") == (2000, 2000)
 
 
+def test_running_work_is_charged_to_the_queue_that_it_names_once_that_is_described() -> None:
+    told = story(queue("a", quota("gpu", 2 * GPUS)))
+    told.gangs(gang("g", 1, queue="a"))
+    told.arrive(pod("one", shape(1), queue="a"), *members("g", 1, shape(1)))
+    told.arrive(pod("one", shape(1), queue="later"))
+    told.gangs(gang("g", 1, queue="later"))
+    assert used(told.engine.state, "a", "gpu") == (2000, 2000)
+    told.queues(queue("later", quota("gpu", 2 * GPUS)))
+    assert used(told.engine.state, "a", "gpu") == (0, 0)
+    assert used(told.engine.state, "later", "gpu") == (2000, 2000)
+
+
 def test_a_lost_node_frees_quota_and_brings_its_usage_back() -> None:
     told = story(queue("team", quota("gpu", 1 * GPUS)), gpus=1)
     told.arrive(pod("one", shape(1), queue="team"), pod("two", shape(1), queue="team"))

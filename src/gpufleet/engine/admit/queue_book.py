@@ -34,6 +34,7 @@ class QueueBook:
         self.changes = 0
         self.drained_at: dict[QueueName, int] = {}
         self._had_doors = False
+        self._charged_elsewhere: dict[int, None] = {}
 
     def set(self, queue: Queue, last_sequence: int) -> None:
         """Take over what is stated of a queue. Arrivals after ``last_sequence`` came after that.
@@ -68,6 +69,7 @@ class QueueBook:
         if before != layout.NOT_SET and self.tree.name_at(before) == name:
             return
         if before != layout.NOT_SET and self.pods.node_row(row) is not None and not self._may_move(row, name):
+            self._charged_elsewhere[row] = None
             return
         self._charge_if_placed(row, -1)
         self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name)
@@ -119,6 +121,7 @@ class QueueBook:
         self._had_doors = self.tree.has_doors
         if not self._switch(name_of) and (had_doors or self.tree.has_doors):
             self._ask_doors_of_foreign(name_of)
+        self._move_charges(name_of)
         self.resources.write_all()
         columns = 1 + max(self.resources.column_by_name.values(), default=-1)
         self.store.writes_a_charge = writes_for_charge(columns, self.tree.path_max) if self.is_active else 0
@@ -143,6 +146,25 @@ class QueueBook:
                 self.tree.drop(self.queue_row(row))
                 self.store.tables.pods[layout.POD_QUEUE, row] = layout.NOT_SET
         return True
+
+    def _move_charges(self, name_of: Callable[[int], QueueName]) -> None:
+        """What stayed where it was charged goes to the queue that it names, where that admits it by now.
+
+        A scheduler that starts anew charges it there at once.
+        """
+        rows, self._charged_elsewhere = self._charged_elsewhere, {}
+        for row in rows:
+            before = self.queue_row(row)
+            if before == layout.NOT_SET or self.pods.node_row(row) is None:
+                continue
+            named = self._admitting(row, name_of(row))
+            if self.tree.name_at(before) == named:
+                continue
+            if not self._may_move(row, named):
+                self._charged_elsewhere[row] = None
+                continue
+            self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(named)
+            self.tree.drop(before)
 
     def _ask_doors_of_foreign(self, name_of: Callable[[int], QueueName]) -> None:
         """What other schedulers placed is charged where doors admit it now."""

@@ -43,6 +43,16 @@ def settle_node(tables: Tables, node: int) -> None:
     journal.touch(tables, node)
 
 
+@entry
+def settle_by_handle(tables: Int64Array, node: int) -> None:
+    """``settle_device`` of each device of a node, and ``settle_node``, for Python: by handle."""
+    known = opened(Tables, tables)
+    first = known.nodes[layout.NODE_FIRST_DEVICE, node]
+    for device in range(first, first + known.nodes[layout.NODE_DEVICE_COUNT, node]):
+        settle_device(known, device)
+    settle_node(known, node)
+
+
 @leaf
 def book_host(tables: Tables, shape: int, node: int, sign: int) -> None:
     """Take (sign -1) or give back (sign 1) the host resources of one pod."""

@@ -94,7 +94,8 @@ class Guests:
 
     def seats_of(self, uid: PodUid) -> tuple[Seat, ...]:
         """The seats that a pod has."""
-        return tuple(seats[uid] for seats in self._seats.values() if uid in seats)
+        # Asked for every pod that starts, and most of the time there is no guest.
+        return () if not self._seats else tuple(seats[uid] for seats in self._seats.values() if uid in seats)
 
     def leave(self, uid: PodUid) -> None:
         """A pod is gone, or did not come after all."""

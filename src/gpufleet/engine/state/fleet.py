@@ -12,7 +12,7 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.arrays.numbering import Numbering
-from gpufleet.engine.arrays.placing import settle_device, settle_node
+from gpufleet.engine.arrays.placing import settle_by_handle
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.state.bounds import check_node
@@ -208,7 +208,7 @@ class Fleet:
         self.store.tables.kinds[row] = 0
         heapq.heappush(self._free_rows, row)
         self.store.make_journal_room(2)
-        settle_node(self.store.tables, row)
+        settle_by_handle(self.store.handle, row)
 
     def _new_row(self, node: Node) -> int:
         if self._free_rows:
@@ -238,7 +238,7 @@ class Fleet:
         tables = self.store.tables
         tables.nodes[layout.NODE_FIRST_DEVICE, row] = first
         tables.nodes[layout.NODE_DEVICE_COUNT, row] = len(node.devices)
-        settle_node(tables, row)
+        settle_by_handle(self.store.handle, row)
 
     def _device_range(self, count: int) -> int:
         # The devices of a node are rows side by side, so a gap suits only nodes with as many.
@@ -266,7 +266,6 @@ class Fleet:
         cells[layout.DEVICE_HARDWARE] = hardware_row
         cells[layout.DEVICE_USERS] = 0
         cells[layout.DEVICE_MEMORY_SHARES] = 0
-        settle_device(self.store.tables, device_row)
         self.device_ids[device_row] = device.id
         self.device_row_by_id[device.id] = device_row
         kind = (model, memory_mib)

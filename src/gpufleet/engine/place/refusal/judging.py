@@ -13,6 +13,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import ModelsTried, Verdict
+from gpufleet.engine.place.refusal.survey_cache import SurveyCache
 from gpufleet.engine.place.refusal.verdict import judge, judge_each
 from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.state.model_order import Models, groups_of
@@ -31,6 +32,7 @@ class Judging:
         self.shapes = shapes
         self.neighbours = neighbours
         self.gate = gate
+        self.surveys = SurveyCache(store, shapes)
 
     def verdict(self, row: int, models: Models = ()) -> Verdict:
         """Why a pod fits nowhere as of now, on these models if any are given."""
@@ -43,7 +45,7 @@ class Judging:
     def reasons_by_node(self, row: int, models: Models = ()) -> dict[NodeName, tuple[str, ...]]:
         """The reasons of every node against a pod, as of now, on these models if any are given."""
         slot = self._slot(self._shape_row(row), models)
-        return judge_each(self.store, self.shapes, slot, self.neighbours.reasons_beyond_room(row))
+        return judge_each(self.surveys, slot, self.neighbours.reasons_beyond_room(row))
 
     def tried(self, row: int, groups: Iterable[Models]) -> tuple[ModelsTried, ...]:
         """Why a pod fits on none of these groups of models, one by one."""
@@ -63,7 +65,7 @@ class Judging:
         return int(self.store.tables.pods[layout.POD_SHAPE, row])
 
     def _judge(self, shape_row: int, models: Models, reasons: Int64Array) -> Verdict:
-        return judge(self.store, self.shapes, self._slot(shape_row, models), reasons)
+        return judge(self.surveys, self._slot(shape_row, models), reasons)
 
     def _slot(self, shape_row: int, models: Models) -> int:
         shapes = self.shapes

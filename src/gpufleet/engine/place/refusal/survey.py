@@ -1,11 +1,13 @@
-"""Every node asked once what it has against a shape: counted by reason, and the nearest to taking it.
+"""What every node has against a shape: counted by reason, and the nearest to taking it.
 
-One pass over the node rows in compiled code, made only after a refusal. ``verdict`` makes the
-answer of it.
+Made only after a refusal, in compiled code. The reasons of each node are kept (``survey_cache``), and only
+the nodes that changed since the shape was last refused are asked again. ``verdict`` makes the answer of it.
 """
 
+from typing import NamedTuple
+
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.array_types import Grid, Int64Array
 from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
@@ -26,6 +28,13 @@ NOT_SEEN = GPU_UNREPORTED | NO_AGENT
 
 PASSING = ONLY_ROOM | BY_NEIGHBOURS
 """Reasons that go away when the right pods end."""
+
+# surveyed.state[place, COLUMN]
+SURVEYED_SEEN_CHANGES = 0  # the counter up to which the reasons are fresh
+SURVEYED_STALE = 1  # 1: every node must be asked anew
+SURVEYED_COLUMNS = 2
+ABSENT = -1
+"""Stands in place of the reasons of a row without a node."""
 
 # sets[COLUMN, place]
 SET_REASONS = 0
@@ -104,11 +113,22 @@ def count_in_sets(sets: Int64Array, known: int, last: int, found: int) -> int:
     return place
 
 
+class Surveyed(NamedTuple):
+    """What was found, a place for each shape: ``state[place, COLUMN]``; ``reasons[place, node]``, as bits, or
+    ABSENT; and ``distances[place, node]``, in permille, of nodes that lack nothing but room.
+
+    What other pods have against the shape is in neither: it depends on the pod.
+    """
+
+    state: Grid
+    reasons: Grid
+    distances: Grid
+
+
 @leaf
-def reasons_on(tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64Array, node: int) -> int:
-    """Everything against one node, as bits (``reasons``); ``beyond_room`` has further reasons by node
-    row, or is empty. Of a node that does not report its GPUs, nothing else is said about them but that they
-    are too few in any case.
+def reasons_on(tables: Tables, rankings: Rankings, slot: int, node: int) -> int:
+    """Everything against one node, as bits (``reasons``), but what other pods have. Of a node that does not
+    report its GPUs, nothing else is said about them but that they are too few in any case.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
     found = rankings.refused[slot, node] | fit.host_reasons(tables, shape, node)
@@ -116,75 +136,102 @@ def reasons_on(tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64
         found |= fit.gpu_reasons(tables, shape, node)
     elif 0 < tables.nodes[layout.NODE_DEVICE_COUNT, node] < tables.shapes[layout.SHAPE_GPU_COUNT, shape]:
         found |= GPU_COUNT
-    if node < len(beyond_room):
-        found |= beyond_room[node]
     return int(found)
 
 
+@leaf
+def ask(tables: Tables, rankings: Rankings, surveyed: Surveyed, slot: int, place: int, node: int) -> None:
+    """Note what a node has against the shape as of now."""
+    if tables.nodes[layout.NODE_PRESENT, node] == 0:
+        surveyed.reasons[place, node] = ABSENT
+        return
+    found = reasons_on(tables, rankings, slot, node)
+    surveyed.reasons[place, node] = found
+    if found & ~PASSING == 0:
+        shape = rankings.state[slot, layout.RANKING_SHAPE]
+        far = host_distance(tables, shape, node) + gpu_distance(tables, shape, node)
+        surveyed.distances[place, node] = far
+
+
 @kernel
-def reasons_by_row(
-    tables: Tables, rankings: Rankings, slot: int, beyond_room: Int64Array, found: Int64Array
-) -> None:
-    """Write each node row's reasons; rows without a node get any value."""
-    for node in range(len(found)):
-        found[node] = reasons_on(tables, rankings, slot, beyond_room, node)
+def refresh(tables: Tables, rankings: Rankings, surveyed: Surveyed, slot: int, place: int) -> None:
+    """Ask every node that changed since the last refusal, as ``ranking.refresh`` scores them."""
+    head = tables.counters[layout.COUNTER_CHANGES]
+    seen = surveyed.state[place, SURVEYED_SEEN_CHANGES]
+    # The ring of changes has room for so many: older ones that were not seen are written over.
+    if surveyed.state[place, SURVEYED_STALE] == 1 or head - seen > len(tables.changes):
+        for node in range(surveyed.reasons.shape[1]):
+            ask(tables, rankings, surveyed, slot, place, node)
+        surveyed.state[place, SURVEYED_STALE] = 0
+    else:
+        for position in range(seen, head):
+            node = tables.changes[position % len(tables.changes)]
+            # A node that changed again stands further on in the ring, and is asked there.
+            if tables.changed_at[node] == position:
+                ask(tables, rankings, surveyed, slot, place, node)
+    surveyed.state[place, SURVEYED_SEEN_CHANGES] = head
 
 
 @kernel
 def survey(
-    tables: Tables,
-    rankings: Rankings,
-    slot: int,
-    rows: int,
-    beyond_room: Int64Array,
-    sets: Int64Array,
-    nearest: Int64Array,
+    surveyed: Surveyed, place: int, beyond_room: Int64Array, sets: Int64Array, nearest: Int64Array
 ) -> int:
     """Count the nodes by their set of reasons, and find the nearest node that lacks nothing but room.
 
     ``sets[SET_REASONS, place]`` and ``sets[SET_NODES, place]`` get each set and how many nodes have it;
-    how many sets there are is returned. They are few, whatever the fleet. ``rows`` of nodes are looked
-    at; ``beyond_room`` has further reasons by node row, or is empty. Of the nearest node ``nearest`` gets
-    its row, how many are as near, and how many GPUs it lacks; NOT_SET for its row if there is none.
+    how many sets there are is returned. They are few, whatever the fleet. ``beyond_room`` has further
+    reasons by node row, or is empty. Of the nearest node ``nearest`` gets its row, and how many are as near;
+    NOT_SET for its row if there is none.
     """
-    shape = rankings.state[slot, layout.RANKING_SHAPE]
     closest, known, last = -1, 0, 0
     nearest[NEAREST_NODE] = layout.NOT_SET
     nearest[NEAREST_EQUALS] = 0
-    for node in range(rows):
-        if tables.nodes[layout.NODE_PRESENT, node] == 0:
+    for node in range(sets.shape[1]):
+        found = surveyed.reasons[place, node]
+        if found == ABSENT:
             continue
-        found = reasons_on(tables, rankings, slot, beyond_room, node)
+        if node < len(beyond_room):
+            found |= beyond_room[node]
         last = count_in_sets(sets, known, last, found)
         known = max(known, last + 1)
         # A node with a reason that no pod's end takes away is not near, however much room it has.
         if found == 0 or found & ~PASSING != 0:
             continue
-        far = host_distance(tables, shape, node) + bars(found)
-        # To count devices costs most, and makes no node nearer.
-        if closest != -1 and far > closest:
-            continue
-        far += gpu_distance(tables, shape, node)
+        far = surveyed.distances[place, node] + bars(found)
         if closest == -1 or far < closest:
             closest = far
             nearest[NEAREST_NODE] = node
             nearest[NEAREST_EQUALS] = 1
         elif far == closest:
             nearest[NEAREST_EQUALS] += 1
-    if closest != -1:
-        nearest[NEAREST_MISSING_GPUS] = gpus_missing(tables, shape, nearest[NEAREST_NODE])
     return known
+
+
+@entry
+def refresh_by_handle(
+    tables: Int64Array, rankings: Int64Array, surveyed: Int64Array, slot: int, place: int
+) -> None:
+    """``refresh``, for Python: by handle (see ``arrays.handle``)."""
+    refresh(opened(Tables, tables), opened(Rankings, rankings), opened(Surveyed, surveyed), slot, place)
 
 
 @entry
 def survey_by_handle(
     tables: Int64Array,
     rankings: Int64Array,
+    surveyed: Int64Array,
     slot: int,
-    rows: int,
+    place: int,
     beyond_room: Int64Array,
     sets: Int64Array,
     nearest: Int64Array,
 ) -> int:
-    """``survey``, for Python: by handle (see ``arrays.handle``)."""
-    return survey(opened(Tables, tables), opened(Rankings, rankings), slot, rows, beyond_room, sets, nearest)
+    """``refresh`` and ``survey``, for Python. ``nearest`` gets how many GPUs the nearest node lacks, too."""
+    known_tables, known_rankings = opened(Tables, tables), opened(Rankings, rankings)
+    known_surveyed = opened(Surveyed, surveyed)
+    refresh(known_tables, known_rankings, known_surveyed, slot, place)
+    found = survey(known_surveyed, place, beyond_room, sets, nearest)
+    if nearest[NEAREST_NODE] != layout.NOT_SET:
+        shape = known_rankings.state[slot, layout.RANKING_SHAPE]
+        nearest[NEAREST_MISSING_GPUS] = gpus_missing(known_tables, shape, nearest[NEAREST_NODE])
+    return found

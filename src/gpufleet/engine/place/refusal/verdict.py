@@ -16,14 +16,11 @@ from gpufleet.engine.instruction import Hurdle, Nearest, Verdict
 from gpufleet.engine.place.refusal.hurdles import lowest
 from gpufleet.engine.place.refusal.survey import (
     BY_NEIGHBOURS,
-    NEAREST_COLUMNS,
     NEAREST_EQUALS,
     NEAREST_MISSING_GPUS,
     NEAREST_NODE,
-    SET_COLUMNS,
-    reasons_by_row,
-    survey_by_handle,
 )
+from gpufleet.engine.place.refusal.survey_cache import SurveyCache
 from gpufleet.engine.reasons.other_resource import BIT as OTHER_RESOURCE
 from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.reasons.taint import REASON, repelling
@@ -101,18 +98,13 @@ def as_unknown(found: int) -> int:
     return (found & ~OTHER_RESOURCE) | UNKNOWN_RESOURCE
 
 
-def judge(store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Array) -> Verdict:
+def judge(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> Verdict:
     """Why the slot's shape fits on no node now; ``beyond_room`` has the reasons of neighbours by node
     row, or is empty where there are none.
     """
+    store, shapes = cache.store, cache.shapes
     fleet = shapes.fleet
-    rows = fleet.row_count
-    # There are no more sets of reasons than nodes.
-    found_sets = np.zeros((SET_COLUMNS, rows), np.int64)
-    near = np.zeros(NEAREST_COLUMNS, np.int64)
-    handles = (store.handle, shapes.rankings_handle)
-    known = survey_by_handle(*handles, slot, rows, beyond_room, found_sets, near)
-    sets = dict(zip(*found_sets[:, :known].tolist(), strict=True))
+    sets, near = cache.survey(slot, beyond_room)
     shape = int(shapes.rankings.state[slot, layout.RANKING_SHAPE])
     offered_nowhere = asks_for_unknown(shapes, shape, sets)
     if offered_nowhere:
@@ -129,9 +121,7 @@ def judge(store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Arr
         )
     hurdle = lowest(sets)
     if hurdle is not None and TAINT in hurdle.reasons:
-        found = np.zeros(rows, np.int64)
-        reasons_by_row(store.tables, shapes.rankings, slot, beyond_room, found)
-        hurdle = with_taints(hurdle, shapes, shape, found)
+        hurdle = with_taints(hurdle, shapes, shape, cache.reasons_by_row(slot, beyond_room))
     return Verdict(len(fleet.row_by_name), by_first_reason(sets), by_every_reason(sets), nearest, hurdle)
 
 
@@ -146,16 +136,13 @@ def with_taints(hurdle: Hurdle, shapes: ShapeBook, shape: int, found: Int64Array
     return msgspec.structs.replace(hurdle, taints=tuple(taints))
 
 
-def judge_each(
-    store: TableStore, shapes: ShapeBook, slot: int, beyond_room: Int64Array
-) -> dict[NodeName, tuple[str, ...]]:
+def judge_each(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> dict[NodeName, tuple[str, ...]]:
     """For each node the names of all reasons against it, none for a node that would take the shape now."""
+    shapes = cache.shapes
     fleet = shapes.fleet
-    found = np.zeros(fleet.row_count, np.int64)
-    reasons_by_row(store.tables, shapes.rankings, slot, beyond_room, found)
     shape = int(shapes.rankings.state[slot, layout.RANKING_SHAPE])
-    by_row = found.tolist()
+    by_row = cache.reasons_by_row(slot, beyond_room).tolist()
     if asks_for_unknown(shapes, shape, {by_row[row] for row in fleet.row_by_name.values()}):
         by_row = [as_unknown(one) for one in by_row]
-    names = {bits: TABLE.names_of(bits) for bits in dict.fromkeys(by_row)}
+    names = {bits: TABLE.names_of(bits) for bits in {by_row[row]: None for row in fleet.row_by_name.values()}}
     return {name: names[by_row[row]] for name, row in fleet.row_by_name.items()}
