@@ -416,3 +416,14 @@ def test_a_refusal_from_before_a_restart_counts_for_no_pod_that_leaves_or_is_unk
     told.happen(*(EvictionRefusalRecalled(PodUid(uid), until_us) for uid in ("a", "unknown")))
     assert told.engine.state.departures.refused_until_us == {}
     assert nominated(told.arrive(of_team("next", shape(1)))) == {"next": ("n0", ("a",))}
+
+
+def test_a_pod_that_is_told_to_end_and_whose_bind_is_refused_starts_no_more() -> None:
+    told = story(gpus=4)
+    told.gangs(gang("g", 2, queue="team"))
+    told.arrive(of_team("alone", shape(1)), *(of_team(uid, shape(1), gang="g") for uid in ("one", "two")))
+    told.told_to_end("alone", "one")
+    told.refuse("alone", "one")
+    assert placed(told.wait_s(60)) == []
+    assert placed(told.arrive(of_team("three", shape(1), gang="g"))) == ["three"], "its gang goes on without"
+    assert placed(told.depart("alone", "one")) == []

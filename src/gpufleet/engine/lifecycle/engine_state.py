@@ -145,9 +145,12 @@ class EngineState:
         return rows, self.gate.asked_together(rows, count), self.gate.protected_together(rows, count)
 
     def enqueue(self, row: int) -> None:
-        """A pod takes its turn, alone or with its gang."""
+        """A pod takes its turn, alone or with its gang; one that was told to end starts no more."""
         pod = self.pods.pod_at(row)
         self.assign_queue(row)
+        if pod.leaving:
+            self.withdraw(row)
+            return
         if pod.gang is not None:
             self.gangs.members(pod.gang).wait(row, pod.role)
             self.update_gang(pod.gang)
