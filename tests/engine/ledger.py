@@ -208,9 +208,8 @@ class Ledger:
 
     def waiting(self) -> list[Pod]:
         """Pods whose turn may come now."""
-        elsewhere = (self.place, self.pause_end_us, self.nominated, self.reserved)
-        waiting = (pod for uid, pod in self.pods.items() if not any(uid in known for known in elsewhere))
-        return [pod for pod in waiting if not pod.leaving]
+        elsewhere = set().union(self.place, self.pause_end_us, self.nominated, self.reserved)
+        return [pod for uid, pod in self.pods.items() if uid not in elsewhere and not pod.leaving]
 
     def neighbours(self) -> PlainNeighbours:
         """Who is where as of now, the plain way, and who will be where others still run."""
@@ -497,6 +496,5 @@ class Ledger:
         named = {pod.gang for pod in self.waiting() if pod.gang is not None}
         check_told_unknown(said, self.told_unknown, named, self.gangs.keys())
         self.told -= set(self.place) | set(self.nominated)
-        alone = {uid for uid in self.reserved if self.pods[uid].gang is None and not is_stand_in(uid)}
-        assert self.told >= alone, alone - self.told
+        assert self.told >= {u for u in self.reserved if self.pods[u].gang is None and not is_stand_in(u)}
         check_asks_to_be_woken(said, self.pause_end_us.values(), self.at_us)
