@@ -18,7 +18,7 @@ from bench.queues.optimality import (
 )
 
 SEEDS = range(6)
-LOST_MEAN_MAX = 1.5
+PODS_MEAN_MAX = 1.05
 GIVEN_MEAN_MIN = 0.8
 
 
@@ -42,15 +42,15 @@ def test_the_program_finds_the_optimum_of_a_case_by_hand() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_victims_of_a_gang_have_the_lowest_priority_and_lose_not_much_more_than_must_be(policy: str) -> None:
+def test_victims_of_a_gang_have_the_lowest_priority_and_are_hardly_more_than_must_be(policy: str) -> None:
     pairs = [pair for seed in SEEDS if (pair := compare_victims(seed, policy)) is not None]
     assert len(pairs) >= 4
     assert [ours.priority for ours, _ in pairs] == [best.priority for _, best in pairs]
     assert all(ours.pods >= best.pods and ours.lost >= best.lost for ours, best in pairs), (
         "the program is wrong"
     )
-    lost = [ours.lost / best.lost for ours, best in pairs]
-    assert sum(lost) / len(lost) <= LOST_MEAN_MAX
+    pods = [ours.pods / best.pods for ours, best in pairs]
+    assert sum(pods) / len(pods) <= PODS_MEAN_MAX
 
 
 @pytest.mark.parametrize("policy", POLICIES)

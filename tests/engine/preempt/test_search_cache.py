@@ -196,3 +196,14 @@ def test_within_a_queue_they_go_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
     searches = Searches(monkeypatch)
     assert len(evicted(told.arrive(*work("a", 6, first=10, priority=1)))) == 6
     assert searches.count == 1
+
+
+def test_a_gang_of_a_queue_of_lower_priority_goes_before_the_next_single_pod() -> None:
+    """Of the first pod's victims a single one is left, of a queue of higher priority than the gang's."""
+    told = Story()
+    told.happen(queue("all", 0, parent=None), queue("a", 4), queue("low"), queue("high", priority=1))
+    told.nodes(node("n0", 4))
+    told.arrive(*work("low", 1), *work("high", 2))
+    together = pod("low-gang", shape(1), queue="low", gang="g")
+    told.happen(event.GangSet(gang("g", 1, queue="low")), event.PodAdded(together))
+    assert set(evicted(told.arrive(*work("a", 2)))) == {"low0", "low-gang"}

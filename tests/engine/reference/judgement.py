@@ -13,9 +13,8 @@ Kinds:
 - ``gang-broken``: a gang keeps less than its minimum;
 - ``own-before-owed`` and the like: work of one kind (``verdict.Kind``) ends though that of an earlier kind
   would do;
-- ``number``, ``priority``: a set of the same kind has fewer pods, or pods of lower priority; ``with surplus``
-  is in it a member of a gang above its minimum;
-- ``right``: as many of the same priority, of a queue that has the better right;
+- ``queue_priority``, ``whole_gangs``, ``priority``, ``pods``, ``right``, ``sum_of_priorities``, ``lost``: a
+  set of the same kind costs less, and that is the first in which it does (``verdict.Cost``);
 - ``turn``: work is served before other work that may start; ``turn-of-victims``: before other work for which
   others may go;
 - ``same-step``, ``minimum-run-time``: evicted in the step in which it started, or before its time;
@@ -37,7 +36,7 @@ from tests.engine.reference.justice import injustice
 from tests.engine.reference.picture import Job, Picture
 from tests.engine.reference.quota import QuotaTree
 from tests.engine.reference.turns import in_turn
-from tests.engine.reference.verdict import Kind, best, cost_of, sets, shortage, starts, ways
+from tests.engine.reference.verdict import Cost, Kind, best, cost_of, sets, shortage, starts, ways
 
 WAITS = {Kind.OWED: "owed-waits", Kind.OWN: "own-waits", Kind.OTHERS: "others-wait", Kind.BOTH: "both-wait"}
 
@@ -211,22 +210,10 @@ class Judge:
                 self.note(f"{mine.kind.name.lower()}-before-{cost.kind.name.lower()}", why, job)
                 return
         alike = [(cost, one) for cost, one in found if cost.kind is mine.kind]
-        for cost, one in alike:
-            no_worse = cost.whole_gangs <= mine.whole_gangs and cost.priority <= mine.priority
-            why = f"{names(units)} for {job.name}, where {names(one)} would do"
-            if no_worse and cost.pods < mine.pods:
-                surplus = any(unit.job.is_gang and not unit.is_whole for unit in one)
-                self.note("number" + (" with surplus" if surplus else ""), why, job)
-                return
-        for cost, one in alike:
-            why = f"{names(units)} for {job.name}, where {names(one)} would do"
-            fewer = cost.whole_gangs <= mine.whole_gangs and cost.pods <= mine.pods
-            if fewer and cost.priority < mine.priority:
-                self.note("priority", why, job)
-                return
-            if fewer and cost.priority == mine.priority and cost.rights < mine.rights:
-                self.note("right", why, job)
-                return
+        if alike and alike[0][0] < mine:
+            cost, one = alike[0]
+            field = next(field for field in Cost._fields if getattr(cost, field) != getattr(mine, field))
+            self.note(field, f"{names(units)} for {job.name}, where {names(one)} would do", job)
 
     def rest(self, picture: Picture) -> None:
         """Nothing happens any more: all work that waits must be refused."""

@@ -32,6 +32,7 @@ NEVER = frozenset(
         *("starts-waits", "started-beyond", "turn", "forbidden", "in-vain", "gang-broken"),
         *("same-step", "minimum-run-time", "circle", "own-before-owed", "unjust"),
         *("owed-waits", "owed-waits for a whole gang"),
+        *("priority", "pods", "right", "sum_of_priorities", "lost"),
     }
 )
 """What happens in no story, whatever features meet in it."""
@@ -44,10 +45,8 @@ is chosen before it is known where that helps (designs/0004-queues.md).
 FEATURES = {"elastic": ELASTIC, "strangers": STRANGERS, "racks": RACKS, "all": WITH_ALL_FEATURES}
 SINGLE_PODS = Mix(gangs=False, departments=False, own_work_goes=False, nodes_max=1)
 """Pods that take back from other queues below one root, on one node."""
-NOT_COMPARED = frozenset({"right", "started-in-vain"})
-"""Which of several sets goes that cost as much but for the right of their queues, and that work starts whose
-place others take a second later.
-"""
+NOT_COMPARED = frozenset({"started-in-vain"})
+"""That work starts whose place others take a second later."""
 
 
 @pytest.mark.parametrize("first", seeds(24))

@@ -9,11 +9,13 @@ The rules, from docs/queues.md ("What keeps work waiting" and "Taking back") unl
 - What a queue is owed is taken back from those who borrowed it before work of its own queue ends (Kueue's
   order of candidates: other queues before the own one); where the queue would borrow itself, work of its own
   queue goes first, then that of others.
-- Of sets of one kind those without whole gangs go first; then the lowest highest priority decides, then the
-  fewest pods, then queue priority and share, then the sum of priorities, then the work lost.
+- Of sets of one kind the lowest highest priority of a queue decides; then those with the fewest whole gangs
+  go first; then the lowest highest priority of a pod, the fewest pods, the least right of their queues, the
+  sum of priorities, the work lost.
 """
 
 import enum
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
@@ -24,6 +26,9 @@ from tests.engine.reference.justice import is_just, is_owed
 from tests.engine.reference.picture import Job, Picture
 from tests.engine.reference.quota import QuotaTree
 from tests.engine.reference.room import fits
+
+Right = tuple[tuple[int, bool, Fraction], ...]
+"""Priority and share of each queue from a side down; the least gives first."""
 
 
 class Kind(enum.IntEnum):
@@ -47,10 +52,11 @@ class Cost(NamedTuple):
     """What a set costs; the smallest is chosen."""
 
     kind: Kind
+    queue_priority: float
     whole_gangs: int
     priority: int
     pods: int
-    rights: tuple[tuple[tuple[int, bool, Fraction], ...], ...]
+    right: Right
     sum_of_priorities: int
     lost: int
 
@@ -107,18 +113,23 @@ def cost_of(picture: Picture, tree: QuotaTree, job: Job, units: list[Unit]) -> C
     pods = [(unit.job, pod) for unit in units for pod in unit.pods]
     return Cost(
         kind_of(picture, tree, job, units),
+        max(queue_priority_of(tree, job, unit) for unit in units),
         sum(unit.is_whole for unit in units),
         max(one.priority for one, _ in pods),
         pods_in(units),
-        tuple(sorted((right_of(picture, tree, job, unit) for unit in units), reverse=True)),
+        max(right_of(picture, tree, job, unit) for unit in units),
         sum(one.priority for one, _ in pods),
         sum(one.gpus * (picture.now_us - picture.runs[pod].since_us) for one, pod in pods),
     )
 
 
-def right_of(
-    picture: Picture, tree: QuotaTree, job: Job, unit: Unit
-) -> tuple[tuple[int, bool, Fraction], ...]:
+def queue_priority_of(tree: QuotaTree, job: Job, unit: Unit) -> float:
+    """The priority of the side on which a victim's queue is; of own work none counts."""
+    sides = tree.sides(job.queue, unit.job.queue)
+    return -math.inf if sides is None else tree.queues[sides[1]].priority
+
+
+def right_of(picture: Picture, tree: QuotaTree, job: Job, unit: Unit) -> Right:
     """What the queue of a victim has a right to, from its side downwards; the least right gives first."""
     sides = tree.sides(job.queue, unit.job.queue)
     if sides is None:

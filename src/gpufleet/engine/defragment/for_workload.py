@@ -13,7 +13,7 @@ from gpufleet.engine.defragment.moves import Relocation, place_elsewhere
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement, placement_of
 from gpufleet.engine.preempt.by_node import ByNode
-from gpufleet.engine.preempt.candidates import Singles, Unit
+from gpufleet.engine.preempt.candidates import Candidates, Singles, Unit
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
 from gpufleet.engine.preempt.proof import Placements, Proof
@@ -56,7 +56,7 @@ def moves_for(
     rows: tuple[int, ...] | None = None
     if unplaced.members is None and not proof.is_tied:
         short = leaving.left.shortage(int(state.store.tables.pods[layout.POD_SHAPE, unplaced.row]))
-        on_one_node = ByNode(proof, state, leaving, short, singles(units)).find()
+        on_one_node = ByNode(proof, state, leaving, short, Candidates(singles(units), [])).find()
         rows = None if on_one_node is None else on_one_node.rows
     going = leaving.rows.tolist()
     if rows is None:
@@ -78,4 +78,5 @@ def singles(units: list[Unit]) -> Singles:
     rows = np.array([unit.rows[0] for unit in units], np.int64)
     lost = np.array([unit.lost for unit in units], np.int64)
     nothing = np.zeros_like(rows)
-    return Singles(rows, nothing, lost, nothing, nothing)
+    none = np.full_like(rows, layout.NOT_SET)
+    return Singles(rows, nothing, lost, nothing, nothing, nothing, none)

@@ -1,14 +1,14 @@
 """The cheapest victims for one pod that lacks nothing but room, node by node.
 
-Cheapest is, in this order: the lowest highest priority among the victims, then the fewest of them, then
-those whose node is spared less (``candidates``), then the smallest sum of their priorities, then the least
-work lost. For every node a lower bound of
-all of these follows from sums over its candidates, worked out for the whole fleet at once; nodes are then
-examined in the order of their bounds, until the next bound is no better than what was found (branch and
-bound). On a node, the lowest priority is exact; so is the number, as long as there are few enough sets to
-try them all. Where a single victim is enough and no candidate of lower priority is of any use, no bound can
-be better, and none is worked out. Sums count room and quota (``quota_shortage``); a set whose sums do not
-suffice is not tried.
+Cheapest is what ``candidates.cost_of`` says, among queues of one priority: the lowest highest priority
+among the victims, then the fewest of them, then those whose node is spared less, then those of the queues
+with the least right, then the smallest sum of their priorities, then the least work lost. For every node a
+lower bound of all of these follows from sums over its candidates, worked out for the whole fleet at once;
+nodes are then examined in the order of their bounds, until the next bound is no better than what was found
+(branch and bound). On a node, the lowest priority is exact; so is the number, as long as there are few
+enough sets to try them all. Where a single victim is enough and no candidate of lower priority is of any
+use, no bound can be better, and none is worked out. Sums count room and quota (``quota_shortage``); a set
+whose sums do not suffice is not tried.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel
 from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.preempt.candidates import Singles, Unit
+from gpufleet.engine.preempt.candidates import Candidates, Singles, Unit, cost_of
 from gpufleet.engine.preempt.leaving import FAR_TOO_MUCH, GPU, Leaving
 from gpufleet.engine.preempt.proof import Placements, Proof
 from gpufleet.engine.preempt.quota_shortage import QuotaLack, short_quota
@@ -33,7 +33,7 @@ PROOFS_MAX = 4096
 """A search that needs more proofs than this is cut short, and says so."""
 SETS_A_NODE_MAX = 300
 """On a node with more sets than this, victims are taken off one by one instead."""
-COSTS = 5
+COSTS = 6
 """So many of the first fields of ``Bound`` and ``Victims`` are compared."""
 NEVER = 1 << 60
 """Above every priority and cost, with room for sums of it within 64 bits."""
@@ -45,6 +45,7 @@ class Bound(NamedTuple):
     priority: int
     pods: int
     spared: int
+    right: int
     sum: int
     lost: int
     node: int
@@ -56,6 +57,7 @@ class Victims(NamedTuple):
     priority: int
     pods: int
     spared: int
+    right: int
     sum: int
     lost: int
     rows: tuple[int, ...]
@@ -76,13 +78,19 @@ class ByNode:
     """
 
     def __init__(
-        self, proof: Proof, state: EngineState, leaving: Leaving, short: Int64Array, singles: Singles
+        self,
+        proof: Proof,
+        state: EngineState,
+        leaving: Leaving,
+        short: Int64Array,
+        found: Candidates,
     ) -> None:
         self.proof = proof
         self.state = state
         self.leaving = leaving
         self.short = short
-        self.singles = singles
+        self.found = found
+        self.singles = singles = found.singles
         self.nodes: Int64Array = state.store.tables.pods[layout.POD_NODE, singles.rows]
         self.shape = int(state.store.tables.pods[layout.POD_SHAPE, proof.unplaced.row])
         self.quota: QuotaLack = short_quota(state.store.tables, proof.unplaced.row, singles.rows)
@@ -93,8 +101,7 @@ class ByNode:
 
     def find(self) -> Victims | None:
         """The cheapest victims, None if there are none (or ``cut`` is set)."""
-        best = self._single()
-        self.is_single = best is not None
+        best = self.single()
         if best is not None:
             return best
         for bound in self._bounds():
@@ -108,20 +115,33 @@ class ByNode:
                 best = found
         return best
 
-    def _single(self) -> Victims | None:
+    def single(self) -> Victims | None:
         """A single victim than which nothing can be cheaper, if there is one."""
-        tables = self.state.store.tables
-        place = int(cheapest_single(tables, self.shape, self.short, *self.quota, *self.singles, False))
-        if place == layout.NOT_SET:
+        unit, node = self._cheapest_single(self.short)
+        placements = () if unit is None else self._proven(node, [unit])
+        self.is_single = bool(placements)
+        return None if unit is None or not placements else victims([unit], placements)
+
+    def single_for_quota(self) -> Victims | None:
+        """A single victim than which nothing can be cheaper, for a pod that lacks quota alone."""
+        unit = self._cheapest_single(np.zeros_like(self.short))[0] if len(self.quota.lacks) else None
+        if unit is None:
             return None
-        unit = self.singles.units(np.array([place], np.int64))[0]
-        placements = self._proven(int(self.nodes[place]), [unit])
+        placements = self.proof.fits_without([*self.leaving.rows.tolist(), *unit.rows])
         return victims([unit], placements) if placements else None
+
+    def _cheapest_single(self, short: Int64Array) -> tuple[Unit | None, int]:
+        """A candidate that holds all that is short, and its node; no cheaper set can."""
+        tables = self.state.store.tables
+        place = int(cheapest_single(tables, self.shape, short, *self.quota, *self.singles, False))
+        if place == layout.NOT_SET:
+            return None, layout.NOT_SET
+        return self.singles.units(np.array([place], np.int64))[0], int(self.nodes[place])
 
     def _bounds(self) -> list[Bound]:
         """Nodes on which enough could be freed, the one with the best bound first."""
         welcome = self.short[self.nodes, GPU] < FAR_TOO_MUCH
-        nodes, singles = self.nodes[welcome], Singles(*(column[welcome] for column in self.singles))
+        nodes, singles = self.nodes[welcome], self.singles.at(welcome)
         if not len(nodes):
             return []
         return bounds_by_node(nodes, singles, self._wants(np.flatnonzero(welcome)))
@@ -130,19 +150,11 @@ class ByNode:
         """For each thing asked for: how much of it the candidates of these places hold, and how much is short
         by node.
         """
-        tables, rows = self.state.store.tables, self.singles.rows[places]
-        shapes = tables.pods[layout.POD_SHAPE, rows]
-        wants: list[tuple[Int64Array, Int64Array]] = []
-        if tables.shapes[layout.SHAPE_GPU_COUNT, self.shape]:
-            held = tables.shapes[layout.SHAPE_GPU_COUNT, shapes]
-            if tables.shapes[layout.SHAPE_GPU_MILLI, self.shape] != WHOLE_GPU_MILLI:
-                held = held * tables.shapes[layout.SHAPE_GPU_MILLI, shapes]
-            wants.append((held, self.short[:, GPU]))
-        asked = np.flatnonzero(tables.shape_resources[self.shape] > 0).tolist()
-        hosts = ((tables.shape_resources[shapes, column], self.short[:, 1 + column]) for column in asked)
+        rows = self.singles.rows[places]
+        room = room_wanted(self.state.store.tables, self.shape, rows, self.short)
         lacks, everywhere = self.quota.lacks.tolist(), np.ones(len(self.short), np.int64)
         quota = ((self.quota.gives[number, places], lack * everywhere) for number, lack in enumerate(lacks))
-        return [*wants, *hosts, *quota]
+        return [*room, *quota]
 
     def _units(self, node: int) -> list[Unit]:
         """The candidates on a node, in the order in which they go."""
@@ -185,7 +197,9 @@ class ByNode:
 
     def _allowed(self, units: list[Unit]) -> bool:
         pods = self.state.pods
-        return self.state.budgets.allow(pods.pod_at(row) for unit in units for row in unit.rows)
+        return self.found.keep_minimums(units) and self.state.budgets.allow(
+            pods.pod_at(row) for unit in units for row in unit.rows
+        )
 
     def _fewest(self, bound: Bound, among: list[Unit]) -> Victims | None:
         """As few of these as will do, of those the least important, and then those with the least work to
@@ -197,7 +211,7 @@ class ByNode:
             if sets > SETS_A_NODE_MAX:
                 return self._taken_off(bound, among)
             able = [chosen for chosen in combinations(among, size) if self._may_do(bound.node, chosen)]
-            for chosen in sorted(able, key=lambda units: (sum_of(units), lost_with(units))):
+            for chosen in sorted(able, key=cost_of):
                 if self._allowed(list(chosen)):
                     placements = self._proven(bound.node, list(chosen))
                     if placements:
@@ -213,7 +227,7 @@ class ByNode:
         for unit in among:
             if self._allowed([*chosen, unit]):
                 chosen.append(unit)
-        parts = self.proof.just_parts(among)
+        parts = self.proof.just_parts(chosen if self.found.surplus else among)
         just = (self._minimal(bound, part, judged=True) for part in parts)
         return self._minimal(bound, chosen) or next(filter(None, just), None)
 
@@ -240,6 +254,24 @@ class ByNode:
         return victims(needed, placements) if placements else None
 
 
+def room_wanted(
+    tables: Tables, shape: int, rows: Int64Array, short: Int64Array
+) -> list[tuple[Int64Array, Int64Array]]:
+    """For each kind of room that a shape asks for: how much of it these pods hold, and how much is short by
+    node.
+    """
+    shapes = tables.pods[layout.POD_SHAPE, rows]
+    wants: list[tuple[Int64Array, Int64Array]] = []
+    if tables.shapes[layout.SHAPE_GPU_COUNT, shape]:
+        held = tables.shapes[layout.SHAPE_GPU_COUNT, shapes]
+        if tables.shapes[layout.SHAPE_GPU_MILLI, shape] != WHOLE_GPU_MILLI:
+            held = held * tables.shapes[layout.SHAPE_GPU_MILLI, shapes]
+        wants.append((held, short[:, GPU]))
+    asked = np.flatnonzero(tables.shape_resources[shape] > 0).tolist()
+    hosts = ((tables.shape_resources[shapes, column], short[:, 1 + column]) for column in asked)
+    return [*wants, *hosts]
+
+
 def sum_of(units: tuple[Unit, ...]) -> int:
     """The sum of their priorities."""
     return sum(unit.priority for unit in units)
@@ -256,7 +288,8 @@ def victims(units: list[Unit], placements: Placements) -> Victims:
     priority = max((unit.priority for unit in units), default=-NEVER)
     spared = sum(unit.spared for unit in units)
     among = tuple(units)
-    return Victims(priority, len(rows), spared, sum_of(among), lost_with(among), rows, placements)
+    right = max((unit.right for unit in units), default=0)
+    return Victims(priority, len(rows), spared, right, sum_of(among), lost_with(among), rows, placements)
 
 
 def bounds_by_node(
@@ -273,7 +306,8 @@ def bounds_by_node(
     reachable = lowest_priority(nodes, priority, wants)
     limit = np.array([reachable[node] for node in nodes.tolist()], np.int64)
     inside = (priority <= limit) & (limit < NEVER)
-    nodes, lost, spared, priority = nodes[inside], lost[inside], singles.spared[inside], priority[inside]
+    singles = singles.at(inside)
+    nodes, lost, spared, priority = nodes[inside], singles.lost, singles.spared, singles.priority
     if not len(nodes):
         return []
     # All on one node are spared alike.
@@ -285,10 +319,13 @@ def bounds_by_node(
         order = np.lexsort((-held, nodes))
         count = np.maximum(count, first_enough(held[order], short[at], starts) - starts + 1)
     sums, least = sum_of_smallest(nodes, priority, starts, count), sum_of_smallest(nodes, lost, starts, count)
-    columns = (one.tolist() for one in (at, count, count * spared[first], sums, least))
+    # The highest right among as many with the least right.
+    ordered = singles.right[np.lexsort((singles.right, nodes))]
+    right = ordered[np.minimum(starts + count, len(ordered)) - 1]
+    columns = (one.tolist() for one in (at, count, count * spared[first], right, sums, least))
     return sorted(
-        Bound(reachable[node], few, some, sum_, little, node)
-        for node, few, some, sum_, little in zip(*columns, strict=True)
+        Bound(reachable[node], few, some, right_, sum_, little, node)
+        for node, few, some, right_, sum_, little in zip(*columns, strict=True)
     )
 
 
@@ -342,22 +379,25 @@ def cheapest_single(
     lost: Int64Array,
     right: Int64Array,
     spared: Int64Array,
+    queue_priority: Int64Array,
+    _gang: Int64Array,
     in_order: bool,
 ) -> int:
     """The place in ``rows`` of a candidate that holds all that its node and quota lack; NOT_SET if none does.
 
-    That with the lowest priority, then the one less spared, then the least work to lose; none if one of
-    lower priority holds anything of use: it and others might do. Rows that are NOT_SET stand for no pod.
+    That of the queue with the lowest priority, then with the lowest priority of its own, then the one less
+    spared, then of the queue with the least right, then the least work to lose; none if one of lower
+    priority holds anything of use: it and others might do. Rows that are NOT_SET stand for no pod.
     ``in_order``: no candidate in front of another costs more than that one does, but for their rights.
     """
     whole = tables.shapes[layout.SHAPE_GPU_MILLI, shape] == WHOLE_GPU_MILLI
-    best, lowest = layout.NOT_SET, NEVER
+    best, lowest, lowest_queue = layout.NOT_SET, NEVER, NEVER
     for place in range(len(rows)):
         if rows[place] == layout.NOT_SET:
             continue
         if in_order and best != layout.NOT_SET:
-            cost = (priority[place], spared[place], lost[place])
-            if right[best] == 0 or cost > (priority[best], spared[best], lost[best]):
+            cost = (queue_priority[place], priority[place], spared[place])
+            if right[best] == 0 or cost > (queue_priority[best], priority[best], spared[best]):
                 break
         node = tables.pods[layout.POD_NODE, rows[place]]
         if short[node, GPU] >= FAR_TOO_MUCH:
@@ -380,17 +420,19 @@ def cheapest_single(
             is_short = True
             useful = useful or gives[number, place] > 0
             enough = enough and gives[number, place] >= lacks[number]
-        if useful or not is_short:
-            lowest = min(lowest, priority[place])
+        is_lower = (queue_priority[place], priority[place]) < (lowest_queue, lowest)
+        if is_lower and (useful or not is_short):
+            lowest_queue, lowest = queue_priority[place], priority[place]
         if not enough:
             continue
-        if best == layout.NOT_SET or (priority[place], spared[place], lost[place], right[place]) < (
-            priority[best],
-            spared[best],
-            lost[best],
-            right[best],
-        ):
+        if best == layout.NOT_SET or (
+            queue_priority[place],
+            priority[place],
+            spared[place],
+            right[place],
+            lost[place],
+        ) < (queue_priority[best], priority[best], spared[best], right[best], lost[best]):
             best = place
-    if best == layout.NOT_SET or priority[best] > lowest:
+    if best == layout.NOT_SET or (queue_priority[best], priority[best]) > (lowest_queue, lowest):
         return layout.NOT_SET
     return best

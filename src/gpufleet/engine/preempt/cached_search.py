@@ -68,7 +68,8 @@ class CachedSearch:
         self.seen = seen
         self.shape = int(tables.pods[layout.POD_SHAPE, outcome.row])
         self.short = outcome.short.copy()
-        order = np.lexsort((outcome.singles.lost, outcome.singles.spared, outcome.singles.priority))
+        singles = outcome.singles
+        order = np.lexsort((singles.lost, singles.spared, singles.priority, singles.queue_priority))
         self.singles = Singles(*(column[order] for column in outcome.singles))
         self.asked: Int64Array = np.flatnonzero(tables.shape_charges[self.shape] > 0)
         self.gives = np.zeros((len(self.asked), len(order)), np.int64)
@@ -187,4 +188,4 @@ class CachedSearch:
 
 def terms_of(lenders: dict[QueueName, Lender]) -> dict[QueueName, tuple[object, ...]]:
     """On which terms each lends, but for the order in which they do."""
-    return {name: (one.least_run_us, one.reaches) for name, one in lenders.items()}
+    return {name: (one.least_run_us, one.reaches, one.priority) for name, one in lenders.items()}

@@ -2,21 +2,25 @@
 
 Never a pod that is nominated or was placed in this very step, that is not preemptible, whose eviction was
 refused a moment ago, that has not run for its minimum time, or that a disruption budget keeps. Of gangs,
-first the members above the minimum may go, one by one, then only the whole gang. Single pods are found in
-one compiled pass over all pods and stay columns; what is looked at more closely becomes a ``Unit``.
+first the members above the minimum may go, one by one, then only the whole gang. Which members these are
+is decided with the set of victims: each is a candidate, and ``Surplus`` says how many may go together.
+Single pods are found in one compiled pass over all pods and stay columns; what is looked at more closely
+becomes a ``Unit``. ``cost_of`` is the one order in which sets of victims are compared.
 
 Work on spot nodes goes before its equals elsewhere: its provider may end it anyway. For a workload that is
 itself never evicted it is the other way round, because it takes the places of its victims.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from gpufleet.engine.arrays import eviction_columns, layout
-from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import Tables
@@ -35,6 +39,8 @@ NEVER = 1 << 62
 NO_ROWS: frozenset[int] = frozenset()
 NOT_HERE = -1
 """The least run time of a queue whose pods are no candidates."""
+LOWEST = -(1 << 62)
+"""Below every priority of a queue: that of the own queue, and of queues that are not described."""
 
 
 class Unit(NamedTuple):
@@ -42,6 +48,8 @@ class Unit(NamedTuple):
 
     ``lost`` is the work that ends with them, in GPU-milliseconds, counted from the last checkpoint.
     ``whole`` is set for a whole gang. ``spared`` counts the pods before which equals on other nodes go.
+    ``right`` ranks what their queue has a right to. ``gang`` is the number of the gang whose ``Surplus``
+    bounds how many such units go together.
     """
 
     priority: int
@@ -49,18 +57,63 @@ class Unit(NamedTuple):
     lost: int
     rows: tuple[int, ...]
     spared: int = 0
+    right: int = 0
+    queue_priority: int = LOWEST
+    gang: int = layout.NOT_SET
 
     @property
-    def cost(self) -> tuple[int, bool, int, int, int, tuple[int, ...]]:
-        """Cheaper units go first: low priority, pods before gangs, few, few that are spared, little lost."""
-        return (self.priority, self.whole, len(self.rows), self.spared, self.lost, self.rows)
+    def cost(self) -> tuple[int, bool, int, int, int, int, int, tuple[int, ...]]:
+        """Cheaper units go first, by the fields of ``cost_of``."""
+        pods = len(self.rows)
+        return (
+            *(self.queue_priority, self.whole, self.priority, pods),
+            *(self.spared, self.right, self.lost, self.rows),
+        )
+
+
+Cost = tuple[int, int, int, int, int, int, int, int]
+
+
+def cost_of(units: Sequence[Unit]) -> Cost:
+    """What a set costs; the cheapest goes.
+
+    In this order: the highest priority of a queue, how many gangs are broken, the highest priority of a
+    pod, how many pods, how many of them are spared, the highest right of a queue, the sum of priorities,
+    and the work lost.
+    """
+    return (
+        max(unit.queue_priority for unit in units),
+        sum(unit.whole for unit in units),
+        max(unit.priority for unit in units),
+        sum(len(unit.rows) for unit in units),
+        sum(unit.spared for unit in units),
+        max(unit.right for unit in units),
+        sum(unit.priority * len(unit.rows) for unit in units),
+        sum(unit.lost for unit in units),
+    )
+
+
+class Surplus(NamedTuple):
+    """How many members of a gang may go one by one: of all, and of each role with a minimum of its own."""
+
+    members: int
+    by_role: dict[str, int]
+    role_of: dict[int, str]
+
+    def allows(self, rows: Iterable[int]) -> bool:
+        """True if the gang keeps its minimums without these members."""
+        roles = Counter(self.role_of[row] for row in rows)
+        if roles.total() > self.members:
+            return False
+        return all(count <= self.by_role.get(role, count) for role, count in roles.items())
 
 
 class Singles(NamedTuple):
-    """Pods that may be evicted one by one, members above the minimum of their gang among them, as columns.
+    """Pods that may be evicted one by one, members of gangs above their minimum among them, as columns.
 
-    ``right`` ranks what their queues have a right to; the pods of the least go first. ``spared`` is 1 where
-    equals on other nodes go first.
+    ``right`` ranks what their queues have a right to, ``queue_priority`` is the priority of the side (see
+    ``reclaim``) that their queue is on. ``spared`` is 1 where equals on other nodes go first. ``gang`` is the
+    number of a gang with a ``Surplus``.
     """
 
     rows: Int64Array
@@ -68,28 +121,47 @@ class Singles(NamedTuple):
     lost: Int64Array
     right: Int64Array
     spared: Int64Array
+    queue_priority: Int64Array
+    gang: Int64Array
 
     def units(self, places: Int64Array | None = None) -> list[Unit]:
         """These, or those at some places, in the order in which they go."""
-        some = self if places is None else Singles(*(column[places] for column in self))
-        order = np.lexsort((some.rows, some.lost, some.spared, some.priority, some.right))
+        some = self if places is None else self.at(places)
+        order = np.lexsort(
+            (some.rows, some.lost, some.right, some.spared, some.priority, some.queue_priority)
+        )
         columns = zip(*(column[order].tolist() for column in some), strict=True)
-        return [Unit(priority, False, lost, (row,), spared) for row, priority, lost, _, spared in columns]
+        return [
+            Unit(priority, False, lost, (row,), spared, right, of_queue, gang)
+            for row, priority, lost, right, spared, of_queue, gang in columns
+        ]
+
+    def at(self, places: Int64Array | BoolArray) -> "Singles":
+        """Those at some places."""
+        return Singles(*(column[places] for column in self))
 
 
-NO_SINGLES = Singles(*np.zeros((5, 0), np.int64))
+NO_SINGLES = Singles(*np.zeros((7, 0), np.int64))
 
 
 class Candidates:
     """Units that may be evicted.
 
-    ``gangs`` are whole gangs, the cheapest first. ``again_at_us`` is when more may be evicted.
+    ``gangs`` are whole gangs, the cheapest first. ``again_at_us`` is when more may be evicted. ``surplus``
+    has for each number of a gang how many of its members may go one by one, where not all may.
     """
 
-    def __init__(self, singles: Singles, gangs: list[Unit], again_at_us: int | None = None) -> None:
+    def __init__(
+        self,
+        singles: Singles,
+        gangs: list[Unit],
+        again_at_us: int | None = None,
+        surplus: Mapping[int, Surplus] = MappingProxyType({}),
+    ) -> None:
         self.singles = singles
         self.gangs = gangs
         self.again_at_us = again_at_us
+        self.surplus = surplus
 
     @cached_property
     def alone(self) -> list[Unit]:
@@ -107,26 +179,60 @@ class Candidates:
 
     def joined(self, others: "Candidates") -> "Candidates":
         """These, and then others."""
-        behind = others.singles._replace(right=others.singles.right + len(self.singles.rows) + 1)
+        more = max([*self.singles.right.tolist(), *(unit.right for unit in self.gangs)], default=0) + 1
+        behind = others.singles._replace(right=others.singles.right + more)
         columns = zip(self.singles, behind, strict=True)
-        return Candidates(Singles(*map(np.concatenate, columns)), self.gangs + others.gangs)
+        gangs = [unit._replace(right=unit.right + more) for unit in others.gangs]
+        surplus = {**self.surplus, **others.surplus}
+        return Candidates(Singles(*map(np.concatenate, columns)), self.gangs + gangs, surplus=surplus)
+
+    def by_queue_priority(self) -> Iterator["Candidates"]:
+        """Those of the queues of lowest priority, then these and the next, until these are all."""
+        known = {*np.unique(self.singles.queue_priority).tolist()} | {
+            unit.queue_priority for unit in self.gangs
+        }
+        for most in sorted(known)[:-1]:
+            singles = self.singles.at(self.singles.queue_priority <= most)
+            gangs = [unit for unit in self.gangs if unit.queue_priority <= most]
+            yield Candidates(singles, gangs, self.again_at_us, self.surplus)
+        yield self
+
+    def keep_minimums(self, units: Iterable[Unit]) -> bool:
+        """True if no gang loses more of its members one by one than it may."""
+        if not self.surplus:
+            return True
+        going: dict[int, list[int]] = {}
+        for unit in units:
+            if unit.gang in self.surplus:
+                going.setdefault(unit.gang, []).extend(unit.rows)
+        return all(self.surplus[gang].allows(rows) for gang, rows in going.items())
 
 
 class Gathering:
     """Gathers candidates at one moment.
 
-    ``rights`` ranks what queues have a right to; work of the queue with the least goes first. ``rank`` is
-    that of the workload for which they are gathered.
+    ``rights`` ranks what queues have a right to; work of the queue with the least goes first. ``priorities``
+    are those of the sides that the queues are on. ``rank`` is that of the workload for which they are
+    gathered.
     """
 
-    def __init__(self, state: EngineState, at_us: int, rights: dict[QueueName, int], rank: Rank) -> None:
+    def __init__(
+        self,
+        state: EngineState,
+        at_us: int,
+        rights: Mapping[QueueName, int],
+        rank: Rank,
+        priorities: Mapping[QueueName, int] = MappingProxyType({}),
+    ) -> None:
         self.state = state
         self.at_us = at_us
         self.rights = rights
+        self.priorities = priorities
         self.rank = rank
         self.again_at_us = NEVER
         self._singles: list[Singles] = []
-        self._gangs: list[tuple[int, Unit]] = []
+        self._gangs: list[Unit] = []
+        self._surplus: dict[int, Surplus] = {}
 
     def add_single(
         self, least_run_us: dict[QueueName, int], reaches: Sequence[Reach], held: frozenset[int] = NO_ROWS
@@ -136,12 +242,15 @@ class Gathering:
         """
         state = self.state
         cells = state.pods.eviction_columns.cells
-        by_code, rights = np.full((2, max(1, state.pods.eviction_columns.codes)), NOT_HERE, np.int64)
+        by_code, rights, priorities = np.full(
+            (3, max(1, state.pods.eviction_columns.codes)), NOT_HERE, np.int64
+        )
         for name, least_us in least_run_us.items():
             code = state.pods.eviction_columns.code(name)
             if code != layout.NOT_SET:
                 by_code[code] = least_us
                 rights[code] = self.rights.get(name, 0)
+                priorities[code] = self.priorities.get(name, LOWEST)
         rows, lost = np.empty((2, len(state.pods.pods)), np.int64)
         wanted = np.array(reaches, np.int64)
         count, again_at_us = single_candidates(
@@ -156,10 +265,12 @@ class Gathering:
         if held:
             others = np.isin(rows, np.fromiter(held, np.int64, len(held)), invert=True)
             rows, lost = rows[others], lost[others]
-        right = rights[cells[eviction_columns.QUEUE, rows]]
-        self._singles.append(
-            Singles(rows, cells[eviction_columns.PRIORITY, rows], lost, right, self._spared(rows))
+        queues, priority = cells[eviction_columns.QUEUE, rows], cells[eviction_columns.PRIORITY, rows]
+        found = Singles(
+            *(rows, priority, lost, rights[queues], self._spared(rows), priorities[queues]),
+            np.full_like(rows, layout.NOT_SET),
         )
+        self._singles.append(found)
 
     def add_gang(self, members: Members, least_run_us: int) -> None:
         """The members of a gang above its minimum one by one, and the gang as a whole."""
@@ -176,17 +287,20 @@ class Gathering:
         if queue is not None and queue.preemption.elastic_after_us is not None:
             least_alone_us = queue.preemption.elastic_after_us
             may_end_alone = [row for row in on_nodes if self._may_end(row, least_alone_us)]
-        surplus = list(self._spare(members, staying, may_end_alone))
-        if surplus:
-            lost = np.array([self._lost(row) for row in surplus], np.int64)
-            rows = np.array(surplus, np.int64)
-            alike = Singles(rows, *(np.full_like(rows, one) for one in (priority, 0, right, 0)))
-            self._singles.append(alike._replace(lost=lost, spared=self._spared(rows)))
+        of_queue = self.priorities.get(members.gang.queue, LOWEST)
+        surplus = surplus_of(members)
+        rows = np.array([row for row in may_end_alone if surplus.allows((row,))], np.int64)
+        if len(rows):
+            gang = layout.NOT_SET if surplus.allows(rows.tolist()) else staying[0]
+            self._surplus |= {} if gang == layout.NOT_SET else {gang: surplus}
+            lost = np.array(list(map(self._lost, rows.tolist())), np.int64)
+            alike = (np.full_like(rows, one) for one in (priority, 0, right, 0, of_queue, gang))
+            self._singles.append(Singles(rows, *alike)._replace(lost=lost, spared=self._spared(rows)))
         allowed = state.budgets.allow(map(pods.pod_at, may_end))
         if may_end and len(may_end) == len(staying) and allowed:
             lost_together = sum(map(self._lost, may_end))
             spared = int(self._spared(np.array(may_end, np.int64)).sum())
-            self._gangs.append((right, Unit(priority, True, lost_together, tuple(may_end), spared)))
+            self._gangs.append(Unit(priority, True, lost_together, tuple(may_end), spared, right, of_queue))
 
     def _spared(self, rows: Int64Array) -> Int64Array:
         """For each of these pods 1 if equals on other nodes go first; 0 for all where no node is spot."""
@@ -202,8 +316,8 @@ class Gathering:
         if len(self._singles) > 1:
             singles = Singles(*map(np.concatenate, zip(*self._singles, strict=True)))
         again_at_us = None if self.again_at_us == NEVER else self.again_at_us
-        gangs = sorted(self._gangs, key=lambda one: (one[0], one[1].cost))
-        return Candidates(singles, [unit for _, unit in gangs], again_at_us)
+        gangs = sorted(self._gangs, key=lambda unit: unit.cost)
+        return Candidates(singles, gangs, again_at_us, self._surplus)
 
     def _may_end(self, row: int, least_run_us: int) -> bool:
         """True if a pod may be evicted as far as itself is concerned."""
@@ -227,27 +341,14 @@ class Gathering:
         pods = self.state.pods
         return int(work_lost(self.state.store.tables, pods.eviction_columns.cells, row, self.at_us))
 
-    def _spare(self, members: Members, staying: list[int], may_end: list[int]) -> Iterator[int]:
-        """Members that may end, one after the other, without the gang losing its minimum.
 
-        Those on nodes that are spared less come first, then those that would lose the least work.
-        """
-        if members.gang is None:
-            return
-        surplus = len(staying) - members.gang.min_members
-        roles = [members.placed[row] for row in staying]
-        surplus_by_role = {role: roles.count(role) - least for role, least in members.gang.role_minimums}
-        spared = dict(zip(may_end, self._spared(np.array(may_end, np.int64)).tolist(), strict=True))
-        for row in sorted(may_end, key=lambda row: (spared[row], self._lost(row), row)):
-            role = members.placed[row]
-            if surplus <= 0:
-                return
-            if surplus_by_role.get(role, 1) <= 0:
-                continue
-            surplus -= 1
-            if role in surplus_by_role:
-                surplus_by_role[role] -= 1
-            yield row
+def surplus_of(members: Members) -> Surplus:
+    """How many of the members that stay may go without the gang losing its minimum."""
+    gang, roles = members.gang, Counter(members.placed.values())
+    if gang is None:
+        return Surplus(0, {}, members.placed)
+    by_role = {role: roles[role] - least for role, least in gang.role_minimums}
+    return Surplus(roles.total() - gang.min_members, by_role, dict(members.placed))
 
 
 def within_queue(state: EngineState, rank: Rank, queue: Queue, at_us: int) -> Candidates:

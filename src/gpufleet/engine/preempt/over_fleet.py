@@ -4,12 +4,26 @@ Candidates are released in the order of their cost until the workload fits, in s
 then halve; what it does not use is put back at once, and of the rest the dearest is taken off again as
 long as the workload still fits. What is left is minimal: without any one of them it would not fit.
 
+For a gang of equal pods that want whole GPUs it begins with those whose room costs the least
+(``cheapest_room``), if the gang fits without them and that is just.
+
 Whether it is just to evict these is asked in the end. If it is not, they are looked for once more among
 those that may justly go together, and taken off as long as that stays just.
+
+Of a gang of which only some members may go, those come first that are on nodes which suit the workload.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.preempt.candidates import Unit
+from gpufleet.engine.preempt.candidates import Surplus, Unit
+from gpufleet.engine.preempt.capacity_bound import suitable
+from gpufleet.engine.preempt.cheapest_room import cheapest_room
 from gpufleet.engine.preempt.proof import Placements, Proof
 
 PROOFS_MAX = 512
@@ -17,16 +31,27 @@ PROOFS_MAX = 512
 
 
 class OverFleet:
-    """A search for one workload. ``departing`` are rows of pods that end anyway."""
+    """A search for one workload. ``departing`` are rows of pods that end anyway, ``surplus`` says how many
+    members of gangs may go (``Candidates``).
+    """
 
-    def __init__(self, proof: Proof, state: EngineState, departing: list[int]) -> None:
+    def __init__(
+        self,
+        proof: Proof,
+        state: EngineState,
+        departing: list[int],
+        surplus: Mapping[int, Surplus] = MappingProxyType({}),
+    ) -> None:
         self.proof = proof
         self.state = state
         self.departing = departing
+        self.surplus = surplus
         self.cut = False
+        self._tries = proof.tries
 
     def find(self, units: list[Unit]) -> tuple[list[Unit], Placements] | None:
         """A minimal set of these units, given the cheapest first, and where the workload goes."""
+        units = self._within_surplus(units)
         allowed = self._within_budgets(units)
         fits = bool(allowed and self._proven(allowed))
         found = self._minimal(allowed) if fits else None
@@ -41,8 +66,12 @@ class OverFleet:
         ``judged``: only what it is just to evict is preferred to more.
         """
         chosen = units[: self._enough(units)]
-        chosen = self._only_used(chosen, self._proven(chosen), judged=judged)
-        tries_max = PROOFS_MAX + (self.proof.tries if judged else 0)
+        cheapest = self._cheapest_room(units, chosen)
+        if cheapest:
+            chosen, judged = cheapest, True
+        else:
+            chosen = self._only_used(chosen, self._proven(chosen), judged=judged)
+        tries_max = PROOFS_MAX + (self.proof.tries if judged else self._tries)
         for unit in reversed(list(chosen)):
             if unit not in chosen:
                 continue
@@ -55,6 +84,39 @@ class OverFleet:
                 chosen = self._only_used(fewer, without, judged=judged)
         placements = self._proven(chosen, judged=True)
         return (chosen, placements) if placements else None
+
+    def _cheapest_room(self, units: list[Unit], enough: list[Unit]) -> list[Unit]:
+        """Of these, none of higher priority than any of ``enough``, those whose room costs the least; none if
+        that is not enough.
+        """
+        members = self.proof.unplaced.members
+        if members is None or self.proof.is_tied or any(unit.whole for unit in enough):
+            return []
+        of_queue = max(unit.queue_priority for unit in enough)
+        priority = max(unit.priority for unit in enough)
+        among = [
+            unit
+            for unit in units
+            if not unit.whole and unit.queue_priority <= of_queue and unit.priority <= priority
+        ]
+        chosen = cheapest_room(self.state, members, self.proof.leaving, among)
+        return chosen if chosen and self._proven(chosen, judged=True) else []
+
+    def _within_surplus(self, units: list[Unit]) -> list[Unit]:
+        """The same, of members of each gang as many as may go one by one."""
+        if not self.surplus:
+            return units
+        members, pods = self.proof.unplaced.members, self.state.store.tables.pods
+        rows = [self.proof.unplaced.row] if members is None else list(members.waiting)
+        shapes: Int64Array = pods[layout.POD_SHAPE, rows]
+        suits = suitable(self.state, np.unique(shapes).tolist())
+        going: dict[int, list[int]] = {gang: [] for gang in self.surplus}
+        kept: set[int] = set()
+        for unit in sorted(units, key=lambda unit: not suits[pods[layout.POD_NODE, unit.rows[0]]]):
+            if unit.gang in going and self.surplus[unit.gang].allows([*going[unit.gang], *unit.rows]):
+                going[unit.gang] += unit.rows
+                kept.update(unit.rows)
+        return [unit for unit in units if unit.gang not in going or kept.issuperset(unit.rows)]
 
     def _within_budgets(self, units: list[Unit]) -> list[Unit]:
         """The cheapest of them that disruption budgets let go together."""

@@ -25,24 +25,26 @@ from gpufleet.engine.admit.shares import QueueShares, is_within
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.preempt.candidates import Candidates, Gathering, gangs_that_run
+from gpufleet.engine.preempt.candidates import LOWEST, Candidates, Gathering, gangs_that_run
 from gpufleet.engine.preempt.losses import BorrowedLosses, Loss, losses_by_queue
 from gpufleet.engine.preempt.reach import Rank, Reach, reach
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, VictimScope
 
-Right = tuple[bool, bool, int, int]
+Right = tuple[tuple[int, bool, int], ...]
+"""For each queue from a side down: its priority, and its share, the larger first."""
 NO_LOSSES: Mapping[int, Loss] = {}
 
 
 class Lender(NamedTuple):
-    """A queue with work that may have to go: what its side has a right to, how long work must have run, and
-    which of its work the policies reach.
+    """A queue with work that may have to go: what it and its side have a right to, how long work must have
+    run, which of its work the policies reach, and the priority of its side.
     """
 
     right: Right
     least_run_us: int
     reaches: tuple[Reach, ...]
+    priority: int = LOWEST
 
 
 def ranked(lenders: Mapping[QueueName, Lender]) -> dict[QueueName, int]:
@@ -88,7 +90,8 @@ class Reclaim:
         """What the workload may evict in other queues as things are, work that is owed the least first."""
         never = self.policy.reclaim is VictimScope.NEVER and not self.may_borrow
         lenders = self.lenders = {} if never else self._lenders()
-        gathering = Gathering(self.state, at_us, ranked(lenders), self.rank)
+        priorities = {name: lender.priority for name, lender in lenders.items()}
+        gathering = Gathering(self.state, at_us, ranked(lenders), self.rank, priorities)
         if lenders:
             held = self._held()
             for reaches in dict.fromkeys(lender.reaches for lender in lenders.values()):
@@ -111,7 +114,7 @@ class Reclaim:
         """Other queues with work that may have to go.
 
         The least right is none at all; then those go first whose side has the lowest priority, and of equal
-        ones the largest share.
+        ones the largest share; on one side the queues below it are compared in the same way.
         """
         with self.state.trial():
             self.state.future_quota.change(self.least_charged(), 1)
@@ -129,17 +132,16 @@ class Reclaim:
         default = self.tree.row_by_name.get(DEFAULT_QUEUE)
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
             if self._is_within(self.row) or self.may_borrow:
-                found[DEFAULT_QUEUE] = Lender((False, False, 0, 0), 0, self._reaches_within())
+                found[DEFAULT_QUEUE] = Lender((), 0, self._reaches_within())
         sides = self.shares.sides(self.row)
         rows = self._rows_that_lend(sides)
         sides_of_rows: list[int] = sides[rows].tolist()
         reaches = self._reaches_by_side(list(dict.fromkeys(sides_of_rows)))
         for row, theirs in zip(rows.tolist(), sides_of_rows, strict=True):
             if reaches[theirs]:
-                endless, share = self.shares.order_key(theirs)
                 queue, priority = self.tree.queue_at(row), self.tree.queue_at(theirs).priority
-                right = (True, not endless, priority, -share)
-                found[queue.name] = Lender(right, queue.preemption.reclaim_after_us, reaches[theirs])
+                right, least_run_us = self._right(row, theirs), queue.preemption.reclaim_after_us
+                found[queue.name] = Lender(right, least_run_us, reaches[theirs], priority)
         return found
 
     def _rows_that_lend(self, sides: Int64Array) -> Int64Array:
@@ -151,6 +153,15 @@ class Reclaim:
             above = np.where(below, self.tree.parent[above], above)
             rows, above = rows[borrows[above]], above[borrows[above]]
         return rows
+
+    def _right(self, row: int, side: int) -> Right:
+        """What a queue below a side has a right to; what has the least gives first."""
+        path = list(self.tree.path(row))
+        found: list[tuple[int, bool, int]] = []
+        for one in reversed(path[: path.index(side) + 1]):
+            endless, share = self.shares.order_key(one)
+            found.append((self.tree.queue_at(one).priority, not endless, -share))
+        return tuple(found)
 
     def _borrows(self) -> BoolArray:
         """By queue row, whether it has more than its nominal amount of anything that the workload needs."""

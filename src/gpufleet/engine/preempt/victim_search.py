@@ -16,8 +16,9 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.placement import NO_NODES
 from gpufleet.engine.preempt.by_node import ByNode
 from gpufleet.engine.preempt.cached_search import SearchOutcome
-from gpufleet.engine.preempt.candidates import Candidates, outside_of_queues, within_queue
+from gpufleet.engine.preempt.candidates import Candidates, Unit, outside_of_queues, within_queue
 from gpufleet.engine.preempt.capacity_bound import may_suffice
+from gpufleet.engine.preempt.every_set import EverySet
 from gpufleet.engine.preempt.just_part import just_parts
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
@@ -107,6 +108,11 @@ def is_outside(rank: Rank, state: EngineState) -> bool:
     return rank.queue not in queues and (rank.queue == DEFAULT_QUEUE or not queues)
 
 
+def _rows(units: list[Unit]) -> list[int]:
+    """The rows of all of these, each once."""
+    return list(dict.fromkeys(row for unit in units for row in unit.rows))
+
+
 def _rows_of(found: Candidates) -> set[int]:
     return {row for unit in (*found.alone, *found.gangs) for row in unit.rows}
 
@@ -162,7 +168,7 @@ class SearchRun:
         own = within_queue(self.state, rank, queue, self.unplaced.at_us)
         self._note_when_more(own)
         self.proof.is_just, self._reclaim = None, None
-        found = self._seek(own, anywhere=False)
+        found = self._seek(own)
         if found is not None:
             if not lent.any:
                 self._reclaim = owed
@@ -187,7 +193,7 @@ class SearchRun:
         self.proof.is_just = reclaim.is_just
         self.proof.just_parts = partial(just_parts, self.state, reclaim)
         self._note_when_more(candidates)
-        return self._seek(candidates, anywhere=True)
+        return self._seek(candidates)
 
     def _with_victims_by_priority(self, rank: Rank, queue: Queue) -> Found | None:
         """Victims of lower priority, all outside of every queue.
@@ -196,7 +202,10 @@ class SearchRun:
         """
         lower = outside_of_queues(self.state, rank, self.unplaced.at_us)
         self._note_when_more(lower)
-        found = self._seek(lower, anywhere=False, by_node=self.unplaced.members is None)
+        if self.unplaced.members is None:
+            found = self._seek_outside(lower)
+        else:
+            found = self._seek(lower)
         if found is not None and self.lacks_only_room:
             self._keep_outcome(rank, queue, lower)
         return found
@@ -204,10 +213,17 @@ class SearchRun:
     def _keep_outcome(
         self, rank: Rank, queue: Queue, candidates: Candidates, *, is_own: bool = False
     ) -> None:
-        """Equal pods may go on among these candidates, of which a single one was enough."""
+        """Equal pods may go on among these candidates, of which a single one was enough.
+
+        Before those of a queue of higher priority than that of a whole gang, the gang goes.
+        """
         if self._is_single:
+            singles = candidates.singles
+            if candidates.gangs:
+                most = min(gang.queue_priority for gang in candidates.gangs)
+                singles = singles.at(singles.queue_priority <= most)
             self.outcome = SearchOutcome(
-                self.unplaced.row, rank, queue, candidates.singles, self._reclaim, self.short, is_own
+                self.unplaced.row, rank, queue, singles, self._reclaim, self.short, is_own
             )
 
     def _others_without(self, own: Candidates, reclaim: Reclaim) -> Candidates:
@@ -269,34 +285,99 @@ class SearchRun:
         placements = self.proof.fits_without(self.leaving.on_any(roomy), roomy)
         return ([], placements) if placements else None
 
-    def _seek(self, found: Candidates, *, anywhere: bool, by_node: bool = False) -> Found | None:
-        """Victims for a pod on one node, if possible; otherwise over the fleet.
+    def _seek(self, found: Candidates) -> Found | None:
+        """The cheapest victims: those of the queues of lowest priority, if these are enough."""
+        self._is_single = False
+        if not found.any:
+            return None
+        on_one_node = self._by_node(found)
+        if on_one_node is not None:
+            for_quota = self._fits_but_for_quota
+            single = on_one_node.single_for_quota() if for_quota else on_one_node.single()
+            if single is not None and not self._gang_goes_before(single.rows[0], found):
+                self._is_single = not for_quota
+                return list(single.rows), single.placements
+        return next(filter(None, map(self._seek_among, self._parts(found))), None)
 
-        ``anywhere``: a victim may help although the pod goes to another node. ``by_node``: nodes are looked
-        at one by one although it lacks more than room.
+    def _parts(self, found: Candidates) -> list[Candidates]:
+        """Among which of these to look first, and then; none if it would not fit without all of them."""
+        if self._every_set(found).is_small:
+            # The cheapest of all sets is one of the queues of lowest priority anyway.
+            return [found]
+        parts = list(found.by_queue_priority())
+        if len(parts) == 1:
+            return parts
+        rows = dict.fromkeys([*self.leaving.rows.tolist(), *_rows([*found.alone, *found.gangs])])
+        return parts if self.proof.fits_without(list(rows), judged=False) else []
+
+    @staticmethod
+    def _gang_goes_before(row: int, found: Candidates) -> bool:
+        """True if a whole gang is of a queue of lower priority than a single candidate is."""
+        of_queue = found.singles.queue_priority[found.singles.rows == row].min()
+        return any(gang.queue_priority < of_queue for gang in found.gangs)
+
+    def _seek_among(self, found: Candidates) -> Found | None:
+        """The cheapest of these. Few are tried in every combination; of more, single pods come first.
+
+        A pod that fits somewhere but for quota is owed room by none: its victims are sought over the fleet.
+        Otherwise they are sought node by node first.
+        """
+        if not self._may_suffice(found):
+            return None
+        every = self._every_set(found)
+        if every.is_small:
+            chosen = every.find()
+            if chosen is not None or not every.is_cut:
+                return None if chosen is None else (_rows(chosen[0]), chosen[1])
+        on_one_node = self._by_node(found)
+        if on_one_node is not None and not self._fits_but_for_quota:
+            victims = on_one_node.find()
+            if victims is not None:
+                return list(victims.rows), victims.placements
+            self.cut |= on_one_node.cut
+        over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist(), found.surplus)
+        chosen = over_fleet.find(found.alone) if len(found.singles.rows) else None
+        if chosen is None and found.gangs:
+            chosen = over_fleet.find(found.in_order())
+        self.cut |= over_fleet.cut
+        return None if chosen is None else (_rows(chosen[0]), chosen[1])
+
+    def _seek_outside(self, found: Candidates) -> Found | None:
+        """Victims for a pod outside of every queue: on the node where it goes, whatever keeps it off, then
+        whole gangs.
         """
         if not found.any:
             return None
-        if (by_node or self.lacks_only_room) and len(found.singles.rows):
-            on_one_node = ByNode(self.proof, self.state, self.leaving, self.short, found.singles)
+        if len(found.singles.rows):
+            on_one_node = ByNode(self.proof, self.state, self.leaving, self.short, found)
             victims = on_one_node.find()
             self._is_single = on_one_node.is_single
             if victims is not None:
                 return list(victims.rows), victims.placements
             self.cut |= on_one_node.cut
-        if not self._may_suffice(found):
-            return None
-        over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist())
-        chosen = None
-        if anywhere or not self.lacks_only_room:
-            chosen = over_fleet.find(found.alone)
+        over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist(), found.surplus)
+        chosen = None if self.lacks_only_room else over_fleet.find(found.alone)
         if chosen is None and found.gangs:
             chosen = over_fleet.find(found.in_order())
         self.cut |= over_fleet.cut
-        if chosen is None:
+        return None if chosen is None else (_rows(chosen[0]), chosen[1])
+
+    def _every_set(self, found: Candidates) -> EverySet:
+        """A search among all sets of these."""
+        is_short = self.lacks_only_room and not self._fits_but_for_quota
+        short = self.short if is_short else None
+        return EverySet(self.proof, self.state, self.leaving.rows.tolist(), found, short)
+
+    def _by_node(self, found: Candidates) -> ByNode | None:
+        """A search node by node, for a pod that lacks only room and quota."""
+        if not (self.lacks_only_room and len(found.singles.rows)):
             return None
-        units, placements = chosen
-        return list(dict.fromkeys(row for unit in units for row in unit.rows)), placements
+        return ByNode(self.proof, self.state, self.leaving, self.short, found)
+
+    @cached_property
+    def _fits_but_for_quota(self) -> bool:
+        """True for a pod for which some node has room once leaving pods are gone."""
+        return self.lacks_only_room and bool((self.short <= 0).all(axis=1).any())
 
     def _may_suffice(self, found: Candidates) -> bool:
         """False if a gang would lack room whichever of these are evicted justly."""
