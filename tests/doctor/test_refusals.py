@@ -104,6 +104,36 @@ def test_work_without_gpus_is_not_the_doctors() -> None:
     assert "quota-full" not in found(EXCEEDED, resource="cpu")
 
 
+EXPORTER = """\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: dcgm-exporter, namespace: default}
+spec:
+  template:
+    spec:
+      containers: [{name: dcgm-exporter, image: "nvcr.io/nvidia/k8s/dcgm-exporter:3.3.5-3.4.1-ubuntu22.04"}]
+status: {desiredNumberScheduled: 5, currentNumberScheduled: 0}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: dcgm-exporter.1, namespace: default}
+type: Warning
+reason: FailedCreate
+involvedObject: {kind: DaemonSet, namespace: default, name: dcgm-exporter}
+message: >-
+  Error creating: pods "dcgm-exporter-x" is forbidden: ValidatingAdmissionPolicy 'gpufleet-device-access'
+  with binding 'gpufleet-device-access' denied request: container dcgm-exporter
+  names devices by NVIDIA_VISIBLE_DEVICES
+"""
+
+
+def test_a_part_of_the_gpu_stack_that_is_refused_is_told() -> None:
+    causes = diagnose(facts_of(EXPORTER), all_checks()).causes
+    told = next(one.failure.says for one in causes if one.check.id == "policy-denies")
+    assert told.startswith("DaemonSet default/dcgm-exporter: ")
+    assert "names devices by NVIDIA_VISIBLE_DEVICES" in told
+
+
 def test_the_mend_raises_the_quota_to_what_would_be_needed() -> None:
     text = TEXT.format(message=EXCEEDED, wanted=1, made=0, resource="nvidia.com/gpu") + QUOTA.format(hard=16)
     causes = diagnose(facts_of(text), all_checks()).causes

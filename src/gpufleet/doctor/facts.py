@@ -157,6 +157,11 @@ class Facts:
         """The GPU workload that an object which makes pods, or is one, is a part of."""
         return self._gpu_workloads_by_title.get(self._workload_titles.get(manifest.title, ""))
 
+    def infrastructure_above(self, manifest: Manifest) -> Workload | None:
+        """The part of the GPU stack that an object which makes pods, or is one, belongs to."""
+        title = self._workload_titles.get(manifest.title, "")
+        return next((one for one in self.all_workloads if one.is_infrastructure and one.title == title), None)
+
     @cached_property
     def served_groups(self) -> frozenset[str]:
         """The API groups that are registered, those of definitions of custom kinds among them."""

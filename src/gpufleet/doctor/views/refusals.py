@@ -64,14 +64,14 @@ class Refusal:
 
 
 def refusals(facts: Facts, *grounds: Ground) -> tuple[Refusal, ...]:
-    """What was refused of GPU work and still lacks, on one of these grounds."""
+    """What was refused of GPU work or of the GPU stack and still lacks, on one of these grounds."""
     return tuple(one for one in facts.once(_refusals) if one.ground in grounds)
 
 
 def _refusals(facts: Facts) -> tuple[Refusal, ...]:
     found = {}
     for maker, message in (*_told_by_events(facts), *_told_by_conditions(facts)):
-        workload = facts.gpu_workload_above(maker)
+        workload = facts.gpu_workload_above(maker) or facts.infrastructure_above(maker)
         if workload is None or not message or _ends(facts, maker):
             continue
         if _lacks_pods(maker):
