@@ -164,7 +164,7 @@ def test_the_release_finds_itself_at_work(at_work: LocalCluster) -> None:
     for sentence in (
         "a pod that names its own devices is refused",
         "leads",
-        "1 of 1 agents are ready",
+        "1 of 1 agent is ready",
         "1 node reports 4 GPUs",
     ):
         assert sentence in said, said

@@ -50,7 +50,7 @@ Nodes:     23, each counted once under its first reason
        22  tainted, and the pod does not tolerate it (gpu:NoSchedule on 22)
            also 1 short of CPU
 
-Gang:      team-a/train: 1 of 2 members have come, 0 are placed
+Gang:      team-a/train: 1 of 2 members has come, 0 are placed
            train  waits
 
 Note:      1 waiting pod would be looked at first: team-a/urgent

@@ -88,7 +88,7 @@ def test_a_half_bound_gang_says_until_when_it_must_be_whole() -> None:
         answer = await answer_in(world, "q")
         assert answer.gang is not None
         assert answer.gang.deadline
-        assert any("is bound in part: 1 of 2 members have a node" in note for note in answer.notes)
+        assert any("is bound in part: 1 of 2 members has a node" in note for note in answer.notes)
 
     in_world(story)
 

@@ -13,7 +13,7 @@ def test_a_waiting_pod_is_told_of_nodes_that_came_since() -> None:
         world.node("a", gpus=1)
         world.pod("large", gpus=4)
         await world.settle()
-        assert "of 1 nodes" in world.why("large")
+        assert "of 1 node" in world.why("large")
         world.node("b", gpus=2)
         await world.settle(60.0)
         assert "of 2 nodes" in world.why("large")

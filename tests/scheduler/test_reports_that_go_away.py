@@ -59,7 +59,7 @@ def test_a_node_whose_report_was_deleted_gets_no_gpu_work_until_it_reports_again
         world.pod("plain", gpus=0)
         await world.settle()
         assert running(world) == [*(f"first-{number}" for number in range(pods)), "plain"]
-        assert "of 1 nodes 1 without a readable report of their GPUs (NodeDevices)" in world.why("more-0")
+        assert "of 1 node 1 without a readable report of their GPUs (NodeDevices)" in world.why("more-0")
         assert any("readable report" in note for note in world.events("FailedScheduling"))
         world.report("a", gpus=8)
         await world.settle()

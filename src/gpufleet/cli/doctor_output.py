@@ -105,7 +105,7 @@ def _summary(diagnosis: Diagnosis, *, verbose: bool) -> str:
         parts.append(f"{follow} more that follow from {'it' if count == 1 else 'them'}")
     open_points = [one for one in diagnosis.points if one.status is Status.NOT_JUDGED]
     hidden = sum(len(one.unjudged) for one in diagnosis.points if one not in open_points)
-    unjudged = [f"{len(open_points)} of {len(diagnosis.points)} points"] if open_points else []
+    unjudged = [f"{len(open_points)} of {_counted(len(diagnosis.points), 'point')}"] if open_points else []
     if hidden and not verbose:
         unjudged.append(f"{_counted(hidden, 'part')} of others (-v tells which)")
     told = f"; not judged: {' and '.join(unjudged)}" if unjudged else ""

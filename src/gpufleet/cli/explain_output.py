@@ -15,6 +15,7 @@ from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, with_
 from gpufleet.explain.answer import Answer, DeviceRow, GangRow, MemberRow, ReasonRow, State
 from gpufleet.kube.yaml_documents import yaml_text
 from gpufleet.model.gang import short_gang_name
+from gpufleet.model.phrases import counted, verb
 from gpufleet.model.visible import visible_line
 
 # Room for the longest heading with its colon.
@@ -122,8 +123,9 @@ def _device(device: DeviceRow) -> str:
 
 def _gang(row: GangRow, width: int) -> Iterator[str]:
     yield ""
-    come = f"{row.arrived} of {row.min_members} members have come, {row.placed} are placed"
-    head = f"{short_gang_name(row.name)}: {come}"
+    come = f"{row.arrived} of {counted(row.min_members, 'member')} {verb(row.arrived, 'have')} come"
+    placed = f"{row.placed} {verb(row.placed, 'are')} placed"
+    head = f"{short_gang_name(row.name)}: {come}, {placed}"
     yield from block("Gang", head, width)
     for role in row.roles:
         yield from block("", f"role {role.role}: {role.arrived} of {role.needed}", width)

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from gpufleet.cli.output import terminal_of
 from gpufleet.model import visible
+from gpufleet.model.phrases import counted
 from gpufleet.replay.atomic_write import atomic_write, check_target
 from gpufleet.replay.errors import FileWriteError, shown_path
 from gpufleet.replay.plan import Plan, titles
@@ -146,7 +147,8 @@ class Output:
         """The answer as a table."""
         if self._quiet or not result.runs:
             return
-        what = f"{result.pods_file} on {result.nodes_file}: {result.nodes} nodes, {result.gpus} GPUs"
+        fleet = f"{counted(result.nodes, 'node')}, {counted(result.gpus, 'GPU')}"
+        what = f"{result.pods_file} on {result.nodes_file}: {fleet}"
         self._answers.print(visible.visible_line(what), soft_wrap=True, markup=False)
         if result.mode == "timeline":
             self._answers.print(timeline_table(result))

@@ -10,6 +10,7 @@ from gpufleet.advise.sharing.pools import Plan, Pool, percent
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.sharing_question import Advice
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.phrases import counted
 
 SCHEMA = "gpufleet.io/advise-sharing/v1"
 HOURS_A_MONTH = 730
@@ -130,7 +131,7 @@ def _sum(advice: Advice) -> str:
     plan, saved, money = advice.plan, saved_gpus(advice.plan), money_a_month(advice)
     today, freed = sum(plan.today_gpus.values()), sum(saved.values())
     worth = f", {money:,.2f} a month of {HOURS_A_MONTH} hours" if money is not None and advice.prices else ""
-    return f"{today} GPUs today, {plan.gpus} as advised: {freed} free for others{worth}."
+    return f"{counted(today, 'GPU')} today, {plan.gpus} as advised: {freed} free for others{worth}."
 
 
 def _row(choice: Choice) -> tuple[str, ...]:
@@ -157,11 +158,11 @@ def _offered(pool: Pool) -> str:
 def _arithmetic(pool: Pool) -> str:
     count = len(pool.on_device)
     if pool.mode is Mode.WHOLE:
-        return f"{count} GPUs"
+        return counted(count, "GPU")
     beyond = {Mode.MIG: "a pod's slices", Mode.MPS: "100 % or a client's part"}.get(pool.mode, "100 %")
     where = ", ".join(_shared_as(pool, device) for device in pool.on_device)
     return (
-        f"{pool.gpus_today} GPUs today, {count} shared ({where}); "
+        f"{counted(pool.gpus_today, 'GPU')} today, {count} shared ({where}); "
         f"wanted beyond {beyond} in at most {percent(pool.risk)} of the instants"
     )
 

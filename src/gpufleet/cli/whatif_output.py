@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
+from gpufleet.model.phrases import counted
 from gpufleet.whatif.answer import Answer, Start, Work
 
 # Sentences are wrapped here also on wider terminals: longer lines are hard to read.
@@ -85,7 +86,8 @@ class _Times:
         if work.again is not None:
             words.append(f"starts again {self.moment(work.again)} on {_nodes(work.again)}")
         if work.waits_again:
-            waits = "waits" if work.waits_again == work.pods else f"{counted(work.waits_again)} of it waits"
+            some = counted(work.waits_again, "pod")
+            waits = "waits" if work.waits_again == work.pods else f"{some} of it waits"
             words.append(f"{waits} again: {work.why}")
         return "; ".join(words) or "no controller makes it anew"
 
@@ -109,12 +111,7 @@ def length(seconds: float) -> str:
 
 def counted_pods(work: tuple[Work, ...]) -> str:
     """How many pods it has."""
-    return counted(sum(one.pods for one in work))
-
-
-def counted(pods: int) -> str:
-    """A number of pods in words: "1 pod", "2 pods"."""
-    return "1 pod" if pods == 1 else f"{pods} pods"
+    return counted(sum(one.pods for one in work), "pod")
 
 
 def _named(work: Work) -> str:
@@ -127,7 +124,7 @@ def _named(work: Work) -> str:
 def _nodes(start: Start) -> str:
     names = [f"{name} ({count})" if count > 1 else name for name, count in start.nodes.items()]
     if len(names) > NODES_MAX:
-        return f"{', '.join(names[:NODES_MAX])} and {len(names) - NODES_MAX} more nodes"
+        return f"{', '.join(names[:NODES_MAX])} and {counted(len(names) - NODES_MAX, 'more node')}"
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
@@ -168,7 +165,7 @@ def _waiting(answer: Answer) -> Iterator[str]:
 def _more(work: tuple[Work, ...], pods: int = 0) -> Iterator[str]:
     pods += sum(one.pods for one in work[LISTED_MAX:])
     if pods:
-        yield f"  and {pods} more pods (all of it: -o json)"
+        yield f"  and {counted(pods, 'more pod')} (all of it: -o json)"
 
 
 def _wrapped(text: str, indent: int) -> Iterator[str]:

@@ -192,11 +192,12 @@ class QuotaLimit(enum.StrEnum):
     OUTSIDE = "outside"
 
 
-class QuotaShortage(msgspec.Struct, frozen=True):
+class QuotaShortage(msgspec.Struct, frozen=True, omit_defaults=True):
     """The limit that keeps work out, with amounts in the resource's own unit (``model.queue``).
 
     The ``queue`` whose limit binds has ``used`` of the ``allowed``; ``asked`` is what the work needs at
-    least, and ``missing`` by how much that is more than what is left to it.
+    least, and ``missing`` by how much that is more than what is left to it. ``reserved`` is kept besides for
+    work that has a place and does not run yet.
     """
 
     queue: QueueName
@@ -206,6 +207,7 @@ class QuotaShortage(msgspec.Struct, frozen=True):
     asked: int
     allowed: int
     missing: int
+    reserved: int = 0
 
 
 class ModelsTried(msgspec.Struct, frozen=True, omit_defaults=True):

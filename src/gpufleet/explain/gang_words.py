@@ -10,7 +10,7 @@ from gpufleet.kube.objects.pod import FAILED, Pod
 from gpufleet.model.errors import printable
 from gpufleet.model.gang import Gang, short_gang_name
 from gpufleet.model.identifiers import GangName
-from gpufleet.model.phrases import counted, listed
+from gpufleet.model.phrases import counted, listed, verb
 
 # The scheduler's places in the words of an answer.
 STATE_BY_PLACE = {
@@ -141,16 +141,16 @@ def does_not_fit(row: GangRow, placeable: int, role: str, found: Finding) -> Fin
     of_role = f" of role {harmless(role)}" if role else ""
     needed = f"{_title(row)} needs {counted(row.min_members, 'member')} at once"
     why = f"{needed}, and room is for {placeable}; for the next one{of_role} {found.why}"
-    smaller = () if placeable < 1 or role else (f"ask for at most {placeable} members at once",)
+    smaller = () if placeable < 1 or role else (f"ask for at most {counted(placeable, 'member')} at once",)
     return Finding(found.cause, why, (*found.way_out, *smaller))
 
 
 def half_bound(row: GangRow) -> str:
     """What happens to a gang of which some members have a node, but too few."""
     return (
-        f"{_title(row)} is bound in part: {row.placed} of {row.min_members} members have a "
-        f"node; if the others do not follow until {row.deadline}, those with a controller are evicted to "
-        "start again"
+        f"{_title(row)} is bound in part: {row.placed} of {counted(row.min_members, 'member')} "
+        f"{verb(row.placed, 'have')} a node; if the others do not follow until {row.deadline}, "
+        "those with a controller are evicted to start again"
     )
 
 

@@ -14,6 +14,7 @@ from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Forbidden, NotFound
+from gpufleet.model.phrases import counted
 from gpufleet.model.resource_names import is_extended
 
 NOTES_MAX = 8
@@ -91,7 +92,11 @@ async def namespace_limits(client: Client, namespace: str) -> tuple[str, ...]:
     ranges = [_RANGE.decode(raw) for raw in await _all(client, resources.LIMIT_RANGES, namespace)]
     notes = [note for quota in quotas for note in quota_notes(quota)]
     notes += [note for one in ranges for note in range_notes(one)]
-    more = [f"and {len(notes) - NOTES_MAX} more limits of the namespace"] if len(notes) > NOTES_MAX else []
+    more = (
+        [f"and {counted(len(notes) - NOTES_MAX, 'more limit')} of the namespace"]
+        if len(notes) > NOTES_MAX
+        else []
+    )
     return (*notes[:NOTES_MAX], *more)
 
 

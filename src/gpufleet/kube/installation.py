@@ -17,6 +17,7 @@ from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import DAEMON_SETS, LEASES, NODE_DEVICES, PODS
 from gpufleet.kube.status import Forbidden, NotFound
 from gpufleet.model.errors import printable
+from gpufleet.model.phrases import counted, verb
 
 # The names under which the chart installs its parts.
 SCHEDULER_LEASE = "gpufleet-scheduler"
@@ -147,7 +148,7 @@ def _agents(found: DaemonSetStatus | None, namespace: str) -> Finding:
     wanted, ready = found.desired_number_scheduled, found.number_ready
     good = ready >= wanted and found.updated_number_scheduled >= wanted
     way_out = "" if good else f"; see kubectl get pods -n {namespace} -o wide"
-    return Finding(good, f"{ready} of {wanted} agents are ready{way_out}")
+    return Finding(good, f"{ready} of {counted(wanted, 'agent')} {verb(ready, 'are')} ready{way_out}")
 
 
 async def reported(client: Client, agents: int) -> Finding:

@@ -20,6 +20,7 @@ from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
 from gpufleet.model.errors import InputError
+from gpufleet.model.phrases import counted
 from gpufleet.progress.durations import Step
 from gpufleet.progress.logged import UnderWay, under_way
 from gpufleet.progress.telling import Progress
@@ -154,7 +155,9 @@ def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> Non
     nodes = sum(pool.count for pool in pools)
     if not nodes:
         return
-    with progress.during(f"creating {nodes} nodes", lambda: "", Step(f"create {nodes} nodes", nodes / 100)):
+    with progress.during(
+        f"creating {counted(nodes, 'node')}", lambda: "", Step(f"create {nodes} nodes", nodes / 100)
+    ):
         for pool in pools:
             simulated_nodes.create(cluster, pool)
     progress.say(f"simulated nodes: {'; '.join(str(pool) for pool in pools)}")

@@ -32,8 +32,11 @@ NODES_BY_POD = "pods choose their nodes by their own nodeSelector, affinity and 
 SHARES_COUNT = "shares count here whether or not Kueue's fair sharing is enabled"
 SHARES_DECIDE = (
     "the priorities and shares of the queues decide too: of a queue of equal priority, work is evicted only"
-    " while the own queue's share is not the larger one; Kueue takes this field only without fair sharing"
+    " while the own queue's share is not the larger one; Kueue ignores this field where fair sharing is"
+    " enabled"
 )
+CLASSIC_ONLY = "Kueue ignores this field where fair sharing is enabled"
+NO_SHARES_DECIDE = f"nothing is evicted for work that borrows; {CLASSIC_ONLY}, and lets shares decide"
 LOST = {
     "flavorFungibility": "pods list the models they want in order (gpufleet.io/gpu-models): an earlier one "
     "is borrowed before a later one is tried, and a later one is tried before any pod is evicted",
@@ -235,14 +238,15 @@ def _preemption(source: Source, draft: Draft, ledger: Ledger) -> None:
     policy = borrow.get("policy") or "Never"
     draft.preemption["borrowing"] = policy
     if policy == "Never":
-        ledger.honoured(source, f"{field}.policy", "spec.preemption.borrowing")
+        ledger.approximated(source, f"{field}.policy", "spec.preemption.borrowing", NO_SHARES_DECIDE)
     else:
         ledger.approximated(source, f"{field}.policy", "spec.preemption.borrowing", SHARES_DECIDE)
     threshold = source.number("spec", "preemption", "borrowWithinCohort", "maxPriorityThreshold")
     # Kueue keeps a threshold beside the policy Never, where it does nothing.
     if threshold is not None and policy != "Never":
         draft.preemption["borrowingPriorityMax"] = threshold
-        ledger.honoured(source, f"{field}.maxPriorityThreshold", "spec.preemption.borrowingPriorityMax")
+        becomes = "spec.preemption.borrowingPriorityMax"
+        ledger.approximated(source, f"{field}.maxPriorityThreshold", becomes, CLASSIC_ONLY)
     elif threshold is not None:
         ledger.lost(source, f"{field}.maxPriorityThreshold", "means nothing while the policy is Never")
 

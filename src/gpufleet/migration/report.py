@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpufleet.migration.ledger import Note, Verdict
+from gpufleet.model.phrases import counted
 from gpufleet.model.visible import json_text, visible_line
 
 SIGNS = {Verdict.HONOURED: "=", Verdict.APPROXIMATED: "~", Verdict.NO_EQUIVALENT: "-"}
@@ -33,7 +34,7 @@ def as_json(found: Report) -> str:
 def as_text(found: Report) -> str:
     """Object by object; what is honoured comes first, then what needs a person's eye."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in found.counts.items())
-    lines = [f"{len(found.queues)} queues of {found.system}; fields: {counts}"]
+    lines = [f"{counted(len(found.queues), 'queue')} of {found.system}; fields: {counts}"]
     by_object: dict[str, list[Note]] = {}
     for note in found.notes:
         by_object.setdefault(note.object, []).append(note)

@@ -35,3 +35,13 @@ def end(number: int) -> str:
 def counted(number: int, noun: str) -> str:
     """A number with its noun: "1 node", "3 nodes"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def verb(number: int, plural: str) -> str:
+    """The verb for a number of things, by its form for many: "have" is "has" of one."""
+    return {"are": "is", "have": "has"}.get(plural, f"{plural}s") if number == 1 else plural
+
+
+def subject(number: int, noun: str, plural: str) -> str:
+    """A number with its noun and its verb: "1 node has", "3 nodes have"."""
+    return f"{counted(number, noun)} {verb(number, plural)}"

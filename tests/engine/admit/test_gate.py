@@ -135,8 +135,8 @@ def test_quota_and_nodes_are_both_told_quota_first() -> None:
     told = story(queue("team", quota("gpu", 1 * GPUS)), gpus=1)
     told.arrive(pod("one", shape(1), queue="team"), pod("two", shape(1), queue="team"))
     assert explain(verdict(told, "two"), shape(1)) == (
-        "needs 1 whole GPU, 1 cores of CPU, 1 GiB of memory; waits for quota: queue team uses 1 GPU of the "
-        "1 GPU, and it needs 1 GPU; of 1 nodes 1 with too few free GPUs; nearest is n, which lacks 1 free GPU"
+        "needs 1 whole GPU, 1 core of CPU, 1 GiB of memory; waits for quota: queue team uses 1 GPU of the "
+        "1 GPU, and it needs 1 GPU; of 1 node 1 with too few free GPUs; nearest is n, which lacks 1 free GPU"
     )
 
 

@@ -1,7 +1,7 @@
 """Work that must wait holds the place where it will start first."""
 
 from gpufleet.engine.instruction import ReservationEnded, Reserved
-from gpufleet.model.identifiers import QuotaResource
+from gpufleet.model.identifiers import PodUid, QuotaResource
 from gpufleet.model.queue import Quota
 from tests.engine.admit.queue_builder import queue
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, node, placed, pod, shape
@@ -88,6 +88,20 @@ def test_what_is_reserved_is_not_in_use() -> None:
     assert [(one.resource, one.used) for one in use.resources] == [("gpu", 1000)]
     assert use.pending == {"reserved": 1}
     assert holders(story) == ["large"]
+
+
+def test_quota_that_is_reserved_is_told_apart_from_quota_in_use() -> None:
+    story = Story()
+    story.nodes(node("a", 2))
+    story.queues(queue("team", Quota(QuotaResource("gpu"), 2000), reserve_after_s=0))
+    story.run_on(running("old", shape(1), for_s=60), "a", "a/0")
+    story.arrive(pod("large", shape(2), queue="team"), pod("small", shape(1), queue="team"))
+    verdict = story.engine.explain(PodUid("small"))
+    assert verdict is not None
+    assert verdict.quota is not None
+    assert (verdict.quota.used, verdict.quota.reserved, verdict.quota.missing) == (1000, 2000, 2000)
+    (use,) = story.engine.queue_report()
+    assert [one.used for one in use.resources] == [1000], "a question changes no counts"
 
 
 def test_a_reservation_ends_with_its_holder() -> None:

@@ -54,6 +54,13 @@ def test_the_limit_that_binds_is_told(limit: QuotaLimit, words: str) -> None:
     assert shortage_words(short) == f"waits for quota: {words}"
 
 
+@pytest.mark.parametrize("limit", [QuotaLimit.NOMINAL, QuotaLimit.PROTECTED])
+def test_what_is_reserved_is_not_called_used(limit: QuotaLimit) -> None:
+    short = QuotaShortage(QueueName("team"), QuotaResource("gpu"), limit, 7000, 1000, 8000, 1000, 1000)
+    assert "uses 7 GPUs of the 8 GPUs" in shortage_words(short)
+    assert " and keeps 1 GPU for reserved places, and it needs 1 GPU" in shortage_words(short)
+
+
 def test_work_that_is_never_evicted_is_told_that_it_may_not_borrow() -> None:
     limit = QuotaLimit.PROTECTED
     short = QuotaShortage(QueueName("team"), QuotaResource("gpu"), limit, 2000, 1000, 2500, 500)

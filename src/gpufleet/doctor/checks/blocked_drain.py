@@ -8,6 +8,7 @@ from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.selectors import accepts
+from gpufleet.model.phrases import counted
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
@@ -24,7 +25,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             bad += 1
             yield _failure(budget, pods)
     if guarded and not bad:
-        yield Good(f"each of {guarded} budgets of GPU pods lets nodes be drained")
+        yield Good(f"each of {counted(guarded, 'budget')} of GPU pods lets nodes be drained")
 
 
 def _guarded(budget: Manifest, pods: list[PodView]) -> list[PodView]:
@@ -50,7 +51,8 @@ def _failure(budget: Manifest, pods: list[PodView]) -> Failure:
     patch = get_command(budget).replace("kubectl get", "kubectl patch", 1)
     change = '{"spec": {"minAvailable": null, "maxUnavailable": 1}}'
     return Failure(
-        f"{budget.title}: lets none of its {len(pods)} GPU pods be moved, so their nodes cannot be drained",
+        f"{budget.title}: lets none of its {counted(len(pods), 'GPU pod')} be moved, "
+        "so their nodes cannot be drained",
         (budget.title,),
         (
             ", ".join(f"{name}: {status.at(name).text}" for name in names),

@@ -12,6 +12,7 @@ from gpufleet.doctor.views.queues import (
     waiting_in_queues,
 )
 from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.model.phrases import counted, verb
 
 _INTENDED = frozenset({"Held", "Draining", "Stopped"})
 """Reasons that an administrator ordered; such a queue is wrong only where work waits in it."""
@@ -36,7 +37,8 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             closed += 1
             yield _failure(queue, why, is_intended, held_up)
     if queues and not closed:
-        yield Good(f"no work waits in a closed queue; there are {len(queues)} queues")
+        count = f"there {verb(len(queues), 'are')} {counted(len(queues), 'queue')}"
+        yield Good(f"no work waits in a closed queue; {count}")
 
 
 def _queues_of(known: Queues, one: Waiting) -> list[Manifest]:

@@ -6,6 +6,7 @@ from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.objects.status import age_s
+from gpufleet.model.phrases import counted
 
 _PATIENCE_S = 600.0
 """After the grace period, which the time of deletion already contains."""
@@ -61,7 +62,7 @@ def _failure(facts: Facts, pods: list[PodView], why: str, mend: Mend) -> Failure
     titles = tuple(one.title for one in pods)
     gpus = sum(one.template.device_count for one in pods)
     return Failure(
-        f"{listed(titles)}: to end since long, and still holds {gpus} GPUs: {why}",
+        f"{listed(titles)}: to end since long, and still holds {counted(gpus, 'GPU')}: {why}",
         titles,
         tuple(f"{one.title}: on {one.node}, {_late_s(facts, one) / 60:.0f} minutes too late" for one in pods),
         (mend,),

@@ -23,6 +23,7 @@ from gpufleet.doctor.views.room import (
     offered_by,
     shown,
 )
+from gpufleet.model.phrases import subject
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
@@ -52,7 +53,9 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         )
         yield Failure(f"{listed(titles)}: {why} ({cause})", titles, seen, (mend,), frozenset(titles))
     if facts.waiting and not stuck:
-        yield Good(f"{len(facts.waiting)} GPU pods wait, and each would fit on a node that is free")
+        yield Good(
+            f"{subject(len(facts.waiting), 'GPU pod', 'wait')}, and each would fit on a node that is free"
+        )
 
 
 def _impossible(facts: Facts, asked: Amounts, nodes: Sequence[Amounts]) -> str:

@@ -11,6 +11,7 @@ from gpufleet.kube import keys
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark
 from gpufleet.lint.rules.gang import RULE
+from gpufleet.model.phrases import counted, subject, verb
 
 _PATIENCE_S = 300.0
 """Pods that come together are placed within minutes; those that still wait have no place."""
@@ -33,7 +34,8 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             bad += 1
             gpus = sum(pod.template.device_count for pod in placed)
             yield Failure(
-                f"{one.title}: {len(placed)} pods hold {gpus} GPUs and wait for {len(waiting)}"
+                f"{one.title}: {subject(len(placed), 'pod', 'hold')} {counted(gpus, 'GPU')} "
+                f"and {verb(len(placed), 'wait')} for {len(waiting)}"
                 " that have no node",
                 (one.title,),
                 tuple(f"{pod.title}: {pod.verdict or 'no node'}" for pod in waiting),
@@ -50,7 +52,9 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
                 frozenset(pod.title for pod in one.pods),
             )
     if distributed and not bad:
-        yield Good(f"none of {len(distributed)} distributed jobs holds GPUs for pods that have no node")
+        yield Good(
+            f"none of {counted(len(distributed), 'distributed job')} holds GPUs for pods that have no node"
+        )
 
 
 def _talks(manifest: Manifest) -> bool:

@@ -7,6 +7,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import ContainerState, PodView
 from gpufleet.doctor.objects.status import age_s
+from gpufleet.model.phrases import counted
 
 _END = "OOMKilled"
 _LATELY_S = 3600.0
@@ -31,10 +32,11 @@ def judge(facts: Facts) -> Iterator[Failure]:
         limit = _limit(pod, killed)
         others = [one.title for one in workload.pods if any(c.last_end == _END for c in one.containers)]
         yield Failure(
-            f"{workload.title}: {killed.name} was killed {killed.restarts} times for memory of the host",
+            f"{workload.title}: {killed.name} was killed "
+            f"{counted(killed.restarts, 'time')} for memory of the host",
             (workload.title,),
             (
-                f"{pod.title}: OOMKilled, {killed.restarts} restarts",
+                f"{pod.title}: OOMKilled, {counted(killed.restarts, 'restart')}",
                 f"memory limit: {limit or 'none of its own'}",
             ),
             (

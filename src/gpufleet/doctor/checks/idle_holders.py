@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import ContainerState, PodView
+from gpufleet.model.phrases import counted
 
 # Reasons of waiting, each with another way out.
 _PULLING = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
@@ -30,7 +31,9 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     for (title, why), group in found.items():
         yield _failure(title, why, group)
     if running and not found:
-        yield Good(f"none of {running} GPU pods on nodes is stuck at its image or crashes again and again")
+        yield Good(
+            f"none of {counted(running, 'GPU pod')} on nodes is stuck at its image or crashes again and again"
+        )
 
 
 def _why(state: ContainerState) -> str:
@@ -54,14 +57,14 @@ def _failure(title: str, why: str, group: list[tuple[PodView, ContainerState]]) 
         does = "mend what the message names: image, registry, pull secret, key"
         mend = Mend(does, f"kubectl describe pod {named}")
     seen = (
-        f"{pod.title}: container {one.name} {one.waits_for}, {one.restarts} restarts"
+        f"{pod.title}: container {one.name} {one.waits_for}, {counted(one.restarts, 'restart')}"
         # What a program wrote as it ended may be anything, also what not every reader may see.
         + (f": {one.message}" if one.message and not is_crash else "")
         for pod, one in group
     )
     where = listed(dict.fromkeys(pod.node for pod in pods))
     return Failure(
-        f"{title}: holds {gpus} GPUs on {where} and does not run, {why}",
+        f"{title}: holds {counted(gpus, 'GPU')} on {where} and does not run, {why}",
         (title,),
         tuple(seen),
         (mend,),

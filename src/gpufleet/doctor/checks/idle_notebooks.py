@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Grade, Layer, Point, Unjudged, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.model.phrases import counted, verb
 
 
 def judge(facts: Facts) -> Iterator[Unjudged]:
@@ -11,7 +12,8 @@ def judge(facts: Facts) -> Iterator[Unjudged]:
     found = [one for one in facts.gpu_workloads if one.manifest.kind == "Notebook"]
     if found:
         yield Unjudged(
-            f"whether {len(found)} notebooks with GPUs are idle ({listed(one.title for one in found)}):"
+            f"whether {counted(len(found), 'notebook')} with GPUs {verb(len(found), 'are')} idle "
+            f"({listed(one.title for one in found)}):"
             " that needs metrics; gpufleet advise sharing --prometheus URL reads them"
         )
 

@@ -7,19 +7,20 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.kube.meanings.gpu_resources import is_whole_gpu
+from gpufleet.model.phrases import counted
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """Each node with two counts that differ; what is cut or renamed is counted otherwise and left out."""
-    counted = [one for one in facts.gpu_nodes if _is_comparable(one)]
-    wrong = [one for one in counted if _told(one) != len(one.device_fields)]
+    comparable = [one for one in facts.gpu_nodes if _is_comparable(one)]
+    wrong = [one for one in comparable if _told(one) != len(one.device_fields)]
     for node in wrong:
         seen, told = len(node.device_fields), _told(node)
         yield Failure(
-            f"{node.name}: its agent sees {seen} GPUs, and the kubelet was told of {told}",
+            f"{node.name}: its agent sees {counted(seen, 'GPU')}, and the kubelet was told of {told}",
             (node.title,),
             (
-                f"NodeDevices {node.name}: {seen} devices",
+                f"NodeDevices {node.name}: {counted(seen, 'device')}",
                 *(f"status.capacity {name}: {count}" for name, count in node.capacity.items()),
             ),
             (
@@ -30,7 +31,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             ),
             frozenset({node.title}),
         )
-    if counted and not wrong:
+    if comparable and not wrong:
         yield Good("kubelets and agents count the same GPUs")
 
 

@@ -6,6 +6,7 @@ from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Poin
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.monitoring import scrapers
 from gpufleet.doctor.views.stack import Part, stack_of
+from gpufleet.model.phrases import counted
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
@@ -20,7 +21,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     stack = stack_of(facts)
     without = [one for one in nodes if not stack.pods_on(one, Part.EXPORTER)]
     if not without:
-        yield Good(f"an exporter tells metrics of the GPUs of each of {len(nodes)} nodes")
+        yield Good(f"an exporter tells metrics of the GPUs of each of {counted(len(nodes), 'node')}")
         return
     exporters = stack.having(Part.EXPORTER)
     if exporters:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged, listed
 from gpufleet.doctor.facts import Facts
+from gpufleet.model.phrases import counted
 
 _POLICY = """\
 apiVersion: networking.k8s.io/v1
@@ -31,8 +32,9 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
         yield Good("every namespace with GPU work has a NetworkPolicy")
     elif not used & guarded:
         if len(used) > 1:
+            named = counted(len(used), "namespace")
             says = "policies of another kind, or separate clusters, may keep them apart"
-            yield Unjudged(f"NetworkPolicies: none of {len(used)} namespaces with GPU work has one; {says}")
+            yield Unjudged(f"NetworkPolicies: none of {named} with GPU work has one; {says}")
     else:
         yield Failure(
             f"Namespace {listed(without)}: GPU work that every pod of the cluster may reach",

@@ -17,6 +17,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.lint.objects.images_on_nodes import cuda_containers, image_facts
 from gpufleet.lint.objects.node_facts import node_facts
+from gpufleet.model.phrases import subject, verb
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def _failure(one: Refusal) -> Failure:
         (one.workload.title,),
         (
             f"image: {one.image}",
-            f"{listed(one.refusing)}: refused; {one.others} nodes take it or are not known",
+            f"{listed(one.refusing)}: refused; {_other_nodes(one.others)}",
         ),
         (Mend("; or ".join(one.check.ways_out), "kubectl get nodes -L nvidia.com/cuda.driver-version.full"),),
         one.workload.affects,
@@ -105,3 +106,7 @@ CHECKS = (
         Grade.RISK,
     ),
 )
+
+
+def _other_nodes(count: int) -> str:
+    return f"{subject(count, 'node', 'take')} it or {verb(count, 'are')} not known"

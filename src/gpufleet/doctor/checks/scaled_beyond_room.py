@@ -8,6 +8,7 @@ from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.growth import may_grow
 from gpufleet.doctor.views.scalers import Scaler, gpu_scalers
 from gpufleet.lint.objects.amounts import amount
+from gpufleet.model.phrases import counted
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
@@ -24,7 +25,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             bounds = [*_quotas(facts, scaler, resource), *room]
             bound = min(bounds, default=None)
             if bound is not None and most * each > bound[0]:
-                yield _failure(scaler, most, f"{most} pods of {each} {resource} each", bound)
+                yield _failure(scaler, most, f"{counted(most, 'pod')} of {each} {resource} each", bound)
 
 
 def _quotas(facts: Facts, scaler: Scaler, resource: str) -> Iterator[tuple[int, str]]:
@@ -47,7 +48,7 @@ def _failure(scaler: Scaler, most: int, asked: str, bound: tuple[int, str]) -> F
     return Failure(
         f"{scaler.title}: may grow to {asked}, and {bound[1]}",
         (scaler.title,),
-        (f"at most {most} pods", bound[1]),
+        (f"at most {counted(most, 'pod')}", bound[1]),
         (
             Mend(
                 "lower what it may grow to, or raise the other",

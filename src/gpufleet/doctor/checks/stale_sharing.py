@@ -8,6 +8,7 @@ from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.sharing import Declared, declared_for
 from gpufleet.doctor.views.stack import stack_of
 from gpufleet.doctor.views.waiting import held_up_by
+from gpufleet.model.phrases import subject
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
@@ -31,7 +32,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     for (_, words), nodes in different.items():
         yield _failure(facts, words, [node for node, _ in nodes], nodes[0][1])
     if followed and not different:
-        yield Good(f"{followed} nodes offer their GPUs as their plugin's configuration says")
+        yield Good(f"{subject(followed, 'node', 'offer')} GPUs as the configuration of the plugin there says")
 
 
 def _words(expected: dict[str, int], seen: dict[str, int]) -> str:

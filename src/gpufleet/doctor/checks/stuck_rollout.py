@@ -9,6 +9,7 @@ from gpufleet.doctor.objects.status import conditions
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.lint.rule import Remark
 from gpufleet.lint.rules.surge_without_room import RULE
+from gpufleet.model.phrases import subject, verb
 
 _CHANGE = '{"spec": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}}'
 
@@ -24,12 +25,13 @@ def judge(facts: Facts) -> Iterator[Failure]:
         # A rollout that adds first needs a spare GPU, which its own old pods hold.
         if waiting and holding and _adds_first(facts, one):
             patch = get_command(one.manifest).replace("kubectl get", "kubectl patch", 1)
+            without = f"{len(waiting)} {verb(len(waiting), 'have')} no node"
             yield Failure(
                 f"{one.title}: its new pod waits for a GPU, and its old pods wait for the new one",
                 (one.title,),
                 (
                     f"Progressing=False {progressing.reason}",
-                    f"{len(holding)} pods hold GPUs, {len(waiting)} have no node",
+                    f"{subject(len(holding), 'pod', 'hold')} GPUs, {without}",
                     *(f"{pod.title}: {pod.verdict}" for pod in waiting if pod.verdict),
                 ),
                 (Mend("let one old pod go first", f"{patch} --type merge -p '{_CHANGE}'"),),

@@ -6,6 +6,7 @@ from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView, logs_command
 from gpufleet.doctor.views.stack import Part, stack_of
+from gpufleet.model.phrases import counted
 
 _PATIENCE_S = 180.0
 """An exporter may take minutes to start beside its driver."""
@@ -40,7 +41,7 @@ def _reason(pod: PodView) -> str:
     for one in pod.containers:
         if one.waits_for or one.last_end:
             why = one.waits_for or one.last_end
-            return f"container {one.name}: {why}, {one.restarts} restarts"
+            return f"container {one.name}: {why}, {counted(one.restarts, 'restart')}"
     return "its readiness probe fails"
 
 

@@ -7,6 +7,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.growth import COMING_S, is_joining, may_grow
 from gpufleet.doctor.views.waiting import kept_to
+from gpufleet.model.phrases import counted, subject, verb
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
@@ -17,7 +18,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
         if may_grow(facts) and not any(one.age_s(facts.now) > COMING_S for one in facts.waiting):
             yield Unjudged("there is no GPU node now; nodes may come when GPU pods wait for them")
             return
-        says = f"none of the {len(facts.nodes)} nodes has a GPU, or a label that promises one"
+        says = f"none of {counted(len(facts.nodes), 'node')} has a GPU, or a label that promises one"
         mend = Mend(
             "add GPU nodes; on a node that has GPUs, feature discovery labels it",
             "kubectl get nodes -L nvidia.com/gpu.present,nvidia.com/gpu.product",
@@ -30,14 +31,18 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     else:
         ready = [one for one in nodes if one.is_ready]
         gpus = sum(one.whole_gpus for one in ready)
-        yield Good(f"{len(ready)} of {len(nodes)} GPU nodes are Ready, with {gpus} whole GPUs to give")
+        yield Good(
+            f"{len(ready)} of {counted(len(nodes), 'GPU node')} {verb(len(ready), 'are')} Ready, "
+            f"with {counted(gpus, 'whole GPU')} to give"
+        )
 
 
 def _failure(facts: Facts, down: list[NodeView]) -> Failure:
     pods = [pod for one in down for pod in facts.pods_by_node.get(one.name, ())]
     names = [one.name for one in down]
+    lost = sum(one.whole_gpus for one in down)
     return Failure(
-        f"{listed(names)}: not Ready, so {sum(one.whole_gpus for one in down)} GPUs are out of reach",
+        f"{listed(names)}: not Ready, so {subject(lost, 'GPU', 'are')} out of reach",
         tuple(one.title for one in down),
         tuple(f"{one.name}: {_reason(one)}" for one in down),
         (

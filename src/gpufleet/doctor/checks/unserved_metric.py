@@ -7,6 +7,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.scalers import CUSTOM, Scaler, gpu_scalers, unavailable_apis
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.phrases import counted, subject
 
 _ADAPTER = (
     "helm install prometheus-adapter prometheus-adapter"
@@ -28,7 +29,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             bad += 1
             yield found
     if scalers and not bad:
-        yield Good(f"the metrics of {len(scalers)} autoscalers of GPU work are served")
+        yield Good(f"the metrics of {counted(len(scalers), 'autoscaler')} of GPU work are served")
 
 
 def _unserved(facts: Facts, scaler: Scaler) -> Failure | None:
@@ -49,7 +50,7 @@ def _unserved(facts: Facts, scaler: Scaler) -> Failure | None:
                 f"give the adapter a rule for it, or name one that it serves{hint}",
                 f"kubectl get --raw /apis/{CUSTOM}/v1beta1",
             )
-            seen = f"{len(names)} metrics are served, such as {listed(names)}"
+            seen = f"{subject(len(names), 'metric', 'are')} served, such as {listed(names)}"
             return _failure(scaler, f"asks for {metric.name}, which its API does not serve", seen, mend)
     return None
 

@@ -24,6 +24,8 @@ from gpufleet.engine.admit.queue_book import QueueBook
 from gpufleet.engine.admit.resources import DeviceKind
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.charge import discharge_each
+from gpufleet.engine.arrays.journal import undo_by_handle
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict, WhyBarred
 from gpufleet.engine.state.fleet import Fleet
@@ -321,7 +323,8 @@ class Gate:
         tables, tree = self.store.tables, self.book.tree
         column = int(short_protected_column(tables, queue_row, protected))
         owner = int(tree.owner[queue_row, column])
-        used, allowed = int(tables.queue_protected[owner, column]), int(tree.nominal[owner, column])
+        counted, allowed = int(tables.queue_protected[owner, column]), int(tree.nominal[owner, column])
+        used = self._used(tables.queue_protected, owner, column)
         needed = int(protected[column])
         return QuotaShortage(
             tree.name_at(owner),
@@ -330,7 +333,8 @@ class Gate:
             used,
             needed,
             allowed,
-            needed + used - allowed,
+            needed + counted - allowed,
+            counted - used,
         )
 
     def _resource_at(self, column: int) -> QuotaResource:
@@ -343,21 +347,43 @@ class Gate:
             return None
         tables, tree = self.store.tables, self.book.tree
         left, row, limit = binding_limit(tables, queue_row, column)
-        used, allowed = int(tables.queue_counted[row, column]), int(tree.subtree[row, column])
-        said = LIMITS[limit]
+        said, counts, allowed = LIMITS[limit], tables.queue_counted, int(tree.subtree[row, column])
         if said is QuotaLimit.HARD and tree.is_outside(row):
-            said, used, allowed = QuotaLimit.OUTSIDE, int(tables.queue_total[row, column]), 0
+            said, counts, allowed = QuotaLimit.OUTSIDE, tables.queue_total, 0
         elif said is QuotaLimit.HARD:
-            used = int(tables.queue_total[row, column])
+            counts = tables.queue_total
             allowed = int(tables.queue_limits[layout.LIMIT_HARD, row, column])
         elif said is QuotaLimit.BORROWING:
             allowed += int(tree.borrowing[row, column])
         elif self._another_keeps(queue_row, column):
             said = QuotaLimit.LENDING
-        needed = int(asked[column])
+        needed, used = int(asked[column]), self._used(counts, row, column)
         return QuotaShortage(
-            tree.name_at(row), self._resource_at(column), said, used, needed, allowed, needed - int(left)
+            tree.name_at(row),
+            self._resource_at(column),
+            said,
+            used,
+            needed,
+            allowed,
+            needed - int(left),
+            int(counts[row, column]) - used,
         )
+
+    def _used(self, counts: Int64Array, row: int, column: int) -> int:
+        """What a queue is charged for work that runs: a place that is kept is charged, and not used yet."""
+        pods = self.store.tables.pods
+        is_kept = (pods[layout.POD_STATE] == layout.PodState.NOMINATED) & (
+            pods[layout.POD_NODE] != layout.NOT_SET
+        )
+        kept = np.flatnonzero(is_kept)
+        if not len(kept):
+            return int(counts[row, column])
+        self.store.make_journal_room(len(kept) * self.store.writes_a_charge)
+        mark = self.store.mark()
+        discharge_each(self.store.tables, kept)
+        used = int(counts[row, column])
+        undo_by_handle(self.store.handle, mark)
+        return used
 
     def _another_keeps(self, queue_row: int, column: int) -> bool:
         """True if a queue of the tree, off this one's path, has idle quota that it does not lend."""

@@ -9,6 +9,7 @@ from bookings: ``recount`` works it out from nothing.
 """
 
 from gpufleet.engine.arrays import journal, layout
+from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.request import is_whole, share_mib
 from gpufleet.engine.arrays.tables import Tables
@@ -124,6 +125,21 @@ def charge(tables: Tables, pod: int, sign: int) -> None:
     # Lines that wait for quota are looked at only in trees where usage fell (``available.who_fits``).
     if sign < 0:
         tables.queues[layout.QUEUE_FELL, tables.queues[layout.QUEUE_ROOT, queue]] = 1
+
+
+@kernel
+def discharge_each(tables: Tables, pods: Int64Array) -> None:
+    """Count these pods no longer, for a question that is undone: no line that waits is looked at again."""
+    for number in range(len(pods)):
+        queue = tables.pods[layout.POD_QUEUE, pods[number]]
+        if queue == layout.NOT_SET:
+            continue
+        for column in range(tables.quota_columns.shape[1]):
+            amount = charged(tables, pods[number], column)
+            if amount != 0:
+                charge_path(tables, queue, column, -amount)
+                if tables.pods[layout.POD_PROTECTED, pods[number]] == 1:
+                    charge_owner(tables, queue, column, -amount)
 
 
 @kernel

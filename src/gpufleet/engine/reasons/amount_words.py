@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from gpufleet.model.phrases import counted
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import Within
 
@@ -15,7 +16,7 @@ NEAR = {
 
 def cores(milli: int) -> str:
     """Millicores as cores."""
-    return f"{milli / 1000:g} cores of CPU"
+    return f"{milli / 1000:g} core{'' if milli == 1000 else 's'} of CPU"
 
 
 def gibibytes(amount: int) -> str:
@@ -25,11 +26,11 @@ def gibibytes(amount: int) -> str:
 
 
 MISSING: dict[str, Callable[[int], str]] = {
-    "gpus": lambda count: f"{count} free GPU{'s' if count > 1 else ''}",
+    "gpus": lambda count: counted(count, "free GPU"),
     "gpu_shares": lambda count: "a GPU with enough left" if count == 1 else f"{count} GPUs with enough left",
     "cpu_milli": cores,
     "memory_bytes": lambda amount: f"{gibibytes(amount)} of memory",
-    "pods": lambda count: f"room for {count} pod{'s' if count > 1 else ''}",
+    "pods": lambda count: f"room for {counted(count, 'pod')}",
     "ephemeral_storage_bytes": lambda amount: f"{gibibytes(amount)} of local storage",
 }
 """What is missing on a node, by the names of ``Nearest.short``."""

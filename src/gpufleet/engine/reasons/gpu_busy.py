@@ -3,7 +3,7 @@
 from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.room_words import shares_in_use, when_gpus_are_free
-from gpufleet.model.phrases import counted, listed
+from gpufleet.model.phrases import counted, listed, subject, verb
 
 BIT = 1 << 11
 
@@ -23,13 +23,11 @@ def finding(case: Case) -> Finding:
     ways = (when_gpus_are_free(best, count - most), *smaller)
     kept = kept_words(case)
     if total >= count:
-        why = (
-            f"{total} GPUs are free on the {nodes} that would do, but at most {most} on one; it needs {count}"
-        )
-        return Finding(why + kept, ways)
+        free = f"{subject(total, 'GPU', 'are')} free on the {nodes} that would do"
+        return Finding(f"{free}, but at most {most} on one; it needs {count}{kept}", ways)
     of = sum(len(room.node.devices) for room in case.near_rooms)
-    why = f"of the {of} GPUs of the {nodes} that would do {total} are free; it needs {count} on one node"
-    return Finding(why + kept, ways)
+    free = f"of the {counted(of, 'GPU')} of the {nodes} that would do {total} {verb(total, 'are')} free"
+    return Finding(f"{free}; it needs {count} on one node{kept}", ways)
 
 
 def kept_words(case: Case) -> str:

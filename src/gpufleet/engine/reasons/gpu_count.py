@@ -13,7 +13,7 @@ def finding(case: Case) -> Finding:
     count = case.shape.gpu.count
     why = f"it asks for {counted(count, 'GPU')} on one node, and the largest have {largest}"
     pods = -(-count // largest)
-    example = f"{pods} pods with {-(-count // pods)} each as a gang"
+    example = f"{counted(pods, 'pod')} with {-(-count // pods)} each as a gang"
     return Finding(why, (f"ask for at most {largest} in one pod, for example {example}",))
 
 

@@ -47,7 +47,7 @@ def amount_words(resource: QuotaResource, amount: int) -> str:
     if resource == GPU_MEMORY:
         return f"{mebibytes(amount * MEBIBYTE)} of GPU memory"
     if resource == CPU:
-        return f"{number(amount / 1000)} cores of CPU"
+        return f"{number(amount / 1000)} core{'' if amount == 1000 else 's'} of CPU"
     if resource in {MEMORY, EPHEMERAL_STORAGE} or is_huge_pages(resource):
         return f"{mebibytes(amount)} of {resource}"
     if resource == COST:
@@ -67,10 +67,13 @@ def shortage_words(short: QuotaShortage) -> str:
     used, allowed, asked = (
         amount_words(short.resource, amount) for amount in (short.used, short.allowed, short.asked)
     )
+    kept = ""
+    if short.reserved:
+        kept = f" and keeps {amount_words(short.resource, short.reserved)} for reserved places"
     if short.limit is QuotaLimit.PROTECTED:
         return (
             f"waits for quota: it is never evicted, so it may not borrow; such work uses {used} of the "
-            f"{allowed} that queue {short.queue} owns, and it needs {asked}"
+            f"{allowed} that queue {short.queue} owns{kept}, and it needs {asked}"
         )
     if short.limit is QuotaLimit.OUTSIDE:
         return (
@@ -78,6 +81,6 @@ def shortage_words(short: QuotaShortage) -> str:
             f"own what it needs ({asked}): name a queue that admits its namespace"
         )
     return (
-        f"waits for quota: queue {short.queue} uses {used} of the {allowed}{LIMITS[short.limit]}, "
+        f"waits for quota: queue {short.queue} uses {used} of the {allowed}{LIMITS[short.limit]}{kept}, "
         f"and it needs {asked}"
     )

@@ -14,7 +14,7 @@ from gpufleet.engine.tell.queue_words import bar_words, shortage_words
 from gpufleet.engine.tell.reservation_words import reservation_words
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.gang import gang_title
-from gpufleet.model.phrases import counted, listed
+from gpufleet.model.phrases import counted, listed, subject, verb
 from gpufleet.model.shape import GpuRequest, Shape
 
 MAKES_ROOM = frozenset({Kind.ROOM, Kind.OTHER_PODS})
@@ -37,10 +37,10 @@ def gpus_asked_for(gpu: GpuRequest) -> list[str]:
     if gpu.count == 0:
         return []
     if gpu.whole:
-        words = f"{gpu.count} whole GPU{'s' if gpu.count > 1 else ''}"
+        words = counted(gpu.count, "whole GPU")
     else:
         part = f"{gpu.gpu_milli / WHOLE_GPU_MILLI:g} of" if gpu.gpu_milli else "a share of"
-        words = f"{part} {gpu.count} GPU{'s' if gpu.count > 1 else ''}"
+        words = f"{part} {counted(gpu.count, 'GPU')}"
     words += NEAR[gpu.within]
     if gpu.memory_mib is not None:
         words += f" with {gpu.memory_mib} MiB"
@@ -79,7 +79,7 @@ def model_words(one: ModelsTried) -> str:
 
 def members_would_fit(count: int) -> str:
     """How many members of a gang these models could hold."""
-    return f"{count} member{'' if count == 1 else 's'} would fit"
+    return f"{counted(count, 'member')} would fit"
 
 
 def by_queue(verdict: Verdict) -> list[str]:
@@ -96,8 +96,8 @@ def by_nodes(verdict: Verdict) -> str:
     with_room = verdict.nodes - sum(verdict.first_reasons.values())
     if with_room and by_queue(verdict):
         rest = f", {groups}" if groups else ""
-        return f"of {verdict.nodes} nodes {with_room} with room{rest}"
-    return f"of {verdict.nodes} nodes {groups or 'none fails'}; {way_out(verdict)}"
+        return f"of {counted(verdict.nodes, 'node')} {with_room} with room{rest}"
+    return f"of {counted(verdict.nodes, 'node')} {groups or 'none fails'}; {way_out(verdict)}"
 
 
 def ranked(verdict: Verdict) -> list[tuple[str, int]]:
@@ -145,7 +145,7 @@ def change(verdict: Verdict) -> str:
     if not changes:
         return unmet
     room = " and had room" if any(one.kind in MAKES_ROOM for one in found) else ""
-    would = f"{nodes} node{'s' if nodes > 1 else ''} would do if {changes}{room}"
+    would = f"{counted(nodes, 'node')} would do if {changes}{room}"
     return f"{would}; {unmet}" if unmet else would
 
 
@@ -157,14 +157,14 @@ def _remedy(reason: NodeReason, hurdle: Hurdle) -> str:
 
 def explain_unknown_gang(said: GangUnknown) -> str:
     """Why members of a gang that is not described wait."""
-    pods = "pod waits" if said.arrived == 1 else "pods wait"
-    return f"{gang_title(said.gang)} is not described; {said.arrived} {pods} for it to be created"
+    waiting = subject(said.arrived, "pod", "wait")
+    return f"{gang_title(said.gang)} is not described; {waiting} for it to be created"
 
 
 def explain_gang(said: GangUnschedulable, shape: Shape | None) -> str:
     """Why a gang cannot start; ``shape`` is that of the first member that does not fit."""
     role = f", and it is short of members with the role {said.role}" if said.role else ""
-    head = f"{gang_title(said.gang)} needs {said.min_members} members at once{role}: "
+    head = f"{gang_title(said.gang)} needs {counted(said.min_members, 'member')} at once{role}: "
     if said.verdict is None or shape is None:
-        return head + f"{said.arrived} have arrived"
+        return f"{head}{said.arrived} {verb(said.arrived, 'have')} arrived"
     return head + f"{said.placeable} would fit; the next one {explain(said.verdict, shape)}"

@@ -8,6 +8,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.selectors import selects
 from gpufleet.lint.rule import Remark, Rule, Severity
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.phrases import counted
 
 
 def _is_budget(manifest: Manifest) -> bool:
@@ -23,7 +24,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
             continue
         least, most = spec.at("minAvailable"), spec.at("maxUnavailable")
         if _is_all(least, template.replicas or 0):
-            says = f"wants all {template.replicas} pods of {other.title} available"
+            says = f"wants all of {counted(template.replicas or 0, 'pod')} of {other.title} available"
             edits: tuple[Edit, ...] = (Replace(least, 1), Rename(least, "maxUnavailable"))
             yield _remark(least, says, edits)
         elif most.text in {"0", "0%"}:

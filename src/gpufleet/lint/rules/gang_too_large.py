@@ -20,6 +20,7 @@ from gpufleet.lint.rule import (
     cluster_needed,
 )
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.phrases import counted
 
 _MEMBERS_NEEDED = "the pods of the gang, linted together with it (gpufleet lint FILE FILE)"
 _OWN_QUEUES = {"scheduling.volcano.sh": keys.VOLCANO_QUEUE, "scheduling.run.ai": keys.KAI_QUEUE}
@@ -33,7 +34,7 @@ def check(manifest: Manifest, context: Context) -> Verdicts:
         if gang.is_open and gang.least > gang.count:
             yield Unjudged(gang.field, _MEMBERS_NEEDED)
         elif gang.count and gang.least > gang.count:
-            says = f"waits for {gang.least} members and has {gang.count}"
+            says = f"waits for {counted(gang.least, 'member')} and has {gang.count}"
             yield Remark(gang.field, says, f"write at most {gang.count}")
         else:
             yield from _held_by_cluster(gang, context.cluster)
@@ -49,7 +50,8 @@ def _held_by_cluster(gang: Gang, cluster: Cluster | None) -> Verdicts:
         if cluster is None or not cluster.knows("Node"):
             yield Unjudged(gang.field, CLUSTER_NEEDED)
         elif (room := _room(cluster, member.template, asked)) < wanted:
-            says = f"waits for {wanted} pods with GPUs, and the empty cluster has room for {room} of them"
+            waits = f"waits for {counted(wanted, 'pod')} with GPUs"
+            says = f"{waits}, and the empty cluster has room for {room} of them"
             yield Remark(gang.field, says, "lower it, or give each pod fewer GPUs")
 
 

@@ -35,7 +35,8 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             field = container.field.at("args" if container.field.at("args").exists else "command")
             processes = next((options[name] for name in _PER_NODE if name in options), None)
             if processes is not None and processes != count:
-                says = f"container {container.name} starts {processes} processes and has {_gpus(count)}"
+                started = "1 process" if processes == 1 else f"{processes} processes"
+                says = f"container {container.name} starts {started} and has {_gpus(count)}"
                 yield Remark(field, says, "start one process for each GPU (torchrun counts them with gpu)")
             parts = _parts(options) if _is_server(container) and not spans_pods else None
             if parts is not None and parts != count:
