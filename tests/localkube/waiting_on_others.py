@@ -164,7 +164,7 @@ GROUPS = (
     Kind(
         member("gang-short", "short", 3),
         "gang-short",
-        told="short needs 3 members at once: 1 have arrived",
+        told="short needs 3 members at once: 1 has arrived",
         why="gang default/short needs 3 members at once and 1 have come: 2 members are missing",
         way_out="create the missing members",
         queues="incomplete-gang",

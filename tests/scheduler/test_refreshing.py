@@ -29,7 +29,7 @@ def test_a_waiting_gang_is_told_of_members_and_room_that_came_since() -> None:
         world.node("a", gpus=1)
         world.pod("w0", annotations=annotations)
         await world.settle()
-        assert "1 have arrived" in world.why("w0")
+        assert "1 has arrived" in world.why("w0")
         world.pod("w1", annotations=annotations)
         await world.settle(60.0)
         assert "2 have arrived" in world.why("w0")

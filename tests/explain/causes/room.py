@@ -39,7 +39,7 @@ def gpus_that_are_free_but_apart(world: World) -> None:
     world.pod("p", gpus=2, annotations=LINKED)
 
 
-@cause("gpu-busy", why="of the 4 GPUs of the 1 node that would do 1 are free", way="a-user")
+@cause("gpu-busy", why="of the 4 GPUs of the 1 node that would do 1 is free", way="a-user")
 def all_gpus_are_in_use(world: World) -> None:
     world.node("a", gpus=4)
     taken(world, "a", 3)
