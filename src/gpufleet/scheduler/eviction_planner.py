@@ -77,6 +77,7 @@ class EvictionPlanner:
         self.write_ahead = write_ahead
         self._nominated: set[PodUid | GangName] = set()
         self._asked: dict[tuple[bool, PodUid | GangName | None], list[Evict]] = {}
+        self._moved_in_step: dict[PodUid, MovedTo] = {}
         self._for_whom: dict[PodUid, PodUid | GangName] = {}
         self._queue: dict[PodUid, QueueName] = {}
 
@@ -86,11 +87,14 @@ class EvictionPlanner:
         is_overtime = evict.reason == WhyEvicted.OVERTIME
         together = self._gang_of(evict.uid) if is_overtime else evict.beneficiary
         self._asked.setdefault((is_overtime, together), []).append(evict)
+        if evict.moved is not None:
+            self._moved_in_step[evict.uid] = evict.moved
 
     def after_step(self) -> None:
         """Have everything carried out that the step asked for."""
         asked, self._asked = self._asked, {}
         nominated, self._nominated = self._nominated, set()
+        self._moved_in_step = {}
         for (is_overtime, together), evicts in asked.items():
             victims = [self._victim(one) for one in evicts]
             known = tuple(victim for victim in victims if victim is not None)
@@ -125,8 +129,8 @@ class EvictionPlanner:
 
     def _moves(self, said: Nominated) -> str:
         """What is moved for its sake in this step, and what that costs."""
-        evicts = (one for together in self._asked.values() for one in together)
-        moved = [(one.uid, one.moved) for one in evicts if one.moved and one.uid in said.waits_for]
+        awaited = set(said.waits_for) if self._moved_in_step else set()
+        moved = [(uid, to) for uid, to in self._moved_in_step.items() if uid in awaited]
         if not moved:
             return ""
         lost = lost_words(sum(to.lost for _, to in moved))
