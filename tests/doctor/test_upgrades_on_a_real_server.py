@@ -58,7 +58,7 @@ def test_a_rollout_that_waits_for_its_own_gpus(patient: Patient) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments/serve"
     newer = {"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}}
     patient.api.call("PATCH", path, newer, MERGE)
-    found = patient.finds("rollout-stuck", "Deployment default/serve", "6 pods hold GPUs, 1 have no node")
+    found = patient.finds("rollout-stuck", "Deployment default/serve", "6 pods hold GPUs, 1 has no node")
     assert '"maxSurge": 0' in found.failure.mends[0].command
 
 
@@ -95,4 +95,4 @@ def test_whether_notebooks_are_idle_cannot_be_judged(patient: Patient) -> None:
     patient.apply({**notebook, "spec": {"template": {"spec": a_pod("lab")["spec"]}}})
     patient.is_healthy()
     watching = next(one for one in patient.examined().points if one.point.number == 6)
-    assert any("1 notebooks with GPUs" in one for one in watching.unjudged)
+    assert any("1 notebook with GPUs" in one for one in watching.unjudged)

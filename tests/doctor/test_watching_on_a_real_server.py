@@ -104,14 +104,14 @@ def test_a_monitor_that_is_read_is_no_failure(patient: Patient) -> None:
     patient.apply(a_server(release="p"), an_exporter(), a_service(), a_monitor(labels={"release": "p"}))
     patient.is_healthy()
     watching = next(one for one in patient.examined().points if one.point.number == 6)
-    assert any("1 monitors of GPU exporters is read" in one for one in watching.good)
+    assert any("the one monitor of GPU exporters is read" in one for one in watching.good)
 
 
 def test_alerts_of_which_none_is_about_gpus(patient: Patient) -> None:
     patient.define(MONITORING, "v1", *KINDS)
     rules = [{"alert": "NodeDown", "expr": "up == 0"}, {"record": "a:b", "expr": "DCGM_FI_DEV_GPU_UTIL"}]
     patient.apply(of_operator("PrometheusRule", "nodes", groups=[{"name": "nodes", "rules": rules}]))
-    patient.finds("gpu-alerts-missing", "none of 1 alerts")
+    patient.finds("gpu-alerts-missing", "no alert in 1 PrometheusRule is about GPUs")
 
 
 def test_an_exporter_that_does_not_start(patient: Patient) -> None:

@@ -39,7 +39,7 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.model import pod as model
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
-from gpufleet.model.phrases import counted, listed
+from gpufleet.model.phrases import counted, listed, none_of
 
 if TYPE_CHECKING:
     from gpufleet.explain.engine_run import EngineRun
@@ -102,7 +102,7 @@ class Answering:
             runs = State.RUNS if all(one.state is State.RUNS for one in placed) else State.PLACED
             summary = f"{asked} runs: {counted(len(placed), 'member')} on {nodes}"
             return self._answer(asked, runs, summary, Finding("", ""), row)
-        summary = f"{asked} has ended: none of its {counted(len(members), 'member')} is left"
+        summary = f"{asked} has ended: {none_of(len(members), 'member')} is left"
         return self._answer(asked, State.ENDED, summary, Finding("ended", ""), row)
 
     def _placed(self, pod: Pod, asked: Asked, state: State, row: GangRow | None) -> Answer:

@@ -37,6 +37,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def each_of(number: int, noun: str) -> str:
+    """All of a number of things: "the one node", "each of 3 nodes"."""
+    return f"the one {noun}" if number == 1 else f"each of {counted(number, noun)}"
+
+
+def none_of(number: int, noun: str) -> str:
+    """Not any of a number of things: "no node", "none of 3 nodes"."""
+    return f"no {noun}" if number == 1 else f"none of {counted(number, noun)}"
+
+
 def verb(number: int, plural: str) -> str:
     """The verb for a number of things, by its form for many: "have" is "has" of one."""
     return {"are": "is", "have": "has"}.get(plural, f"{plural}s") if number == 1 else plural

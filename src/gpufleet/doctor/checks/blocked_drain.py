@@ -8,7 +8,7 @@ from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.selectors import accepts
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import each_of, none_of
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
@@ -25,7 +25,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             bad += 1
             yield _failure(budget, pods)
     if guarded and not bad:
-        yield Good(f"each of {counted(guarded, 'budget')} of GPU pods lets nodes be drained")
+        yield Good(f"{each_of(guarded, 'budget')} of GPU pods lets nodes be drained")
 
 
 def _guarded(budget: Manifest, pods: list[PodView]) -> list[PodView]:
@@ -51,7 +51,7 @@ def _failure(budget: Manifest, pods: list[PodView]) -> Failure:
     patch = get_command(budget).replace("kubectl get", "kubectl patch", 1)
     change = '{"spec": {"minAvailable": null, "maxUnavailable": 1}}'
     return Failure(
-        f"{budget.title}: lets none of its {counted(len(pods), 'GPU pod')} be moved, "
+        f"{budget.title}: lets {none_of(len(pods), 'guarded GPU pod')} be moved, "
         "so their nodes cannot be drained",
         (budget.title,),
         (

@@ -10,7 +10,7 @@ from gpufleet.doctor.views.refusals import Ground, Refusal, refusals
 from gpufleet.doctor.views.services import silence
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import each_of
 
 _CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 # A webhook on these is asked before a pod exists: on the pod, or on its controller.
@@ -57,9 +57,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             dead += 1
             yield _failure(webhook, why, suffering)
     if webhooks and not dead:
-        yield Good(
-            f"each of {counted(len(webhooks), 'webhook')} on which pods depend has a server that answers"
-        )
+        yield Good(f"{each_of(len(webhooks), 'webhook')} on which pods depend has a server that answers")
 
 
 def _is_needed(field: Field) -> bool:

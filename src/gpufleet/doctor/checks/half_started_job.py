@@ -11,7 +11,7 @@ from gpufleet.kube import keys
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Remark
 from gpufleet.lint.rules.gang import RULE
-from gpufleet.model.phrases import counted, subject, verb
+from gpufleet.model.phrases import counted, none_of, subject, verb
 
 _PATIENCE_S = 300.0
 """Pods that come together are placed within minutes; those that still wait have no place."""
@@ -52,9 +52,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
                 frozenset(pod.title for pod in one.pods),
             )
     if distributed and not bad:
-        yield Good(
-            f"none of {counted(len(distributed), 'distributed job')} holds GPUs for pods that have no node"
-        )
+        yield Good(f"{none_of(len(distributed), 'distributed job')} holds GPUs for pods that have no node")
 
 
 def _talks(manifest: Manifest) -> bool:

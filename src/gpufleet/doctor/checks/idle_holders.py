@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import ContainerState, PodView
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import counted, none_of
 
 # Reasons of waiting, each with another way out.
 _PULLING = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
@@ -31,9 +31,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     for (title, why), group in found.items():
         yield _failure(title, why, group)
     if running and not found:
-        yield Good(
-            f"none of {counted(running, 'GPU pod')} on nodes is stuck at its image or crashes again and again"
-        )
+        yield Good(f"{none_of(running, 'GPU pod')} on nodes is stuck at its image or crashes again and again")
 
 
 def _why(state: ContainerState) -> str:

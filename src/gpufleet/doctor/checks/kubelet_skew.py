@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import each_of
 
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.")
 _BEHIND_FINE = 1
@@ -26,9 +26,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     behind = {one.name: server - (kubelets[one.name] or 0) for one in known}
     off = [one for one in known if behind[one.name] > _BEHIND_FINE or behind[one.name] < 0]
     if not off:
-        yield Good(
-            f"on each of {counted(len(known), 'GPU node')} the kubelet is at most one minor behind the server"
-        )
+        yield Good(f"on {each_of(len(known), 'GPU node')} the kubelet is at most one minor behind the server")
         return
     # A kubelet that is newer than its server is worse than any that is behind.
     worst = max(off, key=lambda one: (behind[one.name] < 0, behind[one.name]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.monitoring import GROUP
-from gpufleet.model.phrases import counted, subject
+from gpufleet.model.phrases import counted, none_of, subject
 
 _GPU_METRICS = re.compile(r"DCGM_FI_|gpufleet_|nvidia_|amd_gpu|gpu_|nvidia_com_gpu|xpum_", re.IGNORECASE)
 _RULE = """\
@@ -53,8 +53,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
         yield Good(f"{subject(len(about), 'alert', 'are')} about GPUs, {about[0]} among them")
     else:
         yield Failure(
-            f"none of {counted(len(alerts), 'alert')} in {counted(len(rules), 'PrometheusRule')} "
-            "is about GPUs",
+            f"{none_of(len(alerts), 'alert')} in {counted(len(rules), 'PrometheusRule')} is about GPUs",
             (),
             ("no expression of an alert names a metric of GPUs (DCGM_FI_..., gpufleet_...)",),
             (Mend("begin with Xid errors and temperature", "", _RULE),),

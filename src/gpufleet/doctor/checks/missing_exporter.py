@@ -6,7 +6,7 @@ from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Poin
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.monitoring import scrapers
 from gpufleet.doctor.views.stack import Part, stack_of
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import each_of
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
@@ -21,7 +21,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     stack = stack_of(facts)
     without = [one for one in nodes if not stack.pods_on(one, Part.EXPORTER)]
     if not without:
-        yield Good(f"an exporter tells metrics of the GPUs of each of {counted(len(nodes), 'node')}")
+        yield Good(f"an exporter tells metrics of the GPUs of {each_of(len(nodes), 'node')}")
         return
     exporters = stack.having(Part.EXPORTER)
     if exporters:

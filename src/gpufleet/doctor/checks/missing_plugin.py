@@ -11,7 +11,7 @@ from gpufleet.doctor.views.offers import nodes_with_slices
 from gpufleet.doctor.views.stack import Daemon, Part, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
 from gpufleet.doctor.views.warnings import warnings_of
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import each_of
 from gpufleet.model.taint import Taint
 
 _INSTALL = Mend(
@@ -35,7 +35,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     for (title, unmet, taint), nodes in _by_reason(without, plugins).items():
         yield _failure(facts, nodes, titled.get(title), unmet, taint)
     if served and not bare:
-        yield Good(f"a device plugin has told the kubelet of GPUs on each of {counted(served, 'node')}")
+        yield Good(f"a device plugin has told the kubelet of GPUs on {each_of(served, 'node')}")
 
 
 _Reason = tuple[str, str, Taint | None]

@@ -7,7 +7,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.status import age_s, conditions
 from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import each_of
 
 _PATIENCE_S = 900.0
 """After 15 minutes Karpenter itself gives up a node that does not register."""
@@ -41,7 +41,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             frozenset({one.title}),
         )
     if claims and not bad:
-        yield Good(f"each of {counted(len(claims), 'NodeClaim')} with GPUs is initialised")
+        yield Good(f"{each_of(len(claims), 'NodeClaim')} with GPUs is initialised")
 
 
 def _asked(claim: Manifest) -> list[str]:

@@ -7,7 +7,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.growth import COMING_S, is_joining, may_grow
 from gpufleet.doctor.views.waiting import kept_to
-from gpufleet.model.phrases import counted, subject, verb
+from gpufleet.model.phrases import counted, none_of, subject, verb
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
@@ -18,7 +18,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
         if may_grow(facts) and not any(one.age_s(facts.now) > COMING_S for one in facts.waiting):
             yield Unjudged("there is no GPU node now; nodes may come when GPU pods wait for them")
             return
-        says = f"none of {counted(len(facts.nodes), 'node')} has a GPU, or a label that promises one"
+        says = f"{none_of(len(facts.nodes), 'node')} has a GPU, or a label that promises one"
         mend = Mend(
             "add GPU nodes; on a node that has GPUs, feature discovery labels it",
             "kubectl get nodes -L nvidia.com/gpu.present,nvidia.com/gpu.product",

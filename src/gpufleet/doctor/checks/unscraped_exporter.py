@@ -12,7 +12,7 @@ from gpufleet.doctor.views.services import pods_behind
 from gpufleet.doctor.views.stack import Part, parts_of
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.model.label_advice import nearest
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import each_of
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
@@ -29,9 +29,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             bad += 1
             yield found
     if monitors and not bad:
-        yield Good(
-            f"each of {counted(len(monitors), 'monitor')} of GPU exporters is read and finds its target"
-        )
+        yield Good(f"{each_of(len(monitors), 'monitor')} of GPU exporters is read and finds its target")
 
 
 def _unread(facts: Facts, monitor: Monitor) -> Failure | None:
